@@ -1,0 +1,148 @@
+//! The plan of a native sandbox, made by the host as a plain value and carried out by the launcher's child.
+//!
+//! All policy is in the plan. The child only follows it, so what a sandbox looks like can be read, and
+//! snapshot-tested, in one place on the host.
+
+use serde::{Deserialize, Serialize};
+
+/// The descriptor on which the launcher hears its host, and on which the guest has its stream.
+pub const CHANNEL_FD: i32 = 3;
+
+/// The user and group inside a sandbox.
+pub const INSIDE_ID: u32 = 1000;
+
+/// Each run as root gets the host uid `UID_BASE + pid of its first process`: unique among everything alive,
+/// far above what distributions and subordinate ranges hand out.
+pub const UID_BASE: u32 = 0x7000_0000;
+
+/// The largest message between host and launcher; both sides use buffers of this size.
+pub const MAX_MESSAGE: usize = 128 * 1024;
+
+/// What the host tells a launcher, one message a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToLauncher {
+    /// First message: where cgroups go and how many children to keep ready.
+    Start { cgroups: Cgroups, spares: u32 },
+    /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a descriptor.
+    Launch { id: u64, limits: Limits, plan: Plan },
+}
+
+/// What a launcher answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromLauncher {
+    /// The sandbox's first process, whose pidfd comes along.
+    Launched { id: u64, pid: i32, enforced: Enforced },
+    /// No child could be made.
+    Failed { id: u64, step: String, errno: i32 },
+    /// The sandbox is gone: all its processes were reaped and its cgroups removed.
+    Gone { id: u64, counters: Counters },
+}
+
+/// The control groups below which every sandbox gets one of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cgroups {
+    /// None can be written here; only rlimits hold.
+    None,
+    /// The directory in the unified hierarchy, with the controllers enabled below it.
+    V2 { directory: String, controllers: Vec<Controller> },
+    /// One directory for each controller that can be written.
+    V1 { directories: Vec<(Controller, String)> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Controller {
+    Memory,
+    Pids,
+    Cpu,
+}
+
+/// What the cgroup enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub memory_bytes: u64,
+    /// Thousandths of a core.
+    pub cpu_millis: u32,
+    pub pids: u32,
+}
+
+/// Which limits were written and read back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    pub memory: bool,
+    pub swap: bool,
+    pub cpu: bool,
+    pub pids: bool,
+    pub unique_uid: bool,
+}
+
+/// What the kernel counted for one sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    pub cpu_micros: u64,
+    /// Of the cgroup, else of the largest process.
+    pub peak_memory_bytes: u64,
+    pub oom_kills: u64,
+    /// How often a fork was refused by the process limit.
+    pub forks_refused: u64,
+}
+
+/// Everything a child needs to become a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub hostname: String,
+    /// The new root, made in this order.
+    pub root: Vec<Entry>,
+    pub scratch: Scratch,
+    pub rlimits: Vec<(Rlimit, u64)>,
+    pub landlock: Landlock,
+    /// A classic BPF program, eight bytes an instruction, as `seccomp(2)` takes it.
+    pub seccomp: Vec<u8>,
+    /// `PATH` of the guest and so of every script.
+    pub path: String,
+}
+
+/// One thing in the new root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entry {
+    Directory { path: String },
+    /// A small read-only file of ours.
+    File { path: String, contents: String },
+    Symlink { path: String, target: String },
+    /// A host file or tree at the same or another path: read-only, nosuid, nodev.
+    Bind { source: String, target: String },
+    /// A host device node.
+    Device { path: String },
+    /// A directory of the scratch file system: writable, nosuid, nodev.
+    Scratch { path: String },
+    /// A new proc of the sandbox's own pid namespace, with these paths in it covered.
+    Proc { masked: Vec<String> },
+}
+
+/// One tmpfs for all that a script may write, so that one cap holds for all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scratch {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rlimit {
+    Core,
+    Data,
+    FileSize,
+    MemoryLock,
+    MessageQueue,
+    OpenFiles,
+    PendingSignals,
+    Processes,
+    Stack,
+}
+
+/// Paths and what may be done below them; all else is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landlock {
+    pub read_and_execute: Vec<String>,
+    /// Read, and write to existing files, without creating: devices.
+    pub read_and_write: Vec<String>,
+    pub everything: Vec<String>,
+}
