@@ -1,0 +1,49 @@
+//! Tenants, for operators.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Client, ClientError, Listing, Page, Reply};
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct NewTenant {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<TenantPolicy>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Tenant {
+    #[serde(alias = "tenant_id")]
+    pub id: String,
+    #[serde(default)]
+    pub policy: TenantPolicy,
+    pub created_at: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TenantPolicy {
+    /// `mutable`: an existing version may be replaced; `immutable`: it may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+}
+
+impl Client {
+    pub async fn create_tenant(&self, tenant: &NewTenant) -> Result<Reply<Tenant>, ClientError> {
+        self.post(&["v1", "tenants"], tenant).await
+    }
+
+    pub async fn tenants(&self, page: &Page) -> Result<Listing<Tenant>, ClientError> {
+        self.list(&["v1", "tenants"], &page.query()).await
+    }
+
+    pub async fn tenant(&self, id: &str) -> Result<Reply<Tenant>, ClientError> {
+        self.get(&["v1", "tenants", id]).await
+    }
+
+    pub async fn delete_tenant(&self, id: &str) -> Result<(), ClientError> {
+        self.delete(&["v1", "tenants", id]).await
+    }
+}
