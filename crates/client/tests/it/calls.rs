@@ -48,7 +48,7 @@ async fn an_upload_reports_progress_and_announces_its_length() {
         .expect("a skill");
     assert_eq!((reply.name.as_str(), reply.http_status), ("a", 201));
 
-    let seen = seen.lock().expect("no panic");
+    let seen = seen.lock().expect("no panic").clone();
     assert!(
         seen.len() > 1 && seen.is_sorted() && seen.last() == Some(&200_000),
         "{seen:?}"
