@@ -1,0 +1,44 @@
+# The commands of a developer's day. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help run test fmt lint unit integration bench openapi docs-reference clean
+
+# Arguments for the service, as in `make run ARGS=--once`.
+ARGS ?=
+SKILLBOX := cargo run --bin skillbox --
+
+help: ## list these targets
+	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
+
+run: ## build, start the embedded service, push the examples and run one (ARGS=--once: then stop)
+	@scripts/setup-tests.sh cc python3
+	@echo "building Skillbox; the first time takes some minutes"
+	@$(SKILLBOX) serve --demo examples/skills $(ARGS)
+
+test: ## everything: install what tests need, format, lints, all tests, a summary
+	@scripts/setup-tests.sh
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	@scripts/test.sh
+
+fmt: ## format the code
+	cargo fmt --all
+
+lint: ## format check and clippy, with warnings denied
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+unit: ## only the tests beside the code
+	@scripts/test.sh --lib --bins
+
+integration: ## only the integration tests
+	@scripts/setup-tests.sh
+	@scripts/test.sh --test '*'
+
+bench: ## one request against bare python3, release build, printed side by side
+	cargo run --release --bin skillbox -- bench
+
+openapi docs-reference: ## write openapi.json and docs/configuration.md again from the code
+	UPDATE=1 cargo test -p server
+
+clean: ## remove everything that was built
+	cargo clean
