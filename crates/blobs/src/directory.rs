@@ -1,0 +1,176 @@
+//! Blobs as files below one directory.
+//!
+//! A key is a relative path as it stands (see `key.rs`), so nothing is encoded or checked here.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tempfile::NamedTempFile;
+
+use crate::{BlobError, Key, Prefix, Reader};
+
+/// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
+/// can lead here because no segment starts with a dot.
+const UNFINISHED: &str = ".unfinished";
+
+/// No upload takes this long: what is older was left by a process that died.
+const STALE: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: PathBuf,
+    unfinished: PathBuf,
+}
+
+impl Directory {
+    pub fn open(root: PathBuf) -> Result<Directory, BlobError> {
+        let unfinished = root.join(UNFINISHED);
+        create_dirs(&unfinished).map_err(BlobError::io("make the directory for blobs"))?;
+        let directory = Directory { root, unfinished };
+        directory.remove_stale();
+        Ok(directory)
+    }
+
+    pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
+        let path = self.path(key);
+        blocking(move || {
+            let Some(file) = missing_is_none(File::open(path)).map_err(BlobError::io("open a blob"))? else {
+                return Ok(None);
+            };
+            let size = file.metadata().map_err(BlobError::io("read a blob"))?.len();
+            if size > max {
+                return Err(BlobError::TooLarge { size, max });
+            }
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+            file.take(size).read_to_end(&mut bytes).map_err(BlobError::io("read a blob"))?;
+            Ok(Some(bytes.into()))
+        })
+        .await
+    }
+
+    pub async fn open_blob(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
+        let path = self.path(key);
+        let opened = blocking(move || {
+            let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+            missing_is_none(opened).map_err(BlobError::io("open a blob"))
+        });
+        Ok(opened.await?.map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
+    }
+
+    pub async fn delete(&self, key: &Key) -> Result<bool, BlobError> {
+        let path = self.path(key);
+        blocking(move || {
+            let removed = missing_is_none(fs::remove_file(path));
+            Ok(removed.map_err(BlobError::io("delete a blob"))?.is_some())
+        })
+        .await
+    }
+
+    /// Moves the whole tree away first, so that it is gone at once and not file by file.
+    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<bool, BlobError> {
+        let path = self.root.join(prefix.as_str());
+        let unfinished = self.unfinished.clone();
+        blocking(move || {
+            let delete = || {
+                let away = tempfile::Builder::new().prefix("deleted-").tempdir_in(unfinished)?;
+                let moved = fs::rename(path, away.path().join("tree"));
+                let found = missing_is_none(moved)?.is_some();
+                away.close()?;
+                Ok(found)
+            };
+            delete().map_err(BlobError::io("delete blobs"))
+        })
+        .await
+    }
+
+    pub async fn ping(&self) -> Result<(), BlobError> {
+        let unfinished = self.unfinished.clone();
+        blocking(move || {
+            tempfile::tempfile_in(unfinished).map(drop).map_err(BlobError::io("write to the directory for blobs"))
+        })
+        .await
+    }
+
+    /// A file, readable by its owner alone, that removes itself unless it is published.
+    pub fn unfinished(&self) -> io::Result<NamedTempFile> {
+        NamedTempFile::new_in(&self.unfinished)
+    }
+
+    /// Makes a written file visible under its key, in one step, and durable.
+    ///
+    /// The database commits durably to a blob's size and hash, so the bytes must be on the disk
+    /// before that: first the file, or a power cut could leave the new name with no content; then
+    /// the directory, or it could leave no name. Costs two flushes a blob, after the skill ended.
+    pub fn publish(&self, file: NamedTempFile, key: &Key) -> io::Result<()> {
+        file.as_file().sync_data()?;
+        let path = self.path(key);
+        let parent = path.parent().unwrap_or(&self.root);
+        let new_dirs = create_dirs(parent)?;
+        file.persist(&path)?;
+        // A directory made just now is itself only a name in the one above.
+        let flush = if new_dirs { usize::MAX } else { 1 };
+        for dir in parent.ancestors().take_while(|dir| dir.starts_with(&self.root)).take(flush) {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join(key.as_str())
+    }
+
+    /// Failing here only leaves litter, so it is told and not fatal.
+    fn remove_stale(&self) {
+        let Ok(entries) = fs::read_dir(&self.unfinished) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|meta| Ok((meta.is_dir(), meta.modified()?)));
+            let Ok((is_dir, modified)) = modified else {
+                continue;
+            };
+            if SystemTime::now().duration_since(modified).unwrap_or_default() < STALE {
+                continue;
+            }
+            let removed = if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            if let Err(error) = removed {
+                tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished blob");
+            }
+        }
+    }
+}
+
+/// Makes the directory and those above it, for their owner alone; tells whether it was missing.
+fn create_dirs(path: &Path) -> io::Result<bool> {
+    if path.is_dir() {
+        return Ok(false);
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    Ok(true)
+}
+
+fn missing_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs file work where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
+) -> Result<T, BlobError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down.
+            Err(_) => Err(BlobError::Interrupted),
+        },
+    }
+}

@@ -1,0 +1,204 @@
+//! How blobs are named, in one place.
+//!
+//! A key is a path of segments, the tenant first. Each segment is encoded from a name that may be
+//! hostile (an artifact's path is whatever a skill wrote): letters, digits, `_`, `-` and inner dots
+//! stay, all else becomes `%XX`, so a segment holds no `/`, is never `.` or `..`, and never starts
+//! with a dot. A segment too long for a file system is cut and ends in `~` and its hash.
+
+use std::fmt::{self, Display};
+
+use data_encoding::HEXLOWER;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+
+use crate::BlobError;
+
+/// File systems allow 255 bytes in a name.
+const SEGMENT_MAX: usize = 200;
+
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
+
+/// The name of one blob.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(String);
+
+/// What the names of several blobs start with, to its last segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix(String);
+
+impl Key {
+    /// A skill's canonical archive.
+    pub fn skill(tenant: &str, digest: &str) -> Key {
+        Key(join(&[tenant, "skills", digest]))
+    }
+
+    /// A file an execution left. `path` is one segment however many slashes it has, so that `a`
+    /// and `a/b` can both be stored.
+    pub fn artifact(tenant: &str, execution_id: impl Display, path: &str) -> Key {
+        let id = execution_id.to_string();
+        Key(join(&[tenant, "executions", &id, "files", path]))
+    }
+
+    /// All files of an execution in one archive.
+    pub fn archive(tenant: &str, execution_id: impl Display) -> Key {
+        let id = execution_id.to_string();
+        Key(join(&[tenant, "executions", &id, "archive.tar.gz"]))
+    }
+
+    /// Reads a key back from where `as_str` was stored.
+    pub fn parse(text: &str) -> Result<Key, BlobError> {
+        let well_formed = text.split('/').count() >= 3 && text.split('/').all(is_segment);
+        if well_formed { Ok(Key(text.to_owned())) } else { Err(BlobError::Key) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this blob is the tenant's. Ask before handing out what a stored key names.
+    pub fn belongs_to(&self, tenant: &str) -> bool {
+        self.0.split('/').next() == Some(encode(tenant).as_str())
+    }
+}
+
+impl Prefix {
+    /// Everything a tenant has.
+    pub fn tenant(tenant: &str) -> Prefix {
+        Prefix(join(&[tenant]))
+    }
+
+    /// Everything an execution left.
+    pub fn execution(tenant: &str, execution_id: impl Display) -> Prefix {
+        let id = execution_id.to_string();
+        Prefix(join(&[tenant, "executions", &id]))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn join(names: &[&str]) -> String {
+    let segments: Vec<String> = names.iter().map(|name| encode(name)).collect();
+    segments.join("/")
+}
+
+fn encode(name: &str) -> String {
+    let mut segment = utf8_percent_encode(name, ENCODED).to_string();
+    if segment.starts_with('.') {
+        segment.replace_range(..1, "%2E");
+    }
+    if segment.is_empty() {
+        // A name of no characters is still a name; a lone `%` encodes nothing else.
+        segment.push('%');
+    }
+    if segment.len() > SEGMENT_MAX {
+        let hash = HEXLOWER.encode(&Sha256::digest(name));
+        segment.truncate(SEGMENT_MAX - 1 - hash.len());
+        segment.push('~');
+        segment.push_str(&hash);
+    }
+    segment
+}
+
+/// Whether `encode` could have made it, as far as safety goes.
+fn is_segment(segment: &str) -> bool {
+    (1..=SEGMENT_MAX).contains(&segment.len())
+        && !segment.starts_with('.')
+        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'%' | b'~'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ordinary_names_stay_readable() {
+        assert_eq!(Key::skill("acme", "sha256:ab").as_str(), "acme/skills/sha256%3Aab");
+        assert_eq!(Key::artifact("acme", 7, "plots/a b.png").as_str(), "acme/executions/7/files/plots%2Fa%20b.png");
+        assert_eq!(Key::archive("acme", 7).as_str(), "acme/executions/7/archive.tar.gz");
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_prefix() {
+        let long = "../".repeat(2000);
+        for name in [
+            "..",
+            ".",
+            "",
+            "/",
+            "/etc/passwd",
+            "../../x",
+            "a/../../..",
+            ".tmp",
+            "a\0b",
+            "%2e%2e",
+            "~",
+            "..\\x",
+            long.as_str(),
+        ] {
+            let key = Key::artifact("acme", 7, name);
+            let prefix = format!("{}/files/", Prefix::execution("acme", 7).as_str());
+            let segment = key.as_str().strip_prefix(&prefix).expect("the prefix is kept");
+            assert!(is_segment(segment), "{name:?} became {segment:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_with_one_beginning_stay_apart() {
+        let name = "x".repeat(5000);
+        let one = Key::artifact("acme", 7, &format!("{name}1"));
+        let two = Key::artifact("acme", 7, &format!("{name}2"));
+        assert_ne!(one, two);
+        assert!(Key::parse(one.as_str()).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_looks_cut_is_not_mistaken_for_one() {
+        let long = "x".repeat(300);
+        let key = Key::artifact("acme", 7, &long);
+        let cut = key.as_str().rsplit('/').next().expect("a last segment");
+        assert_ne!(Key::artifact("acme", 7, cut), key);
+    }
+
+    #[test]
+    fn knows_its_tenant_by_the_whole_segment() {
+        let key = Key::skill("acme", "d");
+        assert!(key.belongs_to("acme"));
+        for other in ["", "acm", "acme2", "acme/skills", "Acme"] {
+            assert!(!key.belongs_to(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_texts_that_no_key_has() {
+        for text in ["", "a", "a/b", "/a/b/c", "a//b/c", "a/../b/c", "a/b/.tmp", "a/b/c d", "a/b/c/", "a/b/\0"] {
+            assert!(Key::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_reads_back(tenant in any::<String>(), path in any::<String>()) {
+            let key = Key::artifact(&tenant, 7, &path);
+            prop_assert_eq!(Key::parse(key.as_str()).expect("our own key"), key.clone());
+            prop_assert!(key.belongs_to(&tenant));
+            prop_assert_eq!(key.as_str().split('/').count(), 5);
+        }
+
+        #[test]
+        fn different_names_have_different_keys(one in ".{0,300}", two in ".{0,300}") {
+            prop_assume!(one != two);
+            prop_assert_ne!(Key::artifact("t", 7, &one), Key::artifact("t", 7, &two));
+            prop_assert_ne!(Key::artifact(&one, 7, "p"), Key::artifact(&two, 7, "p"));
+        }
+    }
+}
