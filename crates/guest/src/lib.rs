@@ -4,6 +4,8 @@
 //! sandboxes; as *guest* it is PID 1 inside one. This library holds the values both sides exchange and the
 //! framing they travel in. It knows no async runtime and no policy.
 
+pub mod channel;
 pub mod frame;
 pub mod jail;
+pub mod names;
 pub mod protocol;

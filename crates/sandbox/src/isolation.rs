@@ -1,0 +1,128 @@
+//! What confines a sandbox, as measured rather than as configured.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::launcher::LaunchError;
+
+/// One mechanism that confines a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    UserNamespace,
+    MountNamespace,
+    PidNamespace,
+    NetworkNamespace,
+    IpcNamespace,
+    UtsNamespace,
+    CgroupNamespace,
+    NoNewPrivileges,
+    Capabilities,
+    Seccomp,
+    Landlock,
+    ReadOnlyRoot,
+    MemoryLimit,
+    SwapLimit,
+    ProcessLimit,
+    CpuLimit,
+    DiskLimit,
+    UniqueUid,
+}
+
+impl Control {
+    pub const ALL: [Control; 18] = [
+        Control::UserNamespace,
+        Control::MountNamespace,
+        Control::PidNamespace,
+        Control::NetworkNamespace,
+        Control::IpcNamespace,
+        Control::UtsNamespace,
+        Control::CgroupNamespace,
+        Control::NoNewPrivileges,
+        Control::Capabilities,
+        Control::Seccomp,
+        Control::Landlock,
+        Control::ReadOnlyRoot,
+        Control::MemoryLimit,
+        Control::SwapLimit,
+        Control::ProcessLimit,
+        Control::CpuLimit,
+        Control::DiskLimit,
+        Control::UniqueUid,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Control::UserNamespace => "user_namespace",
+            Control::MountNamespace => "mount_namespace",
+            Control::PidNamespace => "pid_namespace",
+            Control::NetworkNamespace => "network_namespace",
+            Control::IpcNamespace => "ipc_namespace",
+            Control::UtsNamespace => "uts_namespace",
+            Control::CgroupNamespace => "cgroup_namespace",
+            Control::NoNewPrivileges => "no_new_privileges",
+            Control::Capabilities => "capabilities",
+            Control::Seccomp => "seccomp",
+            Control::Landlock => "landlock",
+            Control::ReadOnlyRoot => "read_only_root",
+            Control::MemoryLimit => "memory_limit",
+            Control::SwapLimit => "swap_limit",
+            Control::ProcessLimit => "process_limit",
+            Control::CpuLimit => "cpu_limit",
+            Control::DiskLimit => "disk_limit",
+            Control::UniqueUid => "unique_uid",
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Control {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Control::ALL.into_iter().find(|control| control.as_str() == name).ok_or_else(|| {
+            let known: Vec<_> = Control::ALL.iter().map(|control| control.as_str()).collect();
+            format!("unknown control {name:?}: expected one of {}", known.join(", "))
+        })
+    }
+}
+
+/// What holds in one sandbox, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Isolation {
+    pub backend: &'static str,
+    /// Each control in force with the means that enforces it, such as "cgroup v1" or "abi 7".
+    pub controls: BTreeMap<Control, String>,
+}
+
+impl Isolation {
+    /// The controls that do not hold.
+    pub fn missing(&self) -> Vec<Control> {
+        Control::ALL.into_iter().filter(|control| !self.controls.contains_key(control)).collect()
+    }
+
+    /// Refuses when a required control does not hold.
+    pub fn check(&self, require: &[Control]) -> Result<(), LaunchError> {
+        let missing: Vec<_> = require.iter().copied().filter(|control| !self.controls.contains_key(control)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(LaunchError::Missing(missing)) }
+    }
+}
+
+impl Serialize for Isolation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Isolation", 3)?;
+        fields.serialize_field("backend", self.backend)?;
+        fields.serialize_field("controls", &self.controls)?;
+        fields.serialize_field("missing", &self.missing())?;
+        fields.end()
+    }
+}

@@ -1,0 +1,106 @@
+//! The seam between backends and everything else: start a guest, sweep what a dead owner left, say what holds.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::guest::{Guest, GuestError};
+use crate::isolation::{Control, Isolation};
+
+/// A backend: native, Docker, Kubernetes, or a fake in tests.
+#[async_trait]
+pub trait Launcher: Send + Sync {
+    /// Starts a guest of this shape and waits until it is ready for its one job.
+    async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError>;
+
+    /// Removes what owners other than this live one left, and says how many sandboxes that were.
+    async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError>;
+
+    /// Finds out, by launching a guest, what really holds here.
+    async fn probe(&self) -> Result<Isolation, LaunchError>;
+}
+
+/// Everything about a sandbox that is fixed before its job is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    pub runtime: Runtime,
+    pub memory_bytes: u64,
+    /// Thousandths of a core.
+    pub cpu_millis: u32,
+    pub pids: u32,
+    pub disk_bytes: u64,
+    pub disk_inodes: u64,
+}
+
+/// The interpreters a sandbox can offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    Python,
+    Node,
+    Bash,
+}
+
+impl Runtime {
+    pub const ALL: [Runtime; 3] = [Runtime::Python, Runtime::Node, Runtime::Bash];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Runtime::Python => "python",
+            Runtime::Node => "node",
+            Runtime::Bash => "bash",
+        }
+    }
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Runtime {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Runtime::ALL
+            .into_iter()
+            .find(|runtime| runtime.as_str() == name)
+            .ok_or_else(|| format!("unknown runtime {name:?}: expected python, node or bash"))
+    }
+}
+
+/// The server process instance that owns what it launched, so that another can tell what is abandoned.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner(pub String);
+
+/// Why no guest could be had. Never the fault of a skill.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A named step of making the sandbox was refused by the system.
+    #[error("could not set up a sandbox: {step}: {source}")]
+    Setup {
+        step: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The operator requires controls that do not hold on this machine.
+    #[error("required isolation is not available here: {}; see `skillbox doctor`", list(.0))]
+    Missing(Vec<Control>),
+    /// No interpreter for this runtime was found.
+    #[error("no {0} interpreter was found; install one or see `skillbox doctor`")]
+    NoInterpreter(Runtime),
+    /// The process that makes sandboxes went away.
+    #[error("the launcher process is gone")]
+    LauncherGone,
+    /// The guest was started but did not become ready.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+}
+
+fn list(controls: &[Control]) -> String {
+    controls.iter().map(|control| control.as_str()).collect::<Vec<_>>().join(", ")
+}
