@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The descriptor on which the launcher hears its host, and on which the guest has its stream.
+/// The descriptor on which a guest has its stream. A launcher has its host on standard input.
 pub const CHANNEL_FD: i32 = 3;
 
 /// The user and group inside a sandbox.
@@ -95,8 +95,8 @@ pub struct Plan {
     pub scratch: Scratch,
     pub rlimits: Vec<(Rlimit, u64)>,
     pub landlock: Landlock,
-    /// A classic BPF program, eight bytes an instruction, as `seccomp(2)` takes it.
-    pub seccomp: Vec<u8>,
+    /// Classic BPF programs, eight bytes an instruction, as `seccomp(2)` takes them; the strictest answer wins.
+    pub seccomp: Vec<Vec<u8>>,
     /// `PATH` of the guest and so of every script.
     pub path: String,
 }

@@ -1,0 +1,105 @@
+//! A child on its way to being a sandbox: parked until a plan comes, then the plan step by step, then the guest.
+
+use super::cgroup::Group;
+use super::{confine, identity, root, sys};
+use guest::{channel, frame};
+use guest::jail::{CHANNEL_FD, Plan, ToLauncher};
+use guest::protocol::FromGuest;
+use rustix::process::Signal;
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A step that failed.
+struct Failure {
+    step: &'static str,
+    error: io::Error,
+}
+
+/// Enters the cgroup, waits for a plan on `channel` and becomes the sandbox. Never returns.
+pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>) -> ! {
+    let entered = group.enter();
+    let Some((plan, stream)) = park(channel) else {
+        // The launcher has gone, and with it every reason to exist.
+        std::process::exit(0);
+    };
+    let Err(failure) = become_guest(entered, &plan, &stream, program);
+    report(&stream, &failure);
+    std::process::exit(1);
+}
+
+fn park(channel: OwnedFd) -> Option<(Plan, OwnedFd)> {
+    let packet = channel::receive(&channel).ok()??;
+    match postcard::from_bytes(&packet.bytes) {
+        Ok(ToLauncher::Launch { plan, .. }) => Some((plan, packet.fd?)),
+        _ => None,
+    }
+}
+
+/// The steps, in the only order that works.
+fn become_guest(
+    entered: io::Result<()>,
+    plan: &Plan,
+    stream: &OwnedFd,
+    program: BorrowedFd<'_>,
+) -> Result<Infallible, Failure> {
+    // The cgroup was entered before parking, because entering is slow.
+    step("enter cgroup", entered)?;
+    // Only now, so that the sandbox's own cgroup is what it sees as the root.
+    step("cgroup namespace", sys::unshare_cgroup_namespace())?;
+    // Host paths are opened as the user who started the service, who may look into directories that the
+    // sandbox's user may not.
+    let sources = step("open host paths", root::open_sources(plan))?;
+    // Before the first file is made: it must belong to a user that exists inside.
+    step("user and group", identity::assume())?;
+    step("new root", root::enter(plan, sources))?;
+    step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
+    step("loopback", sys::bring_up_loopback())?;
+    step("resource limits", confine::set_rlimits(&plan.rlimits))?;
+    step("descriptors", arrange_descriptors(stream))?;
+    // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
+    step("death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from))?;
+    step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
+    // Landlock and seccomp ask for this, since no capability will be left to allow them.
+    step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
+    step("landlock", confine::restrict_paths(&plan.landlock))?;
+    step("capabilities", identity::drop_capabilities())?;
+    // Last, because it forbids most of the calls above.
+    step("seccomp", confine::filter_system_calls(&plan.seccomp))?;
+    step("start guest", Err(execute(plan, program)))
+}
+
+fn step<T>(step: &'static str, result: io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure { step, error })
+}
+
+/// The guest finds its stream on one number, nothing on 0 to 2, and no other descriptor.
+fn arrange_descriptors(stream: &OwnedFd) -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    // First, because the stream may itself be a low number.
+    let stream = rustix::io::fcntl_dupfd_cloexec(stream, CHANNEL_FD + 1)?;
+    for target in 0..CHANNEL_FD {
+        sys::place_fd(null.as_fd(), target)?;
+    }
+    sys::place_fd(stream.as_fd(), CHANNEL_FD)?;
+    sys::close_on_exec_from(CHANNEL_FD as u32 + 1)
+}
+
+fn execute(plan: &Plan, program: BorrowedFd<'_>) -> io::Error {
+    match CString::new(format!("PATH={}", plan.path)) {
+        Ok(path) => sys::execute(program, &[c"skillbox-guest", c"guest"], &[&path]),
+        Err(error) => error.into(),
+    }
+}
+
+/// Says on the stream what went wrong, in the place of the guest that will not come.
+fn report(stream: &OwnedFd, failure: &Failure) {
+    let errno = failure.error.raw_os_error().unwrap_or(0);
+    let mut bytes = Vec::new();
+    let message = FromGuest::Failed { step: failure.step, errno };
+    if frame::encode(&message, frame::MAX_FROM_GUEST, &mut bytes).is_ok() {
+        // Nobody is left to tell when this fails too.
+        let _ = rustix::net::send(stream, &bytes, rustix::net::SendFlags::NOSIGNAL);
+    }
+}

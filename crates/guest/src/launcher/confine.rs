@@ -1,0 +1,75 @@
+//! The confinement that a process puts on itself: resource limits, Landlock, seccomp.
+
+use super::sys;
+use guest::jail::{Landlock, Rlimit};
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use rustix::process::Resource;
+use std::io;
+
+/// The newest rights we know; an older kernel enforces those it has.
+const KNOWN_ABI: ABI = ABI::V6;
+
+pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
+    for (limit, value) in limits {
+        let both = rustix::process::Rlimit { current: Some(*value), maximum: Some(*value) };
+        rustix::process::setrlimit(resource(*limit), both)?;
+    }
+    Ok(())
+}
+
+fn resource(limit: Rlimit) -> Resource {
+    match limit {
+        Rlimit::Core => Resource::Core,
+        Rlimit::Data => Resource::Data,
+        Rlimit::FileSize => Resource::Fsize,
+        Rlimit::MemoryLock => Resource::Memlock,
+        Rlimit::MessageQueue => Resource::Msgqueue,
+        Rlimit::OpenFiles => Resource::Nofile,
+        Rlimit::PendingSignals => Resource::Sigpending,
+        Rlimit::Processes => Resource::Nproc,
+        Rlimit::Stack => Resource::Stack,
+    }
+}
+
+/// A second wall behind the mounts: only the named paths, and no signal or abstract socket leaves the sandbox.
+pub fn restrict_paths(rules: &Landlock) -> io::Result<()> {
+    landlock_ruleset(rules).and_then(|ruleset| ruleset.restrict_self()).map_err(io::Error::other)?;
+    Ok(())
+}
+
+fn landlock_ruleset(rules: &Landlock) -> Result<RulesetCreated, RulesetError> {
+    let read = AccessFs::from_read(KNOWN_ABI);
+    let read_and_write = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile | AccessFs::Truncate;
+    let all = AccessFs::from_all(KNOWN_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(KNOWN_ABI))?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?;
+    let ruleset = allow(ruleset, &rules.read_and_execute, read)?;
+    let ruleset = allow(ruleset, &rules.read_and_write, read_and_write)?;
+    allow(ruleset, &rules.everything, all)
+}
+
+fn allow(
+    mut ruleset: RulesetCreated,
+    paths: &[String],
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    for path in paths {
+        // A device node takes no directory rights.
+        let is_file = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir());
+        let access = if is_file { access & AccessFs::from_file(KNOWN_ABI) } else { access };
+        if let Ok(fd) = PathFd::new(path) {
+            ruleset = ruleset.add_rule(PathBeneath::new(fd, access))?;
+        }
+    }
+    Ok(ruleset)
+}
+
+pub fn filter_system_calls(programs: &[Vec<u8>]) -> io::Result<()> {
+    programs.iter().try_for_each(|program| sys::install_seccomp(program))
+}

@@ -1,0 +1,266 @@
+//! Where this service's sandboxes get their control groups, and what a dead service left there.
+//!
+//! Every service process has a directory of its own, named by its process id and start time, below the cgroup
+//! it runs in itself, so that limits set on the service hold for its sandboxes too.
+
+use guest::jail::{Cgroups, Controller};
+use rustix::process::{Pid, Signal};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const CONTROLLERS: [(Controller, &str); 3] =
+    [(Controller::Memory, "memory"), (Controller::Pids, "pids"), (Controller::Cpu, "cpu")];
+
+/// What our directories start with.
+const PREFIX: &str = "skillbox-";
+
+/// The leaf a service moves itself to, because a v2 group with limits below it may hold no process itself.
+const SERVER_LEAF: &str = "server";
+
+/// The hierarchies as this process sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hierarchy {
+    None,
+    V2(PathBuf),
+    V1(Vec<(Controller, PathBuf)>),
+}
+
+impl Hierarchy {
+    pub fn find() -> Hierarchy {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Hierarchy::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), |group| {
+            fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default()
+        })
+    }
+
+    /// The unified hierarchy if it has controllers, else each controller's own.
+    fn parse(mountinfo: &str, own: &str, controllers_of: impl Fn(&Path) -> String) -> Hierarchy {
+        let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
+        let own_path = |key: &str| {
+            own.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':').skip(1);
+                (parts.next()?.split(',').any(|name| name == key)).then(|| parts.next())?
+            })
+        };
+        let unified = mounts.iter().find(|mount| mount.kind == "cgroup2");
+        if let Some(group) = unified.and_then(|mount| Some(mount.group(own_path("")?))) {
+            if !controllers_of(&group).trim().is_empty() {
+                return Hierarchy::V2(without_leaf(group));
+            }
+        }
+        let v1 = CONTROLLERS.iter().filter_map(|(controller, name)| {
+            let mount = mounts.iter().find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == *name))?;
+            Some((*controller, mount.group(own_path(name)?)))
+        });
+        let v1: Vec<_> = v1.collect();
+        if v1.is_empty() { Hierarchy::None } else { Hierarchy::V1(v1) }
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Hierarchy::None => "none",
+            Hierarchy::V2(_) => "cgroup v2",
+            Hierarchy::V1(_) => "cgroup v1",
+        }
+    }
+
+    /// Makes this service's own directory in each; a hierarchy that cannot be written is left out.
+    pub fn claim(&self) -> Cgroups {
+        let name = own_name();
+        match self {
+            Hierarchy::None => Cgroups::None,
+            Hierarchy::V1(groups) => {
+                let made = groups.iter().filter_map(|(controller, group)| {
+                    let directory = group.join(&name);
+                    make(&directory).ok()?;
+                    Some((*controller, directory.to_string_lossy().into_owned()))
+                });
+                let directories: Vec<_> = made.collect();
+                if directories.is_empty() { Cgroups::None } else { Cgroups::V1 { directories } }
+            }
+            Hierarchy::V2(group) => claim_v2(group, &name).unwrap_or(Cgroups::None),
+        }
+    }
+
+    /// Kills and removes what services that are no longer alive left; says how many sandboxes that were.
+    pub fn sweep(&self) -> usize {
+        let groups: Vec<&PathBuf> = match self {
+            Hierarchy::None => vec![],
+            Hierarchy::V2(group) => vec![group],
+            Hierarchy::V1(groups) => groups.iter().map(|(_, group)| group).collect(),
+        };
+        let swept = groups.into_iter().map(|group| {
+            let dead = subdirectories(group).into_iter().filter(|directory| !owner_is_alive(directory));
+            dead.map(|directory| remove(&directory)).sum()
+        });
+        // A sandbox has one directory in each v1 hierarchy.
+        swept.max().unwrap_or(0)
+    }
+}
+
+fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
+    let available = fs::read_to_string(group.join("cgroup.controllers"))?;
+    let wanted: Vec<_> = CONTROLLERS.iter().filter(|(_, name)| available.split_whitespace().any(|a| a == *name)).collect();
+    let enable = wanted.iter().map(|(_, name)| format!("+{name}")).collect::<Vec<_>>().join(" ");
+    if fs::write(group.join("cgroup.subtree_control"), &enable).is_err() {
+        // Busy: we are in this very group. Step into a leaf of it and try again.
+        let leaf = group.join(format!("{name}-{SERVER_LEAF}"));
+        make(&leaf)?;
+        fs::write(leaf.join("cgroup.procs"), "0")?;
+        fs::write(group.join("cgroup.subtree_control"), &enable)?;
+    }
+    let directory = group.join(name);
+    make(&directory)?;
+    fs::write(directory.join("cgroup.subtree_control"), &enable)?;
+    let controllers = wanted.iter().map(|(controller, _)| *controller).collect();
+    Ok(Cgroups::V2 { directory: directory.to_string_lossy().into_owned(), controllers })
+}
+
+/// Removes this service's own directories; what is still in use stays for a sweep.
+pub fn release(cgroups: &Cgroups) {
+    let directories: Vec<&String> = match cgroups {
+        Cgroups::None => vec![],
+        Cgroups::V2 { directory, .. } => vec![directory],
+        Cgroups::V1 { directories } => directories.iter().map(|(_, directory)| directory).collect(),
+    };
+    for directory in directories {
+        remove(Path::new(directory));
+    }
+}
+
+/// One line of `/proc/self/mountinfo`.
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Mount<'a>> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let mut right = right.split(' ');
+        let (root, point) = (left.next()?, left.next()?);
+        let (kind, options) = (right.next()?, right.nth(1)?);
+        kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
+    }
+
+    /// The directory of a group; in a container the mount may show only a part of the hierarchy.
+    fn group(&self, path: &str) -> PathBuf {
+        let inside = path.strip_prefix(self.root).unwrap_or(path).trim_start_matches('/');
+        let group = Path::new(self.point).join(inside);
+        if group.is_dir() { group } else { PathBuf::from(self.point) }
+    }
+}
+
+/// When a service was itself started from within another's leaf, their groups are neighbours.
+fn without_leaf(group: PathBuf) -> PathBuf {
+    let is_leaf = group.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SERVER_LEAF));
+    match group.parent() {
+        Some(parent) if is_leaf => parent.to_owned(),
+        _ => group,
+    }
+}
+
+/// Unique among all that are alive, and telling whose it is.
+fn own_name() -> String {
+    let pid = std::process::id();
+    // Several launchers may live in one process, as they do in tests.
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("{PREFIX}{pid}-{}-{count}", start_time(pid).unwrap_or(0))
+}
+
+/// When a process started, in clock ticks since boot.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; what follows it does not.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn owner_is_alive(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut parts = name.strip_prefix(PREFIX).unwrap_or_default().split('-');
+    let mut number = || parts.next()?.parse::<u64>().ok();
+    match (number(), number()) {
+        (Some(pid), Some(started)) => start_time(pid as u32) == Some(started),
+        // Not one of ours: leave it alone.
+        _ => true,
+    }
+}
+
+fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Kills what is inside, removes the directory and those below, and counts the latter.
+fn remove(directory: &Path) -> usize {
+    let below = subdirectories(directory);
+    let count = below.len();
+    below.iter().for_each(|child| {
+        remove(child);
+    });
+    for _ in 0..50 {
+        let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+        for pid in processes.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        match fs::remove_dir(directory) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            _ => break,
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+31 24 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+32 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+33 24 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+34 24 0:30 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n";
+
+    #[test]
+    fn without_unified_controllers_each_hierarchy_is_used() {
+        let own = "3:pids:/\n2:memory:/\n1:cpu,cpuacct:/\n0::/\n";
+        let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| String::new()) else { panic!("not v1") };
+        let controllers: Vec<_> = groups.iter().map(|(controller, _)| *controller).collect();
+        assert_eq!(controllers, [Controller::Memory, Controller::Pids, Controller::Cpu]);
+        assert_eq!(groups[2].1, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+    }
+
+    #[test]
+    fn unified_controllers_win() {
+        let mountinfo = "31 24 0:27 / /nowhere rw - cgroup2 cgroup2 rw\n";
+        let found = Hierarchy::parse(mountinfo, "0::/user.slice\n", |_| "cpu memory pids\n".into());
+        assert_eq!(found, Hierarchy::V2("/nowhere".into()));
+    }
+
+    #[test]
+    fn no_mounts_no_groups() {
+        assert_eq!(Hierarchy::parse("", "0::/\n", |_| String::new()), Hierarchy::None);
+    }
+
+    #[test]
+    fn this_process_is_alive_and_another_start_time_is_not() {
+        let own = own_name();
+        assert!(owner_is_alive(Path::new(&own)));
+        assert!(!owner_is_alive(Path::new(&format!("{PREFIX}{}-1-0", std::process::id()))));
+        assert!(owner_is_alive(Path::new("somebody-elses")));
+    }
+}

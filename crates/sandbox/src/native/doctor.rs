@@ -1,0 +1,94 @@
+//! What this machine offers to sandboxes, for a person to read.
+
+use super::{Hierarchy, Interpreters, NativeConfig, NativeLauncher};
+use crate::isolation::{Control, Isolation};
+use crate::launcher::{Launcher, Owner, Runtime};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt;
+
+/// The findings; `problem` is set when nothing can run here.
+#[derive(Debug, Serialize)]
+pub struct DoctorReport {
+    pub kernel: String,
+    pub user: &'static str,
+    pub cgroups: &'static str,
+    pub interpreters: Interpreters,
+    pub isolation: Option<Isolation>,
+    pub problem: Option<String>,
+}
+
+/// Looks for interpreters and makes one real sandbox to see what holds in it.
+pub async fn doctor(search_path: Option<OsString>) -> DoctorReport {
+    let interpreters = Interpreters::find(search_path.as_deref());
+    let probed = probe(search_path).await;
+    DoctorReport {
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        user: if rustix::process::geteuid().is_root() { "root" } else { "ordinary user" },
+        cgroups: Hierarchy::find().name(),
+        interpreters,
+        problem: probed.as_ref().err().map(|error| advice(error)),
+        isolation: probed.ok(),
+    }
+}
+
+async fn probe(search_path: Option<OsString>) -> Result<Isolation, crate::LaunchError> {
+    let owner = Owner("doctor".to_owned());
+    let config = NativeConfig { owner, processes: 1, require: vec![], search_path };
+    NativeLauncher::start(config)?.probe().await
+}
+
+fn advice(error: &crate::LaunchError) -> String {
+    format!(
+        "{error}. The native sandbox needs unprivileged user namespaces: check \
+         `sysctl kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns user.max_user_namespaces`, \
+         or run as root."
+    )
+}
+
+/// Why a control may be missing and what to do about it.
+fn remedy(control: Control) -> &'static str {
+    match control {
+        Control::MemoryLimit | Control::SwapLimit | Control::CpuLimit | Control::ProcessLimit => {
+            "no writable cgroup: run as root, or as a systemd service with Delegate=yes"
+        }
+        Control::UniqueUid => "needs root: without it all runs share the service's own user id",
+        Control::Landlock => "needs Linux 5.13 or later with the landlock security module enabled",
+        _ => "must hold; please report this",
+    }
+}
+
+impl DoctorReport {
+    /// True when skills can run here.
+    pub fn is_healthy(&self) -> bool {
+        self.problem.is_none() && !self.interpreters.0.is_empty()
+    }
+}
+
+impl fmt::Display for DoctorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kernel        {}", self.kernel)?;
+        writeln!(f, "user          {}", self.user)?;
+        writeln!(f, "cgroups       {}", self.cgroups)?;
+        writeln!(f, "\ninterpreters")?;
+        for runtime in Runtime::ALL {
+            match self.interpreters.0.get(&runtime) {
+                Some(found) => writeln!(f, "  ok   {runtime:<8} {:<10} {}", found.version, found.program.display())?,
+                None => writeln!(f, "  --   {runtime:<8} not found in PATH: skills in it cannot run")?,
+            }
+        }
+        writeln!(f, "\nisolation, measured in a sandbox made just now")?;
+        if let Some(isolation) = &self.isolation {
+            for control in Control::ALL {
+                match isolation.controls.get(&control) {
+                    Some(how) => writeln!(f, "  ok   {control:<20} {how}")?,
+                    None => writeln!(f, "  --   {control:<20} {}", remedy(control))?,
+                }
+            }
+        }
+        match &self.problem {
+            Some(problem) => writeln!(f, "\nproblem: {problem}"),
+            None => writeln!(f, "\nskills can run here"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The host's interpreters: found through `PATH`, asked what they are and where they live.
+
+use crate::launcher::Runtime;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What every sandbox has of the host in any case.
+const SYSTEM: &str = "/usr";
+
+/// Where scripts look for programs after the interpreters' own directories.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// One interpreter and the host directories it needs beyond the system's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interpreter {
+    pub program: PathBuf,
+    pub version: String,
+    pub binds: Vec<PathBuf>,
+}
+
+/// The interpreters found on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Interpreters(pub BTreeMap<Runtime, Interpreter>);
+
+impl Interpreters {
+    /// Looks for each runtime in the directories of `search_path`.
+    pub fn find(search_path: Option<&OsStr>) -> Interpreters {
+        let path = search_path.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
+        let find = |runtime| ask(runtime, &path).map(|interpreter| (runtime, interpreter));
+        Interpreters(Runtime::ALL.into_iter().filter_map(find).collect())
+    }
+
+    /// The host directories to bind besides the system's, without those inside others.
+    pub fn binds(&self) -> Vec<PathBuf> {
+        let mut binds: Vec<PathBuf> = self.0.values().flat_map(|found| found.binds.iter().cloned()).collect();
+        binds.sort();
+        binds.dedup_by(|later, earlier| later.starts_with(earlier));
+        binds
+    }
+
+    /// `PATH` inside: the interpreters that were found come before any other of the same name.
+    pub fn path(&self) -> String {
+        let mut directories: Vec<String> = Vec::new();
+        for found in self.0.values() {
+            let directory = found.program.parent().map(|parent| parent.to_string_lossy().into_owned());
+            directories.extend(directory.filter(|directory| !directories.contains(directory)));
+        }
+        directories.extend(DEFAULT_PATH.split(':').filter(|d| !directories.contains(&(*d).to_owned())).map(str::to_owned).collect::<Vec<_>>());
+        directories.join(":")
+    }
+}
+
+/// Asks the first program of the runtime's name that answers. A version manager's shim answers for the real one.
+fn ask(runtime: Runtime, path: &OsStr) -> Option<Interpreter> {
+    let (name, arguments): (&str, &[&str]) = match runtime {
+        Runtime::Python => (
+            "python3",
+            &["-I", "-c", "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"],
+        ),
+        Runtime::Node => ("node", &["-p", "process.versions.node + '\\n' + process.execPath"]),
+        Runtime::Bash => ("bash", &["-c", "echo ${BASH_VERSION%%(*}; echo $BASH"]),
+    };
+    let candidates = std::env::split_paths(path).map(|directory| directory.join(name)).filter(|file| file.is_file());
+    candidates.into_iter().find_map(|candidate| {
+        let output = Command::new(&candidate)
+            .args(arguments)
+            .env_remove("PYTHONHOME")
+            .env_remove("NODE_OPTIONS")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        let answer = String::from_utf8(output.stdout).ok()?;
+        understand(runtime, &answer.lines().collect::<Vec<_>>())
+    })
+}
+
+fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
+    let (version, program) = (answer.first()?.to_string(), PathBuf::from(answer.get(1)?));
+    let mut wanted: Vec<PathBuf> = match runtime {
+        Runtime::Python => answer[2..].iter().map(PathBuf::from).collect(),
+        Runtime::Node => vec![node_home(&program)],
+        Runtime::Bash => vec![],
+    };
+    wanted.push(program.clone());
+    // A program that is a link needs what it leads to.
+    wanted.extend(program.canonicalize());
+    wanted.retain(|path| is_bindable(path));
+    wanted.sort();
+    wanted.dedup_by(|later, earlier| later.starts_with(earlier));
+    Some(Interpreter { program, version, binds: wanted })
+}
+
+/// The installation a Node program belongs to, or the program alone when it lies among other things.
+fn node_home(program: &Path) -> PathBuf {
+    let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let home = real.parent().and_then(Path::parent).map(Path::to_owned);
+    home.filter(|home| home.join("lib/node_modules").is_dir()).unwrap_or(real)
+}
+
+/// Never the whole file system, nor what the system part of the root holds anyway.
+fn is_bindable(path: &Path) -> bool {
+    let system = [SYSTEM, "/bin", "/sbin", "/lib", "/lib64"].iter().any(|system| path.starts_with(system));
+    path.is_absolute() && path.parent().is_some() && !system && path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bash_is_found_and_names_its_version() {
+        let found = Interpreters::find(None);
+        let bash = found.0.get(&Runtime::Bash).expect("every Debian has bash");
+        assert!(bash.version.starts_with(|c: char| c.is_ascii_digit()), "{bash:?}");
+        assert!(bash.binds.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is() {
+        let empty = tempfile::tempdir().expect("temporary directory");
+        assert_eq!(Interpreters::find(Some(empty.path().as_os_str())), Interpreters::default());
+    }
+
+    #[test]
+    fn a_prefix_inside_another_is_bound_once() {
+        let interpreter = |binds: &[&str]| Interpreter {
+            program: "/opt/x/bin/y".into(),
+            version: "1".into(),
+            binds: binds.iter().map(PathBuf::from).collect(),
+        };
+        let found = Interpreters(BTreeMap::from([
+            (Runtime::Python, interpreter(&["/opt/x"])),
+            (Runtime::Node, interpreter(&["/opt/x/node", "/opt/xy"])),
+        ]));
+        assert_eq!(found.binds(), [PathBuf::from("/opt/x"), PathBuf::from("/opt/xy")]);
+        assert!(found.path().starts_with("/opt/x/bin:/usr/local/sbin:"));
+    }
+}

@@ -1,0 +1,193 @@
+//! The native sandbox: the kernel's own namespaces, cgroups, Landlock and seccomp, on one Linux machine.
+
+mod cgroups;
+pub mod doctor;
+mod interpreters;
+mod plan;
+mod process;
+mod program;
+mod seccomp;
+
+use crate::guest::Guest;
+use crate::isolation::{Control, Isolation};
+use crate::launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
+use async_trait::async_trait;
+use cgroups::Hierarchy;
+use guest::jail::{Cgroups, Controller, Enforced};
+use guest::protocol::Measured;
+use interpreters::Interpreters;
+use plan::HostRoot;
+use process::Process;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a guest may take to say that it is ready, on a machine under load.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// The smallest sandbox that can say what holds in it.
+const PROBE: Shape = Shape {
+    runtime: Runtime::Bash,
+    memory_bytes: 64 << 20,
+    cpu_millis: 1000,
+    pids: 16,
+    disk_bytes: 1 << 20,
+    disk_inodes: 64,
+};
+
+/// The settings of the native launcher.
+#[derive(Debug, Clone)]
+pub struct NativeConfig {
+    pub owner: Owner,
+    /// Launcher processes; one a core is right.
+    pub processes: usize,
+    /// Controls without which nothing runs.
+    pub require: Vec<Control>,
+    /// Where interpreters are looked for; the usual directories when `None`.
+    pub search_path: Option<OsString>,
+}
+
+/// Makes sandboxes on this machine.
+pub struct NativeLauncher {
+    require: Vec<Control>,
+    host: HostRoot,
+    interpreters: Interpreters,
+    hierarchy: Hierarchy,
+    cgroups: Cgroups,
+    /// The namespaces of this process, which no sandbox may share.
+    namespaces: BTreeMap<String, u64>,
+    processes: Vec<Mutex<Arc<Process>>>,
+    next: AtomicUsize,
+}
+
+impl NativeLauncher {
+    /// Finds out what this machine has and starts the launcher processes.
+    pub fn start(config: NativeConfig) -> Result<NativeLauncher, LaunchError> {
+        let hierarchy = Hierarchy::find();
+        let cgroups = hierarchy.claim();
+        let start = || Process::start(&cgroups).map(|process| Mutex::new(Arc::new(process)));
+        let processes = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
+        Ok(NativeLauncher {
+            require: config.require,
+            host: HostRoot::read(),
+            interpreters: Interpreters::find(config.search_path.as_deref()),
+            hierarchy,
+            cgroups,
+            namespaces: own_namespaces(),
+            processes,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The next launcher process in turn, started anew if it died.
+    fn process(&self) -> Result<Arc<Process>, LaunchError> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.processes.len();
+        let mut process = self.processes[index].lock().unwrap_or_else(PoisonError::into_inner);
+        if !process.is_alive() {
+            tracing::warn!("a launcher process died; starting another");
+            *process = Arc::new(Process::start(&self.cgroups)?);
+        }
+        Ok(Arc::clone(&process))
+    }
+
+    async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
+        let setup = |source| LaunchError::Setup { step: "stream".to_owned(), source };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(setup)?;
+        ours.set_nonblocking(true).map_err(setup)?;
+        let ours = tokio::net::UnixStream::from_std(ours).map_err(setup)?;
+        let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups);
+        let launched = self.process()?.launch(plan::limits(shape), plan, theirs.as_fd()).await?;
+        drop(theirs);
+        let describe = |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
+        let guest = Guest::connect(ours, Box::new(launched.handle), *shape, READY_WITHIN, describe).await?;
+        Ok(guest)
+    }
+
+    /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set to.
+    fn isolation(&self, measured: &Measured<'_>, enforced: &Enforced, shape: &Shape) -> Isolation {
+        let mut controls = BTreeMap::new();
+        let mut set = |control, holds: bool, how: &str| {
+            if holds {
+                controls.insert(control, how.to_owned());
+            }
+        };
+        let own = |name: &str| {
+            let inside = measured.namespaces.iter().find(|(n, _)| *n == name).map(|(_, inode)| *inode);
+            inside.is_some() && inside != self.namespaces.get(name).copied()
+        };
+        set(Control::UserNamespace, own("user"), "own");
+        set(Control::MountNamespace, own("mnt"), "own");
+        set(Control::PidNamespace, own("pid"), "own");
+        set(Control::NetworkNamespace, own("net"), "own, loopback only");
+        set(Control::IpcNamespace, own("ipc"), "own");
+        set(Control::UtsNamespace, own("uts"), "own");
+        set(Control::CgroupNamespace, own("cgroup"), "own");
+        set(Control::NoNewPrivileges, measured.no_new_privileges, "set");
+        set(Control::Capabilities, measured.capabilities == 0, "none");
+        set(Control::Seccomp, measured.seccomp == 2, "filter");
+        set(Control::Landlock, measured.landlock.is_some(), &format!("abi {}", measured.landlock.unwrap_or(0)));
+        set(Control::ReadOnlyRoot, measured.root_read_only, "tmpfs with read-only binds");
+        set(Control::DiskLimit, measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes, "tmpfs");
+        let cgroup = self.hierarchy.name();
+        set(Control::MemoryLimit, enforced.memory, cgroup);
+        set(Control::SwapLimit, enforced.swap, cgroup);
+        set(Control::CpuLimit, enforced.cpu, cgroup);
+        // In a user namespace of its own the process rlimit counts this sandbox alone.
+        let by_rlimit = !plan::has(&self.cgroups, Controller::Pids);
+        set(Control::ProcessLimit, enforced.pids || by_rlimit, if by_rlimit { "rlimit" } else { cgroup });
+        set(Control::UniqueUid, enforced.unique_uid, "per run");
+        Isolation { backend: "native", controls }
+    }
+}
+
+#[async_trait]
+impl Launcher for NativeLauncher {
+    async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
+        if !self.interpreters.0.contains_key(&shape.runtime) {
+            return Err(LaunchError::NoInterpreter(shape.runtime));
+        }
+        let guest = self.start_guest(shape).await?;
+        match guest.isolation().check(&self.require) {
+            Ok(()) => Ok(guest),
+            Err(error) => {
+                guest.discard().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn sweep(&self, _owner: &Owner) -> Result<usize, LaunchError> {
+        let hierarchy = self.hierarchy.clone();
+        // Cgroups of the dead may take a moment to empty.
+        tokio::task::spawn_blocking(move || hierarchy.sweep()).await.map_err(|error| LaunchError::Setup {
+            step: "sweep".to_owned(),
+            source: std::io::Error::other(error),
+        })
+    }
+
+    async fn probe(&self) -> Result<Isolation, LaunchError> {
+        let guest = self.start_guest(&PROBE).await?;
+        let isolation = guest.isolation().clone();
+        guest.discard().await;
+        isolation.check(&self.require)?;
+        Ok(isolation)
+    }
+}
+
+impl Drop for NativeLauncher {
+    fn drop(&mut self) {
+        // Each process waits for its launcher to end; only then are the cgroups empty.
+        self.processes.clear();
+        cgroups::release(&self.cgroups);
+    }
+}
+
+fn own_namespaces() -> BTreeMap<String, u64> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
+    let inode = |entry: &std::fs::DirEntry| std::fs::metadata(entry.path()).ok().map(|metadata| metadata.ino());
+    entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, inode(&entry)?))).collect()
+}

@@ -1,0 +1,271 @@
+//! The system calls a sandbox may make, as data.
+//!
+//! Two filters, of which the kernel takes the stricter answer. The first knows calls by number only: what is
+//! not on the list does not exist (`ENOSYS`), which programs take as an old kernel and work around; because it
+//! looks at no argument, the kernel answers it from a bitmap. The second refuses (`EPERM`) listed calls with
+//! arguments that no script needs. Neither kills: a crash that looks random helps nobody.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition as Condition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+/// Calls that exist inside, by what they are for.
+pub const ALLOWED: &[(&str, &[i64])] = &[
+    (
+        "reading and writing what is open",
+        &[
+            libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64,
+            libc::SYS_pwrite64, libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2,
+            libc::SYS_lseek, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice,
+            libc::SYS_copy_file_range, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range,
+            libc::SYS_syncfs, libc::SYS_sync, libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_ioctl,
+        ],
+    ),
+    (
+        "opening, closing and duplicating descriptors",
+        &[
+            libc::SYS_open, libc::SYS_openat, libc::SYS_openat2, libc::SYS_creat, libc::SYS_close,
+            libc::SYS_close_range, libc::SYS_dup, libc::SYS_dup2, libc::SYS_dup3, libc::SYS_fcntl,
+            libc::SYS_flock, libc::SYS_pipe, libc::SYS_pipe2, libc::SYS_memfd_create,
+        ],
+    ),
+    (
+        "looking at files",
+        &[
+            libc::SYS_stat, libc::SYS_fstat, libc::SYS_lstat, libc::SYS_newfstatat, libc::SYS_statx,
+            libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_access, libc::SYS_faccessat, libc::SYS_faccessat2,
+            libc::SYS_readlink, libc::SYS_readlinkat, libc::SYS_getdents, libc::SYS_getdents64,
+            libc::SYS_getcwd, libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_getxattr, libc::SYS_lgetxattr,
+            libc::SYS_fgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
+            libc::SYS_inotify_init, libc::SYS_inotify_init1, libc::SYS_inotify_add_watch,
+            libc::SYS_inotify_rm_watch,
+        ],
+    ),
+    (
+        "changing files; mounts and Landlock say which",
+        &[
+            libc::SYS_mkdir, libc::SYS_mkdirat, libc::SYS_rmdir, libc::SYS_unlink, libc::SYS_unlinkat,
+            libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_link, libc::SYS_linkat,
+            libc::SYS_symlink, libc::SYS_symlinkat, libc::SYS_truncate, libc::SYS_ftruncate,
+            libc::SYS_fallocate, libc::SYS_chmod, libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2,
+            libc::SYS_chown, libc::SYS_fchown, libc::SYS_lchown, libc::SYS_fchownat, libc::SYS_umask,
+            libc::SYS_utime, libc::SYS_utimes, libc::SYS_utimensat, libc::SYS_futimesat, libc::SYS_setxattr,
+            libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr, libc::SYS_lremovexattr,
+            libc::SYS_fremovexattr,
+        ],
+    ),
+    ("making named pipes; the second filter refuses devices", &[libc::SYS_mknod, libc::SYS_mknodat]),
+    (
+        "memory",
+        &[
+            libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
+            libc::SYS_msync, libc::SYS_mincore, libc::SYS_brk, libc::SYS_mlock, libc::SYS_mlock2,
+            libc::SYS_munlock, libc::SYS_mlockall, libc::SYS_munlockall, libc::SYS_pkey_mprotect,
+            libc::SYS_pkey_alloc, libc::SYS_pkey_free, libc::SYS_membarrier, libc::SYS_get_mempolicy,
+        ],
+    ),
+    (
+        "processes and threads; the second filter refuses new namespaces",
+        &[
+            libc::SYS_clone, libc::SYS_fork, libc::SYS_vfork, libc::SYS_execve, libc::SYS_execveat,
+            libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4, libc::SYS_waitid, libc::SYS_set_tid_address,
+            libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq, libc::SYS_arch_prctl,
+            libc::SYS_prctl, libc::SYS_gettid, libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getpgrp,
+            libc::SYS_getpgid, libc::SYS_setpgid, libc::SYS_getsid, libc::SYS_setsid, libc::SYS_futex,
+            libc::SYS_futex_waitv, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal, libc::SYS_personality,
+        ],
+    ),
+    (
+        "signals; Landlock and the pid namespace keep them inside",
+        &[
+            libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask,
+            libc::SYS_rt_sigreturn, libc::SYS_rt_sigpending, libc::SYS_rt_sigtimedwait, libc::SYS_rt_sigqueueinfo,
+            libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigsuspend, libc::SYS_sigaltstack, libc::SYS_signalfd,
+            libc::SYS_signalfd4, libc::SYS_pause, libc::SYS_restart_syscall, libc::SYS_alarm,
+        ],
+    ),
+    (
+        "who am I; there is one user inside, and no capability to become another",
+        &[
+            libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getresuid,
+            libc::SYS_getresgid, libc::SYS_getgroups, libc::SYS_setuid, libc::SYS_setgid, libc::SYS_setreuid,
+            libc::SYS_setregid, libc::SYS_setresuid, libc::SYS_setresgid, libc::SYS_setgroups,
+            libc::SYS_setfsuid, libc::SYS_setfsgid, libc::SYS_capget, libc::SYS_capset,
+        ],
+    ),
+    (
+        "time",
+        &[
+            libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep, libc::SYS_gettimeofday,
+            libc::SYS_time, libc::SYS_times, libc::SYS_nanosleep, libc::SYS_getitimer, libc::SYS_setitimer,
+            libc::SYS_timer_create, libc::SYS_timer_settime, libc::SYS_timer_gettime, libc::SYS_timer_getoverrun,
+            libc::SYS_timer_delete, libc::SYS_timerfd_create, libc::SYS_timerfd_settime,
+            libc::SYS_timerfd_gettime,
+        ],
+    ),
+    (
+        "waiting for events",
+        &[
+            libc::SYS_poll, libc::SYS_ppoll, libc::SYS_select, libc::SYS_pselect6, libc::SYS_epoll_create,
+            libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_wait, libc::SYS_epoll_pwait,
+            libc::SYS_epoll_pwait2, libc::SYS_eventfd, libc::SYS_eventfd2,
+        ],
+    ),
+    (
+        "sockets; the second filter says of which families, and there is no network but loopback",
+        &[
+            libc::SYS_socket, libc::SYS_socketpair, libc::SYS_bind, libc::SYS_connect, libc::SYS_listen,
+            libc::SYS_accept, libc::SYS_accept4, libc::SYS_getsockname, libc::SYS_getpeername,
+            libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_shutdown, libc::SYS_sendto,
+            libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_sendmmsg, libc::SYS_recvmmsg,
+        ],
+    ),
+    (
+        "shared memory and semaphores of its own ipc namespace",
+        &[
+            libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmdt, libc::SYS_shmctl, libc::SYS_semget,
+            libc::SYS_semop, libc::SYS_semtimedop, libc::SYS_semctl,
+        ],
+    ),
+    (
+        "limits, scheduling and facts about the machine",
+        &[
+            libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_prlimit64, libc::SYS_getrusage,
+            libc::SYS_sched_yield, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity,
+            libc::SYS_sched_getparam, libc::SYS_sched_setparam, libc::SYS_sched_getscheduler,
+            libc::SYS_sched_setscheduler, libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
+            libc::SYS_sched_getattr, libc::SYS_sched_setattr, libc::SYS_getpriority, libc::SYS_setpriority,
+            libc::SYS_ioprio_get, libc::SYS_ioprio_set, libc::SYS_getcpu, libc::SYS_sysinfo, libc::SYS_uname,
+            libc::SYS_getrandom,
+        ],
+    ),
+    (
+        "confining itself further",
+        &[
+            libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
+            libc::SYS_seccomp,
+        ],
+    ),
+];
+
+/// The only socket families.
+pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+
+/// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not listed at
+/// all, and C libraries fall back to `clone`.
+const NAMESPACE_FLAGS: [i32; 8] = [
+    libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID, libc::CLONE_NEWNET, libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS, libc::CLONE_NEWCGROUP, 0x80, // CLONE_NEWTIME
+];
+
+/// Ways to push characters into a terminal that somebody else reads.
+const TERMINAL_INJECTION: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+/// `prctl` operations that speculation and checkpoint tools use, and no script.
+const REFUSED_PRCTL: [i32; 2] = [libc::PR_SET_MM, libc::PR_SET_SECCOMP];
+
+/// Both programs, ready for the kernel.
+pub fn programs() -> Vec<Vec<u8>> {
+    [allowed_numbers(), refused_arguments()].into_iter().map(|program| to_bytes(&without_kill(program))).collect()
+}
+
+fn allowed_numbers() -> BpfProgram {
+    let rules = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| (*call, vec![]))).collect();
+    compile(rules, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)
+}
+
+fn refused_arguments() -> BpfProgram {
+    let is_bit = |argument, bit: i32| condition(argument, Op::MaskedEq(bit as u32 as u64), bit as u32 as u64);
+    let is = |argument, value: u64| condition(argument, Op::Eq, value);
+    let other_family: Vec<Condition> =
+        SOCKET_FAMILIES.iter().map(|family| condition(0, Op::Ne, *family as u64)).collect();
+    let kind_of_node = |argument, kind: u32| {
+        rule(vec![condition(argument, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind))])
+    };
+    let devices = |argument| vec![kind_of_node(argument, libc::S_IFCHR), kind_of_node(argument, libc::S_IFBLK)];
+    let rules = BTreeMap::from([
+        (libc::SYS_clone, NAMESPACE_FLAGS.iter().map(|flag| rule(vec![is_bit(0, *flag)])).collect()),
+        (libc::SYS_socket, vec![rule(other_family.clone())]),
+        (libc::SYS_socketpair, vec![rule(other_family)]),
+        (libc::SYS_mknod, devices(1)),
+        (libc::SYS_mknodat, devices(2)),
+        (libc::SYS_ioctl, TERMINAL_INJECTION.iter().map(|request| rule(vec![is(1, *request)])).collect()),
+        (libc::SYS_prctl, REFUSED_PRCTL.iter().map(|operation| rule(vec![is(0, *operation as u64)])).collect()),
+        // Reading the personality is fine; any other would loosen the address layout.
+        (libc::SYS_personality, vec![rule(vec![condition(0, Op::Ne, 0xffff_ffff), condition(0, Op::Ne, 0)])]),
+    ]);
+    compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
+}
+
+fn condition(argument: u8, op: Op, value: u64) -> Condition {
+    Condition::new(argument, Width::Dword, op, value).expect("argument numbers are below six")
+}
+
+fn rule(conditions: Vec<Condition>) -> SeccompRule {
+    SeccompRule::new(conditions).expect("every rule has a condition")
+}
+
+fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, otherwise: SeccompAction, on_match: SeccompAction) -> BpfProgram {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).expect("seccompiler knows this machine");
+    let filter = SeccompFilter::new(rules, otherwise, on_match, arch).expect("the actions differ");
+    filter.try_into().expect("the program is short enough")
+}
+
+/// Programs start by killing a caller of another architecture; answer it like any unknown call instead.
+fn without_kill(mut program: BpfProgram) -> BpfProgram {
+    let kill = u32::from(SeccompAction::KillProcess);
+    let refuse = u32::from(SeccompAction::Errno(libc::ENOSYS as u32));
+    let returns_kill = |i: &&mut seccompiler::sock_filter| i.code == (libc::BPF_RET | libc::BPF_K) as u16 && i.k == kill;
+    program.iter_mut().filter(returns_kill).for_each(|instruction| instruction.k = refuse);
+    program
+}
+
+fn to_bytes(program: &BpfProgram) -> Vec<u8> {
+    let bytes = |i: &seccompiler::sock_filter| {
+        let (code, k) = (i.code.to_ne_bytes(), i.k.to_ne_bytes());
+        [code[0], code[1], i.jt, i.jf, k[0], k[1], k[2], k[3]]
+    };
+    program.iter().flat_map(bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_is_listed_twice() {
+        let mut calls: Vec<i64> = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().copied()).collect();
+        calls.sort_unstable();
+        let listed = calls.len();
+        calls.dedup();
+        assert_eq!(calls.len(), listed);
+    }
+
+    #[test]
+    fn what_escapes_are_made_of_is_not_listed() {
+        let refused = [
+            libc::SYS_clone3, libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount, libc::SYS_umount2,
+            libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_ptrace, libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_bpf, libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd, libc::SYS_io_uring_setup, libc::SYS_keyctl, libc::SYS_add_key,
+            libc::SYS_request_key, libc::SYS_fanotify_init, libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at, libc::SYS_kexec_load, libc::SYS_init_module, libc::SYS_fsopen,
+            libc::SYS_move_mount, libc::SYS_open_tree, libc::SYS_mount_setattr, libc::SYS_swapon,
+            libc::SYS_reboot, libc::SYS_settimeofday, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_acct,
+        ];
+        for call in refused {
+            assert!(!ALLOWED.iter().any(|(_, calls)| calls.contains(&call)), "{call} is listed");
+        }
+    }
+
+    #[test]
+    fn programs_never_kill_and_fit_the_kernel() {
+        for program in [allowed_numbers(), refused_arguments()].map(without_kill) {
+            assert!(program.len() < 4096, "{} instructions", program.len());
+            let kill = u32::from(SeccompAction::KillProcess);
+            assert!(!program.iter().any(|i| i.code == (libc::BPF_RET | libc::BPF_K) as u16 && i.k == kill));
+        }
+    }
+}
