@@ -72,28 +72,15 @@ impl ClientBuilder {
         if is_loopback(&base) {
             http = http.no_proxy();
         }
-        let http = http
-            .build()
-            .map_err(|error| ClientError::transport(&base, &error))?;
-        Ok(Client {
-            http,
-            base,
-            headers,
-        })
+        let http = http.build().map_err(|error| ClientError::transport(&base, &error))?;
+        Ok(Client { http, base, headers })
     }
 }
 
 impl Client {
     /// A client for `server` with a key and, for service keys, a tenant.
-    pub fn new(
-        server: &str,
-        key: Option<String>,
-        tenant: Option<String>,
-    ) -> Result<Self, ClientError> {
-        ClientBuilder::default()
-            .key(key)
-            .tenant(tenant)
-            .build(server)
+    pub fn new(server: &str, key: Option<String>, tenant: Option<String>) -> Result<Self, ClientError> {
+        ClientBuilder::default().key(key).tenant(tenant).build(server)
     }
 
     pub fn builder() -> ClientBuilder {
@@ -115,9 +102,7 @@ impl Client {
     }
 
     pub(crate) fn request(&self, method: Method, url: &Url) -> RequestBuilder {
-        self.http
-            .request(method, url.clone())
-            .headers(self.headers.clone())
+        self.http.request(method, url.clone()).headers(self.headers.clone())
     }
 
     /// A request to a URL that carries its own permission: our key is not sent along.
@@ -126,15 +111,8 @@ impl Client {
     }
 
     /// Sends and gives back only a success; everything else becomes an error.
-    pub(crate) async fn send(
-        &self,
-        url: &Url,
-        request: RequestBuilder,
-    ) -> Result<Response, ClientError> {
-        let response = request
-            .send()
-            .await
-            .map_err(|error| ClientError::transport(url, &error))?;
+    pub(crate) async fn send(&self, url: &Url, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|error| ClientError::transport(url, &error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -148,20 +126,13 @@ impl Client {
     ) -> Result<Reply<T>, ClientError> {
         let response = self.send(url, request).await?;
         let status = response.status().as_u16();
-        let body = response
-            .bytes()
-            .await
-            .map_err(|error| ClientError::transport(url, &error))?;
+        let body = response.bytes().await.map_err(|error| ClientError::transport(url, &error))?;
         Reply::parse(url, status, &body)
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(
-        &self,
-        segments: &[&str],
-    ) -> Result<Reply<T>, ClientError> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<Reply<T>, ClientError> {
         let url = self.url(segments);
-        self.reply(&url, self.request(Method::GET, &url).timeout(CALL_TIMEOUT))
-            .await
+        self.reply(&url, self.request(Method::GET, &url).timeout(CALL_TIMEOUT)).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -170,22 +141,21 @@ impl Client {
         body: &impl serde::Serialize,
     ) -> Result<Reply<T>, ClientError> {
         let url = self.url(segments);
-        self.reply(
-            &url,
-            self.request(Method::POST, &url)
-                .timeout(CALL_TIMEOUT)
-                .json(body),
-        )
-        .await
+        self.reply(&url, self.request(Method::POST, &url).timeout(CALL_TIMEOUT).json(body)).await
+    }
+
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        body: &impl serde::Serialize,
+    ) -> Result<Reply<T>, ClientError> {
+        let url = self.url(segments);
+        self.reply(&url, self.request(Method::PUT, &url).timeout(CALL_TIMEOUT).json(body)).await
     }
 
     pub(crate) async fn delete(&self, segments: &[&str]) -> Result<(), ClientError> {
         let url = self.url(segments);
-        self.send(
-            &url,
-            self.request(Method::DELETE, &url).timeout(CALL_TIMEOUT),
-        )
-        .await?;
+        self.send(&url, self.request(Method::DELETE, &url).timeout(CALL_TIMEOUT)).await?;
         Ok(())
     }
 
@@ -195,20 +165,10 @@ impl Client {
         query: &[(&str, String)],
     ) -> Result<Listing<T>, ClientError> {
         let url = self.url(segments);
-        let request = self
-            .request(Method::GET, &url)
-            .timeout(CALL_TIMEOUT)
-            .query(query);
+        let request = self.request(Method::GET, &url).timeout(CALL_TIMEOUT).query(query);
         let response = self.send(&url, request).await?;
-        let link = response
-            .headers()
-            .get(LINK)
-            .and_then(|link| link.to_str().ok())
-            .map(str::to_owned);
-        let body = response
-            .bytes()
-            .await
-            .map_err(|error| ClientError::transport(&url, &error))?;
+        let link = response.headers().get(LINK).and_then(|link| link.to_str().ok()).map(str::to_owned);
+        let body = response.bytes().await.map_err(|error| ClientError::transport(&url, &error))?;
         Listing::parse(&url, link.as_deref(), &body)
     }
 }
@@ -216,11 +176,7 @@ impl Client {
 /// Reads a refusal without trusting its length.
 async fn refusal(mut response: Response) -> ClientError {
     let status = response.status().as_u16();
-    let request_id = response
-        .headers()
-        .get("x-request-id")
-        .and_then(|id| id.to_str().ok())
-        .map(str::to_owned);
+    let request_id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
@@ -234,16 +190,9 @@ async fn refusal(mut response: Response) -> ClientError {
 /// `localhost:8080` is what people type, so a missing scheme means `http`.
 fn base_url(server: &str) -> Result<Url, ClientError> {
     let text = server.trim();
-    let text = if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("http://{text}")
-    };
-    let invalid = || {
-        ClientError::Invalid(format!(
-            "`{server}` is not a server address; use one like http://localhost:8080"
-        ))
-    };
+    let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let invalid =
+        || ClientError::Invalid(format!("`{server}` is not a server address; use one like http://localhost:8080"));
     let mut url = Url::parse(&text).map_err(|_| invalid())?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err(invalid());
@@ -257,11 +206,8 @@ fn base_url(server: &str) -> Result<Url, ClientError> {
 }
 
 fn header(what: &str, value: &str) -> Result<HeaderValue, ClientError> {
-    HeaderValue::from_str(value).map_err(|_| {
-        ClientError::Invalid(format!(
-            "the {what} contains characters that cannot be sent in a header"
-        ))
-    })
+    HeaderValue::from_str(value)
+        .map_err(|_| ClientError::Invalid(format!("the {what} contains characters that cannot be sent in a header")))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -282,19 +228,13 @@ mod tests {
         for (text, expected) in [
             ("http://localhost:8080", "http://localhost:8080/"),
             ("localhost:8080", "http://localhost:8080/"),
-            (
-                "https://box.example.com/skillbox",
-                "https://box.example.com/skillbox/",
-            ),
+            ("https://box.example.com/skillbox", "https://box.example.com/skillbox/"),
             (" http://127.0.0.1:1/ ", "http://127.0.0.1:1/"),
         ] {
             assert_eq!(base_url(text).expect(text).as_str(), expected);
         }
         for text in ["", "ftp://host", "http://", "http://:80"] {
-            assert!(
-                matches!(base_url(text), Err(ClientError::Invalid(_))),
-                "{text}"
-            );
+            assert!(matches!(base_url(text), Err(ClientError::Invalid(_))), "{text}");
         }
     }
 
@@ -302,16 +242,12 @@ mod tests {
     fn a_segment_cannot_reach_another_route() {
         let client = Client::new("http://h/prefix", None, None).expect("a client");
         let url = client.url(&["v1", "skills", "../keys?x#y", "a b"]);
-        assert_eq!(
-            url.as_str(),
-            "http://h/prefix/v1/skills/..%2Fkeys%3Fx%23y/a%20b"
-        );
+        assert_eq!(url.as_str(), "http://h/prefix/v1/skills/..%2Fkeys%3Fx%23y/a%20b");
     }
 
     #[test]
     fn a_key_that_cannot_be_sent_is_refused() {
-        let error = Client::new("http://h", Some("sk-\n".into()), None)
-            .expect_err("a newline cannot be sent");
+        let error = Client::new("http://h", Some("sk-\n".into()), None).expect_err("a newline cannot be sent");
         assert!(error.to_string().contains("API key"), "{error}");
     }
 }

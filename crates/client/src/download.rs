@@ -25,10 +25,7 @@ impl Download {
         self.response
             .chunk()
             .await
-            .map_err(|error| ClientError::Broken {
-                url: public(&self.url),
-                cause: error.to_string(),
-            })
+            .map_err(|error| ClientError::Broken { url: public(&self.url), cause: error.to_string() })
     }
 
     /// Everything, for bodies known to be small; refuses to hold more than `max` bytes.
@@ -50,10 +47,7 @@ impl Download {
 impl Client {
     /// Fetches a self-authenticating URL such as `files_url`; a path is taken relative to the server.
     pub async fn download_url(&self, url: &str) -> Result<Download, ClientError> {
-        let url = self
-            .base()
-            .join(url)
-            .map_err(|_| ClientError::Invalid(format!("`{url}` is not a URL")))?;
+        let url = self.base().join(url).map_err(|_| ClientError::Invalid(format!("`{url}` is not a URL")))?;
         let response = self.send(&url, self.anonymous(&url)).await?;
         Ok(Download { url, response })
     }

@@ -32,7 +32,6 @@ pub struct Key {
     #[serde(default)]
     pub service: bool,
     pub skills: Option<Vec<String>>,
-    #[serde(alias = "tenant")]
     pub tenant_id: Option<String>,
     pub expires_at: Option<String>,
     pub revoked_at: Option<String>,

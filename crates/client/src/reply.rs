@@ -52,48 +52,29 @@ impl Page {
 impl<T: DeserializeOwned> Reply<T> {
     pub(crate) fn parse(url: &Url, http_status: u16, body: &[u8]) -> Result<Self, ClientError> {
         let value = serde_json::from_slice(body).map_err(|error| invalid(url, &error))?;
-        Ok(Self {
-            value,
-            raw: String::from_utf8_lossy(body).trim_end().to_owned(),
-            http_status,
-        })
+        Ok(Self { value, raw: String::from_utf8_lossy(body).trim_end().to_owned(), http_status })
     }
 }
 
 impl<T: DeserializeOwned> Listing<T> {
     pub(crate) fn parse(url: &Url, link: Option<&str>, body: &[u8]) -> Result<Self, ClientError> {
-        let raw: Vec<Box<RawValue>> =
-            serde_json::from_slice(body).map_err(|error| invalid(url, &error))?;
-        let items = raw
-            .iter()
-            .map(|row| serde_json::from_str(row.get()))
-            .collect::<Result<_, _>>();
+        let raw: Vec<Box<RawValue>> = serde_json::from_slice(body).map_err(|error| invalid(url, &error))?;
+        let items = raw.iter().map(|row| serde_json::from_str(row.get())).collect::<Result<_, _>>();
         let items = items.map_err(|error| invalid(url, &error))?;
-        Ok(Self {
-            items,
-            raw,
-            next: link.and_then(|link| next_cursor(url, link)),
-        })
+        Ok(Self { items, raw, next: link.and_then(|link| next_cursor(url, link)) })
     }
 }
 
 fn invalid(url: &Url, error: &serde_json::Error) -> ClientError {
-    ClientError::InvalidResponse {
-        url: public(url),
-        cause: error.to_string(),
-    }
+    ClientError::InvalidResponse { url: public(url), cause: error.to_string() }
 }
 
 /// The `cursor` of the `rel="next"` target in a `Link` header.
 fn next_cursor(base: &Url, link: &str) -> Option<String> {
-    let next = link
-        .split(',')
-        .find(|part| part.contains("rel=\"next\"") || part.contains("rel=next"))?;
+    let next = link.split(',').find(|part| part.contains("rel=\"next\"") || part.contains("rel=next"))?;
     let target = next.split_once('<')?.1.split_once('>')?.0;
     let url = base.join(target).ok()?;
-    url.query_pairs()
-        .find(|(key, _)| key == "cursor")
-        .map(|(_, value)| value.into_owned())
+    url.query_pairs().find(|(key, _)| key == "cursor").map(|(_, value)| value.into_owned())
 }
 
 #[cfg(test)]
@@ -113,29 +94,21 @@ mod tests {
         ] {
             assert_eq!(next_cursor(&base(), link).as_deref(), Some("a+b"), "{link}");
         }
-        assert_eq!(
-            next_cursor(&base(), r#"</v1/skills?cursor=x>; rel="prev""#),
-            None
-        );
+        assert_eq!(next_cursor(&base(), r#"</v1/skills?cursor=x>; rel="prev""#), None);
         assert_eq!(next_cursor(&base(), "garbage rel=\"next\""), None);
     }
 
     #[test]
     fn a_listing_keeps_rows_as_sent() {
         let body = br#"[{"name":"a","later":1},{"name":"b"}]"#;
-        let listing: Listing<serde_json::Value> =
-            Listing::parse(&base(), None, body).expect("a list");
+        let listing: Listing<serde_json::Value> = Listing::parse(&base(), None, body).expect("a list");
         assert_eq!(listing.items.len(), 2);
         assert_eq!(listing.raw[0].get(), r#"{"name":"a","later":1}"#);
     }
 
     #[test]
     fn a_wrong_shape_is_an_invalid_response() {
-        let error =
-            Reply::<Vec<String>>::parse(&base(), 200, b"{}").expect_err("an object is not a list");
-        assert!(
-            matches!(error, ClientError::InvalidResponse { .. }),
-            "{error}"
-        );
+        let error = Reply::<Vec<String>>::parse(&base(), 200, b"{}").expect_err("an object is not a list");
+        assert!(matches!(error, ClientError::InvalidResponse { .. }), "{error}");
     }
 }

@@ -109,8 +109,7 @@ impl Client {
 
     /// Checks a zip on the server without storing it.
     pub async fn validate_skill(&self, zip: Bytes) -> Result<Reply<Validation>, ClientError> {
-        self.upload(&["v1", "skills", "validate"], zip, |_| ())
-            .await
+        self.upload(&["v1", "skills", "validate"], zip, |_| ()).await
     }
 
     /// The newest version of every skill.
@@ -118,11 +117,7 @@ impl Client {
         self.list(&["v1", "skills"], &page.query()).await
     }
 
-    pub async fn skill(
-        &self,
-        name: &str,
-        version: &str,
-    ) -> Result<Reply<SkillDetail>, ClientError> {
+    pub async fn skill(&self, name: &str, version: &str) -> Result<Reply<SkillDetail>, ClientError> {
         self.get(&["v1", "skills", name, version]).await
     }
 
@@ -132,8 +127,7 @@ impl Client {
 
     /// The stored zip, streamed.
     pub async fn skill_content(&self, name: &str, version: &str) -> Result<Download, ClientError> {
-        self.download(&["v1", "skills", name, version, "content"])
-            .await
+        self.download(&["v1", "skills", name, version, "content"]).await
     }
 
     pub async fn delete_skill(&self, name: &str, version: &str) -> Result<(), ClientError> {
@@ -160,14 +154,11 @@ impl Client {
 /// A body that reports how much of it was taken.
 fn counted(zip: Bytes, sent: impl Fn(u64) + Send + Sync + 'static) -> Body {
     let total = zip.len() as u64;
-    Body::wrap_stream(stream::iter(chunks(zip).scan(
-        0,
-        move |done, chunk: Bytes| {
-            *done += chunk.len() as u64;
-            sent((*done).min(total));
-            Some(Ok::<_, std::convert::Infallible>(chunk))
-        },
-    )))
+    Body::wrap_stream(stream::iter(chunks(zip).scan(0, move |done, chunk: Bytes| {
+        *done += chunk.len() as u64;
+        sent((*done).min(total));
+        Some(Ok::<_, std::convert::Infallible>(chunk))
+    })))
 }
 
 fn chunks(mut bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
@@ -183,9 +174,7 @@ mod tests {
 
     #[test]
     fn chunks_are_the_whole_in_order() {
-        let bytes: Vec<u8> = (0..UPLOAD_CHUNK_BYTES * 2 + 7)
-            .map(|i| (i % 251) as u8)
-            .collect();
+        let bytes: Vec<u8> = (0..UPLOAD_CHUNK_BYTES * 2 + 7).map(|i| (i % 251) as u8).collect();
         let parts: Vec<Bytes> = chunks(Bytes::from(bytes.clone())).collect();
         assert_eq!(parts.len(), 3);
         assert_eq!(parts.concat(), bytes);

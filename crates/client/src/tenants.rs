@@ -13,7 +13,6 @@ pub struct NewTenant {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct Tenant {
-    #[serde(alias = "tenant_id")]
     pub id: String,
     #[serde(default)]
     pub policy: TenantPolicy,
@@ -41,6 +40,11 @@ impl Client {
 
     pub async fn tenant(&self, id: &str) -> Result<Reply<Tenant>, ClientError> {
         self.get(&["v1", "tenants", id]).await
+    }
+
+    /// Replaces the policy as a whole.
+    pub async fn update_tenant(&self, id: &str, policy: &TenantPolicy) -> Result<Reply<Tenant>, ClientError> {
+        self.put(&["v1", "tenants", id], &serde_json::json!({ "policy": policy })).await
     }
 
     pub async fn delete_tenant(&self, id: &str) -> Result<(), ClientError> {

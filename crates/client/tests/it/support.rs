@@ -39,10 +39,7 @@ impl Scripted {
         let asked = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             let asked = read_request(&mut stream).await;
-            stream
-                .write_all(answer.as_bytes())
-                .await
-                .expect("the answer is sent");
+            stream.write_all(answer.as_bytes()).await.expect("the answer is sent");
             asked
         });
         Self { address, asked }
@@ -76,13 +73,8 @@ async fn read_request(stream: &mut TcpStream) -> Asked {
         assert!(read > 0, "the client hung up inside the head");
     };
     let head = String::from_utf8(bytes[..end].to_vec()).expect("a text head");
-    let mut asked = Asked {
-        head,
-        body: bytes[end + 4..].to_vec(),
-    };
-    let length = asked
-        .header("content-length")
-        .map_or(0, |value| value.parse().expect("a length"));
+    let mut asked = Asked { head, body: bytes[end + 4..].to_vec() };
+    let length = asked.header("content-length").map_or(0, |value| value.parse().expect("a length"));
     while asked.body.len() < length {
         let read = stream.read_buf(&mut asked.body).await.expect("a body");
         assert!(read > 0, "the client hung up inside the body");
