@@ -1,1 +1,34 @@
+//! A skill as a value: `SKILL.md`, the files around it, and the one canonical archive they become.
+//!
+//! Everything that arrives here is hostile until read. The crate is pure but for [`read_directory`]: it knows no HTTP, no
+//! database and no sandbox, and whoever uses it decides what a refusal means.
+//!
+//! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) end in the same [`Package`]; the same content gives
+//! the same digest whichever way it came.
 
+mod archive;
+mod canonical;
+mod directory;
+mod error;
+mod finding;
+mod frontmatter;
+mod intake;
+mod limits;
+mod lint;
+mod manifest;
+mod package;
+mod path;
+mod script;
+mod units;
+mod yaml;
+
+pub use archive::read_archive;
+pub use canonical::{SkillFile, unpack_canonical};
+pub use directory::read_directory;
+pub use error::{Hazard, SkillError};
+pub use finding::{Finding, Severity};
+pub use limits::Limits;
+pub use manifest::{Manifest, Mode, Resources};
+pub use package::{Package, read_parts};
+pub use script::{Lang, Script};
+pub use units::{UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory};

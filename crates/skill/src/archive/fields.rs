@@ -1,0 +1,48 @@
+//! Little-endian fields of a zip header, read without ever stepping outside the bytes.
+
+use crate::SkillError;
+
+/// The rest of a header that is being read.
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Starts at an offset; one beyond the end leaves nothing to read.
+    pub(super) fn at(bytes: &'a [u8], offset: usize) -> Self {
+        let rest = bytes.get(offset..).unwrap_or_default();
+        Self { rest }
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], SkillError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(cut_short)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, SkillError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(cut_short)?;
+        self.rest = rest;
+        Ok(u16::from_le_bytes(*taken))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, SkillError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(cut_short)?;
+        self.rest = rest;
+        Ok(u32::from_le_bytes(*taken))
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+pub(super) fn cut_short() -> SkillError {
+    SkillError::archive("the zip is damaged or cut short; pack and upload it again")
+}
+
+pub(super) fn zip64() -> SkillError {
+    SkillError::archive(
+        "the zip uses the Zip64 extension, which is only needed above 4 GiB; pack the files to disk with plain zip, not through a pipe",
+    )
+}

@@ -1,0 +1,97 @@
+//! The local headers: that they agree with the central directory, and that together they account for every byte.
+
+use std::ops::Range;
+
+use super::central::Directory;
+use super::entry::{Entry, Extra, Flags};
+use super::fields::Fields;
+use super::packed::Method;
+use super::{LOCAL_LEN, LOCAL_MAGIC};
+use crate::{Hazard, SkillError};
+
+const DESCRIPTOR_MAGIC: [u8; 4] = *b"PK\x07\x08";
+
+/// Where the data of each entry lies, in the order of the central directory.
+///
+/// Entries must lie end to end from the first byte to the central directory: what leaves a gap hides data, what does not
+/// fit overlaps.
+pub(super) fn locate(zip: &[u8], directory: &Directory<'_>) -> Result<Vec<Range<usize>>, SkillError> {
+    let entries = &directory.entries;
+    let before_directory = &zip[..directory.start];
+    let mut by_offset: Vec<usize> = (0..entries.len()).collect();
+    by_offset.sort_by_key(|index| entries[*index].local_at);
+
+    let mut places = vec![0..0; entries.len()];
+    let mut next = 0;
+    for index in by_offset {
+        let entry = &entries[index];
+        let at = entry.local_at as usize;
+        if at < next {
+            return Err(Hazard::Overlap.of(entry.name));
+        }
+        if at > next {
+            return Err(Hazard::StrayData.anywhere());
+        }
+        let (place, end) = read_local(before_directory, entry)?;
+        places[index] = place;
+        next = end;
+    }
+    if next != directory.start {
+        return Err(Hazard::StrayData.anywhere());
+    }
+    Ok(places)
+}
+
+/// Reads one local header and returns the place of the data and the end of all that belongs to the entry.
+fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), SkillError> {
+    let mismatch = || Hazard::HeaderMismatch.of(entry.name);
+    let at = entry.local_at as usize;
+    let mut fields = Fields::at(zip, at);
+    if fields.take(LOCAL_MAGIC.len())? != LOCAL_MAGIC {
+        return Err(mismatch());
+    }
+    let _version_needed = fields.u16()?;
+    let (flags, method) = (Flags::new(fields.u16()?), fields.u16()?);
+    let _time_and_date = fields.u32()?;
+    let sizes = [fields.u32()?, fields.u32()?, fields.u32()?];
+    let (name_len, extra_len) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
+    let name = fields.take(name_len)?;
+    let extra = Extra::read(fields.take(extra_len)?)?;
+
+    // A streaming packer leaves at zero what it does not know yet, and Info-ZIP knows some of it.
+    let agrees = |(given, true_value): (&u32, u32)| *given == true_value || (flags.has_descriptor() && *given == 0);
+    let sizes_agree = sizes.iter().zip(expected(entry)).all(agrees);
+    let same = flags == entry.flags
+        && Method::from_number(method) == Some(entry.method)
+        && name == entry.name.as_bytes()
+        && sizes_agree;
+    if !same {
+        return Err(mismatch());
+    }
+    extra.name_of(name, flags)?;
+
+    let start = at + LOCAL_LEN + name_len + extra_len;
+    let end = start + entry.packed_len as usize;
+    if end > zip.len() {
+        return Err(Hazard::Overlap.of(entry.name));
+    }
+    let after = if flags.has_descriptor() { end + descriptor_len(zip, end, entry)? } else { end };
+    Ok((start..end, after))
+}
+
+/// The length of the data descriptor, which may or may not begin with a signature.
+fn descriptor_len(zip: &[u8], at: usize, entry: &Entry<'_>) -> Result<usize, SkillError> {
+    let values: Vec<u8> = expected(entry).into_iter().flat_map(u32::to_le_bytes).collect();
+    let rest = &zip[at..];
+    if rest.strip_prefix(&DESCRIPTOR_MAGIC).is_some_and(|rest| rest.starts_with(&values)) {
+        return Ok(DESCRIPTOR_MAGIC.len() + values.len());
+    }
+    if rest.starts_with(&values) {
+        return Ok(values.len());
+    }
+    Err(Hazard::HeaderMismatch.of(entry.name))
+}
+
+fn expected(entry: &Entry<'_>) -> [u32; 3] {
+    [entry.crc, entry.packed_len, entry.size]
+}

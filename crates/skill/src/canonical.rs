@@ -1,0 +1,167 @@
+//! The one stored form of a skill: a zip whose bytes depend on nothing but names, contents and executable bits.
+//!
+//! Entries are sorted by path, stored without compression, dated 1980-01-01 and have mode 644 or 755. They are stored, not
+//! deflated, because a compressor's output changes between its versions and the digest must not; and because a stored
+//! file is a slice of the archive, so that loading a skill copies nothing.
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::archive::{CENTRAL_LEN, CENTRAL_MAGIC, END_LEN, END_MAGIC, LOCAL_LEN, LOCAL_MAGIC};
+use crate::intake::Source;
+use crate::{Limits, SkillError, archive};
+
+/// A file of a skill. The bytes are a view into the skill's archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillFile {
+    pub path: String,
+    pub bytes: Bytes,
+    pub executable: bool,
+}
+
+/// A canonical archive with everything that is known about it.
+pub(crate) struct Canonical {
+    pub archive: Bytes,
+    pub digest: String,
+    pub files: Vec<SkillFile>,
+}
+
+const UTF8_NAME: u16 = 1 << 11;
+const VERSION: u16 = 20;
+const MADE_BY_UNIX: u16 = 3 << 8 | VERSION;
+/// 1980-01-01, the first day a zip can name.
+const DATE: u16 = 1 << 5 | 1;
+const MODE_FILE: u32 = 0o100_644;
+const MODE_EXECUTABLE: u32 = 0o100_755;
+
+struct Record {
+    path: String,
+    local_at: u32,
+    data_at: usize,
+    size: u32,
+    crc: u32,
+    executable: bool,
+}
+
+/// Packs files whose paths are checked and distinct.
+///
+/// Contents go straight to their final place, so that the peak of memory is one copy of them.
+pub(crate) fn pack(mut sources: Vec<Source<'_>>) -> Result<Canonical, SkillError> {
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut out = Vec::with_capacity(packed_len(&sources)?);
+    let mut records = Vec::with_capacity(sources.len());
+    for source in sources {
+        records.push(append_file(&mut out, source)?);
+    }
+    append_directory(&mut out, &records);
+
+    let archive = Bytes::from(out);
+    let file = |record: Record| SkillFile {
+        bytes: archive.slice(record.data_at..record.data_at + record.size as usize),
+        path: record.path,
+        executable: record.executable,
+    };
+    Ok(Canonical { digest: digest(&archive), files: records.into_iter().map(file).collect(), archive })
+}
+
+/// Opens a stored archive after checking that it is the one the digest names.
+pub fn unpack_canonical(archive: &Bytes, expected_digest: &str) -> Result<Vec<SkillFile>, SkillError> {
+    if digest(archive) != expected_digest {
+        return Err(SkillError::Digest);
+    }
+    // It was measured when it was packed.
+    let any_size = Limits { entries: usize::MAX, ..Limits::default() };
+    let stored = archive::stored_files(archive, &any_size)?;
+    let file = |(path, range, executable)| SkillFile { path, bytes: archive.slice(range), executable };
+    Ok(stored.into_iter().map(file).collect())
+}
+
+/// `sha256:` and the hash in hexadecimal.
+fn digest(archive: &[u8]) -> String {
+    let hash = Sha256::digest(archive);
+    format!("sha256:{}", data_encoding::HEXLOWER.encode(&hash))
+}
+
+/// The exact length of the archive to come; fails where the format without its 64-bit extension ends.
+fn packed_len(sources: &[Source<'_>]) -> Result<usize, SkillError> {
+    let entry = |source: &Source<'_>| {
+        let headers = LOCAL_LEN + CENTRAL_LEN + 2 * source.path.len();
+        source.size.saturating_add(headers as u64)
+    };
+    let total = sources.iter().map(entry).fold(END_LEN as u64, u64::saturating_add);
+    let too_large = SkillError::TooLarge { limit_bytes: u64::from(u32::MAX) };
+    if total > u64::from(u32::MAX) || sources.len() >= usize::from(u16::MAX) {
+        return Err(too_large);
+    }
+    usize::try_from(total).map_err(|_| too_large)
+}
+
+fn append_file(out: &mut Vec<u8>, source: Source<'_>) -> Result<Record, SkillError> {
+    let local_at = out.len();
+    let data_at = local_at + LOCAL_LEN + source.path.len();
+    out.resize(data_at, 0);
+    let crc = source.content.append_to(out, &source.path)?;
+
+    let content = &out[data_at..];
+    let record = Record {
+        executable: source.executable.unwrap_or_else(|| content.starts_with(b"#!")),
+        path: source.path,
+        local_at: small(local_at),
+        data_at,
+        size: small(content.len()),
+        crc,
+    };
+    let mut header = Vec::with_capacity(data_at - local_at);
+    header.extend_from_slice(&LOCAL_MAGIC);
+    append_shared(&mut header, &record);
+    header.extend_from_slice(record.path.as_bytes());
+    out[local_at..data_at].copy_from_slice(&header);
+    Ok(record)
+}
+
+/// The fields that the local and the central header have in common, in the same order in both.
+fn append_shared(out: &mut Vec<u8>, record: &Record) {
+    const STORED: u16 = 0;
+    const MIDNIGHT: u16 = 0;
+    const NO_EXTRA: u16 = 0;
+    for field in [VERSION, UTF8_NAME, STORED, MIDNIGHT, DATE] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    for field in [record.crc, record.size, record.size] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    for field in [short(record.path.len()), NO_EXTRA] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+}
+
+fn append_directory(out: &mut Vec<u8>, records: &[Record]) {
+    let start = out.len();
+    for record in records {
+        let mode = if record.executable { MODE_EXECUTABLE } else { MODE_FILE };
+        out.extend_from_slice(&CENTRAL_MAGIC);
+        out.extend_from_slice(&MADE_BY_UNIX.to_le_bytes());
+        append_shared(out, record);
+        // No comment, first disk, no internal attributes.
+        out.extend_from_slice(&[0; 6]);
+        out.extend_from_slice(&(mode << 16).to_le_bytes());
+        out.extend_from_slice(&record.local_at.to_le_bytes());
+        out.extend_from_slice(record.path.as_bytes());
+    }
+    let (count, len) = (short(records.len()), small(out.len() - start));
+    out.extend_from_slice(&END_MAGIC);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&small(start).to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+}
+
+fn small(value: usize) -> u32 {
+    u32::try_from(value).expect("packed_len() keeps the whole archive below 4 GiB")
+}
+
+fn short(value: usize) -> u16 {
+    u16::try_from(value).expect("packed_len() bounds the count, path::check() the length of a name")
+}

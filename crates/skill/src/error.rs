@@ -1,0 +1,144 @@
+//! Why a skill was not accepted.
+//!
+//! Messages are read by the person who made the skill: they name the entry or the line and say what to do, and carry
+//! nothing of this server.
+
+use std::path::PathBuf;
+
+/// A skill that cannot be accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum SkillError {
+    /// The bytes are no zip, or one that is damaged or of a kind we do not read.
+    #[error("{0}")]
+    Archive(String),
+    #[error("there is no SKILL.md; put one at the root of the skill, or inside its single top directory")]
+    NoSkillFile,
+    #[error("SKILL.md{}: {message}", at_line(*.line))]
+    Frontmatter { line: Option<u32>, message: String },
+    /// Content that no honest tool makes, or that would unpack differently elsewhere.
+    #[error("{}{}", of_entry(.entry), .hazard.sentence())]
+    Refused { hazard: Hazard, entry: Option<String> },
+    #[error("the skill unpacks to more than {limit_bytes} bytes; leave out what it does not need")]
+    TooLarge { limit_bytes: u64 },
+    #[error("cannot read {}: {source}", .path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// A stored archive that is not the one its digest names.
+    #[error("the stored archive does not match its digest")]
+    Digest,
+}
+
+/// What made a reader refuse an archive that was otherwise legible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hazard {
+    UnsafePath,
+    Link,
+    SpecialFile,
+    Duplicate,
+    TooManyEntries,
+    Bomb,
+    HeaderMismatch,
+    Method,
+    Encrypted,
+    StrayData,
+    Overlap,
+}
+
+impl SkillError {
+    /// The stable word for this error in API answers.
+    pub fn slug(&self) -> &'static str {
+        match self {
+            Self::Archive(_) | Self::NoSkillFile | Self::Frontmatter { .. } => "invalid_skill",
+            Self::Refused { hazard, .. } => hazard.slug(),
+            Self::TooLarge { .. } => "too_large",
+            Self::Unreadable { .. } => "unreadable",
+            Self::Digest => "digest_mismatch",
+        }
+    }
+
+    /// True for archives that were refused rather than merely wrong.
+    pub fn is_hostile(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
+    /// True when less of the same would have been accepted.
+    pub fn too_large(&self) -> bool {
+        matches!(self, Self::TooLarge { .. })
+    }
+
+    pub(crate) fn archive(message: impl Into<String>) -> Self {
+        Self::Archive(message.into())
+    }
+
+    pub(crate) fn frontmatter(line: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
+        Self::Frontmatter { line: line.into(), message: message.into() }
+    }
+}
+
+impl Hazard {
+    /// The stable word for this hazard in API answers.
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::UnsafePath => "unsafe_path",
+            Self::Link => "link_entry",
+            Self::SpecialFile => "special_file",
+            Self::Duplicate => "duplicate_entry",
+            Self::TooManyEntries => "too_many_entries",
+            Self::Bomb => "zip_bomb",
+            Self::HeaderMismatch => "header_mismatch",
+            Self::Method => "unsupported_method",
+            Self::Encrypted => "encrypted_entry",
+            Self::StrayData => "trailing_data",
+            Self::Overlap => "overlapping_entries",
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::UnsafePath => {
+                "the path is not a plain relative one in UTF-8 (no leading slash, drive, `..`, backslash, control character, nor excessive length or depth)"
+            }
+            Self::Link => "links are not allowed; put the file itself into the skill",
+            Self::SpecialFile => "only regular files and directories are allowed",
+            Self::Duplicate => {
+                "the name occurs twice, differs from another only in case, or is both a file and a directory"
+            }
+            Self::TooManyEntries => "the skill has too many entries; leave out what it does not need",
+            Self::Bomb => "the content is compressed too strongly to be accepted",
+            Self::HeaderMismatch => "the archive describes this entry in contradicting ways; pack it again",
+            Self::Method => "only stored and deflated entries are read; pack with plain zip",
+            Self::Encrypted => "encrypted entries are not read; pack without a password",
+            Self::StrayData => {
+                "the archive has bytes that belong to no entry, before, between or after them; pack it again"
+            }
+            Self::Overlap => "entries of the archive overlap; pack it again",
+        }
+    }
+
+    /// This hazard found in the named entry.
+    pub(crate) fn of(self, entry: &str) -> SkillError {
+        SkillError::Refused { hazard: self, entry: Some(shown(entry)) }
+    }
+
+    /// This hazard found in the archive as a whole.
+    pub(crate) fn anywhere(self) -> SkillError {
+        SkillError::Refused { hazard: self, entry: None }
+    }
+}
+
+/// Text from a hostile file as it may stand in a message: short, and without anything a terminal would obey.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn at_line(line: Option<u32>) -> String {
+    line.map(|line| format!(" line {line}")).unwrap_or_default()
+}
+
+fn of_entry(entry: &Option<String>) -> String {
+    entry.as_ref().map(|entry| format!("`{entry}`: ")).unwrap_or_default()
+}

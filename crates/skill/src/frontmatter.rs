@@ -1,0 +1,216 @@
+//! Taking `SKILL.md` apart: the YAML between the fences, and the Markdown after them.
+
+use crate::error::shown;
+use crate::yaml::{self, Node};
+use crate::{Limits, SkillError};
+
+/// A `SKILL.md` whose frontmatter was read but not yet understood.
+#[derive(Debug)]
+pub(crate) struct Frontmatter<'a> {
+    /// The mapping; lines count from the opening fence, so add one for a line of the file.
+    pub root: Option<Node>,
+    /// The Markdown, without blank lines around it.
+    pub body: &'a str,
+    /// The whole text without its byte order mark.
+    pub text: &'a str,
+    /// The line of the file whose description had to be quoted before it was YAML.
+    pub repaired_line: Option<u32>,
+}
+
+impl<'a> Frontmatter<'a> {
+    pub(crate) fn read(bytes: &'a [u8], limits: &Limits) -> Result<Self, SkillError> {
+        if bytes.len() as u64 > limits.skill_file_bytes {
+            let message = format!(
+                "the file is longer than {} KiB; move detail into files beside it",
+                limits.skill_file_bytes >> 10
+            );
+            return Err(SkillError::frontmatter(None, message));
+        }
+        let text = clean_text(bytes)?;
+        let (yaml, body) = split(text)?;
+        let (root, repaired_line) = parse(yaml)?;
+        Ok(Self { root, body: body.trim_start_matches(['\r', '\n']).trim_end(), text, repaired_line })
+    }
+}
+
+/// The file as text, without a byte order mark; anything but text is an error with its line.
+fn clean_text(bytes: &[u8]) -> Result<&str, SkillError> {
+    let line_at = |offset: usize| {
+        let newlines = bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
+        u32::try_from(newlines + 1).unwrap_or(u32::MAX)
+    };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        SkillError::frontmatter(line_at(error.valid_up_to()), "the file is not valid UTF-8; save it as UTF-8")
+    })?;
+    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    if let Some(at) = text.find(control) {
+        let character = text[at..].chars().next().map_or(0, u32::from);
+        let message = format!("the file contains the control character U+{character:04X}; remove it");
+        return Err(SkillError::frontmatter(line_at(at), message));
+    }
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// The text between the two fences, and the text after them. A fence is a line of exactly `---`.
+fn split(text: &str) -> Result<(&str, &str), SkillError> {
+    const FENCE: &str = "---";
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    if bare(first) != FENCE {
+        let message = format!(
+            "the first line must be exactly `---`, with name and description below it, but is `{}`",
+            shown(bare(first))
+        );
+        return Err(SkillError::frontmatter(1, message));
+    }
+    let mut at = first.len();
+    for line in lines {
+        if bare(line) == FENCE {
+            return Ok((&text[first.len()..at], &text[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    Err(SkillError::frontmatter(1, "the frontmatter never ends; close it with a line of exactly `---`"))
+}
+
+fn bare(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+/// Reads the YAML; when it is none only for a colon in the description, as in many published skills, quotes that first.
+fn parse(yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillError> {
+    let error = match yaml::parse(yaml) {
+        Ok(root) => return Ok((root, None)),
+        Err(error) => error,
+    };
+    if error.malformed
+        && let Some((repaired, line)) = quote_description(yaml)
+        && let Ok(root) = yaml::parse(&repaired)
+    {
+        return Ok((root, Some(line + 1)));
+    }
+    Err(error.into_skill_error())
+}
+
+/// The same YAML with the plain scalar of `description` in single quotes, and the line it starts on.
+///
+/// Lines stay where they were. A value that starts with a YAML indicator is left alone: a tag or an anchor must not
+/// become text by way of repair.
+fn quote_description(yaml: &str) -> Option<(String, u32)> {
+    const KEY: &str = "description:";
+    const INDICATORS: [char; 18] =
+        ['"', '\'', '|', '>', '[', ']', '{', '}', '&', '*', '!', '#', '%', '@', '`', '?', ',', '-'];
+    let mut lines = yaml.split_inclusive('\n').peekable();
+    let mut start = 0;
+    let mut line_number = 1;
+    while let Some(line) = lines.next_if(|line| !line.starts_with(KEY)) {
+        start += line.len();
+        line_number += 1;
+    }
+    let continued = |line: &&str| line.starts_with([' ', '\t']) || bare(line).is_empty();
+    let key_line = lines.next()?;
+    let end = start + key_line.len() + lines.take_while(continued).map(str::len).sum::<usize>();
+    let after_key = &yaml[start + KEY.len()..end];
+    let value = after_key.trim();
+    let value_start = end - after_key.trim_start().len();
+    if !after_key.starts_with(char::is_whitespace) {
+        return None;
+    }
+    if value.is_empty() || value.starts_with(INDICATORS) || !value.contains(':') {
+        return None;
+    }
+    let quoted = value.replace('\'', "''");
+    let rest = &yaml[value_start + value.len()..];
+    Some((format!("{}'{quoted}'{rest}", &yaml[..value_start]), line_number))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Frontmatter<'_>, SkillError> {
+        Frontmatter::read(text.as_bytes(), &Limits::default())
+    }
+
+    #[test]
+    fn fences_are_lines_of_exactly_three_hyphens() {
+        for (text, value, body) in [
+            ("---\na: 1\n---\nBody\n", json!({"a": "1"}), "Body"),
+            ("---\na: 1\n---", json!({"a": "1"}), ""),
+            ("\u{feff}---\na: 1\n---\n\n# Hi\n", json!({"a": "1"}), "# Hi"),
+            ("---\r\na: 1\r\nb: 2\r\n---\r\n\r\nBody\r\n", json!({"a": "1", "b": "2"}), "Body"),
+            ("---\na: |\n  x\n  ---\n  y\n---\nB", json!({"a": "x\n---\ny\n"}), "B"),
+            ("---\na: x --- y\n---\nB\n---\nC", json!({"a": "x --- y"}), "B\n---\nC"),
+            ("---\na: 'x\n  ----\n  y'\n---\nB", json!({"a": "x ---- y"}), "B"),
+            ("---\na: 1\n---\n    code\n", json!({"a": "1"}), "    code"),
+        ] {
+            let frontmatter = read(text).expect(text);
+            assert_eq!(frontmatter.root.map(|root| root.to_text()), Some(value), "{text:?}");
+            assert_eq!(frontmatter.body, body, "{text:?}");
+            assert_eq!(frontmatter.repaired_line, None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_frontmatter_is_an_error_with_its_line() {
+        for (text, line) in [
+            ("", 1),
+            ("# Title\n", 1),
+            ("\n---\na: 1\n---\n", 1),
+            ("--- \na: 1\n---\n", 1),
+            ("----\na: 1\n----\n", 1),
+            ("---\na: 1\n--- \n", 1),
+            ("---\na: 1\n", 1),
+            ("---\na: 1\nb: [\n---\n", 3),
+            ("---\na: 1\na: 2\n---\n", 3),
+            ("---\na: 1\n---\nnul \0\n", 4),
+            ("---\na: \u{1b}[31m\n---\n", 2),
+            ("---\na: 1\n---\n\u{9b}\n", 4),
+        ] {
+            match read(text) {
+                Err(SkillError::Frontmatter { line: Some(found), message }) => {
+                    assert_eq!(found, line, "{text:?}: {message}");
+                }
+                other => panic!("{text:?}: {other:?}"),
+            }
+        }
+        let error = Frontmatter::read(b"---\na: \xff\n---\n", &Limits::default()).expect_err("not UTF-8");
+        assert_eq!(error.to_string(), "SKILL.md line 2: the file is not valid UTF-8; save it as UTF-8");
+    }
+
+    #[test]
+    fn a_colon_in_the_description_is_repaired() {
+        for (yaml, line, description) in [
+            ("description: Use when: always", 2, "Use when: always"),
+            ("name: x\ndescription: It's this: that # not a comment\nz: 1", 3, "It's this: that # not a comment"),
+            ("description: First: line\n  second: line\n\n  third\nz: 1", 2, "First: line second: line\nthird"),
+            ("description: Ends with:\nz: 1", 2, "Ends with:"),
+            ("description: a: b\r\nz: 1\r", 2, "a: b"),
+        ] {
+            let text = format!("---\n{yaml}\n---\n");
+            let frontmatter = read(&text).expect(yaml);
+            let root = frontmatter.root.map(|root| root.to_text()).unwrap_or_default();
+            assert_eq!(root["description"], description, "{yaml}");
+            assert_eq!(frontmatter.repaired_line, Some(line), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn repair_makes_nothing_acceptable_but_that_colon() {
+        for yaml in [
+            "description: fine: this\nother: not: this",
+            "description: !!str a: b",
+            "description: &a b: c",
+            "description: *a",
+            "description: a: b\ndescription: c",
+            "description:a: b: c",
+            "other: a: b",
+        ] {
+            let text = format!("---\n{yaml}\n---\n");
+            assert!(read(&text).is_err(), "{yaml}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Files on their way into a package: named, measured and counted, not yet unpacked.
+//!
+//! All three readers hand their entries to one [`Intake`], so that every rule about names and sizes is kept in one place.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::archive::Packed;
+use crate::path::{self, Names};
+use crate::{Hazard, Limits, SkillError};
+
+/// One file whose bytes still have to be fetched.
+pub(crate) struct Source<'a> {
+    pub path: String,
+    /// Unknown where the transport carries no modes; a shebang decides then.
+    pub executable: Option<bool>,
+    pub size: u64,
+    pub content: Content<'a>,
+}
+
+pub(crate) enum Content<'a> {
+    Bytes(Vec<u8>),
+    Packed(Packed<'a>),
+    OnDisk { place: PathBuf, size: u64 },
+}
+
+/// What a reader has seen so far.
+pub(crate) struct Intake<'a> {
+    pub limits: &'a Limits,
+    pub sources: Vec<Source<'a>>,
+    /// How many files were left out because nobody meant to ship them.
+    pub junk: usize,
+    names: Names,
+    entries: usize,
+    total_bytes: u64,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Self {
+        Self { limits, sources: Vec::new(), junk: 0, names: Names::default(), entries: 0, total_bytes: 0 }
+    }
+
+    /// Takes note of a directory. It is not kept: the canonical form has files only.
+    pub(crate) fn directory(&mut self, name: &str) -> Result<(), SkillError> {
+        self.count_entry()?;
+        match path::check(name, self.limits)? {
+            "" => Ok(()),
+            path => self.names.add(path, true),
+        }
+    }
+
+    pub(crate) fn file(
+        &mut self,
+        name: &str,
+        executable: Option<bool>,
+        size: u64,
+        content: Content<'a>,
+    ) -> Result<(), SkillError> {
+        self.count_entry()?;
+        let path = path::check(name, self.limits)?;
+        if path.is_empty() || name.ends_with('/') {
+            return Err(Hazard::UnsafePath.of(name));
+        }
+        self.names.add(path, false)?;
+        if path::is_junk(path) {
+            self.junk += 1;
+            return Ok(());
+        }
+        self.total_bytes = self.total_bytes.saturating_add(size);
+        if self.total_bytes > self.limits.unpacked_bytes {
+            let limit_bytes = self.limits.unpacked_bytes;
+            return Err(SkillError::TooLarge { limit_bytes });
+        }
+        let path = path.to_owned();
+        self.sources.push(Source { path, executable, size, content });
+        Ok(())
+    }
+
+    /// Takes away the wrapper directory, if everything lies in one, and tells its name.
+    pub(crate) fn unwrap(&mut self) -> Option<String> {
+        let paths = self.sources.iter().map(|source| source.path.as_str());
+        let wrapper = path::wrapper(paths)?.to_owned();
+        for source in &mut self.sources {
+            source.path.drain(..=wrapper.len());
+        }
+        Some(wrapper)
+    }
+
+    fn count_entry(&mut self) -> Result<(), SkillError> {
+        self.entries += 1;
+        if self.entries > self.limits.entries {
+            return Err(Hazard::TooManyEntries.anywhere());
+        }
+        Ok(())
+    }
+}
+
+impl Content<'_> {
+    /// Appends exactly the announced bytes to `out` and returns their CRC-32.
+    pub(crate) fn append_to(self, out: &mut Vec<u8>, path: &str) -> Result<u32, SkillError> {
+        let start = out.len();
+        match self {
+            Self::Packed(packed) => return packed.append_to(out, path),
+            Self::Bytes(bytes) => out.extend_from_slice(&bytes),
+            Self::OnDisk { place, size } => {
+                read_file(&place, size, out).map_err(|source| SkillError::Unreadable { path: place, source })?
+            }
+        }
+        let mut crc = flate2::Crc::new();
+        crc.update(&out[start..]);
+        Ok(crc.sum())
+    }
+}
+
+/// Reads a file that was measured before; one that changed since is an error, because its place is already reserved.
+fn read_file(place: &Path, size: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
+    let read = File::open(place)?.take(size + 1).read_to_end(out)?;
+    if read as u64 == size {
+        return Ok(());
+    }
+    Err(std::io::Error::other("the file changed while it was read"))
+}

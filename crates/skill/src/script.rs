@@ -1,0 +1,184 @@
+//! Which files of a skill can run, and which one runs when the caller names none.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::SkillFile;
+
+/// An interpreter that a skill may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lang {
+    Python,
+    Node,
+    Bash,
+}
+
+/// A file that can run, and what runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    pub path: String,
+    pub lang: Lang,
+}
+
+/// The default entrypoints in the order in which they are looked for, at the root and then in `scripts/`.
+const DEFAULT_NAMES: [&str; 4] = ["main.py", "run.py", "main.js", "main.sh"];
+
+impl Lang {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Node => "node",
+            Self::Bash => "bash",
+        }
+    }
+
+    fn by_extension(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next()?;
+        let (stem, extension) = name.rsplit_once('.')?;
+        if stem.is_empty() {
+            return None;
+        }
+        match extension {
+            "py" => Some(Self::Python),
+            "js" | "mjs" | "cjs" => Some(Self::Node),
+            "sh" | "bash" => Some(Self::Bash),
+            _ => None,
+        }
+    }
+
+    /// The interpreter on a `#!` line, directly or through `env`.
+    fn by_shebang(bytes: &[u8]) -> Option<Self> {
+        const LONGEST_LINE: usize = 256;
+        let line = bytes.strip_prefix(b"#!")?;
+        let line = &line[..line.len().min(LONGEST_LINE)];
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let mut program = base_name(words.next()?);
+        if program == "env" {
+            program = base_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+        }
+        match program {
+            "node" | "nodejs" => Some(Self::Node),
+            "bash" | "sh" => Some(Self::Bash),
+            _ => {
+                let version = program.strip_prefix("python")?;
+                let numeric = version.chars().all(|c| c == '.' || c.is_ascii_digit());
+                numeric.then_some(Self::Python)
+            }
+        }
+    }
+
+    /// What runs this file, if anything does: its shebang decides, then its extension.
+    pub(crate) fn of(file: &SkillFile) -> Option<Self> {
+        let by_extension = Self::by_extension(&file.path);
+        if by_extension.is_none() && !file.executable {
+            return None;
+        }
+        Self::by_shebang(&file.bytes).or(by_extension)
+    }
+}
+
+impl fmt::Display for Lang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Lang {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "python" => Ok(Self::Python),
+            "node" => Ok(Self::Node),
+            "bash" => Ok(Self::Bash),
+            other => {
+                Err(format!("`{}` is not a language we run; write python, node or bash", crate::error::shown(other)))
+            }
+        }
+    }
+}
+
+/// Every file that can run, in path order.
+pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
+    let script = |file: &SkillFile| {
+        let lang = Lang::of(file)?;
+        let path = file.path.clone();
+        Some(Script { path, lang })
+    };
+    files.iter().filter_map(script).collect()
+}
+
+/// The script that runs when the caller names none and the manifest has no `entrypoint`.
+///
+/// A declared language narrows the choice: a Node skill with a helper called `run.py` means its `main.js`.
+pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Lang>) -> Option<&Script> {
+    let at_root = DEFAULT_NAMES.iter().map(|name| (*name).to_owned());
+    let in_scripts = DEFAULT_NAMES.iter().map(|name| format!("scripts/{name}"));
+    let found: Vec<&Script> =
+        at_root.chain(in_scripts).filter_map(|path| scripts.iter().find(|script| script.path == path)).collect();
+    let of_lang = found.iter().find(|script| Some(script.lang) == lang);
+    of_lang.or(found.first()).copied()
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &'static str, executable: bool) -> SkillFile {
+        SkillFile { path: path.to_owned(), bytes: text.into(), executable }
+    }
+
+    #[test]
+    fn a_language_is_told_by_shebang_then_extension() {
+        for (path, text, executable, lang) in [
+            ("a.py", "", false, Some(Lang::Python)),
+            ("a.js", "", false, Some(Lang::Node)),
+            ("a.mjs", "", false, Some(Lang::Node)),
+            ("a.cjs", "", false, Some(Lang::Node)),
+            ("a.sh", "", false, Some(Lang::Bash)),
+            ("a.bash", "", false, Some(Lang::Bash)),
+            ("a.PY", "", false, None),
+            ("a.rb", "#!/usr/bin/ruby\n", true, None),
+            (".py", "", false, None),
+            ("dir.py/readme", "", false, None),
+            ("tool", "#!/usr/bin/env python3\n", true, Some(Lang::Python)),
+            ("tool", "#!/usr/bin/env python3\n", false, None),
+            ("tool", "#!/usr/bin/python3.12\r\n", true, Some(Lang::Python)),
+            ("tool", "#! /bin/sh -e\n", true, Some(Lang::Bash)),
+            ("tool", "#!/usr/bin/env -S A=b node --no-warnings\n", true, Some(Lang::Node)),
+            ("tool", "#!/usr/bin/env\n", true, None),
+            ("tool", "#!", true, None),
+            ("tool", "#!/usr/bin/pythonista\n", true, None),
+            ("a.sh", "#!/usr/bin/env python3\n", false, Some(Lang::Python)),
+            ("a.py", "#!/usr/bin/env -S uv run\n", false, Some(Lang::Python)),
+        ] {
+            assert_eq!(Lang::of(&file(path, text, executable)), lang, "{path} {text:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_entrypoint_follows_the_written_order() {
+        for (paths, lang, expected) in [
+            (&["main.py", "main.js"][..], None, Some("main.py")),
+            (&["main.sh", "scripts/main.py"], None, Some("main.sh")),
+            (&["scripts/run.py", "scripts/main.js"], None, Some("scripts/run.py")),
+            (&["run.py", "main.js"], Some(Lang::Node), Some("main.js")),
+            (&["main.sh"], Some(Lang::Node), Some("main.sh")),
+            (&["other.py", "lib/main.py"], None, None),
+            (&[], None, None),
+        ] {
+            let files: Vec<_> = paths.iter().map(|path| file(path, "", false)).collect();
+            let scripts = find_scripts(&files);
+            let found = default_entrypoint(&scripts, lang).map(|script| script.path.as_str());
+            assert_eq!(found, expected, "{paths:?}");
+        }
+    }
+}

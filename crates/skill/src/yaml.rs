@@ -1,0 +1,339 @@
+//! YAML as far as frontmatter needs it: a tree of text with line numbers.
+//!
+//! The only place that knows the YAML library. Scalars keep the text they were written with, because `version: 1.10` is not a
+//! number; whoever wants a number asks for one. Everything that can make a small file large or surprising is refused:
+//! anchors, aliases, tags, directives, duplicate keys and second documents.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Number, Value};
+use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+
+use crate::SkillError;
+use crate::error::shown;
+
+/// One value and the line of the YAML text it starts on, counted from one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub line: u32,
+    pub data: Data,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Data {
+    Scalar { text: String, plain: bool },
+    Sequence(Vec<Node>),
+    Mapping(Vec<(Key, Node)>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Key {
+    pub line: u32,
+    pub text: String,
+}
+
+/// A refusal with the line it is about.
+#[derive(Debug, PartialEq)]
+pub(crate) struct YamlError {
+    pub line: u32,
+    pub message: String,
+    /// The text is not YAML at all, as opposed to YAML that we refuse.
+    pub malformed: bool,
+}
+
+/// Hand-written frontmatter is a page; this is forty.
+pub(crate) const MAX_BYTES: usize = 64 << 10;
+const MAX_NODES: usize = 10_000;
+const MAX_DEPTH: usize = 32;
+const TOO_MUCH: &str = "the frontmatter has too many values or nests too deeply";
+
+/// Reads one YAML document; an empty one is `None`.
+pub(crate) fn parse(text: &str) -> Result<Option<Node>, YamlError> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the frontmatter is longer than {} KiB", MAX_BYTES >> 10);
+        return Err(refused(1, message));
+    }
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        emit_unresolved_aliases: true,
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut reader = Reader { events: Parser::new_from_str_with_options(text, options), nodes: 0 };
+    reader.stream()
+}
+
+struct Reader<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    nodes: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn stream(&mut self) -> Result<Option<Node>, YamlError> {
+        let mut root = None;
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(root),
+                (Event::StreamStart | Event::DocumentEnd, _) => {}
+                (Event::DocumentStart(..), line) if root.is_some() => {
+                    return Err(refused(line, "the frontmatter holds more than one document"));
+                }
+                (Event::DocumentStart(..), _) => {
+                    let event = self.next()?;
+                    root = Some(self.node(event, 0)?);
+                }
+                (_, line) => return Err(refused(line, "the YAML is not well-formed")),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'a>, u32), YamlError> {
+        match self.events.next_event() {
+            Some(Ok((event, span))) => Ok((event, line_of(&span))),
+            Some(Err(error)) => Err(malformed(&error)),
+            None => Err(refused(1, "the YAML ends too early")),
+        }
+    }
+
+    fn node(&mut self, (event, line): (Event<'a>, u32), depth: usize) -> Result<Node, YamlError> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES || depth > MAX_DEPTH {
+            return Err(refused(line, TOO_MUCH));
+        }
+        if event.tag().is_some() {
+            return Err(refused(line, "YAML tags (`!…`) are not allowed; write the plain value"));
+        }
+        if event.anchor_id().is_some() {
+            return Err(refused(line, "YAML anchors (`&…`) are not allowed; write the value where it is needed"));
+        }
+        let data = match event {
+            Event::Scalar(text, style, ..) => scalar(text.into_owned(), style, line)?,
+            Event::SequenceStart(..) => self.sequence(depth)?,
+            Event::MappingStart(..) => self.mapping(depth)?,
+            Event::Alias(_) | Event::UnresolvedAlias(_) => {
+                return Err(refused(
+                    line,
+                    "YAML aliases (`*…`) are not allowed; write the value, in quotes if it is text that starts with `*`",
+                ));
+            }
+            _ => return Err(refused(line, "the YAML is not well-formed")),
+        };
+        Ok(Node { line, data })
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Data, YamlError> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Data::Sequence(items)),
+                event => items.push(self.node(event, depth + 1)?),
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Data, YamlError> {
+        let mut pairs: Vec<(Key, Node)> = Vec::new();
+        let mut seen = HashSet::new();
+        loop {
+            let event = match self.next()? {
+                (Event::MappingEnd, _) => return Ok(Data::Mapping(pairs)),
+                event => event,
+            };
+            let node = self.node(event, depth + 1)?;
+            let line = node.line;
+            let Data::Scalar { text, .. } = node.data else {
+                return Err(refused(line, "a key must be plain text"));
+            };
+            if !seen.insert(text.clone()) {
+                return Err(refused(line, format!("the key `{}` occurs twice", shown(&text))));
+            }
+            let event = self.next()?;
+            let value = self.node(event, depth + 1)?;
+            pairs.push((Key { line, text }, value));
+        }
+    }
+}
+
+/// Escapes such as `"\0"` can spell what the file itself may not contain.
+fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<Data, YamlError> {
+    if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Err(refused(line, "a value contains a control character"));
+    }
+    let plain = style == ScalarStyle::Plain;
+    Ok(Data::Scalar { text, plain })
+}
+
+impl Node {
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.data, Data::Scalar { text, plain: true } if is_null(text))
+    }
+
+    /// The value with numbers, booleans and null told apart, as in YAML's core schema.
+    pub(crate) fn to_json(&self) -> Value {
+        self.convert(&|text| {
+            if is_null(text) {
+                return Value::Null;
+            }
+            match text {
+                "true" | "True" | "TRUE" => Value::Bool(true),
+                "false" | "False" | "FALSE" => Value::Bool(false),
+                _ => to_number(text).map_or_else(|| text.into(), Value::Number),
+            }
+        })
+    }
+
+    /// The value with every scalar kept as the text it was written with.
+    pub(crate) fn to_text(&self) -> Value {
+        self.convert(&|text| if is_null(text) { Value::Null } else { text.into() })
+    }
+
+    fn convert(&self, plain_scalar: &dyn Fn(&str) -> Value) -> Value {
+        match &self.data {
+            Data::Scalar { text, plain: true } => plain_scalar(text),
+            Data::Scalar { text, .. } => text.as_str().into(),
+            Data::Sequence(items) => items.iter().map(|item| item.convert(plain_scalar)).collect(),
+            Data::Mapping(pairs) => {
+                let pair = |(key, value): &(Key, Node)| (key.text.clone(), value.convert(plain_scalar));
+                Value::Object(pairs.iter().map(pair).collect::<Map<_, _>>())
+            }
+        }
+    }
+}
+
+fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
+}
+
+/// A plain scalar as a JSON number. What JSON cannot say (`.inf`, `1e999`) stays text.
+fn to_number(text: &str) -> Option<Number> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !unsigned.starts_with(|c: char| c == '.' || c.is_ascii_digit()) {
+        return None;
+    }
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            let digits = Some(digits).filter(|digits| !digits.starts_with('+'))?;
+            return u64::from_str_radix(digits, radix).ok().map(Number::from);
+        }
+    }
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(whole.into());
+    }
+    if let Ok(whole) = text.parse::<u64>() {
+        return Some(whole.into());
+    }
+    text.parse::<f64>().ok().and_then(Number::from_f64)
+}
+
+fn line_of(span: &Span) -> u32 {
+    number(span.start.line())
+}
+
+fn number(line: usize) -> u32 {
+    u32::try_from(line).unwrap_or(u32::MAX).max(1)
+}
+
+/// What the library has against the text, in its words but with our advice.
+fn malformed(error: &ScanError) -> YamlError {
+    const LONGEST: usize = 200;
+    let line = number(error.marker().line());
+    if *error.kind() == ErrorKind::RecursionLimitExceeded {
+        return refused(line, TOO_MUCH);
+    }
+    let complaint: String = error.info().chars().take(LONGEST).collect();
+    let message =
+        format!("this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them");
+    YamlError { line, message, malformed: true }
+}
+
+fn refused(line: u32, message: impl Into<String>) -> YamlError {
+    YamlError { line, message: message.into(), malformed: false }
+}
+
+impl YamlError {
+    /// The same refusal, told by the line of `SKILL.md`, where one fence stands above the YAML.
+    pub(crate) fn into_skill_error(self) -> SkillError {
+        SkillError::frontmatter(self.line + 1, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn scalars_keep_their_text_and_become_json_on_request() {
+        for (yaml, typed, text) in [
+            ("1.10", json!(1.1), json!("1.10")),
+            ("1.2", json!(1.2), json!("1.2")),
+            ("0x1F", json!(31), json!("0x1F")),
+            ("0o17", json!(15), json!("0o17")),
+            ("017", json!(17), json!("017")),
+            ("-3", json!(-3), json!("-3")),
+            ("18446744073709551615", json!(u64::MAX), json!("18446744073709551615")),
+            ("1e3", json!(1000.0), json!("1e3")),
+            ("1e999", json!("1e999"), json!("1e999")),
+            (".inf", json!(".inf"), json!(".inf")),
+            ("0x+1", json!("0x+1"), json!("0x+1")),
+            ("true", json!(true), json!("true")),
+            ("yes", json!("yes"), json!("yes")),
+            ("2024-01-01", json!("2024-01-01"), json!("2024-01-01")),
+            ("~", json!(null), json!(null)),
+            ("'~'", json!("~"), json!("~")),
+            ("'1'", json!("1"), json!("1")),
+            ("\"true\"", json!("true"), json!("true")),
+            ("[1, a, {b: null}]", json!([1, "a", {"b": null}]), json!(["1", "a", {"b": null}])),
+            ("|\n  a\n  b\n", json!("a\nb\n"), json!("a\nb\n")),
+        ] {
+            let node = parse(yaml).expect(yaml).expect(yaml);
+            assert_eq!(node.to_json(), typed, "{yaml}");
+            assert_eq!(node.to_text(), text, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn what_could_surprise_is_refused_with_its_line() {
+        for (yaml, line, word) in [
+            ("a: 1\na: 2", 2, "twice"),
+            ("a:\n  b: 1\n  \"b\": 2", 3, "twice"),
+            ("a: &x 1", 1, "anchors"),
+            ("a: &x\n  b: 1", 2, "anchors"),
+            ("a: *x", 1, "aliases"),
+            ("a: 1\nb: !!str 2", 2, "tags"),
+            ("a: !local {b: 1}", 1, "tags"),
+            ("? [a]\n: 1", 1, "plain text"),
+            ("a: 1\n...\nb: 2", 3, ""),
+            ("a: \"x\\0y\"", 1, "control"),
+            ("a: \"x\\x1by\"", 1, "control"),
+            ("%YAML 1.2\n", 1, ""),
+            ("a: b: c", 1, ""),
+            ("a: [1, 2", 1, ""),
+        ] {
+            let error = parse(yaml).expect_err(yaml);
+            assert!(error.message.contains(word), "{yaml}: {}", error.message);
+            assert_eq!(error.line, line, "{yaml}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn size_count_and_depth_are_bounded() {
+        let deep_flow = "[".repeat(40) + &"]".repeat(40);
+        let deep_block = (0..40).map(|depth| " ".repeat(depth) + "a:\n").collect::<String>();
+        let compact = "- ".repeat(5_000) + "a";
+        let many = "- a\n".repeat(MAX_NODES + 1);
+        let long = "a".repeat(MAX_BYTES + 1);
+        for yaml in [deep_flow, deep_block, compact, many, long, "{".repeat(60_000), "? ".repeat(30_000)] {
+            assert!(parse(&yaml).is_err(), "{}…", &yaml[..20]);
+        }
+    }
+
+    #[test]
+    fn nothing_at_all_is_an_empty_document() {
+        for yaml in ["", "\n\n", "# a comment\n"] {
+            assert_eq!(parse(yaml), Ok(None), "{yaml:?}");
+        }
+    }
+}

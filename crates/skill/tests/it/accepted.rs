@@ -1,0 +1,136 @@
+//! Archives that honest tools make, in all their variety.
+
+use crate::support::*;
+
+#[test]
+fn a_plain_zip_is_read() {
+    let package = read(&skill_with([deflated("main.py", MAIN_PY.as_bytes())])).unwrap();
+    assert_eq!(package.manifest.name, "demo");
+    assert_eq!(package.manifest.instructions, "# Demo");
+    assert_eq!(package.entrypoint.as_ref().unwrap().path, "main.py");
+    assert_eq!(contents(&package), [("SKILL.md", SKILL_MD.as_bytes(), false), ("main.py", MAIN_PY.as_bytes(), false)]);
+    assert_eq!(package.findings, []);
+}
+
+#[test]
+fn every_way_of_packing_the_same_files_gives_the_same_digest() {
+    let (skill, main) = (SKILL_MD.as_bytes(), MAIN_PY.as_bytes());
+    let reference = read(&zip(&[stored("SKILL.md", skill), stored("main.py", main)])).unwrap();
+    let directory = |name: &str| stored(name, b"").with(|entry| entry.mode = 0o040_755);
+    let foreign = |entry: Entry| entry.with(|entry| (entry.made_by, entry.mode) = (20, 0));
+    let noisy = |entry: Entry| {
+        entry.with(|entry| {
+            entry.local.time = 1;
+            entry.central.time = 2;
+            entry.local.extra = b"UT\x09\0\x03abcdefgh".to_vec();
+            entry.central.extra = b"UT\x05\0\x03abcd\0\0".to_vec();
+            entry.comment = b"a comment".to_vec();
+        })
+    };
+    let empty_deflated = deflated("d/", b"").with(|entry| entry.mode = 0o040_755);
+    let macos = stored("__MACOSX/._main.py", b"junk");
+    for (what, archive) in [
+        ("deflated", zip(&[deflated("SKILL.md", skill), deflated("main.py", main)])),
+        ("reversed", zip(&[stored("main.py", main), stored("SKILL.md", skill)])),
+        ("descriptor", zip(&[deflated("SKILL.md", skill).streamed(true), stored("main.py", main).streamed(true)])),
+        ("bare descriptor", zip(&[deflated("SKILL.md", skill).streamed(false), deflated("main.py", main)])),
+        ("no modes", zip(&[foreign(stored("SKILL.md", skill)), foreign(stored("main.py", main))])),
+        ("noise", zip(&[noisy(stored("SKILL.md", skill)), noisy(deflated("main.py", main))])),
+        ("archive comment", zip_with(&[stored("SKILL.md", skill), stored("main.py", main)], b"9c1f0a", 2)),
+        ("dot slash", zip(&[directory("./"), stored("./SKILL.md", skill), stored("./main.py", main)])),
+        ("empty directory", zip(&[directory("d/"), stored("SKILL.md", skill), stored("main.py", main)])),
+        ("deflated directory", zip(&[empty_deflated, stored("SKILL.md", skill), stored("main.py", main)])),
+        ("wrapper", zip(&[directory("demo/"), stored("demo/SKILL.md", skill), stored("demo/main.py", main)])),
+        ("wrapper and junk", zip(&[macos, stored("demo/SKILL.md", skill), stored("demo/main.py", main)])),
+        (
+            "junk",
+            zip(&[
+                stored("SKILL.md", skill),
+                stored(".DS_Store", b"x"),
+                stored("main.py", main),
+                stored("a/Thumbs.db", b"x"),
+            ]),
+        ),
+        ("level flags", zip(&[stored("SKILL.md", skill).with(|e| e.local.flags |= 2), stored("main.py", main)])),
+    ] {
+        let package = read(&archive).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(package.digest, reference.digest, "{what}");
+        assert_eq!(contents(&package), contents(&reference), "{what}");
+    }
+}
+
+#[test]
+fn modes_become_one_executable_bit() {
+    let file = |name: &str, mode, text: &str| stored(name, text.as_bytes()).with(|entry| entry.mode = mode);
+    let package = read(&skill_with([
+        file("a", 0o100_755, ""),
+        file("b", 0o100_600, "#!/bin/sh\n"),
+        file("c", 0o104_711, ""),
+        file("d", 0o755, ""),
+        file("e", 0, "#!/bin/sh\n"),
+        file("f", 0o100_755, "").with(|entry| entry.made_by = 20),
+    ]))
+    .unwrap();
+    let executable: Vec<_> = package.files.iter().filter(|file| file.executable).collect();
+    let executable: Vec<_> = executable.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(executable, ["a", "c", "d", "e"]);
+}
+
+#[test]
+fn names_beyond_ascii_must_mean_the_same_to_everybody() {
+    let second_name = |name: &str| {
+        let mut extra = b"up".to_vec();
+        extra.extend((5 + name.len() as u16).to_le_bytes());
+        extra.extend(b"\x01CRC.");
+        extra.extend(name.as_bytes());
+        extra
+    };
+    let name = "größe.txt";
+    let unmarked = || stored(name, b"x").both(|header| header.flags = 0);
+    let same = stored(name, b"x").both(|header| header.extra = second_name(name));
+    let other_in_both = stored("plain", b"x").both(|header| header.extra = second_name("other"));
+    let other_in_local = stored("plain", b"x").with(|entry| entry.local.extra = second_name("other"));
+    for (number, (entry, slug)) in [
+        (stored(name, b"x"), None),
+        (same, None),
+        (unmarked(), Some("invalid_skill")),
+        (unmarked().both(|header| header.extra = second_name(name)), Some("invalid_skill")),
+        (other_in_both, Some("header_mismatch")),
+        (other_in_local, Some("header_mismatch")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let result = read(&skill_with([entry]));
+        assert_eq!(result.as_ref().err().map(|error| error.slug()), slug, "case {number}");
+        if let Ok(package) = result {
+            assert_eq!(package.files[1].path, name);
+        }
+    }
+}
+
+#[test]
+fn skill_md_is_found_in_any_case_at_the_root_or_in_the_wrapper() {
+    for (paths, found) in [
+        (&["SKILL.md"][..], true),
+        (&["skill.md", "x"], true),
+        (&["Skill.MD"], true),
+        (&["w/skill.md", "w/x/y"], true),
+        (&["SKILL.md", "sub/SKILL.md"], true),
+        (&["w/SKILL.md", "x"], false),
+        (&["w/v/SKILL.md"], false),
+        (&["SKILL.md.txt"], false),
+        (&["__MACOSX/SKILL.md"], false),
+        (&[], false),
+    ] {
+        let entries: Vec<_> = paths.iter().map(|path| stored(path, SKILL_MD.as_bytes())).collect();
+        match read(&zip(&entries)) {
+            Ok(package) => assert!(found, "{paths:?} gave {:?}", package.manifest.name),
+            Err(error) => {
+                assert!(!found, "{paths:?}: {error}");
+                assert_eq!(error.slug(), "invalid_skill");
+                assert!(error.to_string().contains("SKILL.md"), "{error}");
+            }
+        }
+    }
+}

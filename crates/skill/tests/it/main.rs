@@ -1,0 +1,12 @@
+//! The crate from outside: skills that are accepted, and the many that are not.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod accepted;
+mod canonical;
+mod directory;
+mod findings;
+mod hostile;
+mod manifest;
+mod mutants;
+mod peers;
+mod support;
