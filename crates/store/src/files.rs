@@ -1,0 +1,120 @@
+//! Files: the artifacts of executions. Their bytes are blobs.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::db::Tx;
+use crate::row::Row;
+use crate::sql::{Arg, sql};
+use crate::{Lease, Micros, Store, StoreError, TenantId};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileRow {
+    pub id: Uuid,
+    pub tenant: TenantId,
+    pub execution_id: Option<Uuid>,
+    pub session_id: Option<String>,
+    /// A relative path for artifacts; data, never a path of ours.
+    pub name: String,
+    pub content_type: String,
+    pub size_bytes: i64,
+    pub sha256: String,
+    pub blob_key: String,
+    pub version: i32,
+    /// The first version, when this is a later one.
+    pub parent_id: Option<Uuid>,
+    pub created_at: Micros,
+    pub updated_at: Micros,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    pub id: Uuid,
+    pub name: String,
+    pub content_type: String,
+    pub size_bytes: i64,
+    pub sha256: String,
+    pub blob_key: String,
+}
+
+impl FileRow {
+    fn from_row(row: &Row) -> Result<FileRow, StoreError> {
+        Ok(FileRow {
+            id: row.parse("id")?,
+            tenant: row.parse("tenant")?,
+            execution_id: row.parse_opt("execution_id")?,
+            session_id: row.get("session_id")?,
+            name: row.get("name")?,
+            content_type: row.get("content_type")?,
+            size_bytes: row.get("size_bytes")?,
+            sha256: row.get("sha256")?,
+            blob_key: row.get("blob_key")?,
+            version: row.number("version")?,
+            parent_id: row.parse_opt("parent_id")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
+}
+
+/// The artifacts of one execution; later versions of them are files, but not its artifacts.
+const SELECT: &str = "SELECT id, tenant, execution_id, session_id, name, content_type, size_bytes, \
+    sha256, blob_key, version, parent_id, created_at, updated_at FROM files \
+    WHERE tenant = $1 AND execution_id = $2 AND parent_id IS NULL";
+
+impl Store {
+    /// By name.
+    pub async fn list_execution_files(
+        &self,
+        tenant: &TenantId,
+        execution_id: Uuid,
+    ) -> Result<Vec<FileRow>, StoreError> {
+        let select = sql(SELECT).bind(tenant).bind(execution_id).push(" ORDER BY name");
+        let rows = self.db.read(select).await?;
+        rows.iter().map(FileRow::from_row).collect()
+    }
+
+    pub async fn get_execution_file(
+        &self,
+        tenant: &TenantId,
+        execution_id: Uuid,
+        name: &str,
+    ) -> Result<Option<FileRow>, StoreError> {
+        let select = sql(SELECT).bind(tenant).bind(execution_id).push_arg(" AND name = ", name);
+        let row = self.db.read_one(select).await?;
+        row.as_ref().map(FileRow::from_row).transpose()
+    }
+}
+
+/// Adds an execution's artifacts inside the transaction that finishes it.
+pub(crate) async fn insert_artifacts(
+    tx: &mut Tx,
+    lease: &Lease,
+    files: &[NewFile],
+    now: Micros,
+) -> Result<(), StoreError> {
+    // Both databases bound the number of placeholders; this stays far below either.
+    for some in files.chunks(200) {
+        let rows = some.iter().map(|file| {
+            [
+                Arg::from(file.id),
+                Arg::from(&lease.tenant),
+                Arg::from(lease.execution_id),
+                Arg::from(&file.name),
+                Arg::from(&file.content_type),
+                Arg::from(file.size_bytes),
+                Arg::from(&file.sha256),
+                Arg::from(&file.blob_key),
+                Arg::from(1),
+                Arg::from(now),
+                Arg::from(now),
+            ]
+        });
+        let insert = sql("INSERT INTO files (id, tenant, execution_id, name, content_type, \
+             size_bytes, sha256, blob_key, version, created_at, updated_at) VALUES ")
+        .push_rows(rows);
+        let inserted = tx.write(insert).await;
+        inserted.map_err(|error| error.or_conflict("two artifacts have one name"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! API keys. The secret itself never comes here, only its keyed hash.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::page::age_cursor;
+use crate::row::Row;
+use crate::sql::sql;
+use crate::words::words;
+use crate::{Micros, Page, Store, StoreError, TenantId, now};
+
+words! {
+    /// What a key may be used for.
+    Scope, "scope" {
+        Execute = "execute",
+        Read = "read",
+        Publish = "publish",
+        Admin = "admin",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Key {
+    pub id: Uuid,
+    pub tenant: TenantId,
+    pub name: String,
+    /// The first characters of the secret, so that its owner recognises it in a list.
+    pub prefix: String,
+    pub scopes: Vec<Scope>,
+    /// May act for another tenant by naming it.
+    pub service: bool,
+    /// The only skills it may run; all when absent.
+    pub skills: Option<Vec<String>>,
+    pub expires_at: Option<Micros>,
+    pub revoked_at: Option<Micros>,
+    pub created_at: Micros,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    pub tenant: TenantId,
+    pub name: String,
+    pub prefix: String,
+    pub hash: String,
+    pub scopes: Vec<Scope>,
+    pub service: bool,
+    pub skills: Option<Vec<String>>,
+    pub expires_at: Option<Micros>,
+}
+
+impl Key {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        age_cursor(self.created_at, self.id)
+    }
+
+    /// Whether it opens anything at this moment.
+    pub fn is_live(&self, now: Micros) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    fn from_row(row: &Row) -> Result<Key, StoreError> {
+        Ok(Key {
+            id: row.parse("id")?,
+            tenant: row.parse("tenant")?,
+            name: row.get("name")?,
+            prefix: row.get("prefix")?,
+            scopes: row.json("scopes")?,
+            service: row.get("service")?,
+            skills: row.json_opt("skills")?,
+            expires_at: row.get("expires_at")?,
+            revoked_at: row.get("revoked_at")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
+const SELECT: &str = "SELECT id, tenant, name, prefix, scopes, service, skills, expires_at, \
+    revoked_at, created_at FROM keys";
+
+impl Store {
+    pub async fn insert_key(&self, new: &NewKey) -> Result<Key, StoreError> {
+        let key = Key {
+            id: Uuid::now_v7(),
+            tenant: new.tenant.clone(),
+            name: new.name.clone(),
+            prefix: new.prefix.clone(),
+            scopes: new.scopes.clone(),
+            service: new.service,
+            skills: new.skills.clone(),
+            expires_at: new.expires_at,
+            revoked_at: None,
+            created_at: now(),
+        };
+        let insert = sql("INSERT INTO keys (id, tenant, name, prefix, hash, scopes, service, \
+             skills, expires_at, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
+        .bind(key.id)
+        .bind(&key.tenant)
+        .bind(&key.name)
+        .bind(&key.prefix)
+        .bind(&new.hash)
+        .bind(serde_json::json!(key.scopes).to_string())
+        .bind(key.service)
+        .bind(key.skills.as_ref().map(|names| serde_json::json!(names).to_string()))
+        .bind(key.expires_at)
+        .bind(key.created_at);
+        let inserted = self.db.write(insert).await;
+        inserted.map_err(|error| error.or_conflict("this key exists"))?;
+        Ok(key)
+    }
+
+    /// The key with this secret's hash, revoked or expired ones included: the caller decides.
+    /// The one finder without a tenant, because the key is what names it.
+    pub async fn find_key(&self, hash: &str) -> Result<Option<Key>, StoreError> {
+        let select = sql(SELECT).push_arg(" WHERE hash = ", hash);
+        let row = self.db.read_one(select).await?;
+        row.as_ref().map(Key::from_row).transpose()
+    }
+
+    /// Newest first.
+    pub async fn list_keys(&self, tenant: &TenantId, page: &Page) -> Result<Vec<Key>, StoreError> {
+        let select = page.newest_first(sql(SELECT).push_arg(" WHERE tenant = ", tenant))?;
+        self.db.read(select).await?.iter().map(Key::from_row).collect()
+    }
+
+    /// False when the tenant has no such key; revoking twice keeps the first time.
+    pub async fn revoke_key(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
+        let update = sql("UPDATE keys SET revoked_at = COALESCE(revoked_at, $3) \
+             WHERE tenant = $1 AND id = $2")
+        .bind(tenant)
+        .bind(id)
+        .bind(now());
+        Ok(self.db.write(update).await? > 0)
+    }
+
+    /// How many keys were ever made. Revoked ones count, so that a server whose last key was
+    /// revoked does not take its next start for its first.
+    pub async fn count_keys(&self) -> Result<i64, StoreError> {
+        let row = self.db.read_one(sql("SELECT COUNT(*) AS count FROM keys")).await?;
+        row.map_or(Ok(0), |row| row.get("count"))
+    }
+}

@@ -1,0 +1,61 @@
+//! One page of a list.
+
+use uuid::Uuid;
+
+use crate::sql::Sql;
+use crate::{Micros, StoreError};
+
+/// Which part of a list to return: `after` continues behind a row already seen, `offset` skips.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub limit: i64,
+    pub offset: i64,
+    /// The `cursor()` of the last row seen; opaque to everybody but the list that made it.
+    pub after: Option<String>,
+}
+
+impl Default for Page {
+    fn default() -> Page {
+        Page { limit: 50, offset: 0, after: None }
+    }
+}
+
+impl Page {
+    pub fn first(limit: i64) -> Page {
+        Page { limit, ..Page::default() }
+    }
+
+    pub fn after(cursor: String, limit: i64) -> Page {
+        Page { limit, offset: 0, after: Some(cursor) }
+    }
+
+    /// Ends a SELECT whose rows have `created_at` and `id`: newest first.
+    pub(crate) fn newest_first<'a>(&self, sql: Sql<'a>) -> Result<Sql<'a>, StoreError> {
+        let sql = match &self.after {
+            Some(cursor) => {
+                let (created_at, id) = parse_age_cursor(cursor)?;
+                sql.push_arg(" AND (created_at, id) < (", created_at).push_arg(", ", id).push(")")
+            }
+            None => sql,
+        };
+        Ok(self.limit(sql.push(" ORDER BY created_at DESC, id DESC")))
+    }
+
+    /// LIMIT and OFFSET; nonsense numbers give an empty page or the first one, never an error.
+    pub(crate) fn limit<'a>(&self, sql: Sql<'a>) -> Sql<'a> {
+        sql.push_arg(" LIMIT ", self.limit.max(0)).push_arg(" OFFSET ", self.offset.max(0))
+    }
+}
+
+/// The cursor of a list that is sorted by age.
+pub(crate) fn age_cursor(created_at: Micros, id: Uuid) -> String {
+    format!("{created_at}.{id}")
+}
+
+fn parse_age_cursor(cursor: &str) -> Result<(Micros, Uuid), StoreError> {
+    let parse = || {
+        let (created_at, id) = cursor.split_once('.')?;
+        Some((created_at.parse().ok()?, id.parse().ok()?))
+    };
+    parse().ok_or(StoreError::Cursor)
+}

@@ -1,0 +1,40 @@
+//! Opening Postgres: the production database.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::db::Db;
+use crate::{StoreError, migrations};
+
+const CONNECTIONS: u32 = 16;
+
+/// A connection unused for longer than this is asked for a sign of life before it is used.
+const IDLE_BEFORE_TEST: Duration = Duration::from_secs(5);
+
+pub(crate) async fn open(dsn: &str) -> Result<Db, StoreError> {
+    // The DSN holds a password, so it is never part of a message.
+    let options = PgConnectOptions::from_str(dsn)
+        .map_err(|error| StoreError::Dsn(format!("the Postgres address cannot be read: {error}")))?
+        .application_name("skillbox");
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        // A test before every use would double the round trips of the hot path. A busy connection
+        // proves itself; only one that has been idle may have been cut off unnoticed.
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > IDLE_BEFORE_TEST {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_with(options)
+        .await?;
+    // The migrator holds an advisory lock, so servers that start together take turns.
+    migrations::run(&mut *pool.acquire().await?).await?;
+    Ok(Db::Postgres(pool))
+}

@@ -1,0 +1,234 @@
+//! Skills by name and version. Their archives are blobs, found by digest.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::db::Tx;
+use crate::row::Row;
+use crate::sql::{Sql, sql};
+use crate::{Micros, Page, Store, StoreError, TenantId, VersionPolicy, now};
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SkillRow {
+    pub tenant: TenantId,
+    pub name: String,
+    pub version: String,
+    pub digest: String,
+    pub description: String,
+    pub lang: Option<String>,
+    pub mode: String,
+    pub status: String,
+    pub manifest: Value,
+    pub entrypoint: Option<String>,
+    pub scripts: Value,
+    pub size_bytes: i64,
+    pub created_at: Micros,
+    /// When this content was uploaded; the newest is what `latest` means.
+    pub updated_at: Micros,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSkill {
+    pub name: String,
+    pub version: String,
+    pub digest: String,
+    pub description: String,
+    pub lang: Option<String>,
+    pub mode: String,
+    pub manifest: Value,
+    pub entrypoint: Option<String>,
+    pub scripts: Value,
+    pub size_bytes: i64,
+}
+
+/// What an upload did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Put {
+    Created(SkillRow),
+    /// The same content was there already; nothing changed, not even its age.
+    Unchanged(SkillRow),
+    Replaced {
+        row: SkillRow,
+        old_digest: String,
+    },
+}
+
+/// Named one by one: `*` would break statements that a running server has prepared when a newer
+/// server adds a column.
+const COLUMNS: &str = "tenant, name, version, digest, description, lang, mode, status, manifest, \
+    entrypoint, scripts, size_bytes, created_at, updated_at";
+
+impl SkillRow {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        self.name.clone()
+    }
+
+    fn from_row(row: &Row) -> Result<SkillRow, StoreError> {
+        Ok(SkillRow {
+            tenant: row.parse("tenant")?,
+            name: row.get("name")?,
+            version: row.get("version")?,
+            digest: row.get("digest")?,
+            description: row.get("description")?,
+            lang: row.get("lang")?,
+            mode: row.get("mode")?,
+            status: row.get("status")?,
+            manifest: row.json("manifest")?,
+            entrypoint: row.get("entrypoint")?,
+            scripts: row.json("scripts")?,
+            size_bytes: row.get("size_bytes")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
+}
+
+impl Store {
+    /// Stores a version. Content that differs from what is there replaces it or, when the policy
+    /// is `Immutable`, is refused with `VersionExists`.
+    pub async fn put_skill(&self, tenant: &TenantId, new: &NewSkill, policy: VersionPolicy) -> Result<Put, StoreError> {
+        loop {
+            let mut tx = self.db.begin().await?;
+            if let Some(row) = tx.one(insert(tenant, new)).await? {
+                tx.commit().await?;
+                return Ok(Put::Created(SkillRow::from_row(&row)?));
+            }
+            let select = select_version(tenant, &new.name, &new.version).push(self.db.for_update());
+            // It was there a moment ago; if it was deleted since, the insert will now succeed.
+            let Some(row) = tx.one(select).await? else { continue };
+            let old = SkillRow::from_row(&row)?;
+            if old.digest == new.digest {
+                return Ok(Put::Unchanged(old));
+            }
+            if policy == VersionPolicy::Immutable {
+                return Err(StoreError::VersionExists);
+            }
+            let row = replace(&mut tx, tenant, new).await?;
+            tx.commit().await?;
+            let old_digest = old.digest;
+            return Ok(Put::Replaced { row, old_digest });
+        }
+    }
+
+    /// `latest` is the version uploaded last.
+    pub async fn get_skill(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+    ) -> Result<Option<SkillRow>, StoreError> {
+        let select = match version {
+            "latest" => select_name(tenant, name).push(" ORDER BY updated_at DESC, version DESC LIMIT 1"),
+            exact => select_version(tenant, name, exact),
+        };
+        let row = self.db.read_one(select).await?;
+        row.as_ref().map(SkillRow::from_row).transpose()
+    }
+
+    /// The latest version of each skill, by name.
+    pub async fn list_skills(&self, tenant: &TenantId, page: &Page) -> Result<Vec<SkillRow>, StoreError> {
+        let select = sql("SELECT ")
+            .push(COLUMNS)
+            .push_arg(" FROM skills AS row WHERE tenant = ", tenant)
+            // Walks the index name by name and stops when the page is full.
+            .push(
+                " AND NOT EXISTS (SELECT 1 FROM skills AS newer WHERE newer.tenant = row.tenant \
+                  AND newer.name = row.name \
+                  AND (newer.updated_at, newer.version) > (row.updated_at, row.version))",
+            )
+            .push_some(" AND name > ", page.after.as_deref())
+            .push(" ORDER BY name");
+        let rows = self.db.read(page.limit(select)).await?;
+        rows.iter().map(SkillRow::from_row).collect()
+    }
+
+    /// All versions of one skill, the latest first.
+    pub async fn list_versions(&self, tenant: &TenantId, name: &str) -> Result<Vec<SkillRow>, StoreError> {
+        let select = select_name(tenant, name).push(" ORDER BY updated_at DESC, version DESC");
+        let rows = self.db.read(select).await?;
+        rows.iter().map(SkillRow::from_row).collect()
+    }
+
+    /// What was deleted, or nothing when it was not there. `version` is exact, never `latest`.
+    pub async fn delete_skill(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+    ) -> Result<Option<SkillRow>, StoreError> {
+        let delete = sql("DELETE FROM skills WHERE tenant = $1 AND name = $2 AND version = $3")
+            .bind(tenant)
+            .bind(name)
+            .bind(version)
+            .push(" RETURNING ")
+            .push(COLUMNS);
+        let rows = self.db.write_returning(delete).await?;
+        rows.first().map(SkillRow::from_row).transpose()
+    }
+
+    /// Whether a version, or an execution that has not finished, still needs this archive.
+    pub async fn digest_in_use(&self, tenant: &TenantId, digest: &str) -> Result<bool, StoreError> {
+        let select = sql("SELECT 1 AS one WHERE \
+             EXISTS (SELECT 1 FROM skills WHERE tenant = $1 AND digest = $2) \
+             OR EXISTS (SELECT 1 FROM executions \
+                 WHERE tenant = $1 AND digest = $2 AND status = 'queued') \
+             OR EXISTS (SELECT 1 FROM executions \
+                 WHERE tenant = $1 AND digest = $2 AND status = 'running')")
+        .bind(tenant)
+        .bind(digest);
+        Ok(self.db.read_one(select).await?.is_some())
+    }
+}
+
+fn select_name<'a>(tenant: &'a TenantId, name: &'a str) -> Sql<'a> {
+    sql("SELECT ").push(COLUMNS).push_arg(" FROM skills WHERE tenant = ", tenant).push_arg(" AND name = ", name)
+}
+
+fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &'a str) -> Sql<'a> {
+    select_name(tenant, name).push_arg(" AND version = ", version)
+}
+
+/// Returns no row when the version exists.
+fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
+    let now = now();
+    sql("INSERT INTO skills (tenant, name, version, digest, description, lang, mode, manifest, \
+         entrypoint, scripts, size_bytes, created_at, updated_at, status) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'available') \
+         ON CONFLICT (tenant, name, version) DO NOTHING RETURNING ")
+    .push(COLUMNS)
+    .bind(tenant)
+    .bind(&new.name)
+    .bind(&new.version)
+    .bind(&new.digest)
+    .bind(&new.description)
+    .bind(&new.lang)
+    .bind(&new.mode)
+    .bind(new.manifest.to_string())
+    .bind(&new.entrypoint)
+    .bind(new.scripts.to_string())
+    .bind(new.size_bytes)
+    .bind(now)
+    .bind(now)
+}
+
+async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<SkillRow, StoreError> {
+    let update = sql("UPDATE skills SET digest = $4, description = $5, lang = $6, mode = $7, \
+         manifest = $8, entrypoint = $9, scripts = $10, size_bytes = $11, updated_at = $12, \
+         status = 'available' WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
+    .push(COLUMNS)
+    .bind(tenant)
+    .bind(&new.name)
+    .bind(&new.version)
+    .bind(&new.digest)
+    .bind(&new.description)
+    .bind(&new.lang)
+    .bind(&new.mode)
+    .bind(new.manifest.to_string())
+    .bind(&new.entrypoint)
+    .bind(new.scripts.to_string())
+    .bind(new.size_bytes)
+    .bind(now());
+    let row = tx.one(update).await?.ok_or(StoreError::NotFound)?;
+    SkillRow::from_row(&row)
+}

@@ -1,0 +1,197 @@
+//! Tenants: who everything else belongs to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::row::Row;
+use crate::sql::sql;
+use crate::words::words;
+use crate::{Micros, Page, Store, StoreError, UnknownWord, now};
+
+/// A tenant's name: a letter or digit, then up to 63 of letters, digits, `.`, `_` and `-`.
+///
+/// Holding one means the spelling was checked, so it may stand in a path, a key or a log line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct TenantId(String);
+
+impl TenantId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for TenantId {
+    type Error = UnknownWord;
+
+    fn try_from(name: &str) -> Result<TenantId, UnknownWord> {
+        let tail = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let good = name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(tail);
+        if good {
+            Ok(TenantId(name.to_owned()))
+        } else {
+            Err(UnknownWord { kind: "tenant name", word: name.to_owned() })
+        }
+    }
+}
+
+impl TryFrom<String> for TenantId {
+    type Error = UnknownWord;
+
+    fn try_from(name: String) -> Result<TenantId, UnknownWord> {
+        TenantId::try_from(name.as_str())
+    }
+}
+
+impl FromStr for TenantId {
+    type Err = UnknownWord;
+
+    fn from_str(name: &str) -> Result<TenantId, UnknownWord> {
+        TenantId::try_from(name)
+    }
+}
+
+impl From<TenantId> for String {
+    fn from(tenant: TenantId) -> String {
+        tenant.0
+    }
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+words! {
+    /// Whether an uploaded version may be replaced by other content.
+    #[derive(Default)]
+    VersionPolicy, "version policy" {
+        #[default]
+        Mutable = "mutable",
+        Immutable = "immutable",
+    }
+}
+
+/// What a tenant may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TenantPolicy {
+    pub versions: VersionPolicy,
+    /// How many executions may run at once; `claim_next` leaves the rest queued.
+    pub max_concurrent: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub policy: TenantPolicy,
+    pub created_at: Micros,
+}
+
+impl Tenant {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn from_row(row: &Row) -> Result<Tenant, StoreError> {
+        Ok(Tenant {
+            id: row.parse("id")?,
+            policy: TenantPolicy {
+                versions: row.parse("versions")?,
+                max_concurrent: row.number_opt("max_concurrent")?,
+            },
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
+const INSERT: &str = "INSERT INTO tenants (id, versions, max_concurrent, created_at, served_at) \
+    VALUES ($1, $2, $3, $4, 0) ON CONFLICT (id) DO NOTHING";
+
+impl Store {
+    /// The tenant, made with the default policy if it is new.
+    pub async fn ensure_tenant(&self, id: &TenantId) -> Result<Tenant, StoreError> {
+        if let Some(tenant) = self.get_tenant(id).await? {
+            return Ok(tenant);
+        }
+        match self.create_tenant(id, TenantPolicy::default()).await {
+            // Somebody was quicker.
+            Err(StoreError::Conflict(_)) => self.get_tenant(id).await?.ok_or(StoreError::NotFound),
+            other => other,
+        }
+    }
+
+    pub async fn create_tenant(&self, id: &TenantId, policy: TenantPolicy) -> Result<Tenant, StoreError> {
+        let created_at = now();
+        let insert =
+            sql(INSERT).bind(id).bind(policy.versions).bind(policy.max_concurrent.map(i64::from)).bind(created_at);
+        match self.db.write(insert).await? {
+            0 => Err(StoreError::Conflict("this tenant exists")),
+            _ => Ok(Tenant { id: id.clone(), policy, created_at }),
+        }
+    }
+
+    pub async fn get_tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        let select = sql("SELECT id, versions, max_concurrent, created_at FROM tenants WHERE id = $1");
+        let row = self.db.read_one(select.bind(id)).await?;
+        row.as_ref().map(Tenant::from_row).transpose()
+    }
+
+    /// All tenants, by name.
+    pub async fn list_tenants(&self, page: &Page) -> Result<Vec<Tenant>, StoreError> {
+        let select = sql("SELECT id, versions, max_concurrent, created_at FROM tenants")
+            .push_some(" WHERE id > ", page.after.as_deref())
+            .push(" ORDER BY id");
+        let rows = self.db.read(page.limit(select)).await?;
+        rows.iter().map(Tenant::from_row).collect()
+    }
+
+    /// False when there is no such tenant.
+    pub async fn update_tenant_policy(&self, id: &TenantId, policy: &TenantPolicy) -> Result<bool, StoreError> {
+        let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3 WHERE id = $1")
+            .bind(id)
+            .bind(policy.versions)
+            .bind(policy.max_concurrent.map(i64::from));
+        Ok(self.db.write(update).await? > 0)
+    }
+
+    /// Removes a tenant that owns nothing: no skills, executions or files, and no key that was not
+    /// revoked. False when there is no such tenant. Its audit trail stays.
+    pub async fn delete_tenant(&self, id: &TenantId) -> Result<bool, StoreError> {
+        let mut tx = self.db.begin().await?;
+        let keys = sql("DELETE FROM keys WHERE tenant = $1 AND revoked_at IS NOT NULL").bind(id);
+        tx.write(keys).await?;
+        let tenant = sql("DELETE FROM tenants WHERE id = $1").bind(id);
+        let deleted = tx.write(tenant).await.map_err(|error| match error {
+            // What a foreign key forbids here is to orphan what the tenant still owns.
+            StoreError::NotFound => {
+                StoreError::Conflict("this tenant still owns keys, skills, executions or files; remove them first")
+            }
+            other => other,
+        })?;
+        tx.commit().await?;
+        Ok(deleted > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TenantId;
+
+    #[test]
+    fn accepts_only_names_that_are_safe_everywhere() {
+        let longest = "a".repeat(64);
+        for good in ["a", "Acme", "0", "a.b_c-d", longest.as_str()] {
+            assert_eq!(TenantId::try_from(good).map(String::from).as_deref(), Ok(good));
+        }
+        let too_long = "a".repeat(65);
+        for bad in ["", ".", "..", "-a", "_a", "a/b", "a b", "a\0", "ä", too_long.as_str()] {
+            assert!(TenantId::try_from(bad).is_err(), "{bad:?}");
+            assert!(serde_json::from_value::<TenantId>(bad.into()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Opening, migrating, surviving.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use store::{Status, Store, StoreError};
+
+use crate::support::{TestStore, acme, finished, on_both};
+
+on_both!(
+    opening_twice_migrates_once,
+    parallel_starts_take_turns,
+    what_is_finished_survives_reopening,
+    what_is_finished_survives_a_kill,
+    a_closed_store_says_so,
+);
+
+async fn opening_twice_migrates_once(store: TestStore) {
+    store.ping().await.expect("alive");
+    store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
+    let second = store.second().await;
+    let found = second.get_skill(&acme(), "echo", "1.0.0").await.expect("readable");
+    assert!(found.is_some());
+}
+
+async fn parallel_starts_take_turns(store: TestStore) {
+    let starts: Vec<_> = (0..6)
+        .map(|_| {
+            let dsn = store.dsn.clone();
+            tokio::spawn(async move { Store::open(&dsn).await.map(drop) })
+        })
+        .collect();
+    for start in starts {
+        start.await.expect("no panic").expect("opened");
+    }
+}
+
+async fn what_is_finished_survives_reopening(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
+    let before = store.execution(&acme(), lease.execution_id).await;
+    store.close().await;
+    let after = store.second().await.get_execution(&acme(), lease.execution_id).await;
+    assert_eq!(after.expect("readable"), Some(before));
+}
+
+/// Plays the process to be killed when this is set.
+const VICTIM: &str = "STORE_TEST_VICTIM_DSN";
+
+async fn what_is_finished_survives_a_kill(store: TestStore) {
+    #[expect(clippy::disallowed_methods, reason = "how this test starts itself")]
+    if let Ok(dsn) = std::env::var(VICTIM) {
+        finish_and_wait(&dsn).await;
+    }
+    let database = if store.dsn.starts_with("sqlite") { "sqlite" } else { "postgres" };
+    let test = format!("database::{database}::what_is_finished_survives_a_kill");
+    let mut victim = Command::new(std::env::current_exe().expect("this program"))
+        .args([&test, "--exact", "--nocapture"])
+        .env(VICTIM, &store.dsn)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program again");
+    let said = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
+    let id = said.map_while(Result::ok).find_map(|line| line.split_once("finished ").map(|(_, id)| id.to_owned()));
+    victim.kill().expect("it is running");
+    victim.wait().expect("it is gone");
+    let id = id.expect("the victim finished an execution").parse().expect("an id");
+
+    let second = store.second().await;
+    let found = second.get_execution(&acme(), id).await.expect("readable");
+    assert_eq!(found.expect("it was finished").status, Status::Success);
+}
+
+async fn finish_and_wait(dsn: &str) {
+    let store = Store::open(dsn).await.expect("the parent's database");
+    let new = crate::support::new_execution(&acme(), crate::support::running());
+    let inserted = store.insert_execution(&new).await.expect("stored");
+    let store::Inserted::New(Some(lease)) = inserted else { panic!("not new") };
+    assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
+    println!("finished {}", new.id);
+    std::future::pending::<()>().await;
+}
+
+async fn a_closed_store_says_so(store: TestStore) {
+    store.close().await;
+    assert!(matches!(store.ping().await, Err(StoreError::Database(_))));
+}
+
+#[tokio::test]
+async fn a_name_without_a_database_is_refused_with_advice() {
+    for dsn in
+        ["", "skillbox.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://[", "sqlite:/nowhere/at/all.db"]
+    {
+        let refused = Store::open(dsn).await;
+        assert!(matches!(refused, Err(StoreError::Dsn(_))), "{dsn}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_never_holds_the_password() {
+    let dsn = "postgres://user:hunter2@127.0.0.1:1/db";
+    let error = Store::open(dsn).await.expect_err("nobody listens there");
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_sqlite_file_is_for_its_owner_alone() {
+    let store = TestStore::sqlite().await;
+    store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
+    let file = store.dsn.strip_prefix("sqlite:").expect("a path");
+    for file in [file.to_owned(), format!("{file}-wal"), format!("{file}-shm")] {
+        let mode = std::fs::metadata(&file).expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+}

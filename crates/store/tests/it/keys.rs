@@ -1,0 +1,65 @@
+use store::{NewKey, Page, Scope, StoreError, TenantId, now};
+use uuid::Uuid;
+
+use crate::support::{TestStore, acme, on_both, other};
+
+on_both!(a_key_is_found_by_its_hash, one_secret_is_one_key, a_revoked_key_stays_revoked, keys_are_listed_newest_first,);
+
+pub fn new_key(tenant: &TenantId, hash: &str) -> NewKey {
+    NewKey {
+        tenant: tenant.clone(),
+        name: "ci".into(),
+        prefix: "sk-abcde".into(),
+        hash: hash.into(),
+        scopes: vec![Scope::Execute, Scope::Read],
+        service: false,
+        skills: None,
+        expires_at: None,
+    }
+}
+
+async fn a_key_is_found_by_its_hash(store: TestStore) {
+    assert_eq!(store.count_keys().await.expect("counted"), 0);
+    let new = NewKey {
+        service: true,
+        skills: Some(vec!["echo".into()]),
+        expires_at: Some(now() + 1_000_000),
+        ..new_key(&acme(), "hash")
+    };
+    let made = store.insert_key(&new).await.expect("a key");
+    assert_eq!(store.find_key("hash").await.expect("readable"), Some(made.clone()));
+    assert_eq!(store.find_key("hush").await.expect("readable"), None);
+    assert_eq!(store.count_keys().await.expect("counted"), 1);
+    assert!(made.is_live(now()));
+    assert!(!made.is_live(now() + 2_000_000));
+}
+
+async fn one_secret_is_one_key(store: TestStore) {
+    store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
+    let again = store.insert_key(&new_key(&other(), "hash")).await;
+    assert!(matches!(again, Err(StoreError::Conflict(_))));
+}
+
+async fn a_revoked_key_stays_revoked(store: TestStore) {
+    let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
+    assert!(store.revoke_key(&acme(), key.id).await.expect("revoked"));
+    let first = store.find_key("hash").await.expect("readable").expect("still listed");
+    assert!(!first.is_live(now()));
+    assert!(store.revoke_key(&acme(), key.id).await.expect("revoked"));
+    let again = store.find_key("hash").await.expect("readable").expect("still listed");
+    assert_eq!(again.revoked_at, first.revoked_at);
+    assert_eq!(store.count_keys().await.expect("counted"), 1);
+    assert!(!store.revoke_key(&acme(), Uuid::now_v7()).await.expect("no such key"));
+}
+
+async fn keys_are_listed_newest_first(store: TestStore) {
+    let mut made = Vec::new();
+    for n in 0..5 {
+        made.push(store.insert_key(&new_key(&acme(), &format!("hash{n}"))).await.expect("a key"));
+    }
+    made.reverse();
+    let first = store.list_keys(&acme(), &Page::first(2)).await.expect("listed");
+    assert_eq!(first, made[..2]);
+    let rest = store.list_keys(&acme(), &Page::after(first[1].cursor(), 50)).await;
+    assert_eq!(rest.expect("listed"), made[2..]);
+}

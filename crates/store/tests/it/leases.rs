@@ -1,0 +1,212 @@
+//! Holding a lease, finishing under it, and being fenced out.
+
+use std::sync::Arc;
+
+use store::{Finished, Lease, NewFile, Status, StoreError, now};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::support::{LEASE_MS, TestStore, acme, finished, on_both};
+
+on_both!(
+    finish_records_everything,
+    a_finish_comes_with_its_files_or_not_at_all,
+    many_files_fit,
+    an_execution_finishes_once,
+    parallel_finishes_have_one_winner,
+    a_late_worker_changes_nothing,
+    a_wrong_lease_is_no_lease,
+    finish_needs_an_end,
+    any_text_a_skill_prints_can_be_stored,
+    heartbeats_keep_leases,
+    heartbeats_tell_which_leases_are_lost,
+    many_leases_beat_together,
+);
+
+fn file(name: &str) -> NewFile {
+    NewFile {
+        id: Uuid::now_v7(),
+        name: name.into(),
+        content_type: "text/plain".into(),
+        size_bytes: 5,
+        sha256: "2cf24dba".into(),
+        blob_key: format!("acme/{name}"),
+    }
+}
+
+/// Takes the lease away and gives the execution to another worker.
+async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
+    let reaped = store.reap(now() + LEASE_MS * 2000, 9).await.expect("reaped");
+    assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
+    let claimed = store.claim_next("successor", LEASE_MS).await.expect("claimed");
+    let (execution, new) = claimed.expect("the execution is queued again");
+    assert_eq!(execution.id, lease.execution_id);
+    assert!(new.token > lease.token);
+    new
+}
+
+async fn finish_records_everything(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let done = Finished {
+        error: Some("it failed".into()),
+        outcome: "out_of_memory".into(),
+        exit_code: Some(137),
+        has_archive: true,
+        files: vec![file("b.txt"), file("a/c.txt")],
+        ..finished(Status::Failed)
+    };
+    assert!(store.finish(&lease, &done).await.expect("finished"));
+    let found = store.execution(&acme(), lease.execution_id).await;
+    assert_eq!((found.status, found.output, found.logs), (done.status, done.output, done.logs));
+    assert_eq!((found.error, found.outcome), (done.error, Some(done.outcome)));
+    assert_eq!((found.exit_code, found.detail), (done.exit_code, Some(done.detail)));
+    assert_eq!((found.duration_ms, found.has_archive), (12, true));
+    assert!(found.finished_at > found.started_at);
+
+    let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
+    let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["a/c.txt", "b.txt"]);
+    let one = store.get_execution_file(&acme(), lease.execution_id, "b.txt").await;
+    assert_eq!(one.expect("readable").as_ref(), Some(&files[1]));
+    let new = &done.files[0];
+    assert_eq!((files[1].id, files[1].size_bytes, files[1].version), (new.id, 5, 1));
+    assert_eq!((&files[1].sha256, &files[1].blob_key), (&new.sha256, &new.blob_key));
+    assert_eq!(files[1].execution_id, Some(lease.execution_id));
+    let none = store.get_execution_file(&acme(), lease.execution_id, "c.txt").await;
+    assert_eq!(none.expect("readable"), None);
+}
+
+async fn a_finish_comes_with_its_files_or_not_at_all(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let twice = Finished { files: vec![file("a"), file("a")], ..finished(Status::Success) };
+    let refused = store.finish(&lease, &twice).await;
+    assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    let found = store.execution(&acme(), lease.execution_id).await;
+    assert_eq!(found.status, Status::Running);
+    let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
+    assert_eq!(files, []);
+    assert!(store.finish(&lease, &finished(Status::Failed)).await.expect("finished"));
+}
+
+async fn many_files_fit(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let files = (0..1001).map(|n| file(&format!("{n:04}"))).collect();
+    let done = Finished { files, ..finished(Status::Success) };
+    assert!(store.finish(&lease, &done).await.expect("finished"));
+    let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
+    assert_eq!(files.len(), 1001);
+}
+
+async fn an_execution_finishes_once(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
+    let before = store.execution(&acme(), lease.execution_id).await;
+    let again = Finished { files: vec![file("late")], ..finished(Status::Failed) };
+    assert!(!store.finish(&lease, &again).await.expect("answered"));
+    assert!(!store.mark_started(&lease).await.expect("answered"));
+    assert_eq!(store.execution(&acme(), lease.execution_id).await, before);
+}
+
+async fn parallel_finishes_have_one_winner(store: TestStore) {
+    let store = Arc::new(store);
+    let lease = store.run(&acme()).await;
+    let mut tasks = JoinSet::new();
+    for n in 0..10 {
+        let (store, lease) = (store.clone(), lease.clone());
+        tasks.spawn(async move {
+            let name = format!("result {n}");
+            let done = Finished { files: vec![file(&name)], logs: name.clone(), ..finished(Status::Success) };
+            store.finish(&lease, &done).await.expect("answered").then_some(name)
+        });
+    }
+    let winners: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    assert_eq!(winners.len(), 1);
+    assert_eq!(store.execution(&acme(), lease.execution_id).await.logs, winners[0]);
+    let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
+    assert_eq!((files.len(), &files[0].name), (1, &winners[0]));
+}
+
+async fn a_late_worker_changes_nothing(store: TestStore) {
+    let late = store.run(&acme()).await;
+    let current = hand_over(&store, &late).await;
+    let before = store.execution(&acme(), late.execution_id).await;
+    let result = Finished { files: vec![file("late")], ..finished(Status::Success) };
+    assert!(!store.finish(&late, &result).await.expect("answered"));
+    assert!(!store.finish(&late, &finished(Status::Success)).await.expect("answered"));
+    assert!(!store.mark_started(&late).await.expect("answered"));
+    assert_eq!(store.execution(&acme(), late.execution_id).await, before);
+    let files = store.list_execution_files(&acme(), late.execution_id).await.expect("listed");
+    assert_eq!(files, []);
+
+    assert!(store.finish(&current, &finished(Status::Timeout)).await.expect("finished"));
+    assert!(!store.finish(&late, &result).await.expect("answered"));
+    assert_eq!(store.execution(&acme(), late.execution_id).await.status, Status::Timeout);
+}
+
+async fn a_wrong_lease_is_no_lease(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let wrong = [
+        Lease { token: 2, ..lease.clone() },
+        Lease { owner: "thief".into(), ..lease.clone() },
+        Lease { tenant: crate::support::other(), ..lease.clone() },
+        Lease { execution_id: Uuid::now_v7(), ..lease.clone() },
+    ];
+    for wrong in wrong {
+        assert!(!store.finish(&wrong, &finished(Status::Success)).await.expect("answered"));
+        assert!(!store.mark_started(&wrong).await.expect("answered"));
+    }
+    assert!(store.mark_started(&lease).await.expect("answered"));
+    assert!(store.execution(&acme(), lease.execution_id).await.started);
+}
+
+async fn finish_needs_an_end(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    for status in [Status::Queued, Status::Running] {
+        let refused = store.finish(&lease, &finished(status)).await;
+        assert!(matches!(refused, Err(StoreError::Conflict(_))));
+    }
+}
+
+async fn any_text_a_skill_prints_can_be_stored(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let done = Finished {
+        logs: "nul \0, bell \u{7}, smile \u{1f600}, last \u{10ffff}\r\n".into(),
+        output: Some(r#""escaped \u0000""#.into()),
+        ..finished(Status::Success)
+    };
+    assert!(store.finish(&lease, &done).await.expect("finished"));
+    let found = store.execution(&acme(), lease.execution_id).await;
+    assert_eq!(found.logs, done.logs.replace('\0', "\u{fffd}"));
+    assert_eq!(found.output, done.output);
+}
+
+async fn heartbeats_keep_leases(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS * 10).await.expect("beat");
+    assert_eq!(beat.held, [lease.execution_id]);
+    let reaped = store.reap(now() + LEASE_MS * 2000, 9).await.expect("reaped");
+    assert_eq!(reaped, [], "the first lease would have ended, the extended one has not");
+    assert_eq!(store.heartbeat(&[], LEASE_MS).await.expect("beat").held, [] as [Uuid; 0]);
+}
+
+async fn heartbeats_tell_which_leases_are_lost(store: TestStore) {
+    let lost = store.run(&acme()).await;
+    let current = hand_over(&store, &lost).await;
+    let done = store.run(&acme()).await;
+    store.finish(&done, &finished(Status::Success)).await.expect("finished");
+    let kept = store.run(&acme()).await;
+    let beat = store.heartbeat(&[lost, done, kept.clone()], LEASE_MS).await.expect("beat");
+    assert_eq!(beat.held, [kept.execution_id]);
+    let beat = store.heartbeat(std::slice::from_ref(&current), LEASE_MS).await.expect("beat");
+    assert_eq!(beat.held, [current.execution_id]);
+}
+
+async fn many_leases_beat_together(store: TestStore) {
+    let store = Arc::new(store);
+    let mut leases = Vec::new();
+    for _ in 0..501 {
+        leases.push(store.run(&acme()).await);
+    }
+    let beat = store.heartbeat(&leases, LEASE_MS).await.expect("beat");
+    assert_eq!((beat.held.len(), beat.cancelled.len()), (501, 0));
+}

@@ -1,0 +1,171 @@
+//! What happens to executions whose worker is gone, and that each ends exactly once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use store::{Execution, Finished, Lease, Reaped, Status, Store, now};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
+
+on_both!(
+    what_never_started_is_queued_again,
+    what_started_is_lost,
+    attempts_are_bounded,
+    a_wish_to_cancel_survives_the_worker,
+    a_restart_reaps_every_other_owner,
+    whatever_happens_each_execution_ends_once,
+);
+
+/// A time at which every lease of these tests has expired.
+fn much_later() -> i64 {
+    now() + LEASE_MS * 2000
+}
+
+async fn reap_one(store: &Store, max_attempts: i32) -> Reaped {
+    let mut reaped = store.reap(much_later(), max_attempts).await.expect("reaped");
+    assert_eq!(reaped.len(), 1, "{reaped:?}");
+    reaped.remove(0)
+}
+
+async fn what_never_started_is_queued_again(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    assert_eq!(store.reap(now(), 3).await.expect("reaped"), [], "the lease holds");
+    let reaped = reap_one(&store, 3).await;
+    let expected = Reaped { execution_id: lease.execution_id, tenant: acme(), requeued: true };
+    assert_eq!(reaped, expected);
+    let found = store.execution(&acme(), lease.execution_id).await;
+    assert_eq!((found.status, found.started_at, found.error), (Status::Queued, None, None));
+    assert_eq!(store.reap(much_later(), 3).await.expect("reaped"), [], "it is reaped once");
+
+    let claimed = store.claim_next("w", LEASE_MS).await.expect("claimed");
+    let (execution, again) = claimed.expect("queued again");
+    assert_eq!((execution.attempt, again.token), (2, 2));
+}
+
+fn assert_lost(execution: &Execution) {
+    assert_eq!((execution.status, execution.outcome.as_deref()), (Status::Failed, Some("lost")));
+    assert!(execution.error.is_some() && execution.finished_at.is_some());
+}
+
+async fn what_started_is_lost(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    assert!(store.mark_started(&lease).await.expect("marked"));
+    assert!(!reap_one(&store, 3).await.requeued);
+    assert_lost(&store.execution(&acme(), lease.execution_id).await);
+    assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"));
+    assert_lost(&store.execution(&acme(), lease.execution_id).await);
+    assert_eq!(store.claim_next("w", LEASE_MS).await.expect("claimed"), None);
+}
+
+async fn attempts_are_bounded(store: TestStore) {
+    let id = store.queue(&acme()).await;
+    for attempt in 1..=3 {
+        store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+        assert_eq!(reap_one(&store, 3).await.requeued, attempt < 3);
+    }
+    assert_lost(&store.execution(&acme(), id).await);
+}
+
+async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {
+    let never_started = store.run(&acme()).await;
+    let started = store.run(&acme()).await;
+    store.mark_started(&started).await.expect("marked");
+    for lease in [&never_started, &started] {
+        store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
+    }
+    // The last attempt or not, what was never started was truly cancelled.
+    for (max_attempts, reaped) in [(1, 2), (3, 0)] {
+        let all = store.reap(much_later(), max_attempts).await.expect("reaped");
+        assert_eq!(all.iter().filter(|one| !one.requeued).count(), reaped);
+    }
+    let found = store.execution(&acme(), never_started.execution_id).await;
+    assert_eq!((found.status, found.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
+    assert!(found.finished_at.is_some() && found.error.is_some());
+    assert_lost(&store.execution(&acme(), started.execution_id).await);
+}
+
+async fn a_restart_reaps_every_other_owner(store: TestStore) {
+    let old = store.run(&acme()).await;
+    store.queue(&other()).await;
+    let (_, mine) = store.claim_next("me", LEASE_MS).await.expect("claimed").expect("one");
+    let reaped = store.reap_owners_except("me", 3).await.expect("reaped");
+    let expected = Reaped { execution_id: old.execution_id, tenant: acme(), requeued: true };
+    assert_eq!(reaped, [expected]);
+    assert!(store.finish(&mine, &finished(Status::Success)).await.expect("finished"));
+    assert_eq!(store.reap_owners_except("me", 3).await.expect("reaped"), []);
+}
+
+/// Workers claim, start, beat and finish while a reaper takes every lease away at once and somebody
+/// cancels at random. Whatever the interleaving, one side wins each execution, and the row tells
+/// what the winner was told.
+async fn whatever_happens_each_execution_ends_once(store: TestStore) {
+    let mut ids = Vec::new();
+    for n in 0..48 {
+        let tenant = if n % 2 == 0 { acme() } else { other() };
+        ids.push(store.queue(&tenant).await);
+    }
+    let second = Arc::new(store.second().await);
+    let working = Arc::new(AtomicBool::new(true));
+
+    let reaper = tokio::spawn(reap_all_the_time(second.clone(), working.clone()));
+    let mut workers = JoinSet::new();
+    for n in 0..6 {
+        workers.spawn(work(second.clone(), format!("worker{n}")));
+    }
+    for id in ids.iter().step_by(7) {
+        for tenant in [acme(), other()] {
+            store.request_cancel(&tenant, *id).await.expect("answered");
+        }
+    }
+    let mut winners = HashMap::new();
+    for (id, logs) in workers.join_all().await.into_iter().flatten() {
+        assert_eq!(winners.insert(id, logs), None, "{id} was finished twice");
+    }
+    working.store(false, Ordering::Relaxed);
+    reaper.await.expect("no panic");
+    // What the last round left is taken up by nobody: it is lost, and that is an end too.
+    store.reap(much_later(), 0).await.expect("reaped");
+    for (_, logs) in work(second, "last".into()).await {
+        assert!(!logs.is_empty());
+    }
+
+    for (n, id) in ids.iter().enumerate() {
+        let tenant = if n % 2 == 0 { acme() } else { other() };
+        let found = store.execution(&tenant, *id).await;
+        assert!(found.status.terminal(), "{found:?}");
+        if let Some(logs) = winners.get(id) {
+            assert_eq!((found.status, &found.logs), (Status::Success, logs));
+        }
+    }
+}
+
+async fn reap_all_the_time(store: Arc<Store>, working: Arc<AtomicBool>) {
+    while working.load(Ordering::Relaxed) {
+        store.reap(much_later(), 4).await.expect("reaped");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Runs what it can claim until nothing is left; answers what it was told it finished.
+async fn work(store: Arc<Store>, owner: String) -> Vec<(Uuid, String)> {
+    let mut won = Vec::new();
+    while let Some((execution, lease)) = store.claim_next(&owner, LEASE_MS).await.expect("claimed") {
+        if lease.token % 2 == 0 {
+            store.mark_started(&lease).await.expect("answered");
+        }
+        store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
+        let logs = format!("{owner} with token {}", lease.token);
+        if finish_with(&store, &lease, &logs).await {
+            won.push((execution.id, logs));
+        }
+    }
+    won
+}
+
+async fn finish_with(store: &Store, lease: &Lease, logs: &str) -> bool {
+    let done = Finished { logs: logs.into(), ..finished(Status::Success) };
+    store.finish(lease, &done).await.expect("answered")
+}

@@ -1,0 +1,159 @@
+//! Databases for tests and the values they are filled with.
+
+use std::ops::Deref;
+
+use store::{
+    Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, NewSkill, Status, Store, TenantId,
+    VersionPolicy,
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// Makes each named function a test on either database.
+macro_rules! on_both {
+    ($($test:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test($crate::support::TestStore::sqlite().await).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test($crate::support::TestStore::postgres().await).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both;
+
+/// An empty store with the tenants `acme` and `other`; gone when the test ends.
+pub struct TestStore {
+    store: Store,
+    pub dsn: String,
+    _dir: Option<TempDir>,
+}
+
+impl Deref for TestStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl TestStore {
+    pub async fn sqlite() -> TestStore {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let dsn = format!("sqlite:{}", dir.path().join("skillbox.db").display());
+        TestStore::open(dsn, Some(dir)).await
+    }
+
+    pub async fn postgres() -> TestStore {
+        let dsn = tokio::task::spawn_blocking(crate::postgres::database);
+        TestStore::open(dsn.await.expect("a database"), None).await
+    }
+
+    async fn open(dsn: String, dir: Option<TempDir>) -> TestStore {
+        let store = Store::open(&dsn).await.expect("a new database");
+        for tenant in [acme(), other()] {
+            store.ensure_tenant(&tenant).await.expect("a tenant");
+        }
+        TestStore { store, dsn, _dir: dir }
+    }
+
+    /// Another process's view of the same database.
+    pub async fn second(&self) -> Store {
+        Store::open(&self.dsn).await.expect("the same database")
+    }
+
+    /// Stores an execution that waits for a worker.
+    pub async fn queue(&self, tenant: &TenantId) -> Uuid {
+        let new = new_execution(tenant, Born::Queued);
+        assert_eq!(self.insert_execution(&new).await.expect("stored"), Inserted::New(None));
+        new.id
+    }
+
+    /// Stores an execution that `worker` runs from the start.
+    pub async fn run(&self, tenant: &TenantId) -> Lease {
+        let new = new_execution(tenant, running());
+        match self.insert_execution(&new).await.expect("stored") {
+            Inserted::New(Some(lease)) => lease,
+            other => panic!("not born running: {other:?}"),
+        }
+    }
+
+    pub async fn execution(&self, tenant: &TenantId, id: Uuid) -> Execution {
+        self.get_execution(tenant, id).await.expect("readable").expect("an execution")
+    }
+
+    pub async fn publish(&self, tenant: &TenantId, name: &str, version: &str, digest: &str) {
+        let new = new_skill(name, version, digest);
+        let put = self.put_skill(tenant, &new, VersionPolicy::Mutable).await;
+        put.expect("published");
+    }
+}
+
+pub const LEASE_MS: i64 = 60_000;
+
+pub fn acme() -> TenantId {
+    TenantId::try_from("acme").expect("a good name")
+}
+
+pub fn other() -> TenantId {
+    TenantId::try_from("other").expect("a good name")
+}
+
+pub fn running() -> Born {
+    Born::Running { owner: "worker".into(), lease_ms: LEASE_MS }
+}
+
+pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
+    NewExecution {
+        id: Uuid::now_v7(),
+        tenant: tenant.clone(),
+        key_id: None,
+        skill_name: "echo".into(),
+        skill_version: "1.0.0".into(),
+        digest: "sha256:echo".into(),
+        input: Some(r#"{"n":1}"#.into()),
+        request: r#"{"skill":"echo"}"#.into(),
+        idempotency: None,
+        born,
+    }
+}
+
+pub fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
+    Some(Idempotency { key: key.into(), body_sha256: body.into() })
+}
+
+pub fn finished(status: Status) -> Finished {
+    Finished {
+        status,
+        output: Some(r#"{"ok":true}"#.into()),
+        logs: "line one\nline two\n".into(),
+        error: None,
+        outcome: "exited".into(),
+        exit_code: Some(0),
+        detail: r#"{"usage":{}}"#.into(),
+        duration_ms: 12,
+        files: vec![],
+        has_archive: false,
+    }
+}
+
+pub fn new_skill(name: &str, version: &str, digest: &str) -> NewSkill {
+    NewSkill {
+        name: name.into(),
+        version: version.into(),
+        digest: digest.into(),
+        description: format!("{name} {version}"),
+        lang: Some("python".into()),
+        mode: "executable".into(),
+        manifest: serde_json::json!({ "name": name, "unicode": "ä\u{0}" }),
+        entrypoint: Some("main.py".into()),
+        scripts: serde_json::json!(["main.py"]),
+        size_bytes: 123,
+    }
+}
