@@ -1,0 +1,135 @@
+//! A run's files on their way to blobs: each one apart and all of them in one gzip tar, written at the same time.
+//! Memory holds one chunk, never a file. Until the execution is recorded nothing here may outlive a failure.
+
+use blobs::{BlobError, Blobs, Key, Prefix, Writer};
+use sandbox::SinkError;
+use store::{NewFile, TenantId};
+use uuid::Uuid;
+
+use crate::content_type;
+use crate::gzip_tar::GzipTar;
+
+pub struct Artifacts {
+    blobs: Blobs,
+    tenant: TenantId,
+    execution_id: Uuid,
+    open: Option<Open>,
+    archive: Option<Archive>,
+    files: Vec<NewFile>,
+}
+
+/// The file whose bytes are coming in.
+struct Open {
+    name: String,
+    key: Key,
+    writer: Writer,
+    missing_bytes: u64,
+}
+
+struct Archive {
+    tar: GzipTar,
+    writer: Writer,
+}
+
+impl Artifacts {
+    pub fn new(blobs: Blobs, tenant: TenantId, execution_id: Uuid) -> Artifacts {
+        Artifacts { blobs, tenant, execution_id, open: None, archive: None, files: Vec::new() }
+    }
+
+    pub async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
+        if self.archive.is_none() {
+            let key = Key::archive(self.tenant.as_str(), self.execution_id);
+            let writer = self.blobs.writer(&key);
+            self.archive = Some(Archive { tar: GzipTar::new(), writer });
+        }
+        let key = Key::artifact(self.tenant.as_str(), self.execution_id, path);
+        let writer = self.blobs.writer(&key);
+        self.open = Some(Open { name: path.to_owned(), key, writer, missing_bytes: size });
+        self.archive()?.tar.start(path, size).map_err(archive_failed)
+    }
+
+    pub async fn chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let open = self.open.as_mut().ok_or_else(out_of_order)?;
+        let taken = open.missing_bytes.checked_sub(bytes.len() as u64);
+        open.missing_bytes = taken.ok_or_else(out_of_order)?;
+        open.writer.write(bytes).await.map_err(blob_failed)?;
+        let archive = self.archive()?;
+        archive.tar.chunk(bytes).map_err(archive_failed)?;
+        archive.flush().await
+    }
+
+    pub async fn end(&mut self) -> Result<(), SinkError> {
+        let open = self.open.take().filter(|open| open.missing_bytes == 0).ok_or_else(out_of_order)?;
+        let stored = open.writer.finish().await.map_err(blob_failed)?;
+        self.files.push(NewFile {
+            id: Uuid::now_v7(),
+            content_type: content_type::of(&open.name).to_owned(),
+            name: open.name,
+            size_bytes: i64::try_from(stored.size).map_err(|_| out_of_order())?,
+            sha256: stored.sha256,
+            blob_key: open.key.as_str().to_owned(),
+        });
+        let archive = self.archive()?;
+        archive.tar.end().map_err(archive_failed)?;
+        archive.flush().await
+    }
+
+    /// Completes the archive and hands over the files; on failure nothing is left of either.
+    pub async fn finish(mut self) -> Result<Vec<NewFile>, SinkError> {
+        match self.complete().await {
+            Ok(()) => Ok(self.files),
+            Err(error) => {
+                self.discard().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn complete(&mut self) -> Result<(), SinkError> {
+        if self.open.is_some() {
+            return Err(out_of_order());
+        }
+        let Some(mut archive) = self.archive.take() else { return Ok(()) };
+        let last = archive.tar.finish().map_err(archive_failed)?;
+        archive.writer.write(&last).await.map_err(blob_failed)?;
+        archive.writer.finish().await.map_err(blob_failed)?;
+        Ok(())
+    }
+
+    /// Removes what was written so far.
+    pub async fn discard(self) {
+        let Artifacts { blobs, tenant, execution_id, open, archive, .. } = self;
+        drop((open, archive));
+        discard(&blobs, &tenant, execution_id).await;
+    }
+
+    fn archive(&mut self) -> Result<&mut Archive, SinkError> {
+        self.archive.as_mut().ok_or_else(out_of_order)
+    }
+}
+
+impl Archive {
+    async fn flush(&mut self) -> Result<(), SinkError> {
+        let ready = self.tar.take();
+        if ready.is_empty() { Ok(()) } else { self.writer.write(&ready).await.map_err(blob_failed) }
+    }
+}
+
+/// Removes whatever an execution put into blobs.
+pub async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid) {
+    if let Err(error) = blobs.delete_prefix(&Prefix::execution(tenant.as_str(), execution_id)).await {
+        tracing::error!(%tenant, %execution_id, %error, "removing an execution's blobs failed");
+    }
+}
+
+fn blob_failed(error: BlobError) -> SinkError {
+    SinkError(format!("storing an artifact failed: {error}"))
+}
+
+fn archive_failed(error: std::io::Error) -> SinkError {
+    SinkError(format!("writing the artifacts' archive failed: {error}"))
+}
+
+fn out_of_order() -> SinkError {
+    SinkError("artifact bytes came out of order".to_owned())
+}

@@ -1,0 +1,117 @@
+//! Step five, collect: what the run left, checked and closed: logs as text, `output.json` as compact JSON, artifacts
+//! complete in blobs.
+
+use sandbox::{Outcome, Ran};
+use store::NewFile;
+
+use crate::detail::{Detail, SkippedFile, Usage};
+use crate::ending;
+use crate::halt::Halt;
+use crate::json;
+use crate::load::Skill;
+use crate::plan::Plan;
+use crate::run::Caught;
+
+/// Everything there is to record about a finished execution.
+#[derive(Debug)]
+pub struct Collected {
+    pub outcome: Outcome,
+    pub exit_code: Option<i32>,
+    pub error: Option<String>,
+    pub output: Option<String>,
+    pub logs: String,
+    pub files: Vec<NewFile>,
+    pub detail: Detail,
+}
+
+impl Collected {
+    /// The end of an execution that has no result of its own.
+    pub fn halted(halt: Halt) -> Collected {
+        Collected {
+            outcome: halt.outcome,
+            exit_code: None,
+            error: Some(halt.error),
+            output: None,
+            logs: String::new(),
+            files: Vec::new(),
+            detail: Detail::default(),
+        }
+    }
+}
+
+/// A lost run keeps its logs; what there is of its files is removed, for half of them would look like all.
+pub async fn collect(ran: Result<Ran, Halt>, caught: Caught, skill: &Skill, plan: &Plan) -> Collected {
+    let Caught { logs, artifacts } = caught;
+    let logs = logs.finish(ran.as_ref().is_ok_and(|ran| ran.logs_truncated));
+    let mut collected = match ran {
+        Ok(ran) => match artifacts.finish().await {
+            Ok(files) => finished(ran, files, skill, plan),
+            Err(error) => {
+                tracing::error!(%error, "artifacts could not be stored");
+                Collected::halted(Halt::lost("The run's files could not be stored."))
+            }
+        },
+        Err(halt) => {
+            artifacts.discard().await;
+            Collected::halted(halt)
+        }
+    };
+    collected.logs = logs.logs;
+    collected.detail.stdout = logs.stdout;
+    collected.detail.stderr = logs.stderr;
+    collected.detail.logs_truncated = logs.truncated;
+    collected.detail.clamped = plan.clamped.clone();
+    collected
+}
+
+fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collected {
+    let mut error = ending::sentence(&ran, plan);
+    let (output, complaint) = output(ran.output.as_deref(), skill);
+    // The script's own failure is the cause; a bad output is often only its consequence.
+    error = error.or(complaint);
+    Collected {
+        outcome: ran.outcome,
+        exit_code: ran.exit_code,
+        error,
+        output,
+        logs: String::new(),
+        files,
+        detail: Detail {
+            skipped: ran
+                .skipped
+                .into_iter()
+                .map(|skipped| SkippedFile { path: skipped.path, why: skipped.why })
+                .collect(),
+            usage: Usage {
+                wall_ms: ran.usage.wall_ms,
+                cpu_ms: ran.usage.cpu_ms,
+                peak_memory_bytes: ran.usage.peak_memory_bytes,
+                bytes_in: ran.usage.bytes_in,
+                bytes_out: ran.usage.bytes_out,
+            },
+            isolation: serde_json::to_value(&ran.isolation).ok(),
+            ..Detail::default()
+        },
+    }
+}
+
+/// The document, and what is wrong with it if the skill promised one of a certain form.
+fn output(bytes: Option<&[u8]>, skill: &Skill) -> (Option<String>, Option<String>) {
+    let document = bytes.map(json::compact).transpose();
+    let Some(schema) = &skill.output_schema else { return (document.ok().flatten(), None) };
+    match document {
+        Ok(Some(document)) => {
+            let checked = schema.check(&document);
+            let complaint = checked
+                .err()
+                .map(|violations| format!("The output does not match the skill's output_schema: {violations}"));
+            (Some(document), complaint)
+        }
+        Ok(None) => {
+            (None, Some("The script wrote no output.json, and the skill declares an output_schema.".to_owned()))
+        }
+        Err(not_json) => {
+            (None, Some(format!("The script's output.json {not_json}, and the skill declares an output_schema.")))
+        }
+    }
+}

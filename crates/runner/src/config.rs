@@ -1,0 +1,81 @@
+//! What the operator decides: how many runs at once, how long leases last, and the limits no skill can widen.
+
+use std::time::Duration;
+
+use sandbox::Caps;
+
+/// How this process takes part in running things.
+#[derive(Debug, Clone)]
+pub struct RunnerConfig {
+    /// Names this process instance in leases and on what its launcher made; never reused.
+    pub owner: String,
+    /// Executions that run at once here.
+    pub slots: usize,
+    /// Synchronous callers that may wait for a slot at once before new ones are told to come back.
+    pub max_waiting: usize,
+    /// A run whose worker is silent for this long is taken away from it.
+    pub lease: Duration,
+    /// Claims of an execution that never reached a guest before it is given up as lost.
+    pub max_attempts: i32,
+    /// How often an idle worker looks for queued executions that nobody announced.
+    pub queue_tick: Duration,
+    /// How often expired leases are looked for.
+    pub reap_tick: Duration,
+    /// True when no other process can be using this store (embedded mode holds a lock on its data directory):
+    /// at start every other owner's lease is then known to be dead.
+    pub exclusive_store: bool,
+    /// Bytes of unpacked skills kept in memory.
+    pub skill_cache_bytes: u64,
+    pub policy: Policy,
+}
+
+impl RunnerConfig {
+    pub fn new(owner: impl Into<String>) -> RunnerConfig {
+        RunnerConfig {
+            owner: owner.into(),
+            slots: std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2),
+            max_waiting: 1024,
+            lease: Duration::from_secs(30),
+            max_attempts: 3,
+            queue_tick: Duration::from_secs(1),
+            reap_tick: Duration::from_secs(5),
+            exclusive_store: false,
+            skill_cache_bytes: 256 << 20,
+            policy: Policy::default(),
+        }
+    }
+}
+
+/// The server's limits. Nothing a skill or a caller says can go beyond the maxima.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub default_timeout: Duration,
+    pub max_timeout: Duration,
+    pub default_memory_bytes: u64,
+    pub max_memory_bytes: u64,
+    pub default_cpu_millis: u32,
+    pub max_cpu_millis: u32,
+    /// Processes and threads together: Node alone starts about eleven.
+    pub pids: u32,
+    pub disk_inodes: u64,
+    pub caps: Caps,
+    /// Images a skill may name. `None` where the sandbox uses no images and `image` means nothing.
+    pub image_allowlist: Option<Vec<String>>,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            default_timeout: Duration::from_secs(120),
+            max_timeout: Duration::from_secs(600),
+            default_memory_bytes: 256 << 20,
+            max_memory_bytes: 1 << 30,
+            default_cpu_millis: 500,
+            max_cpu_millis: 4000,
+            pids: 64,
+            disk_inodes: 16_384,
+            caps: Caps { log_bytes: 1 << 20, output_bytes: 1 << 20, artifact_bytes: 256 << 20, artifact_files: 1000 },
+            image_allowlist: None,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The part of a result that is kept as one JSON text in the execution's `detail` column. The server reads it back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Detail {
+    /// Told apart only when the caller named a `script`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// What lay in the output directory and was not collected.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedFile>,
+    /// One sentence for each limit that was asked for and not given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clamped: Vec<String>,
+    pub usage: Usage,
+    /// What was really in force, as the sandbox measured it; absent when no sandbox was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Value>,
+    pub timings: Timings,
+    pub logs_truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedFile {
+    pub path: String,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    pub wall_ms: u64,
+    pub cpu_ms: u64,
+    pub peak_memory_bytes: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+/// How long each step took, in milliseconds. `record` is missing because it is what stores these.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timings {
+    pub accept_ms: f64,
+    pub load_ms: f64,
+    pub launch_ms: f64,
+    pub run_ms: f64,
+    pub collect_ms: f64,
+}

@@ -1,0 +1,67 @@
+//! How an end is told: the sentence for `error`, and the status that goes with an outcome. Pure.
+
+use sandbox::{Outcome, Ran};
+use skill::format_duration;
+use store::Status;
+
+use crate::plan::Plan;
+
+/// What went wrong, for the caller; `None` when the script ended well.
+pub fn sentence(ran: &Ran, plan: &Plan) -> Option<String> {
+    let shape = &plan.shape;
+    Some(match (ran.outcome, ran.exit_code) {
+        (Outcome::Exited, Some(0)) => return None,
+        (Outcome::Exited, Some(code)) => format!("The script exited with code {code}."),
+        (Outcome::Exited, None) => "The script could not be started.".to_owned(),
+        (Outcome::TimedOut, _) => {
+            let timeout_ms = u64::try_from(plan.job.timeout.as_millis()).unwrap_or(u64::MAX);
+            format!("The script ran longer than its timeout of {}.", format_duration(timeout_ms))
+        }
+        (Outcome::OutOfMemory, _) => {
+            format!("The script used more memory than its limit of {} bytes.", shape.memory_bytes)
+        }
+        (Outcome::TooManyProcesses, _) => {
+            format!("The script started more processes and threads than its limit of {}.", shape.pids)
+        }
+        (Outcome::DiskFull, _) => {
+            format!("The script filled its disk of {} bytes or {} files.", shape.disk_bytes, shape.disk_inodes)
+        }
+        (Outcome::OutputTooLarge, _) => {
+            format!("The script's output.json is larger than its limit of {} bytes.", plan.job.caps.output_bytes)
+        }
+        (Outcome::Cancelled, _) => "The execution was cancelled.".to_owned(),
+        (Outcome::Refused, _) => "The execution was refused.".to_owned(),
+        (Outcome::Lost, _) => "The sandbox went away before the script ended.".to_owned(),
+    })
+}
+
+/// Success is a script that ended by itself with code 0 and has nothing to complain about.
+pub fn status(outcome: Outcome, exit_code: Option<i32>, error: Option<&str>) -> Status {
+    match outcome {
+        Outcome::Exited if exit_code == Some(0) && error.is_none() => Status::Success,
+        Outcome::TimedOut => Status::Timeout,
+        Outcome::Cancelled => Status::Cancelled,
+        _ => Status::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clean_exit_is_success() {
+        assert_eq!(status(Outcome::Exited, Some(0), None), Status::Success);
+        assert_eq!(status(Outcome::Exited, Some(0), Some("output")), Status::Failed);
+        assert_eq!(status(Outcome::Exited, Some(1), None), Status::Failed);
+        assert_eq!(status(Outcome::Exited, None, None), Status::Failed);
+        for outcome in Outcome::ALL.into_iter().filter(|outcome| *outcome != Outcome::Exited) {
+            let expected = match outcome {
+                Outcome::TimedOut => Status::Timeout,
+                Outcome::Cancelled => Status::Cancelled,
+                _ => Status::Failed,
+            };
+            assert_eq!(status(outcome, Some(0), None), expected, "{outcome}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Step three, plan: what runs, where, with what, within which limits. A pure function of the skill, the request
+//! and the server's policy. Whatever must be refused before a sandbox costs anything is refused here.
+
+use bytes::Bytes;
+use sandbox::{Job, JobFile, Runtime, Shape, Streams, paths};
+use serde_json::value::RawValue;
+use skill::{Lang, Script};
+
+use crate::env;
+use crate::halt::Halt;
+use crate::limits::Limits;
+use crate::load::Skill;
+use crate::{Cwd, Policy, Request};
+
+/// The kernel takes no single variable above 128 KiB; scripts read the file instead.
+const MAX_INPUT_VARIABLE_BYTES: usize = 96 << 10;
+const MAX_INSTRUCTIONS_VARIABLE_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub shape: Shape,
+    pub job: Job,
+    /// One sentence for each limit that was asked for and not given.
+    pub clamped: Vec<String>,
+}
+
+pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, Halt> {
+    check_image(skill, policy)?;
+    check_env(request)?;
+    check_input_files(request)?;
+    let input = request.input.as_deref().map_or("{}", RawValue::get);
+    check_input(skill, input)?;
+    let script = choose_script(skill, request)?;
+    let limits = Limits::new(&skill.manifest, request, policy);
+    let shape = shape(script, &limits, policy);
+    let files = files(skill, input, &shape)?;
+    let job = Job {
+        files,
+        links: vec![(format!("{}/{}", paths::SKILLS, skill.manifest.name), paths::SCRIPTS.to_owned())],
+        argv: argv(script, &request.args),
+        env: environment(skill, request, input),
+        cwd: cwd(request.cwd).to_owned(),
+        stdin: request.stdin.clone().map(Bytes::from),
+        // A caller who names a script reads its standard output as the result; everybody else reads logs, where
+        // the exact order matters more than which stream a line came from.
+        streams: if request.script.is_some() { Streams::Split } else { Streams::Merged },
+        caps: policy.caps,
+        timeout: limits.timeout,
+    };
+    Ok(Plan { shape, job, clamped: limits.clamped })
+}
+
+fn check_image(skill: &Skill, policy: &Policy) -> Result<(), Halt> {
+    match (&skill.manifest.image, &policy.image_allowlist) {
+        (Some(image), Some(allowed)) if !allowed.contains(image) => {
+            Err(Halt::refused(format!("Image {image:?} is not allowed by this server.")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_env(request: &Request) -> Result<(), Halt> {
+    match request.env.keys().find(|name| env::refused(name)) {
+        Some(name) => Err(Halt::refused(format!("The env name {name} is refused."))),
+        None => Ok(()),
+    }
+}
+
+/// Files cannot be uploaded yet, so none exists.
+fn check_input_files(request: &Request) -> Result<(), Halt> {
+    match request.input_files.first() {
+        Some(id) => Err(Halt::refused(format!("Input file {id:?} does not exist."))),
+        None => Ok(()),
+    }
+}
+
+fn check_input(skill: &Skill, input: &str) -> Result<(), Halt> {
+    let Some(schema) = &skill.input_schema else { return Ok(()) };
+    let checked = schema.check(input);
+    checked
+        .map_err(|violations| Halt::refused(format!("The input does not match the skill's input_schema: {violations}")))
+}
+
+/// A script is chosen from the skill's own list, so a path can never lead anywhere else.
+fn choose_script<'a>(skill: &'a Skill, request: &Request) -> Result<&'a Script, Halt> {
+    let Some(asked) = &request.script else {
+        return skill.entrypoint.as_ref().ok_or_else(|| {
+            Halt::refused(format!(
+                "The skill has no default entrypoint; name one of its scripts: {}",
+                list(&skill.scripts)
+            ))
+        });
+    };
+    let asked = asked.strip_prefix("./").unwrap_or(asked);
+    skill.scripts.iter().find(|script| script.path == asked).ok_or_else(|| {
+        Halt::refused(format!("The skill has no script {asked:?} that can run; it has: {}", list(&skill.scripts)))
+    })
+}
+
+fn list(scripts: &[Script]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<&str> = scripts.iter().take(SHOWN).map(|script| script.path.as_str()).collect();
+    match scripts.len() {
+        0 => "none".to_owned(),
+        count if count > SHOWN => format!("{} and {} more", shown.join(", "), count - SHOWN),
+        _ => shown.join(", "),
+    }
+}
+
+/// What is written to disk lies in memory and counts against its limit. Half of it leaves the interpreter enough
+/// room that a full disk shows as one, with an error the script can handle, before the memory limit kills it.
+fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
+    Shape {
+        runtime: match script.lang {
+            Lang::Python => Runtime::Python,
+            Lang::Node => Runtime::Node,
+            Lang::Bash => Runtime::Bash,
+        },
+        memory_bytes: limits.memory_bytes,
+        cpu_millis: limits.cpu_millis,
+        pids: policy.pids,
+        disk_bytes: limits.memory_bytes / 2,
+        disk_inodes: policy.disk_inodes,
+    }
+}
+
+fn files(skill: &Skill, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
+    let placed = |path: String, bytes: Bytes| JobFile { path, bytes, executable: false };
+    let mut files = skill.files.clone();
+    files.push(placed(paths::INPUT_JSON.to_owned(), Bytes::copy_from_slice(input.as_bytes())));
+    let total: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
+    if total > shape.disk_bytes {
+        return Err(Halt::refused(format!(
+            "The skill and its input take {total} bytes and its disk holds {}, half of its memory limit.",
+            shape.disk_bytes
+        )));
+    }
+    Ok(files)
+}
+
+fn argv(script: &Script, args: &[String]) -> Vec<String> {
+    // Unbuffered, or what a script printed before it was killed would be lost.
+    let interpreter: &[&str] = match script.lang {
+        Lang::Python => &["python3", "-u"],
+        Lang::Node => &["node"],
+        Lang::Bash => &["bash"],
+    };
+    let mut argv: Vec<String> = interpreter.iter().map(|&word| word.to_owned()).collect();
+    argv.push(format!("{}/{}", paths::SCRIPTS, script.path));
+    argv.extend_from_slice(args);
+    argv
+}
+
+/// Everything but `PATH`, which is the sandbox's own.
+fn environment(skill: &Skill, request: &Request, input: &str) -> Vec<(String, String)> {
+    let files_dir = format!("{}/", paths::FILES_DIR);
+    let instructions = skill.manifest.instructions.as_str();
+    let ours = [
+        ("SANDBOX_INPUT", Some(input).filter(|input| input.len() <= MAX_INPUT_VARIABLE_BYTES)),
+        ("SANDBOX_OUTPUT", Some(paths::OUTPUT_JSON)),
+        // Existing scripts append a name to it without a slash of their own.
+        ("SANDBOX_FILES_DIR", Some(files_dir.as_str())),
+        ("SANDBOX_INPUT_DIR", Some(paths::INPUT_DIR)),
+        ("SKILL_INSTRUCTIONS", Some(instructions).filter(|text| text.len() <= MAX_INSTRUCTIONS_VARIABLE_BYTES)),
+        ("SKILL_DIR", Some(paths::SCRIPTS)),
+        ("CLAUDE_SKILL_DIR", Some(paths::SCRIPTS)),
+        ("HOME", Some(paths::TMP)),
+        ("LANG", Some("C.UTF-8")),
+    ];
+    let ours = ours.into_iter().filter(|(name, _)| !request.env.contains_key(*name));
+    let ours = ours.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    // A variable stands once: of two with one name, programs disagree which counts.
+    ours.chain(request.env.clone()).collect()
+}
+
+fn cwd(cwd: Cwd) -> &'static str {
+    match cwd {
+        Cwd::Sandbox => paths::SANDBOX,
+        Cwd::Skill => paths::SCRIPTS,
+        Cwd::Workspace => paths::WORKSPACE,
+    }
+}

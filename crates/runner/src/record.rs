@@ -1,0 +1,105 @@
+//! Step six, record: the result in one transaction, guarded by the lease. Whoever lost the lease changes nothing and
+//! takes its blobs away again.
+
+use std::time::Duration;
+
+use blobs::Blobs;
+use store::{Execution, Finished, Lease, Store, StoreError};
+
+use crate::accept::Order;
+use crate::artifacts;
+use crate::collect::Collected;
+use crate::ending;
+
+/// Pauses between the tries of a record that the database did not take.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    Committed,
+    /// The lease was gone; this result is not the execution's.
+    Fenced,
+}
+
+/// After an error it is unknown what is stored, so the blobs stay: if the result did not get through, the reaper
+/// gives the execution up and removes them.
+pub async fn record(store: &Store, blobs: &Blobs, lease: &Lease, finished: &Finished) -> Result<Recorded, StoreError> {
+    let mut pauses = PAUSES.iter();
+    let taken = loop {
+        match (store.finish(lease, finished).await, pauses.next()) {
+            (Ok(taken), _) => break taken,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(pause)) => {
+                tracing::warn!(execution_id = %lease.execution_id, %error, "recording a result failed; trying again");
+                tokio::time::sleep(*pause).await;
+            }
+        }
+    };
+    // A try whose answer was lost may have been committed, and the next one then looks like a fenced one.
+    if taken || (pauses.len() < PAUSES.len() - 1 && is_recorded(store, lease, finished).await?) {
+        return Ok(Recorded::Committed);
+    }
+    tracing::warn!(execution_id = %lease.execution_id, "a late result was refused");
+    artifacts::discard(blobs, &lease.tenant, lease.execution_id).await;
+    Ok(Recorded::Fenced)
+}
+
+async fn is_recorded(store: &Store, lease: &Lease, finished: &Finished) -> Result<bool, StoreError> {
+    let stored = store.get_execution(&lease.tenant, lease.execution_id).await?;
+    // The detail has this run's timings in it, to the microsecond: no other run's is equal.
+    Ok(stored.is_some_and(|stored| stored.detail.as_deref() == Some(finished.detail.as_str())))
+}
+
+/// The collected result as it is stored.
+pub fn finished(collected: Collected, duration: Duration) -> Finished {
+    let Collected { outcome, exit_code, error, output, logs, files, detail } = collected;
+    Finished {
+        status: ending::status(outcome, exit_code, error.as_deref()),
+        output,
+        logs,
+        // Postgres cannot store a NUL, and names from a skill may be quoted in here.
+        error: error.map(|error| error.replace('\0', "?")),
+        outcome: outcome.to_string(),
+        exit_code,
+        detail: serde_json::to_string(&detail).expect("detail has only string keys"),
+        duration_ms: i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
+        has_archive: !files.is_empty(),
+        files,
+    }
+}
+
+/// What the store now holds, put together without asking it. The times are ours and may differ from the stored ones
+/// by the length of a write.
+pub fn executed(order: Order, finished: Finished) -> Execution {
+    Execution {
+        id: order.id,
+        input: order.input().map(str::to_owned),
+        tenant: order.tenant,
+        key_id: order.key_id,
+        skill_name: order.skill_name,
+        skill_version: order.skill_version,
+        digest: order.digest,
+        status: finished.status,
+        request: String::new(),
+        output: finished.output,
+        logs: finished.logs,
+        error: finished.error,
+        outcome: Some(finished.outcome),
+        exit_code: finished.exit_code,
+        detail: Some(finished.detail),
+        attempt: 1,
+        started: true,
+        cancel_requested: false,
+        created_at: order.accepted_at,
+        started_at: Some(order.accepted_at),
+        finished_at: Some(store::now()),
+        duration_ms: finished.duration_ms,
+        has_archive: finished.has_archive,
+    }
+}

@@ -1,0 +1,92 @@
+//! What a caller asks for. The server parses the wire body into these; they are stored until the run ends.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use store::TenantId;
+use uuid::Uuid;
+
+/// Who asks: the tenant and what the key allows.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub tenant: TenantId,
+    pub key_id: Option<Uuid>,
+    /// The only skills this key may run; `None` means all.
+    pub skills: Option<Vec<String>>,
+}
+
+/// One run of one skill.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Request {
+    pub skill: String,
+    #[serde(default = "latest")]
+    pub version: String,
+    /// `None` when the caller sent none; an explicit `null` is a document and is passed on.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub input: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input_files: Vec<String>,
+    /// A path inside the skill, run instead of the default entrypoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    #[serde(default)]
+    pub cwd: Cwd,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub limits: LimitsRequest,
+}
+
+impl Request {
+    /// A request for the newest version of `skill` with nothing else said.
+    pub fn new(skill: impl Into<String>) -> Request {
+        Request {
+            skill: skill.into(),
+            version: latest(),
+            input: None,
+            env: BTreeMap::new(),
+            input_files: Vec::new(),
+            script: None,
+            args: Vec::new(),
+            stdin: None,
+            cwd: Cwd::default(),
+            timeout_ms: None,
+            limits: LimitsRequest::default(),
+        }
+    }
+}
+
+/// Where the script starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cwd {
+    #[default]
+    Sandbox,
+    Skill,
+    Workspace,
+}
+
+/// Tighter limits than the skill's own, if the caller wants them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+}
+
+fn latest() -> String {
+    "latest".to_owned()
+}
+
+/// Reads a value that is there, so that `null` becomes a document instead of `None`.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
+}

@@ -1,0 +1,64 @@
+//! Step four, run: a guest of the planned shape, the job sent to it, its bytes caught as they come.
+
+use async_trait::async_trait;
+use sandbox::{Guest, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams};
+use tokio_util::sync::CancellationToken;
+
+use crate::artifacts::Artifacts;
+use crate::halt::Halt;
+use crate::logs::Logs;
+
+/// A guest that waits for its one job. A pool of parked guests would be asked here first.
+pub async fn launch(launcher: &dyn Launcher, shape: &Shape) -> Result<Guest, Halt> {
+    launcher.launch(shape).await.map_err(|error| {
+        tracing::error!(runtime = %shape.runtime, %error, "no sandbox could be started");
+        match error {
+            // These two say what the operator has to do, and name nothing that is a secret.
+            LaunchError::Missing(_) | LaunchError::NoInterpreter(_) => Halt::refused(error.to_string()),
+            _ => Halt::lost("The sandbox could not be started."),
+        }
+    })
+}
+
+/// Runs the job to its end. What the guest hands back is in `caught`, also when the run is lost.
+pub async fn run(guest: Guest, job: &Job, stop: CancellationToken, caught: &mut Caught) -> Result<Ran, Halt> {
+    guest.run(job, stop, caught).await.map_err(|error| {
+        tracing::error!(%error, "a run was lost");
+        Halt::lost("The sandbox failed while the script ran; its result is lost.")
+    })
+}
+
+/// What a run has handed back so far.
+pub struct Caught {
+    pub logs: Logs,
+    pub artifacts: Artifacts,
+}
+
+impl Caught {
+    pub fn new(job: &Job, artifacts: Artifacts) -> Caught {
+        let logs = match job.streams {
+            Streams::Merged => Logs::merged(job.caps.log_bytes),
+            Streams::Split => Logs::split(job.caps.log_bytes),
+        };
+        Caught { logs, artifacts }
+    }
+}
+
+#[async_trait]
+impl Sink for Caught {
+    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+        self.logs.push(stream, bytes);
+    }
+
+    async fn file_start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
+        self.artifacts.start(path, size).await
+    }
+
+    async fn file_chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.artifacts.chunk(bytes).await
+    }
+
+    async fn file_end(&mut self) -> Result<(), SinkError> {
+        self.artifacts.end().await
+    }
+}
