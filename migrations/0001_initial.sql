@@ -83,7 +83,7 @@ CREATE UNIQUE INDEX executions_by_idempotency ON executions (tenant, idempotency
     WHERE idempotency_key IS NOT NULL;
 -- The next two hold only what waits or runs now, however long the history is.
 CREATE INDEX executions_queued ON executions (tenant, created_at, id) WHERE status = 'queued';
-CREATE INDEX executions_running ON executions (lease_until, tenant) WHERE status = 'running';
+CREATE INDEX executions_running ON executions (tenant, lease_until) WHERE status = 'running';
 
 CREATE TABLE files (
     id           TEXT PRIMARY KEY,

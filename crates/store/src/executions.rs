@@ -217,12 +217,16 @@ impl Store {
         filter: &ExecutionFilter,
         page: &Page,
     ) -> Result<Vec<Execution>, StoreError> {
-        let select = sql("SELECT ")
+        let mut select = sql("SELECT ")
             .push(SHORT_COLUMNS)
             .push(NO_LONG_COLUMNS)
-            .push_arg(" FROM executions WHERE tenant = ", tenant)
+            .push_arg(" FROM executions WHERE tenant = ", tenant);
+        if let Some(status) = filter.status {
+            // Spelled out, because only then the indexes of what waits or runs can serve it.
+            select = select.push(" AND status = '").push(status.as_str()).push("'");
+        }
+        let select = select
             .push_some(" AND skill_name = ", filter.skill.as_deref())
-            .push_some(" AND status = ", filter.status)
             .push_some(" AND created_at >= ", filter.since)
             .push_some(" AND key_id = ", filter.key_id);
         let rows = self.db.read(page.newest_first(select)?).await?;

@@ -11,6 +11,9 @@ use crate::{StoreError, migrations};
 
 const CONNECTIONS: u32 = 16;
 
+/// How long a call waits for a free connection, or for a database that is just starting.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A connection unused for longer than this is asked for a sign of life before it is used.
 const IDLE_BEFORE_TEST: Duration = Duration::from_secs(5);
 
@@ -21,6 +24,7 @@ pub(crate) async fn open(dsn: &str) -> Result<Db, StoreError> {
         .application_name("skillbox");
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)
+        .acquire_timeout(PATIENCE)
         // A test before every use would double the round trips of the hot path. A busy connection
         // proves itself; only one that has been idle may have been cut off unnoticed.
         .test_before_acquire(false)
