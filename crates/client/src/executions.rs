@@ -92,6 +92,12 @@ pub struct Execution {
     pub files_url: Option<String>,
     #[serde(default)]
     pub files: Vec<File>,
+    /// What lay in the output directory and was not collected.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// One sentence for each limit that was asked for and not given.
+    #[serde(default)]
+    pub clamped: Vec<String>,
     pub usage: Option<Usage>,
     pub created_at: Option<String>,
     pub finished_at: Option<String>,
@@ -129,6 +135,12 @@ pub struct File {
     pub sha256: Option<String>,
     pub content_type: Option<String>,
     pub url: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Skipped {
+    pub path: String,
+    pub why: String,
 }
 
 /// Which executions to list.

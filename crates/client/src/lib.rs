@@ -16,7 +16,7 @@ mod tenants;
 pub use client::{Client, ClientBuilder};
 pub use download::Download;
 pub use error::ClientError;
-pub use executions::{Execution, ExecutionFilter, ExecutionSummary, File, RunRequest, Status, Usage};
+pub use executions::{Execution, ExecutionFilter, ExecutionSummary, File, RunRequest, Skipped, Status, Usage};
 pub use health::{Health, Readiness};
 pub use keys::{Key, NewKey};
 pub use reply::{Listing, Page, Reply};

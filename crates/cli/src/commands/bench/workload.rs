@@ -1,0 +1,117 @@
+//! What is measured: one ten-line skill, the same script for the bare interpreter, and a server for it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use client::Client;
+use serde_json::value::RawValue;
+use server::Bound;
+use server::config::Config;
+use skill::Limits;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection;
+
+pub const NAME: &str = "bench";
+const INPUT: &str = r#"{"numbers":[1,2,3,4,5,6,7,8,9,10]}"#;
+
+const MANIFEST: &str = "---
+name: bench
+description: Sums numbers. Made by `skillbox bench`.
+version: 1.0.0
+lang: python
+---
+";
+
+/// Reads its input and writes its output as the contract says, and nothing else.
+const SCRIPT: &str = r#"import json
+import os
+
+request = json.loads(os.environ["SANDBOX_INPUT"])
+numbers = request["numbers"]
+result = {"count": len(numbers), "sum": sum(numbers)}
+result["mean"] = result["sum"] / result["count"]
+print("summed", result["count"], "numbers")
+with open(os.environ["SANDBOX_OUTPUT"], "w") as output:
+    json.dump(result, output)
+"#;
+
+/// The input document of every run.
+pub fn input() -> Box<RawValue> {
+    RawValue::from_string(INPUT.to_owned()).expect("the constant is JSON")
+}
+
+/// A temporary directory with the skill, the server's data and the bare script's output.
+pub struct Workload {
+    directory: TempDir,
+    /// The interpreter that the sandbox runs.
+    pub python: PathBuf,
+}
+
+impl Workload {
+    pub async fn new() -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("skillbox-bench-")
+            .tempdir()
+            .context("cannot make a temporary directory")?;
+        let skill = directory.path().join(NAME);
+        std::fs::create_dir(&skill)?;
+        std::fs::write(skill.join("SKILL.md"), MANIFEST)?;
+        std::fs::write(skill.join("main.py"), SCRIPT)?;
+        let config = Config::load(&server::config::Args::default())?;
+        let report = sandbox::doctor(config.runtime_path).await;
+        let python = report.interpreters.0.get(&sandbox::Runtime::Python);
+        let python = python.context("no python3 on the PATH; install it with `apt install python3`")?.program.clone();
+        Ok(Self { directory, python })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The script without us: same interpreter, same input, same work.
+    pub fn bare_command(&self) -> Command {
+        let mut command = Command::new(&self.python);
+        command.arg(self.path(NAME).join("main.py"));
+        command.env("SANDBOX_INPUT", INPUT).env("SANDBOX_OUTPUT", self.path("bare-output.json"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        command
+    }
+
+    /// Serves the skill with an embedded server of our own while `work` goes on, then drains it, so that nothing is
+    /// left when the temporary directory goes.
+    pub async fn serving<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+        let (tell, told) = oneshot::channel::<Bound>();
+        let stop = CancellationToken::new();
+        let serving = server::serve_until(self.config()?, move |bound| drop(tell.send(bound)), stop.clone());
+        let working = async {
+            let _stopped_however_this_ends = stop.drop_guard();
+            let bound = told.await.context("the server ended before it was ready")?;
+            let client = connection::with_key(&format!("http://{}", bound.addr), bound.first_key, None)?;
+            publish(&client, &self.skill()).await?;
+            work(&client).await
+        };
+        let (served, worked) = tokio::join!(serving, working);
+        served?;
+        worked
+    }
+
+    fn config(&self) -> Result<Config> {
+        let data = self.path("data").display().to_string();
+        let pairs = [("data_dir", data), ("api_port", "0".to_owned()), ("log_level", "warn".to_owned())];
+        Ok(Config::from_pairs(pairs)?)
+    }
+
+    fn skill(&self) -> PathBuf {
+        self.path(NAME)
+    }
+}
+
+async fn publish(client: &Client, directory: &Path) -> Result<()> {
+    let package = skill::read_directory(directory, &Limits::default())?;
+    client.push_skill(package.archive, |_| ()).await?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! `skillbox serve --demo`: publishes a directory of skills through the API, runs one, and shows how to do it again.
+//!
+//! It is a client like any other: everything it does goes over HTTP.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use client::{Client, Execution, RunRequest, Status};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use server::Bound;
+
+use super::run::summary;
+use super::skill::{local, push};
+use crate::output::{Output, note, untrusted_note};
+use crate::{connection, progress, text};
+
+/// The skill that shows most: JSON in, JSON and files out.
+const FAVOURITE: &str = "data-analysis";
+
+pub struct Demo {
+    client: Client,
+    key: String,
+    output: Output,
+}
+
+/// The part of a skill's own test case that says how to run it.
+#[derive(Deserialize)]
+struct Case {
+    request: CaseRequest,
+}
+
+#[derive(Deserialize)]
+struct CaseRequest {
+    input: Option<Box<RawValue>>,
+}
+
+impl Demo {
+    pub fn new(bound: &Bound, key: String, output: Output) -> Result<Self> {
+        let client = connection::with_key(&format!("http://{}", bound.addr), Some(key.clone()), None)?;
+        Ok(Self { client, key, output })
+    }
+
+    pub async fn run(&self, directory: &Path) -> Result<()> {
+        let names = self.push_all(&skills_in(directory)?).await?;
+        let name = names.iter().find(|(name, _)| name == FAVOURITE).or(names.first());
+        let (name, path) = name.with_context(|| format!("no skill in {}", directory.display()))?;
+        let request = RunRequest { skill: name.clone(), input: Some(sample_input(path)?), ..RunRequest::default() };
+        note(&format!("\nrunning {name}"));
+        let spinner = progress::spinner(name);
+        let ran = self.client.run(&request).await;
+        drop(spinner);
+        let ran = ran?;
+        self.show(&ran, &ran.raw)?;
+        note(&format!("\nrepeat it with\n  {}\n", self.curl(&request)?));
+        if ran.status != Status::Success {
+            bail!(
+                "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",
+                ran.status.as_str()
+            );
+        }
+        Ok(())
+    }
+
+    /// Publishes each skill; gives back their names with their directories.
+    async fn push_all(&self, paths: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
+        note(&format!("\npublishing {}", text::count(paths.len(), "skill")));
+        let mut names = Vec::new();
+        for path in paths {
+            let package = local::read_valid(path)?;
+            let pushed = push::upload(&self.client, &package.manifest.name, package.archive).await?;
+            let digest = pushed.digest.as_deref().map(text::digest).unwrap_or_default();
+            note(&format!("  {:<20} {:<8} {:<10} {digest}", pushed.name, pushed.version, push::outcome(&pushed)));
+            names.push((pushed.name.clone(), path.clone()));
+        }
+        Ok(names)
+    }
+
+    fn show(&self, ran: &Execution, raw: &str) -> Result<()> {
+        if self.output.is_json() {
+            self.output.line(raw)?;
+            return Ok(());
+        }
+        untrusted_note(ran.logs.as_deref().unwrap_or_default());
+        if let Some(document) = &ran.output {
+            self.output.line(&serde_json::to_string_pretty(document)?)?;
+        }
+        note(&summary(ran));
+        if let Some(url) = &ran.files_url {
+            note(&format!("all files: {url}"));
+        }
+        Ok(())
+    }
+
+    /// The same call for a shell, complete with key and port.
+    fn curl(&self, request: &RunRequest) -> Result<String> {
+        let words = [
+            "curl".to_owned(),
+            "-sS".to_owned(),
+            "-H".to_owned(),
+            format!("Authorization: Bearer {}", self.key),
+            "-H".to_owned(),
+            "Content-Type: application/json".to_owned(),
+            "-d".to_owned(),
+            serde_json::to_string(request)?,
+            format!("{}v1/executions", self.client.base()),
+        ];
+        Ok(words.iter().map(|word| text::shell_word(word)).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The directories that hold a `SKILL.md`, by name.
+fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read {}", directory.display()))?.path();
+        if path.join("SKILL.md").is_file() {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        bail!("{} holds no directory with a SKILL.md", directory.display());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The input of the skill's own sample test, or an empty object.
+fn sample_input(skill: &Path) -> Result<Box<RawValue>> {
+    let path = skill.join("tests/sample.json");
+    let case = match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            serde_json::from_str::<Case>(&text)
+                .with_context(|| format!("{} is not a test case", path.display()))?
+                .request
+                .input
+        }
+        Err(_) => None,
+    };
+    Ok(case.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")))
+}

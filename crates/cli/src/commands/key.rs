@@ -1,0 +1,119 @@
+//! `skillbox key`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use client::{Key, NewKey};
+use serde_json::json;
+
+use super::listing::{ListArgs, collect};
+use crate::args::Global;
+use crate::output::{Output, note};
+use crate::{connection, text};
+
+#[derive(Subcommand)]
+pub enum KeyCommand {
+    /// Make a key; it is shown this once and never again.
+    Create(CreateArgs),
+    /// List keys, without their secrets.
+    List(ListArgs),
+    /// Revoke a key; it stops working at once.
+    Revoke {
+        /// The key's id, as `key list` prints it.
+        id: String,
+    },
+}
+
+#[derive(Args)]
+pub struct CreateArgs {
+    /// What the key is for.
+    #[arg(long, default_value = "cli")]
+    name: String,
+    /// What the key may do; may be given several times or separated by commas.
+    #[arg(long = "scope", value_enum, value_delimiter = ',', default_value = "execute,read", value_name = "SCOPE")]
+    scopes: Vec<Scope>,
+    /// Let the key act for any tenant.
+    #[arg(long)]
+    service: bool,
+    /// Allow only this skill; may be given several times.
+    #[arg(long = "skill", value_name = "NAME")]
+    skills: Vec<String>,
+    /// When the key stops working, such as 2027-01-01T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Scope {
+    Execute,
+    Read,
+    Publish,
+    Admin,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Read => "read",
+            Self::Publish => "publish",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result<ExitCode> {
+    let client = connection::open(global)?;
+    match command {
+        KeyCommand::Create(args) => {
+            let key = client.create_key(&new_key(args)).await?;
+            if output.is_json() {
+                output.line(&key.raw)?;
+            } else {
+                note(&format!("key {} ({}); keep it, it is not shown again:", key.id, key.scopes.join(", ")));
+                output.line(key.key.as_deref().unwrap_or_default())?;
+            }
+        }
+        KeyCommand::List(args) => {
+            let rows = collect(args, async |page| client.keys(&page).await).await?;
+            if output.is_json() {
+                output.array(&rows.raw)?;
+            } else {
+                output.table(&["id", "name", "key", "scopes", "state", "created"], rows.items.iter().map(row))?;
+            }
+        }
+        KeyCommand::Revoke { id } => {
+            client.revoke_key(&id).await?;
+            output.done(&format!("revoked key {id}"), &json!({"id": id, "revoked": true}))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new_key(args: CreateArgs) -> NewKey {
+    NewKey {
+        name: args.name,
+        scopes: args.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        service: args.service,
+        skills: (!args.skills.is_empty()).then_some(args.skills),
+        expires_at: args.expires_at,
+    }
+}
+
+fn row(key: &Key) -> Vec<String> {
+    let state = match (&key.revoked_at, &key.expires_at) {
+        (Some(_), _) => "revoked".to_owned(),
+        (None, Some(expires)) => format!("until {}", text::time(expires)),
+        (None, None) => "valid".to_owned(),
+    };
+    let service = if key.service { ",service" } else { "" };
+    vec![
+        key.id.to_string(),
+        key.name.clone(),
+        format!("{}…", key.prefix),
+        format!("{}{service}", key.scopes.join(",")),
+        state,
+        text::or_dash(key.created_at.as_deref().map(text::time).as_deref()),
+    ]
+}

@@ -1,0 +1,58 @@
+//! `skill pull`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use client::Client;
+use skill::Limits;
+
+use crate::output::Output;
+use crate::target::Target;
+use crate::{input, text};
+
+#[derive(Args)]
+pub struct PullArgs {
+    /// The skill's name, or name@version.
+    name: String,
+    /// Directory to make, or file to write with --zip; the skill's name by default.
+    #[arg(short = 'O', long = "out", value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// Keep the zip as it is stored.
+    #[arg(long)]
+    zip: bool,
+}
+
+pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()> {
+    let (name, version) = input::name_and_version(&args.name);
+    let limits = Limits::default();
+    let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
+    let zip = client.skill_content(name, version).await?.bytes(max).await?;
+    // A server is trusted no more than an upload: the archive passes the same checks before it touches the disk.
+    let package = skill::read_archive(&zip, &limits).context("the server sent an archive that is not a valid skill")?;
+    let manifest = &package.manifest;
+    let out = args.out.clone().unwrap_or_else(|| match args.zip {
+        true => format!("{}-{}.zip", manifest.name, manifest.version).into(),
+        false => manifest.name.clone().into(),
+    });
+    if out.exists() {
+        bail!("{} exists already; remove it or choose another place with -O", out.display());
+    }
+    if args.zip {
+        std::fs::write(&out, &zip).with_context(|| format!("cannot write {}", out.display()))?;
+    } else {
+        let target = Target::open(&out)?;
+        for file in &package.files {
+            let mut incoming = target.create(&file.path, file.executable)?;
+            incoming.write(&file.bytes)?;
+            incoming.finish()?;
+        }
+    }
+    if output.is_json() {
+        let pulled = serde_json::json!({"name": manifest.name, "version": manifest.version, "digest": package.digest, "path": out});
+        output.line(&pulled.to_string())?;
+    } else {
+        output.line(&text::harmless(&format!("{}@{} in {}", manifest.name, manifest.version, out.display())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! `skillbox version`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::output::Output;
+
+pub fn run(output: Output) -> Result<ExitCode> {
+    let version = env!("CARGO_PKG_VERSION");
+    if output.is_json() {
+        output.line(
+            &json!({"version": version, "build": build(), "os": std::env::consts::OS, "arch": std::env::consts::ARCH})
+                .to_string(),
+        )?;
+    } else {
+        output.line(&format!(
+            "skillbox {version} ({}, {} {})",
+            build(),
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How this program was compiled; a figure measured with a debug build means nothing.
+pub fn build() -> &'static str {
+    if cfg!(debug_assertions) { "debug" } else { "release" }
+}

@@ -1,0 +1,30 @@
+//! Bars and spinners. indicatif draws them on standard error, and only when that is a terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar for bytes; hand its clone to whoever moves them.
+pub fn bytes(what: &str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total).with_message(what.to_owned());
+    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
+    bar.set_style(style.expect("the template is a constant and well-formed"));
+    bar
+}
+
+/// A spinner with the time that has passed; it is gone when the value is dropped.
+pub fn spinner(what: &str) -> Spinner {
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+    bar.set_style(style.expect("the template is a constant and well-formed"));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    Spinner(bar)
+}
+
+pub struct Spinner(ProgressBar);
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,103 @@
+//! Values as people read them.
+
+/// Replaces control characters, so that text from a skill cannot move the cursor or rename the window.
+pub fn harmless(text: &str) -> String {
+    let visible = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    text.chars().map(visible).collect()
+}
+
+/// `1.5 KiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// `35 ms`, `1.25 s`, `2m5s`.
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.2} s", ms as f64 / 1000.0),
+        _ => format!("{}m{}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// An RFC 3339 time without the parts nobody reads in a table.
+pub fn time(rfc3339: &str) -> String {
+    match rfc3339.get(..19) {
+        Some(seconds) => seconds.replacen('T', " ", 1),
+        None => rfc3339.to_owned(),
+    }
+}
+
+/// The first line, at most `max` characters of it.
+pub fn brief(text: &str, max: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(max) {
+        Some((at, _)) => format!("{}…", line[..at].trim_end()),
+        None => line.to_owned(),
+    }
+}
+
+/// A digest as people compare them: `sha256:0123456789ab`.
+pub fn digest(digest: &str) -> String {
+    digest.chars().take("sha256:".len() + 12).collect()
+}
+
+/// An absent value as a dash.
+pub fn or_dash(value: Option<&str>) -> String {
+    value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// `1 skill`, `2 skills`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A word for a shell: quoted only when it has to be.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_made_visible() {
+        assert_eq!(harmless("a\x1b[2Jb\r\n\tc\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}\n\tc\u{fffd}d");
+    }
+
+    #[test]
+    fn sizes_and_durations() {
+        assert_eq!([size(0), size(1023), size(1024), size(1_572_864)], ["0 B", "1023 B", "1.0 KiB", "1.5 MiB"]);
+        assert_eq!([duration(35), duration(1250), duration(125_000)], ["35 ms", "1.25 s", "2m5s"]);
+    }
+
+    #[test]
+    fn times_and_digests_are_cut_without_panics() {
+        assert_eq!(time("2026-03-01T10:00:00.123456Z"), "2026-03-01 10:00:00");
+        assert_eq!(time("soon"), "soon");
+        assert_eq!(digest("sha256:0123456789abcdef"), "sha256:0123456789ab");
+        assert_eq!(brief("größe und mehr\nzweite", 5), "größe…");
+    }
+
+    #[test]
+    fn shell_words_survive_a_shell() {
+        assert_eq!(shell_word("http://127.0.0.1:8080/v1"), "http://127.0.0.1:8080/v1");
+        assert_eq!(shell_word(r#"{"a":"it's"}"#), r#"'{"a":"it'\''s"}'"#);
+        assert_eq!(shell_word(""), "''");
+    }
+}

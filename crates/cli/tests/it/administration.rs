@@ -1,0 +1,63 @@
+//! Keys, tenants, health, and who may see what.
+
+use crate::support::{Server, ended};
+
+#[test]
+fn keys_are_made_used_and_revoked() {
+    let server = Server::start();
+    let made = server.json(&["key", "create", "--name", "reader", "--scope", "read"]);
+    let key = made["key"].as_str().expect("the key itself, this once");
+    let id = made["id"].as_str().expect("an id");
+    server.run(&["skill", "list", "-k", key]).ok();
+    let refused = server.run(&["key", "list", "-k", key]).failed(2);
+    assert!(refused.stderr.contains("scope"), "{}", refused.stderr);
+
+    let listed = server.run(&["key", "list", "-o", "json"]).ok();
+    assert!(listed.stdout.contains(id) && !listed.stdout.contains(key), "the list shows keys without their secrets");
+    assert!(server.run(&["key", "list"]).ok().stdout.contains("reader"));
+    server.run(&["key", "revoke", id]).ok();
+    let refused = server.run(&["skill", "list", "-k", key]).failed(2);
+    assert!(refused.stderr.contains("SKILLBOX_API_KEY"), "{}", refused.stderr);
+
+    let words = server.run(&["key", "create"]).ok();
+    assert!(words.stdout.starts_with("sk-") && words.stdout.lines().count() == 1, "{}", words.stdout);
+}
+
+#[test]
+fn tenants_are_made_entered_and_removed() {
+    let server = Server::start();
+    let made = server.json(&["tenant", "create", "acme", "--immutable", "--max-concurrent", "3"]);
+    assert_eq!(made["policy"]["versions"], "immutable", "{made}");
+    assert!(server.run(&["tenant", "list"]).ok().stdout.contains("acme"));
+    assert!(server.run(&["tenant", "get", "acme"]).ok().stdout.contains("immutable"));
+    let changed = server.json(&["tenant", "update", "acme", "--max-concurrent", "5"]);
+    assert_eq!(changed["policy"], serde_json::json!({"versions": "immutable", "max_concurrent": 5}), "{changed}");
+
+    // The first key is a service key: it may act for another tenant, whose skills are its own.
+    server.push("mine", "main.sh", "true\n");
+    assert_eq!(server.json(&["skill", "list", "-t", "acme"]).as_array().map(Vec::len), Some(0));
+    let conflict = server.run(&["tenant", "create", "acme"]).failed(2);
+    assert!(conflict.stderr.contains("error:"), "{}", conflict.stderr);
+    server.run(&["tenant", "delete", "acme"]).ok();
+    server.run(&["tenant", "get", "acme"]).failed(2);
+}
+
+#[test]
+fn health_tells_what_is_ready() {
+    let server = Server::start();
+    let ready = server.json(&["health"]);
+    assert_eq!(ready["status"], "ready");
+    assert!(server.run(&["health"]).ok().stdout.contains("is ready"));
+}
+
+#[test]
+fn a_wrong_key_says_how_to_give_a_right_one() {
+    let server = Server::start();
+    let refused = server.run(&["skill", "list", "-k", "sk-wrong"]).failed(2);
+    assert!(refused.stderr.contains("SKILLBOX_API_KEY") && refused.stderr.contains("request "), "{}", refused.stderr);
+    // A person without the key file has no key at all.
+    let stranger = tempfile::tempdir().expect("a directory");
+    let mut command = server.command(&["skill", "list"]);
+    command.env("HOME", stranger.path());
+    assert!(ended(command).failed(2).stderr.contains("hint:"));
+}

@@ -1,0 +1,159 @@
+//! Which crate may know which, checked over `cargo metadata`; and that the environment is read in one place.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// Our crates, and what each may depend on among them.
+const EDGES: &[(&str, &[&str])] = &[
+    ("cli", &["client", "server", "skill", "sandbox"]),
+    ("server", &["runner", "skill", "sandbox", "store", "blobs"]),
+    ("runner", &["skill", "sandbox", "store", "blobs"]),
+    ("sandbox", &["guest"]),
+    ("skill", &[]),
+    ("store", &[]),
+    ("blobs", &[]),
+    ("guest", &[]),
+    ("client", &[]),
+];
+
+/// Dependencies that belong to exactly one crate.
+const OWNERS: &[(&str, &str)] = &[
+    ("axum", "server"),
+    ("hyper", "server"),
+    ("utoipa", "server"),
+    ("sqlx", "store"),
+    ("aws-sdk-s3", "blobs"),
+    ("bollard", "sandbox"),
+    ("kube", "sandbox"),
+    ("reqwest", "client"),
+];
+
+/// The only file of the product that may read the environment.
+const ENVIRONMENT: &str = "server/src/config.rs";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// None for normal ones, else `dev` or `build`.
+    kind: Option<String>,
+}
+
+/// What is wrong with a graph, one sentence each. Tests may depend on whatever they like.
+fn violations(packages: &[Package]) -> Vec<String> {
+    let edges: BTreeMap<_, _> = EDGES.iter().copied().collect();
+    let mut found = Vec::new();
+    for package in packages {
+        let Some(allowed) = edges.get(package.name.as_str()) else {
+            found.push(format!("{} is not in the table of crates", package.name));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev")) {
+            let name = dependency.name.as_str();
+            if edges.contains_key(name) && !allowed.contains(&name) {
+                found.push(format!("{} must not know {name}", package.name));
+            }
+            let owner = OWNERS.iter().find(|(crate_name, _)| *crate_name == name);
+            if let Some((_, owner)) = owner.filter(|(_, owner)| *owner != package.name) {
+                found.push(format!("{name} belongs to {owner}, not to {}", package.name));
+            }
+        }
+    }
+    found
+}
+
+/// The lines of a source that read the environment, comments aside.
+fn environment_reads(source: &str) -> usize {
+    source.lines().filter(|line| !line.trim_start().starts_with("//") && line.contains("env::var")).count()
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the crates directory")
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let test = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
+        if path.is_dir() && !test {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !test {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_edge_is_allowed() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("metadata");
+    assert_eq!(metadata.packages.len(), EDGES.len(), "a crate of the table is missing");
+    assert_eq!(violations(&metadata.packages), Vec::<String>::new());
+}
+
+#[test]
+fn the_environment_is_read_in_one_file() {
+    let crates = crates();
+    let mut files = Vec::new();
+    for (name, _) in EDGES {
+        sources(&crates.join(name).join("src"), &mut files);
+    }
+    let readers: Vec<_> = files
+        .iter()
+        .filter(|path| environment_reads(&std::fs::read_to_string(path).expect("a source")) > 0)
+        .map(|path| path.strip_prefix(&crates).expect("inside").display().to_string())
+        .collect();
+    assert_eq!(readers, [ENVIRONMENT]);
+}
+
+fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
+    let dependencies =
+        dependencies.iter().map(|(name, kind)| Dependency { name: (*name).into(), kind: kind.map(str::to_owned) });
+    Package { name: name.into(), dependencies: dependencies.collect() }
+}
+
+#[test]
+fn a_wrong_graph_is_found() {
+    let graph = [
+        package("skill", &[("store", None), ("serde", None)]),
+        package("runner", &[("axum", None), ("store", None)]),
+        package("client", &[("server", Some("build"))]),
+        package("store", &[("sqlx", None), ("reqwest", Some("dev")), ("blobs", Some("dev"))]),
+        package("cli", &[("runner", None)]),
+        package("extra", &[]),
+    ];
+    assert_eq!(
+        violations(&graph),
+        [
+            "skill must not know store",
+            "axum belongs to server, not to runner",
+            "client must not know server",
+            "cli must not know runner",
+            "extra is not in the table of crates",
+        ]
+    );
+}
+
+#[test]
+fn an_environment_read_is_found() {
+    assert_eq!(environment_reads("let x = std::env::var(\"X\");\nlet y = env::var_os(\"Y\");"), 2);
+    assert_eq!(environment_reads("// std::env::var is for config.rs\nlet v = env!(\"CARGO_PKG_VERSION\");"), 0);
+}
