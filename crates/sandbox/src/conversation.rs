@@ -115,7 +115,7 @@ impl Conversation {
     /// Checks one message and says what it asks for.
     pub fn hear<'a>(&mut self, message: FromGuest<'a>) -> Result<Event<'a>, Violation> {
         match (self.state, message) {
-            (State::Placing, FromGuest::Failed { errno: libc::ENOSPC | libc::EDQUOT, .. }) => {
+            (State::Placing, FromGuest::Failed { errno: libc::ENOSPC | libc::EDQUOT | libc::EFBIG, .. }) => {
                 self.state = State::Done;
                 self.heard.no_room = true;
                 Ok(Event::NoRoom)

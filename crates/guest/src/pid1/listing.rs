@@ -1,0 +1,131 @@
+//! The names in the directories being walked, in memory that is taken once and never grows.
+
+use std::mem::MaybeUninit;
+
+use rustix::fd::AsFd;
+use rustix::fs::{RawDir, SeekFrom};
+use rustix::io::Errno;
+
+/// Bytes of names held at once, over all levels of the walk.
+const NAME_BYTES: usize = 512 * 1024;
+
+/// Names held at once.
+const NAMES: usize = 16 * 1024;
+
+/// What the kernel hands out of a directory in one call.
+const BATCH: usize = 16 * 1024;
+
+/// A stack of sorted directories.
+pub struct Listing {
+    bytes: Vec<u8>,
+    /// Where each name is in `bytes`.
+    names: Vec<(u32, u16)>,
+    batch: Vec<u8>,
+}
+
+/// One directory's names in the listing, and how many of them were taken.
+pub struct Level {
+    first_byte: usize,
+    first_name: usize,
+    next: usize,
+    end: usize,
+    /// The directory has more names than there is room for.
+    pub cut: bool,
+}
+
+impl Listing {
+    pub fn new() -> Self {
+        let mut listing = Listing { bytes: vec![1; NAME_BYTES], names: vec![(1, 1); NAMES], batch: vec![1; BATCH] };
+        listing.bytes.clear();
+        listing.names.clear();
+        listing.batch.clear();
+        listing
+    }
+
+    /// Reads a directory, sorted by the bytes of the names.
+    pub fn enter(&mut self, directory: impl AsFd) -> Result<Level, Errno> {
+        let (first_byte, first_name) = (self.bytes.len(), self.names.len());
+        let cut = match self.read(directory) {
+            Ok(cut) => cut,
+            Err(errno) => {
+                self.truncate(first_byte, first_name);
+                return Err(errno);
+            }
+        };
+        let bytes = &self.bytes;
+        self.names[first_name..].sort_unstable_by_key(|&(start, length)| name_at(bytes, start, length));
+        Ok(Level { first_byte, first_name, next: first_name, end: self.names.len(), cut })
+    }
+
+    /// The next name of the directory entered last.
+    pub fn next(&self, level: &mut Level) -> Option<&[u8]> {
+        let &(start, length) = self.names[..level.end].get(level.next)?;
+        level.next += 1;
+        Some(name_at(&self.bytes, start, length))
+    }
+
+    /// Forgets the directory entered last.
+    pub fn leave(&mut self, level: Level) {
+        self.truncate(level.first_byte, level.first_name);
+    }
+
+    fn truncate(&mut self, first_byte: usize, first_name: usize) {
+        self.bytes.truncate(first_byte);
+        self.names.truncate(first_name);
+    }
+
+    fn read(&mut self, directory: impl AsFd) -> Result<bool, Errno> {
+        rustix::fs::seek(&directory, SeekFrom::Start(0))?;
+        let batch: &mut [MaybeUninit<u8>] = self.batch.spare_capacity_mut();
+        let mut entries = RawDir::new(directory, batch);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if self.bytes.len() + name.len() > NAME_BYTES || self.names.len() == NAMES {
+                return Ok(true);
+            }
+            // A name is at most 255 bytes, and all of them together fewer than fit a u32.
+            self.names.push((self.bytes.len() as u32, name.len() as u16));
+            self.bytes.extend_from_slice(name);
+        }
+        Ok(false)
+    }
+}
+
+fn name_at(bytes: &[u8], start: u32, length: u16) -> &[u8] {
+    &bytes[start as usize..start as usize + usize::from(length)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn directories_are_sorted_and_forgotten() {
+        let top = std::env::temp_dir().join(format!("skillbox-listing-{}", std::process::id()));
+        fs::create_dir_all(top.join("b")).expect("a directory");
+        for name in ["c", "a", "b/z", "b/y"] {
+            File::create(top.join(name)).expect("a file");
+        }
+        let mut listing = Listing::new();
+        let open = |path| File::open(path).expect("a directory to read");
+        let mut outer = listing.enter(open(top.clone())).expect("the names");
+        assert_eq!(listing.next(&mut outer), Some(&b"a"[..]));
+        let mut inner = listing.enter(open(top.join("b"))).expect("the names");
+        assert_eq!(listing.next(&mut inner), Some(&b"y"[..]));
+        assert_eq!(listing.next(&mut inner), Some(&b"z"[..]));
+        assert_eq!(listing.next(&mut inner), None);
+        listing.leave(inner);
+        assert_eq!(listing.next(&mut outer), Some(&b"b"[..]));
+        assert_eq!(listing.next(&mut outer), Some(&b"c"[..]));
+        assert_eq!(listing.next(&mut outer), None);
+        assert!(!outer.cut);
+        listing.leave(outer);
+        assert!(listing.bytes.is_empty() && listing.names.is_empty());
+        fs::remove_dir_all(top).expect("the test's own directory is removed");
+    }
+}

@@ -1,0 +1,110 @@
+//! What a script finds inside: paths, environment, standard streams, exit codes.
+
+use bytes::Bytes;
+use sandbox::{JobFile, Outcome, Runtime, Streams};
+
+use crate::support::{file, job, run};
+
+#[tokio::test]
+async fn a_script_finds_its_files_and_hands_back_output_and_artifacts() {
+    let script = r#"
+import json, os
+document = json.load(open("/sandbox/input.json"))
+assert open("/skills/test/main.py").read() == open("/sandbox/scripts/main.py").read()
+assert open("/sandbox/input/data.csv").read() == "a,b\n"
+os.makedirs("/sandbox/out/files/reports/2026")
+open("/sandbox/out/files/reports/2026/a.txt", "w").write("A")
+open(os.environ["SANDBOX_FILES_DIR"] + "empty", "w")
+json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
+"#;
+    let mut job = job(Runtime::Python, script);
+    job.files.push(file("/sandbox/input/data.csv", "a,b\n"));
+    let (ran, kept) = run(Runtime::Python, &job).await;
+    assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
+    assert_eq!(ran.output.as_deref(), Some(&br#"{"document": {}}"#[..]));
+    assert_eq!(kept.names(), ["empty", "reports/2026/a.txt"]);
+    assert_eq!(kept.files["reports/2026/a.txt"], b"A");
+    assert!(ran.skipped.is_empty());
+}
+
+#[tokio::test]
+async fn the_environment_is_exactly_what_was_asked_for_and_a_path() {
+    let mut job = job(Runtime::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
+    job.env = vec![("GREETING".into(), "grüße\nzwei".into()), ("EMPTY".into(), String::new())];
+    let (_, kept) = run(Runtime::Python, &job).await;
+    let found: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&kept.merged).unwrap();
+    assert_eq!(found["GREETING"], "grüße\nzwei");
+    assert_eq!(found["EMPTY"], "");
+    // LC_CTYPE is set by Python itself when it finds no locale.
+    let names: Vec<_> = found.keys().filter(|name| *name != "LC_CTYPE").collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert!(found["PATH"].as_str().unwrap().contains("/usr/bin"));
+}
+
+#[tokio::test]
+async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals() {
+    let script = "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; ps -o pid= 2>/dev/null | head -0; echo $$";
+    let mut job = job(Runtime::Bash, script);
+    job.cwd = "/workspace".into();
+    let (_, kept) = run(Runtime::Bash, &job).await;
+    let log = kept.text();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines[..4], ["1000", "1000", "/workspace", "0022"], "{log}");
+    assert!(lines[4].starts_with("SigBlk") && lines[4].ends_with("0000000000000000"), "{log}");
+    assert!(lines[5].starts_with("SigIgn") && lines[5].ends_with("0000000000000000"), "{log}");
+    // Three standard streams and the directory that `ls` itself reads.
+    assert_eq!(lines[6], "4", "{log}");
+    assert_ne!(lines[7], "1", "{log}");
+}
+
+#[tokio::test]
+async fn standard_input_is_at_its_end_unless_given() {
+    let script = "import sys\nprint(repr(sys.stdin.read()))\n";
+    let mut job = job(Runtime::Python, script);
+    let (_, kept) = run(Runtime::Python, &job).await;
+    assert_eq!(kept.text(), "''\n");
+    job.stdin = Some(Bytes::from("first\nsecond"));
+    let (_, kept) = run(Runtime::Python, &job).await;
+    assert_eq!(kept.text(), "'first\\nsecond'\n");
+}
+
+#[tokio::test]
+async fn large_inputs_and_artifacts_arrive_whole() {
+    let script = "cp /sandbox/input/big /sandbox/out/files/big; cat > /sandbox/out/files/stdin";
+    let mut job = job(Runtime::Bash, script);
+    let big: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
+    job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes: big.clone().into(), executable: false });
+    job.stdin = Some(big.clone().into());
+    let (ran, kept) = run(Runtime::Bash, &job).await;
+    assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
+    assert!(kept.files["big"] == big && kept.files["stdin"] == big);
+    assert!(ran.usage.bytes_in >= 10_000_000 && ran.usage.bytes_out >= 10_000_000);
+}
+
+#[tokio::test]
+async fn merged_streams_keep_the_order_of_writing_exactly() {
+    let script = "import os\nfor n in range(2000):\n    os.write(1 + n % 2, b'%d\\n' % n)\n";
+    let (_, kept) = run(Runtime::Python, &job(Runtime::Python, script)).await;
+    let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(kept.text(), expected);
+}
+
+#[tokio::test]
+async fn split_streams_are_told_apart() {
+    let mut job = job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
+    job.streams = Streams::Split;
+    let (_, kept) = run(Runtime::Node, &job).await;
+    assert_eq!((&kept.stdout[..], &kept.stderr[..]), (&b"out\nend"[..], &b"err\n"[..]));
+    assert!(kept.merged.is_empty());
+}
+
+#[tokio::test]
+async fn an_executable_file_runs_by_its_own_first_line() {
+    let mut job = job(Runtime::Bash, "");
+    let bytes = Bytes::from("#!/bin/bash\necho \"$0 $1\"\n");
+    job.files.push(JobFile { path: "/sandbox/scripts/tool".into(), bytes, executable: true });
+    job.argv = vec!["/sandbox/scripts/tool".into(), "an argument".into()];
+    let (ran, kept) = run(Runtime::Bash, &job).await;
+    assert_eq!(kept.text(), "/sandbox/scripts/tool an argument\n");
+    assert_eq!(ran.exit_code, Some(0));
+}

@@ -1,0 +1,195 @@
+//! Every attack of `fixtures/hostile` ends as its `expect.json` says, and leaves nothing on the machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox::{Control, Job, NativeLauncher, Outcome, Ran, Runtime, Shape};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::inventory::Inventory;
+use crate::support::{Kept, MACHINE, MIB, job, lacks, launcher, run_in, shape};
+
+/// `expect.json`; the README beside the fixtures says what the keys mean.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    #[serde(rename = "note")]
+    _note: String,
+    runtime: Option<Runtime>,
+    memory_mib: Option<u64>,
+    disk_mib: Option<u64>,
+    inodes: Option<u64>,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    needs: Vec<Control>,
+    outcome: Outcome,
+    status_ok: bool,
+    #[serde(default, deserialize_with = "present")]
+    output: Option<Value>,
+    files: Option<Vec<String>>,
+    file_count: Option<usize>,
+    skipped: Option<Vec<String>>,
+    skipped_count: Option<usize>,
+    logs_truncated: Option<bool>,
+    runs: Option<usize>,
+}
+
+/// Tells `null`, which is an expectation, from a missing key, which is none.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[tokio::test]
+async fn every_attack_ends_as_expected_and_leaves_nothing() {
+    let _machine = MACHINE.write().await;
+    let canary = Canary::place();
+    let only = std::env::var("SKILLBOX_FIXTURE").ok();
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for directory in fixtures() {
+        let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
+        if only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
+        tried += 1;
+        let before = Inventory::take();
+        let began = std::time::Instant::now();
+        let found = attack(&directory, &name, &canary).await;
+        println!(
+            "{name}: {} ms, {}",
+            began.elapsed().as_millis(),
+            if found.is_empty() { "as expected" } else { "WRONG" }
+        );
+        wrong.extend(found.into_iter().map(|what| format!("{name}: {what}")));
+        let after = Inventory::take();
+        if after != before {
+            wrong.push(format!("{name}: left something: {before:#?} became {after:#?}"));
+        }
+    }
+    assert!(tried > 0, "no fixture was found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let all = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hostile")).unwrap();
+    let mut directories: Vec<_> = all.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    directories.sort();
+    directories
+}
+
+/// Runs one fixture as often as it asks for, and says all that was not as expected.
+async fn attack(directory: &Path, name: &str, canary: &Canary) -> Vec<String> {
+    let expected: Expected = serde_json::from_slice(&fs::read(directory.join("expect.json")).unwrap()).unwrap();
+    let launcher = launcher();
+    if lacks(&launcher, &expected.needs, name).await {
+        return Vec::new();
+    }
+    let (shape, job) = plan(directory, &expected);
+    let mut wrong = Vec::new();
+    for _ in 0..expected.runs.unwrap_or(1) {
+        let (ran, kept) = run_in(&launcher, &shape, &job).await;
+        wrong.extend(compare(&expected, &ran, &kept));
+        if canary.is_in(&ran, &kept) {
+            wrong.push("what only the host knows came back".into());
+        }
+        wrong.extend(next_run_is_unharmed(&launcher).await);
+    }
+    wrong
+}
+
+fn plan(directory: &Path, expected: &Expected) -> (Shape, Job) {
+    let runtime = expected.runtime.unwrap_or(Runtime::Python);
+    let script =
+        ["main.py", "main.js", "main.sh"].iter().find_map(|name| fs::read_to_string(directory.join(name)).ok());
+    let mut job = job(runtime, &script.expect("a fixture has a main.py, main.js or main.sh"));
+    job.timeout = Duration::from_millis(expected.timeout_ms.unwrap_or(20_000));
+    let mut shape = shape(runtime);
+    shape.memory_bytes = expected.memory_mib.unwrap_or(128) * MIB;
+    shape.disk_bytes = expected.disk_mib.unwrap_or(32) * MIB;
+    shape.disk_inodes = expected.inodes.unwrap_or(4096);
+    (shape, job)
+}
+
+fn compare(expected: &Expected, ran: &Ran, kept: &Kept) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut check = |what: &str, holds: bool, found: String| {
+        if !holds {
+            wrong.push(format!("{what}: found {found}; exit {:?}, log: {}", ran.exit_code, end_of(&kept.text())));
+        }
+    };
+    let ok = ran.outcome == Outcome::Exited && ran.exit_code == Some(0);
+    check("outcome", ran.outcome == expected.outcome, ran.outcome.to_string());
+    check("status_ok", ok == expected.status_ok, ok.to_string());
+    if let Some(output) = &expected.output {
+        let found = ran.output.as_ref().map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap_or_default());
+        let found = found.unwrap_or_default();
+        check("output", contains(&found, output), found.to_string());
+    }
+    let skipped: Vec<_> = ran.skipped.iter().map(|skipped| skipped.path.as_str()).collect();
+    let names = kept.names();
+    let same = |wanted: &Option<Vec<String>>, found: &[&str]| wanted.as_ref().is_none_or(|wanted| wanted == found);
+    check("files", same(&expected.files, &names), format!("{names:?}"));
+    check("file_count", expected.file_count.is_none_or(|count| count == names.len()), names.len().to_string());
+    check("skipped", same(&expected.skipped, &skipped), format!("{skipped:?}"));
+    check("skipped_count", expected.skipped_count.is_none_or(|count| count == skipped.len()), format!("{skipped:?}"));
+    let cut = ran.logs_truncated;
+    check("logs_truncated", expected.logs_truncated.is_none_or(|wanted| wanted == cut), cut.to_string());
+    check("log cap", kept.merged.len() as u64 <= MIB, kept.merged.len().to_string());
+    wrong
+}
+
+/// Whether every key that is wanted is there.
+fn contains(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| found.get(key) == Some(value))
+        }
+        _ => found == wanted,
+    }
+}
+
+fn end_of(log: &str) -> &str {
+    let start = log.len().saturating_sub(600);
+    &log[log.ceil_char_boundary(start)..]
+}
+
+/// An ordinary run right after an attack, on the same launcher.
+async fn next_run_is_unharmed(launcher: &NativeLauncher) -> Option<String> {
+    let script = "test -z \"$(ls -A /tmp /workspace /sandbox/out/files)\" || ls -A /tmp /workspace; echo fine";
+    let (ran, kept) = run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
+    let fine = ran.exit_code == Some(0) && kept.text().ends_with("fine\n");
+    (!fine).then(|| format!("the next run: {:?} {}", ran.outcome, kept.text()))
+}
+
+/// Something that is on the host and must never be seen in a sandbox.
+struct Canary {
+    file: tempfile::NamedTempFile,
+    secret: String,
+}
+
+impl Canary {
+    fn place() -> Self {
+        let secret = format!("{:016x}{:016x}", rand(), rand());
+        let file = tempfile::Builder::new().prefix("skillbox-canary-").tempfile_in("/tmp").unwrap();
+        fs::write(file.path(), &secret).unwrap();
+        // SAFETY: only Rust code reads the environment of this process, under the standard library's own lock.
+        unsafe { std::env::set_var("SKILLBOX_CANARY", format!("skillbox-canary {secret}")) };
+        Canary { file, secret }
+    }
+
+    fn is_in(&self, ran: &Ran, kept: &Kept) -> bool {
+        assert!(self.file.path().exists());
+        let texts = [&kept.merged[..], ran.output.as_deref().unwrap_or_default()];
+        let texts = texts.into_iter().chain(kept.files.values().map(|bytes| &bytes[..]));
+        let holds = |text: &[u8]| text.windows(self.secret.len()).any(|window| window == self.secret.as_bytes());
+        texts.into_iter().any(holds)
+    }
+}
+
+/// A number that nobody inside could guess.
+fn rand() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,10 @@
+//! The sandbox as its callers see it: real launchers, real scripts, and an inventory of the machine around them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
+mod contract;
+mod hostile;
+mod inventory;
+mod leftovers;
+mod outcomes;
+mod support;

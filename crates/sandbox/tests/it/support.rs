@@ -1,0 +1,144 @@
+//! A launcher, a job with the contract's environment, and a sink that keeps everything.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sandbox::{
+    Caps, Control, Job, JobFile, Launcher, NativeConfig, NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError,
+    Stream, Streams, paths,
+};
+use tokio::sync::{RwLock, RwLockReadGuard};
+use tokio_util::sync::CancellationToken;
+
+pub const MIB: u64 = 1 << 20;
+
+/// Held for reading by tests that run sandboxes, for writing by those that count what is on the machine.
+pub static MACHINE: RwLock<()> = RwLock::const_new(());
+
+/// A launcher of its own for each test; dropping it ends its process.
+pub fn launcher() -> NativeLauncher {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let owner = format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+    let config =
+        NativeConfig { owner: Owner(owner), processes: 1, require: vec![], search_path: std::env::var_os("PATH") };
+    NativeLauncher::start(config).unwrap()
+}
+
+/// The controls that hold on this machine, for tests that need one of them.
+pub async fn lacks(launcher: &NativeLauncher, needs: &[Control], what: &str) -> bool {
+    let missing = launcher.probe().await.unwrap().missing();
+    let lacking: Vec<_> = needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
+    if !lacking.is_empty() {
+        println!("NEEDS ROOT: {what} was not run, because this machine does not enforce {}", lacking.join(", "));
+    }
+    !lacking.is_empty()
+}
+
+pub fn shape(runtime: Runtime) -> Shape {
+    Shape { runtime, memory_bytes: 128 * MIB, cpu_millis: 1000, pids: 64, disk_bytes: 32 * MIB, disk_inodes: 4096 }
+}
+
+/// A job that runs `script` the way a skill's entrypoint is run.
+pub fn job(runtime: Runtime, script: &str) -> Job {
+    let (program, name) = match runtime {
+        Runtime::Python => ("python3", "main.py"),
+        Runtime::Node => ("node", "main.js"),
+        Runtime::Bash => ("bash", "main.sh"),
+    };
+    let path = format!("{}/{name}", paths::SCRIPTS);
+    let env = [
+        ("SANDBOX_INPUT", "{}"),
+        ("SANDBOX_OUTPUT", paths::OUTPUT_JSON),
+        ("SANDBOX_FILES_DIR", "/sandbox/out/files/"),
+        ("SANDBOX_INPUT_DIR", paths::INPUT_DIR),
+        ("HOME", paths::TMP),
+        ("LANG", "C.UTF-8"),
+    ];
+    Job {
+        files: vec![file(&path, script), file(paths::INPUT_JSON, "{}")],
+        links: vec![("/skills/test".into(), paths::SCRIPTS.into())],
+        argv: vec![program.into(), path],
+        env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
+        cwd: paths::SANDBOX.into(),
+        stdin: None,
+        streams: Streams::Merged,
+        caps: Caps { log_bytes: MIB, output_bytes: MIB, artifact_bytes: 256 * MIB, artifact_files: 1000 },
+        timeout: Duration::from_secs(20),
+    }
+}
+
+pub fn file(path: &str, text: &str) -> JobFile {
+    JobFile { path: path.into(), bytes: Bytes::copy_from_slice(text.as_bytes()), executable: false }
+}
+
+/// Everything that came out of one run.
+#[derive(Default)]
+pub struct Kept {
+    pub merged: Vec<u8>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub files: BTreeMap<String, Vec<u8>>,
+    writing: Option<(String, u64, Vec<u8>)>,
+    /// Cancelled as soon as the script says something.
+    pub stop_on_log: Option<CancellationToken>,
+}
+
+impl Kept {
+    /// The merged log as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.merged).into_owned()
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.files.keys().map(String::as_str).collect()
+    }
+}
+
+#[async_trait]
+impl Sink for Kept {
+    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+        if let Some(stop) = &self.stop_on_log {
+            stop.cancel();
+        }
+        match stream {
+            Stream::Merged => self.merged.extend_from_slice(bytes),
+            Stream::Stdout => self.stdout.extend_from_slice(bytes),
+            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+        }
+    }
+
+    async fn file_start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
+        assert!(self.writing.is_none(), "a file starts inside another");
+        self.writing = Some((path.to_owned(), size, Vec::new()));
+        Ok(())
+    }
+
+    async fn file_chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.writing.as_mut().unwrap().2.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn file_end(&mut self) -> Result<(), SinkError> {
+        let (path, size, bytes) = self.writing.take().unwrap();
+        assert_eq!(bytes.len() as u64, size, "{path}");
+        assert!(self.files.insert(path, bytes).is_none(), "a file came twice");
+        Ok(())
+    }
+}
+
+/// Runs one job in a new sandbox of `launcher`.
+pub async fn run_in(launcher: &NativeLauncher, shape: &Shape, job: &Job) -> (Ran, Kept) {
+    let guest = launcher.launch(shape).await.unwrap();
+    let mut kept = Kept::default();
+    let ran = guest.run(job, CancellationToken::new(), &mut kept).await.unwrap();
+    (ran, kept)
+}
+
+/// Runs one job on a launcher of its own.
+pub async fn run(runtime: Runtime, job: &Job) -> (Ran, Kept) {
+    let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
+    run_in(&launcher(), &shape(runtime), job).await
+}
