@@ -1,0 +1,76 @@
+//! Permissions as types.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use store::Scope;
+
+use super::Caller;
+use crate::app::Shared;
+use crate::error::ApiError;
+
+/// What a handler demands of its caller.
+pub trait Permission: Send + Sync + 'static {
+    const SCOPE: Scope;
+    /// Also demands the service flag: the caller administers the installation, not one tenant.
+    const SERVICE: bool = false;
+}
+
+/// May run skills and stop runs.
+pub struct Execute;
+/// May read skills, executions and files.
+pub struct Read;
+/// May upload and delete skills.
+pub struct Publish;
+/// May administer the keys of a tenant and read its audit trail.
+pub struct Admin;
+/// May administer tenants.
+pub struct Operate;
+
+impl Permission for Execute {
+    const SCOPE: Scope = Scope::Execute;
+}
+impl Permission for Read {
+    const SCOPE: Scope = Scope::Read;
+}
+impl Permission for Publish {
+    const SCOPE: Scope = Scope::Publish;
+}
+impl Permission for Admin {
+    const SCOPE: Scope = Scope::Admin;
+}
+impl Permission for Operate {
+    const SCOPE: Scope = Scope::Admin;
+    const SERVICE: bool = true;
+}
+
+/// Proof that the caller holds `P`. There is no other way to make one than from a request.
+pub struct Allowed<P> {
+    caller: Caller,
+    permission: PhantomData<P>,
+}
+
+impl<P> Deref for Allowed<P> {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+impl<P: Permission> FromRequestParts<Shared> for Allowed<P> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        if !caller.key.scopes.contains(&P::SCOPE) {
+            return Err(ApiError::forbidden(format!("This key lacks the scope `{}`.", P::SCOPE)));
+        }
+        if P::SERVICE && !caller.key.service {
+            return Err(ApiError::forbidden("This needs a service key."));
+        }
+        Ok(Allowed { caller, permission: PhantomData })
+    }
+}

@@ -1,0 +1,103 @@
+//! Key strings: made, hashed and recognised. The store only ever sees a keyed hash.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
+use moka::future::Cache;
+use store::{Key, Store};
+
+use crate::error::ApiError;
+use crate::secrets::mac;
+
+/// Longer strings are not keys; refusing them early keeps hashing cheap.
+pub const MAX_KEY_LENGTH: usize = 512;
+
+/// How long another process's revocation may go unnoticed. Our own takes effect at once.
+const REMEMBERED: Duration = Duration::from_secs(3);
+const REMEMBERED_KEYS: u64 = 10_000;
+
+/// Recognises keys.
+pub struct Keyring {
+    hash_key: [u8; 32],
+    /// Keys seen lately, by generation and hash. A revocation starts a new generation after it is committed, so a lookup
+    /// that raced with it can only fill the old one, which nobody reads any more.
+    seen: Cache<(u64, String), Arc<Key>>,
+    generation: AtomicU64,
+}
+
+impl Keyring {
+    pub fn new(hash_key: [u8; 32]) -> Keyring {
+        let seen = Cache::builder().max_capacity(REMEMBERED_KEYS).time_to_live(REMEMBERED).build();
+        Keyring { hash_key, seen, generation: AtomicU64::new(0) }
+    }
+
+    /// What the store keeps of a key string.
+    pub fn hash(&self, key: &str) -> String {
+        HEXLOWER.encode(&mac(&self.hash_key, &[key.as_bytes()]))
+    }
+
+    /// The key behind a string, if it is valid now.
+    pub async fn authenticate(&self, store: &Store, text: &str) -> Result<Option<Arc<Key>>, ApiError> {
+        if text.len() > MAX_KEY_LENGTH {
+            return Ok(None);
+        }
+        let place = (self.generation.load(Ordering::SeqCst), self.hash(text));
+        let key = match self.seen.get(&place).await {
+            Some(key) => key,
+            None => match store.find_key(&place.1).await? {
+                Some(key) => {
+                    let key = Arc::new(key);
+                    self.seen.insert(place, key.clone()).await;
+                    key
+                }
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(key).filter(|key| is_live(key)))
+    }
+
+    /// Makes a revocation that is already committed take effect here at once.
+    pub fn forget(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn is_live(key: &Key) -> bool {
+    let now = store::now();
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|expires_at| expires_at > now)
+}
+
+/// A new key string: 256 random bits.
+pub fn new_key() -> String {
+    let bytes: [u8; 32] = rand::random();
+    format!("sk-{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
+}
+
+/// The start of a key, kept to tell keys apart in lists. Short keys show less, so that most of a key stays secret.
+pub fn display_prefix(key: &str) -> String {
+    let shown = (key.len() / 4).min(8);
+    key.chars().take(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_keys_are_long_and_differ() {
+        let (one, two) = (new_key(), new_key());
+        assert!(one.starts_with("sk-") && one.len() == 55);
+        assert_ne!(one, two);
+        assert_eq!(display_prefix(&one), one[..8]);
+        assert_eq!(display_prefix("secret"), "s");
+    }
+
+    #[test]
+    fn hashes_depend_on_the_installation() {
+        let hash = |secret| Keyring::new([secret; 32]).hash("sk-a");
+        assert_eq!(hash(1), hash(1));
+        assert_ne!(hash(1), hash(2));
+    }
+}

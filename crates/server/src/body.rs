@@ -1,0 +1,81 @@
+//! Reading request bodies: bounded in size and time, of the declared type, and nothing else.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::app::Shared;
+use crate::error::{ApiError, Slug};
+
+/// A JSON body together with its bytes.
+pub struct Json<T> {
+    pub value: T,
+    /// Exactly what was sent; idempotency compares it.
+    pub bytes: Bytes,
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+        refuse_encoding(request.headers())?;
+        if !is_json(media_type(request.headers())) {
+            return Err(unsupported("Send the body as application/json."));
+        }
+        let (_, body) = request.into_parts();
+        let limit = app.limits.body_bytes;
+        let bytes = within(app, read(body, limit)).await??;
+        let value = serde_json::from_slice(&bytes)
+            .map_err(|error| ApiError::bad_request(format!("The body is not what this route reads: {error}.")))?;
+        Ok(Json { value, bytes })
+    }
+}
+
+/// Reads a whole body of at most `limit` bytes.
+pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let collected = Limited::new(body, limit).collect().await;
+    collected.map(|body| body.to_bytes()).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            too_large(limit)
+        } else {
+            ApiError::bad_request("The body ended before it was complete.")
+        }
+    })
+}
+
+/// Lets a body take at most the configured time to arrive.
+pub async fn within<T>(app: &Shared, reading: impl Future<Output = T>) -> Result<T, ApiError> {
+    tokio::time::timeout(app.limits.body_timeout, reading)
+        .await
+        .map_err(|_| ApiError::new(Slug::RequestTimeout, "The body did not arrive in time."))
+}
+
+/// The declared type without parameters, in lower case; empty when there is none.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default();
+    essence.trim().to_ascii_lowercase()
+}
+
+/// Compressed bodies are refused rather than unpacked: a small one can hold a very large one.
+pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => Err(unsupported("Send the body without a content encoding.")),
+        _ => Ok(()),
+    }
+}
+
+pub fn unsupported(message: &str) -> ApiError {
+    ApiError::new(Slug::UnsupportedMediaType, message)
+}
+
+pub fn too_large(limit: usize) -> ApiError {
+    ApiError::new(Slug::TooLarge, format!("The body is larger than {limit} bytes."))
+}
+
+fn is_json(essence: String) -> bool {
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}

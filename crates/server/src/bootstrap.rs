@@ -1,0 +1,78 @@
+//! The first key. A server that strangers can reach never invents one: its operator must.
+
+use store::{NewKey, Scope, Store, StoreError, TenantId};
+
+use crate::auth::{Keyring, display_prefix, new_key};
+use crate::config::Config;
+use crate::data_dir::{DataDir, DataDirError};
+
+/// The tenant of the first key.
+const TENANT: &str = "default";
+
+/// Why there is no first key.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    #[error(
+        "SKILLBOX_BIND={0} opens the server to other machines, and no key exists yet. Set SKILLBOX_BOOTSTRAP_KEY, \
+         or start once on 127.0.0.1 to get a first key."
+    )]
+    OpenWithoutKeys(std::net::IpAddr),
+    #[error("SKILLBOX_BOOTSTRAP_KEY was revoked. Unset it, or choose another.")]
+    Revoked,
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Sees to it that a key exists; returns one that was made just now, to be shown once.
+///
+/// The first key has every scope and the service flag: it is the operator's, who must be able to make tenants.
+pub async fn first_key(
+    config: &Config,
+    data: &DataDir,
+    store: &Store,
+    keyring: &Keyring,
+) -> Result<Option<String>, BootstrapError> {
+    let tenant = TenantId::try_from(TENANT).expect("a valid tenant name");
+    store.ensure_tenant(&tenant).await?;
+    if let Some(key) = &config.bootstrap_key {
+        import(store, keyring, tenant, key).await?;
+        return Ok(None);
+    }
+    if store.count_keys().await? > 0 {
+        return Ok(None);
+    }
+    if !config.is_loopback() {
+        return Err(BootstrapError::OpenWithoutKeys(config.bind));
+    }
+    let key = new_key();
+    // The file comes first: a key that nobody can read would lock the operator out of a fresh installation.
+    data.keep_key(&key)?;
+    store.insert_key(&operator_key(keyring, tenant, "first", &key)).await?;
+    Ok(Some(key))
+}
+
+async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -> Result<(), BootstrapError> {
+    match store.find_key(&keyring.hash(key)).await? {
+        Some(known) if known.revoked_at.is_some() => Err(BootstrapError::Revoked),
+        Some(_) => Ok(()),
+        None => {
+            store.insert_key(&operator_key(keyring, tenant, "bootstrap", key)).await?;
+            Ok(())
+        }
+    }
+}
+
+fn operator_key(keyring: &Keyring, tenant: TenantId, name: &str, key: &str) -> NewKey {
+    NewKey {
+        tenant,
+        name: name.into(),
+        prefix: display_prefix(key),
+        hash: keyring.hash(key),
+        scopes: Scope::ALL.to_vec(),
+        service: true,
+        skills: None,
+        expires_at: None,
+    }
+}

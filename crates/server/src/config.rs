@@ -1,0 +1,228 @@
+//! The configuration: flags, environment and file merged into one checked value.
+//!
+//! This is the only file of the project that reads the environment. It must not know what the settings do; the rest
+//! of the server sees a [`Config`] whose every value has been checked.
+
+mod args;
+mod reference;
+mod settings;
+mod values;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox::Control;
+
+pub use args::Args;
+pub use reference::{Effective, effective, reference_markdown};
+use settings::{CLIENT_VARIABLES, SETTINGS, Setting, Standing};
+
+/// Why the configuration cannot be used. Every variant names what to change.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{name}: {why}")]
+    Bad { name: String, why: String },
+    #[error("{name} is not supported by this build yet ({what}). Unset it to start.")]
+    Later { name: String, what: &'static str },
+    #[error("the configuration file {path}: {why}")]
+    File { path: String, why: String },
+}
+
+/// Where a value came from; the higher wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    Default,
+    File,
+    Environment,
+    Flag,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Everything the server needs to know, checked. Not `Debug`: it holds the bootstrap key.
+#[derive(Clone)]
+pub struct Config {
+    pub data_dir: PathBuf,
+    /// None: SQLite in the data directory.
+    pub db_dsn: Option<String>,
+    pub bind: IpAddr,
+    pub api_port: u16,
+    /// Without a trailing slash.
+    pub public_url: Option<String>,
+    pub bootstrap_key: Option<String>,
+    pub require: Vec<Control>,
+    pub runtime_path: Option<OsString>,
+    pub launchers: usize,
+    pub max_concurrent_execs: usize,
+    pub default_timeout: Duration,
+    pub max_timeout: Duration,
+    pub default_memory_bytes: u64,
+    pub max_memory_bytes: u64,
+    pub default_cpu_millis: u32,
+    pub max_cpu_millis: u32,
+    pub max_output_bytes: u64,
+    pub max_log_bytes: u64,
+    pub max_artifact_bytes: u64,
+    pub max_artifact_files: u32,
+    pub max_skill_bytes: usize,
+    pub max_body_bytes: usize,
+    pub max_connections: usize,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub write_timeout: Duration,
+    pub url_ttl: Duration,
+    pub drain_timeout: Duration,
+    pub log_level: String,
+    pub log_format: LogFormat,
+    /// Variables with our prefix that mean nothing to us; warned about at start.
+    pub unknown_variables: Vec<String>,
+    set: Values,
+}
+
+/// The raw values by file key, each with its source.
+type Values = BTreeMap<&'static str, (String, Source)>;
+
+impl Config {
+    /// Reads flags, environment and the optional file.
+    pub fn load(args: &Args) -> Result<Config, ConfigError> {
+        let mut environment = environment()?;
+        let from_environment = environment.remove("SKILLBOX_CONFIG").map(PathBuf::from);
+        let file = match args.config.clone().or(from_environment) {
+            Some(path) => read_file(&path)?,
+            None => BTreeMap::new(),
+        };
+        Config::resolve(&args.values, &environment, &file, Surroundings::look())
+    }
+
+    /// A configuration from file keys alone; `SKILLBOX_*` variables do not count. For tests and embedding.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Result<Config, ConfigError> {
+        let file = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Config::resolve(&BTreeMap::new(), &BTreeMap::new(), &file, Surroundings::look())
+    }
+
+    /// Merges the sources; pure, so that precedence and refusals are unit-tested.
+    fn resolve(
+        flags: &BTreeMap<String, String>,
+        environment: &BTreeMap<String, String>,
+        file: &BTreeMap<String, String>,
+        surroundings: Surroundings,
+    ) -> Result<Config, ConfigError> {
+        if let Some(key) = file.keys().find(|key| settings::find(key).is_none()) {
+            return Err(ConfigError::Bad {
+                name: key.clone(),
+                why: "is not a setting; see docs/configuration.md".into(),
+            });
+        }
+        let mut set = Values::new();
+        for setting in SETTINGS {
+            let candidates = [
+                (flags.get(setting.key), Source::Flag),
+                (environment.get(&setting.env()), Source::Environment),
+                (file.get(setting.key), Source::File),
+            ];
+            let Some((value, source)) = candidates.into_iter().find_map(|(value, source)| Some((value?, source)))
+            else {
+                continue;
+            };
+            if admit(setting, value)? {
+                set.insert(setting.key, (value.trim().to_owned(), source));
+            }
+        }
+        let unknown = environment
+            .keys()
+            .filter(|name| !SETTINGS.iter().any(|setting| setting.env() == **name))
+            .filter(|name| !CLIENT_VARIABLES.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        values::build(set, unknown, surroundings)
+    }
+}
+
+/// What the machine says about itself, for defaults.
+#[derive(Default)]
+struct Surroundings {
+    data_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+    path: Option<OsString>,
+}
+
+impl Surroundings {
+    #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+    fn look() -> Surroundings {
+        Surroundings {
+            data_home: std::env::var_os("XDG_DATA_HOME").map(PathBuf::from),
+            home: std::env::var_os("HOME").map(PathBuf::from),
+            path: std::env::var_os("PATH"),
+        }
+    }
+}
+
+/// Every variable that starts with our prefix.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
+    let ours = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("SKILLBOX_"));
+    std::env::vars_os()
+        .filter(|(name, _)| ours(name))
+        .map(|(name, value)| {
+            let name = name.to_string_lossy().into_owned();
+            match value.into_string() {
+                Ok(value) => Ok((name, value)),
+                Err(_) => Err(ConfigError::Bad { name, why: "is not valid UTF-8".into() }),
+            }
+        })
+        .collect()
+}
+
+/// Whether a given value counts. An empty one is refused rather than read as absent: nothing may fail open.
+fn admit(setting: &Setting, value: &str) -> Result<bool, ConfigError> {
+    let empty = value.trim().is_empty();
+    match setting.standing {
+        Standing::Later if empty => Ok(false),
+        Standing::Later => Err(ConfigError::Later { name: setting.env(), what: setting.help }),
+        Standing::Reserved => Ok(!empty),
+        Standing::Supported if empty => Err(ConfigError::Bad {
+            name: setting.env(),
+            why: "is empty; give it a value, or unset it to take the default".into(),
+        }),
+        Standing::Supported => Ok(true),
+    }
+}
+
+/// Reads the TOML file as text values: numbers and booleans as written, lists joined by commas.
+fn read_file(path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
+    let error = |why: String| ConfigError::File { path: path.display().to_string(), why };
+    let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| error(e.to_string()))?;
+    table
+        .into_iter()
+        .map(|(key, value)| match scalar(&value) {
+            Some(text) => Ok((key, text)),
+            None => Err(error(format!("{key} must be a string, a number, a boolean or a list of strings"))),
+        })
+        .collect()
+}
+
+fn scalar(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(truth) => Some(truth.to_string()),
+        toml::Value::Array(items) => {
+            items.iter().map(|item| item.as_str()).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The embedded state's directory: private, locked by one server at a time, with the secret and the first key in it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::secrets::Secret;
+
+/// A data directory that this process holds. The lock ends with the process, however it ends.
+pub struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    #[error("another server uses {0}. Stop it, or set SKILLBOX_DATA_DIR to another directory.")]
+    InUse(PathBuf),
+    #[error(
+        "{0} is damaged: it must hold exactly 32 bytes. Restore it from a backup; without it no key and no URL is valid."
+    )]
+    Secret(PathBuf),
+    #[error("cannot use {path}: {source}. Set SKILLBOX_DATA_DIR to a directory of your own.")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl DataDir {
+    /// Makes the directory if needed, closes it to others, and takes its lock.
+    pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
+        let failed = |source| DataDirError::Io { path: path.to_owned(), source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Where blobs live.
+    pub fn blobs(&self) -> PathBuf {
+        self.path.join("blobs")
+    }
+
+    /// The installation's secret, made on the first start.
+    pub fn secret(&self) -> Result<Secret, DataDirError> {
+        let path = self.path.join("secret");
+        let failed = |source| DataDirError::Io { path: path.clone(), source };
+        let mut bytes = Vec::new();
+        match File::open(&path) {
+            Ok(mut file) => file.read_to_end(&mut bytes).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                bytes = rand::random::<[u8; 32]>().to_vec();
+                write_private(&path, &bytes).map_err(failed)?;
+                bytes.len()
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let bytes = bytes.try_into().map_err(|_| DataDirError::Secret(path.clone()))?;
+        Ok(Secret::new(bytes))
+    }
+
+    /// Keeps the first key where the command line finds it.
+    pub fn keep_key(&self, key: &str) -> Result<(), DataDirError> {
+        let path = self.path.join("key");
+        write_private(&path, format!("{key}\n").as_bytes()).map_err(|source| DataDirError::Io { path, source })
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+/// Writes a file whole or not at all, so that a crash leaves no half a secret.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = private().create(true).truncate(true).open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_private_and_locked() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("a/b");
+        let held = DataDir::open(&path).expect("a fresh directory");
+        let mode = |path: &Path| fs::metadata(path).expect("metadata").permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert!(matches!(DataDir::open(&path), Err(DataDirError::InUse(_))));
+
+        let secret = held.secret().expect("a new secret");
+        held.keep_key("sk-a").expect("a kept key");
+        assert_eq!((mode(&path.join("secret")), mode(&path.join("key"))), (0o600, 0o600));
+        drop(held);
+
+        let again = DataDir::open(&path).expect("the lock is free again");
+        assert_eq!(again.secret().expect("the same").derive("x"), secret.derive("x"));
+        fs::write(path.join("secret"), b"short").expect("written");
+        assert!(matches!(again.secret(), Err(DataDirError::Secret(_))));
+    }
+}

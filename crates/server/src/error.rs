@@ -1,0 +1,261 @@
+//! The one place where failures become HTTP.
+//!
+//! The policy: the list of slugs is closed and documented; a message is one sentence for the caller and holds nothing
+//! internal; what went wrong inside is logged once, under the request id, when the answer is made. Another tenant's
+//! object answers exactly like a missing one. Leaf errors know no HTTP; they are mapped here and nowhere else.
+
+use axum::response::{IntoResponse, Response};
+use blobs::BlobError;
+use http::{HeaderValue, StatusCode, header};
+use runner::RunError;
+use serde::Serialize;
+use serde_json::Value;
+use skill::SkillError;
+use store::StoreError;
+use utoipa::ToSchema;
+
+macro_rules! slugs {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $status:ident;)+) => {
+        /// Every error the API can answer with.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+        pub enum Slug {
+            $($(#[doc = $doc])+ #[serde(rename = $text)] $name,)+
+        }
+
+        impl Slug {
+            pub const ALL: &'static [Slug] = &[$(Slug::$name),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Slug::$name => $text),+ }
+            }
+
+            pub fn status(self) -> StatusCode {
+                match self { $(Slug::$name => StatusCode::$status),+ }
+            }
+
+            /// What it means, for the documentation.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Slug::$name => concat!($($doc),+).trim_ascii_start()),+ }
+            }
+        }
+    };
+}
+
+slugs! {
+    /// The request cannot be understood.
+    BadRequest = "bad_request", BAD_REQUEST;
+    /// The upload is not a skill.
+    InvalidSkill = "invalid_skill", BAD_REQUEST;
+    /// No key, or one that is unknown, expired or revoked.
+    Unauthorized = "unauthorized", UNAUTHORIZED;
+    /// The key may not do this.
+    Forbidden = "forbidden", FORBIDDEN;
+    /// There is no such thing, or it belongs to another tenant.
+    NotFound = "not_found", NOT_FOUND;
+    /// The route exists and does not know this method; see `Allow`.
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED;
+    /// The request body did not arrive in time.
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT;
+    /// The state of the thing does not allow this.
+    Conflict = "conflict", CONFLICT;
+    /// This version exists with other content and the tenant's versions are immutable.
+    VersionExists = "version_exists", CONFLICT;
+    /// The request body is larger than allowed.
+    TooLarge = "too_large", PAYLOAD_TOO_LARGE;
+    /// The content type or encoding is not one this route reads.
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE;
+    /// The idempotency key was used with another request body.
+    IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY;
+    /// An archive entry has an absolute, escaping or otherwise unsafe path.
+    UnsafePath = "unsafe_path", UNPROCESSABLE_ENTITY;
+    /// An archive entry is a link.
+    LinkEntry = "link_entry", UNPROCESSABLE_ENTITY;
+    /// An archive entry is a device, socket or other special file.
+    SpecialFile = "special_file", UNPROCESSABLE_ENTITY;
+    /// Two archive entries have the same name, or names that differ only in case.
+    DuplicateEntry = "duplicate_entry", UNPROCESSABLE_ENTITY;
+    /// The archive unpacks to far more than it holds.
+    ZipBomb = "zip_bomb", UNPROCESSABLE_ENTITY;
+    /// The archive has too many entries.
+    TooManyEntries = "too_many_entries", UNPROCESSABLE_ENTITY;
+    /// The archive's local and central headers disagree.
+    HeaderMismatch = "header_mismatch", UNPROCESSABLE_ENTITY;
+    /// An archive entry is neither stored nor deflated.
+    UnsupportedMethod = "unsupported_method", UNPROCESSABLE_ENTITY;
+    /// An archive entry is encrypted.
+    EncryptedEntry = "encrypted_entry", UNPROCESSABLE_ENTITY;
+    /// There are bytes before, between or after the archive's entries.
+    TrailingData = "trailing_data", UNPROCESSABLE_ENTITY;
+    /// Archive entries overlap.
+    OverlappingEntries = "overlapping_entries", UNPROCESSABLE_ENTITY;
+    /// Too many executions are waiting; see `Retry-After`.
+    TooBusy = "too_busy", TOO_MANY_REQUESTS;
+    /// Our failure. The request id finds it in the log.
+    Internal = "internal", INTERNAL_SERVER_ERROR;
+    /// Something the server needs does not answer.
+    NotReady = "not_ready", SERVICE_UNAVAILABLE;
+    /// The server is shutting down; see `Retry-After`.
+    ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
+}
+
+impl Slug {
+    /// The slug of a precise refusal made elsewhere; the list stays closed.
+    fn named(text: &str) -> Option<Slug> {
+        Slug::ALL.iter().copied().find(|slug| slug.as_str() == text)
+    }
+}
+
+/// The body of every error.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorBody {
+    pub error: Slug,
+    /// One sentence for the reader.
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+/// A failed request.
+#[derive(Debug)]
+pub struct ApiError {
+    slug: Slug,
+    message: String,
+    /// Boxed, as is the cause: most errors have neither, and every handler returns this type.
+    details: Option<Box<Value>>,
+    /// What went wrong inside; for the log only.
+    cause: Option<Box<str>>,
+}
+
+impl ApiError {
+    pub fn new(slug: Slug, message: impl Into<String>) -> ApiError {
+        ApiError { slug, message: message.into(), details: None, cause: None }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(Slug::BadRequest, message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> ApiError {
+        ApiError::new(Slug::Forbidden, message)
+    }
+
+    /// The same body for a missing object and another tenant's, whatever the object.
+    pub fn not_found() -> ApiError {
+        ApiError::new(Slug::NotFound, "There is no such thing here.")
+    }
+
+    /// Our own failure. The cause is logged, the caller sees only the request id.
+    pub fn internal(cause: impl std::fmt::Display) -> ApiError {
+        let message = "Something failed on our side. The request id finds it in the server's log.";
+        ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::Internal, message) }
+    }
+
+    pub fn with_details(self, details: Value) -> ApiError {
+        ApiError { details: Some(Box::new(details)), ..self }
+    }
+
+    pub fn slug(&self) -> Slug {
+        self.slug
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if let Some(cause) = &self.cause {
+            tracing::error!(cause, "request failed");
+        }
+        let body = ErrorBody { error: self.slug, message: self.message, details: self.details.map(|details| *details) };
+        let mut response = (self.slug.status(), axum::Json(body)).into_response();
+        let headers = response.headers_mut();
+        match self.slug {
+            Slug::Unauthorized => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Slug::TooBusy | Slug::ShuttingDown => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// An error with all its sources, for the log.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        source = inner.source();
+    }
+    text
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> ApiError {
+        match error {
+            StoreError::NotFound => ApiError::not_found(),
+            StoreError::Conflict(what) => ApiError::new(Slug::Conflict, what),
+            StoreError::VersionExists => ApiError::new(
+                Slug::VersionExists,
+                "This version exists with other content, and this tenant's versions are immutable. Publish a new version.",
+            ),
+            StoreError::Cursor => ApiError::bad_request("The cursor is not one this list gave out."),
+            StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch.into(),
+            other => ApiError::internal(chain(&other)),
+        }
+    }
+}
+
+impl From<BlobError> for ApiError {
+    fn from(error: BlobError) -> ApiError {
+        ApiError::internal(chain(&error))
+    }
+}
+
+impl From<SkillError> for ApiError {
+    fn from(error: SkillError) -> ApiError {
+        // A stored archive that is damaged is our failure, not the caller's.
+        if matches!(error, SkillError::Digest | SkillError::Unreadable { .. }) {
+            return ApiError::internal(chain(&error));
+        }
+        let slug = if error.too_large() {
+            Slug::TooLarge
+        } else if error.is_hostile() {
+            Slug::named(error.slug()).unwrap_or(Slug::InvalidSkill)
+        } else {
+            Slug::InvalidSkill
+        };
+        ApiError::new(slug, error.to_string())
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> ApiError {
+        match error {
+            RunError::UnknownSkill => ApiError::not_found(),
+            RunError::InvalidRequest(why) => ApiError::bad_request(why),
+            RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, why),
+            RunError::ScopeSkill => ApiError::forbidden("This key may not use this skill."),
+            RunError::IdempotencyMismatch => ApiError::new(
+                Slug::IdempotencyMismatch,
+                "This Idempotency-Key was used with another request body. Take a new one.",
+            ),
+            RunError::TooBusy => ApiError::new(Slug::TooBusy, "Too many executions are waiting. Try again shortly."),
+            RunError::ShuttingDown => {
+                ApiError::new(Slug::ShuttingDown, "The server is shutting down. Try again shortly.")
+            }
+            RunError::Store(error) => error.into(),
+            RunError::Blobs(error) => error.into(),
+            other => ApiError::internal(chain(&other)),
+        }
+    }
+}

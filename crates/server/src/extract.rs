@@ -1,0 +1,39 @@
+//! Small extractors whose refusals are our errors: path values, ids and queries.
+
+use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::ApiError;
+
+/// The values in the path. One that cannot be read is a thing that does not exist.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let values = AxumPath::from_request_parts(parts, state).await;
+        values.map(|AxumPath(values)| Path(values)).map_err(|_| ApiError::not_found())
+    }
+}
+
+/// The query. Unknown keys are ignored, unreadable values are a bad request.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let query = AxumQuery::try_from_uri(&parts.uri);
+        query
+            .map(|AxumQuery(query)| Query(query))
+            .map_err(|error| ApiError::bad_request(format!("The query cannot be read: {}.", error.body_text())))
+    }
+}
+
+/// An id from the path; a malformed one names nothing.
+pub fn id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::try_parse(text).map_err(|_| ApiError::not_found())
+}

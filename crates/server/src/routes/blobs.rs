@@ -1,0 +1,32 @@
+//! `/v1/blobs/{token}`: downloads by self-authenticating URL.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use tokio_util::io::ReaderStream;
+
+use crate::app::Shared;
+use crate::download::attachment;
+use crate::error::ApiError;
+use crate::extract::Path;
+use crate::links::unix_now;
+
+/// Download by signed URL
+///
+/// Needs no key: the token names one object, is signed by this server, and expires.
+#[utoipa::path(
+    get, path = "/v1/blobs/{token}", tag = "files", security(()),
+    params(("token" = String, Path)),
+    responses(
+        (status = 200, body = [u8], content_type = "application/octet-stream"),
+        (status = 403, description = "`forbidden`: the URL is not one of ours, was altered, or has expired", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn get(State(app): State<Shared>, Path(token): Path<String>) -> Result<Response, ApiError> {
+    let claims = app.signer.verify(&token, unix_now()).map_err(|_| {
+        ApiError::forbidden("This URL is not valid or has expired. Read the execution again for a new one.")
+    })?;
+    let blob = app.blobs.open(&claims.key).await?.ok_or_else(ApiError::not_found)?;
+    let body = Body::from_stream(ReaderStream::new(blob.stream));
+    Ok(attachment(&claims.filename, &claims.content_type, blob.size, body))
+}

@@ -1,0 +1,136 @@
+//! The body of `POST /v1/executions`: what the wire says, turned into what the runner takes.
+
+use std::collections::BTreeMap;
+
+use runner::{Cwd, LimitsRequest, Request};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::error::ApiError;
+
+/// A run of a skill. Keys not listed here are ignored.
+#[derive(Deserialize, ToSchema)]
+pub struct ExecutionRequest {
+    /// Name of the skill.
+    #[schema(example = "word-count")]
+    skill: String,
+    /// Its version; `latest` is the newest upload.
+    #[schema(default = "latest")]
+    version: Option<String>,
+    /// The input document: any JSON. An explicit `null` is passed on.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    input: Option<Box<RawValue>>,
+    /// Environment variables for the script.
+    env: Option<BTreeMap<String, String>>,
+    /// Ids of uploaded files. Not supported yet.
+    input_files: Option<Vec<String>>,
+    /// A path inside the skill to run instead of its default entrypoint.
+    #[schema(example = "scripts/report.py")]
+    script: Option<String>,
+    /// Arguments of the script.
+    args: Option<Vec<String>>,
+    /// What the script reads on standard input.
+    stdin: Option<String>,
+    /// Where the script starts: `sandbox` (the default), `skill` or `workspace`.
+    #[schema(value_type = Option<StartDirectory>)]
+    cwd: Option<Cwd>,
+    /// A time limit such as `30s`; it can only tighten the skill's own.
+    #[schema(example = "30s")]
+    timeout: Option<String>,
+    limits: Option<RequestedLimits>,
+    /// `async` answers 202 at once; the header `Prefer: respond-async` does the same.
+    mode: Option<Mode>,
+    /// Not supported yet.
+    #[schema(value_type = Option<serde_json::Value>)]
+    webhook: Option<Box<RawValue>>,
+}
+
+/// Limits that can only tighten the skill's own.
+#[derive(Deserialize, ToSchema)]
+pub struct RequestedLimits {
+    #[schema(example = "128Mi")]
+    memory: Option<String>,
+    #[schema(example = "0.5")]
+    cpu: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    Sync,
+    Async,
+}
+
+/// Documentation of `cwd`; the runner's own type is what is read.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum StartDirectory {
+    Sandbox,
+    Skill,
+    Workspace,
+}
+
+impl ExecutionRequest {
+    pub fn is_async(&self) -> bool {
+        self.mode == Some(Mode::Async)
+    }
+
+    /// The runner's request; what this build cannot do is refused rather than ignored.
+    pub fn into_request(self) -> Result<Request, ApiError> {
+        if self.skill.is_empty() {
+            return Err(ApiError::bad_request("skill must name a skill."));
+        }
+        if self.webhook.is_some() {
+            return Err(ApiError::bad_request(
+                "webhook is not supported by this build yet. Poll the execution instead.",
+            ));
+        }
+        if self.input_files.as_ref().is_some_and(|files| !files.is_empty()) {
+            return Err(ApiError::bad_request("input_files is not supported by this build yet. Send data in input."));
+        }
+        let limits = self.limits.map(RequestedLimits::parse).transpose()?.unwrap_or_default();
+        Ok(Request {
+            skill: self.skill,
+            version: self.version.filter(|version| !version.is_empty()).unwrap_or_else(|| "latest".into()),
+            input: self.input,
+            env: self.env.unwrap_or_default(),
+            input_files: Vec::new(),
+            script: self.script,
+            args: self.args.unwrap_or_default(),
+            stdin: self.stdin,
+            cwd: self.cwd.unwrap_or_default(),
+            timeout_ms: self.timeout.as_deref().map(timeout_ms).transpose()?,
+            limits,
+        })
+    }
+}
+
+impl RequestedLimits {
+    fn parse(self) -> Result<LimitsRequest, ApiError> {
+        let memory = self
+            .memory
+            .as_deref()
+            .map(|text| positive(skill::parse_memory(text).ok(), "limits.memory must be a size such as \"128Mi\"."));
+        let cpu = self
+            .cpu
+            .as_deref()
+            .map(|text| positive(skill::parse_cpu(text).ok(), "limits.cpu must be a number of CPUs such as \"0.5\"."));
+        Ok(LimitsRequest { memory_bytes: memory.transpose()?, cpu_millis: cpu.transpose()? })
+    }
+}
+
+fn timeout_ms(text: &str) -> Result<u64, ApiError> {
+    positive(skill::parse_duration(text).ok(), "timeout must be a duration such as \"30s\".")
+}
+
+fn positive<T: PartialOrd + Default>(value: Option<T>, refusal: &str) -> Result<T, ApiError> {
+    value.filter(|value| *value > T::default()).ok_or_else(|| ApiError::bad_request(refusal))
+}
+
+/// Reads a value that is there, so that `null` becomes a document instead of `None`.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
+}

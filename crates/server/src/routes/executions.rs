@@ -1,0 +1,225 @@
+//! `/v1/executions`: running skills and reading runs back.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use store::{Cancel, Execution, ExecutionFilter, FileRow, Idempotency};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::execution_request::ExecutionRequest;
+use super::execution_view::{ExecutionResult, ExecutionSummary, StoredExecution};
+use crate::app::{App, Shared};
+use crate::auth::{Allowed, Caller, Execute, Read};
+use crate::body::Json;
+use crate::error::{ApiError, Slug};
+use crate::extract::{self, Path, Query};
+use crate::links::Links;
+use crate::paging::{PageQuery, Paging};
+use crate::time;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const MAX_IDEMPOTENCY_KEY: usize = 255;
+
+/// Run a skill
+///
+/// Waits for the run's end and answers with its result. A run that failed or timed out is still 200; `status` says so.
+#[utoipa::path(
+    post, path = "/v1/executions", tag = "executions", request_body = ExecutionRequest,
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same execution."),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` answers 202 at once."),
+    ),
+    responses(
+        (status = 200, description = "The run has ended", body = ExecutionResult),
+        (status = 202, description = "Accepted; `Location` is where to read it", body = ExecutionResult),
+        (status = 422, description = "`idempotency_mismatch`", body = crate::error::ErrorBody),
+        (status = 429, description = "`too_busy`", body = crate::error::ErrorBody),
+        (status = 503, description = "`shutting_down`", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn create(
+    caller: Allowed<Execute>,
+    State(app): State<Shared>,
+    links: Links,
+    headers: HeaderMap,
+    body: Json<ExecutionRequest>,
+) -> Result<Response, ApiError> {
+    let preferred = prefers_async(&headers);
+    let asynchronous = preferred || body.value.is_async();
+    let idempotency = idempotency(&headers, &body.bytes)?;
+    let request = body.value.into_request()?;
+    let who = caller.for_runner();
+    if !asynchronous {
+        let execution = app.runner.execute(&who, request, idempotency).await?;
+        let files = files_of(&app, &execution).await?;
+        return Ok(axum::Json(ExecutionResult::new(execution, files, &links)?).into_response());
+    }
+    let id = app.runner.submit(&who, request, idempotency).await?;
+    let execution = find(&app, &caller, id).await?;
+    let files = files_of(&app, &execution).await?;
+    let body = axum::Json(ExecutionResult::new(execution, files, &links)?);
+    let location = [(header::LOCATION, format!("/v1/executions/{id}"))];
+    let mut response = (StatusCode::ACCEPTED, location, body).into_response();
+    if preferred {
+        let applied = HeaderValue::from_static("respond-async");
+        response.headers_mut().insert("preference-applied", applied);
+    }
+    Ok(response)
+}
+
+fn prefers_async(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
+}
+
+fn idempotency(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotency>, ApiError> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else {
+        return Ok(None);
+    };
+    let key = value.to_str().unwrap_or_default();
+    if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY {
+        let message = format!("Idempotency-Key must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters.");
+        return Err(ApiError::bad_request(message));
+    }
+    let body_sha256 = HEXLOWER.encode(&Sha256::digest(body));
+    Ok(Some(Idempotency { key: key.to_owned(), body_sha256 }))
+}
+
+/// Which executions to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Filter {
+    /// Only runs of this skill.
+    skill: Option<String>,
+    /// Only runs in this state.
+    #[param(example = "success")]
+    status: Option<String>,
+    /// Only runs accepted at or after this RFC 3339 time.
+    since: Option<String>,
+    /// Only runs started with this key, by its id.
+    key: Option<String>,
+}
+
+impl Filter {
+    fn parse(self) -> Result<ExecutionFilter, ApiError> {
+        let status = self.status.map(|word| word.parse());
+        let since = self.since.map(|text| time::parse(&text).ok_or("since must be an RFC 3339 time."));
+        let key = self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be a key's id."));
+        Ok(ExecutionFilter {
+            skill: self.skill,
+            status: status.transpose().map_err(|_| ApiError::bad_request("status is not a state of executions."))?,
+            since: since.transpose().map_err(ApiError::bad_request)?,
+            key_id: key.transpose().map_err(ApiError::bad_request)?,
+        })
+    }
+}
+
+/// List executions
+///
+/// Newest first, without their documents and logs.
+#[utoipa::path(
+    get, path = "/v1/executions", tag = "executions", params(Filter, PageQuery),
+    responses((status = 200, body = Vec<ExecutionSummary>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Query(filter): Query<Filter>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
+    let page = paging.page(&caller.tenant)?;
+    let rows = app.store.list_executions(&caller.tenant, &filter.parse()?, &page).await?;
+    // Runs of skills outside the key's limits are left out, so a page can be short; the next one still follows.
+    let visible = |row: Execution| caller.may_use(&row.skill_name).then(|| ExecutionSummary::from(row));
+    Ok(paging.answer(&caller.tenant, rows, Execution::cursor, visible))
+}
+
+/// Read an execution
+///
+/// Also while it is queued or running.
+#[utoipa::path(
+    get, path = "/v1/executions/{id}", tag = "executions",
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, body = StoredExecution))
+)]
+pub async fn get(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    links: Links,
+    Path(id): Path<String>,
+) -> Result<axum::Json<StoredExecution>, ApiError> {
+    let execution = find(&app, &caller, extract::id(&id)?).await?;
+    let files = files_of(&app, &execution).await?;
+    Ok(axum::Json(StoredExecution::new(execution, files, &links)?))
+}
+
+/// Read an execution's logs
+#[utoipa::path(
+    get, path = "/v1/executions/{id}/logs", tag = "executions",
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, body = String, content_type = "text/plain; charset=utf-8"))
+)]
+pub async fn logs(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let execution = find(&app, &caller, extract::id(&id)?).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs).into_response())
+}
+
+/// What became of a request to stop a run.
+#[derive(Serialize, ToSchema)]
+pub struct Cancelled {
+    #[schema(format = "uuid")]
+    execution_id: String,
+    /// `cancelled`, or `running` while it is being stopped.
+    status: &'static str,
+}
+
+/// Stop an execution
+#[utoipa::path(
+    post, path = "/v1/executions/{id}/cancel", tag = "executions",
+    params(("id" = String, Path, format = "uuid")),
+    responses(
+        (status = 200, description = "It was waiting and will not run", body = Cancelled),
+        (status = 202, description = "It is running and is being stopped", body = Cancelled),
+        (status = 409, description = "`conflict`: it has already ended", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn cancel(
+    caller: Allowed<Execute>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let id = extract::id(&id)?;
+    let execution = find(&app, &caller, id).await?;
+    let answer = |code, status| (code, axum::Json(Cancelled { execution_id: id.to_string(), status })).into_response();
+    match app.runner.cancel(&caller.tenant, id).await? {
+        Some(Cancel::Cancelled) => Ok(answer(StatusCode::OK, "cancelled")),
+        Some(Cancel::Requested) => Ok(answer(StatusCode::ACCEPTED, "running")),
+        Some(Cancel::AlreadyFinished) => {
+            let details = json!({ "status": execution.status.as_str() });
+            Err(ApiError::new(Slug::Conflict, "This execution has already ended.").with_details(details))
+        }
+        None => Err(ApiError::not_found()),
+    }
+}
+
+/// An execution the caller may see; any other does not exist.
+pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
+    let execution = app.store.get_execution(&caller.tenant, id).await?;
+    execution.filter(|execution| caller.may_use(&execution.skill_name)).ok_or_else(ApiError::not_found)
+}
+
+async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {
+    if !execution.has_archive {
+        return Ok(Vec::new());
+    }
+    Ok(app.store.list_execution_files(&execution.tenant, execution.id).await?)
+}

@@ -1,0 +1,64 @@
+//! `/health`: the process lives. `/ready`: it can do its work.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::error::Slug;
+
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+/// The process is alive
+#[utoipa::path(get, path = "/health", tag = "health", security(()), responses((status = 200, body = Health)))]
+pub async fn health() -> axum::Json<Health> {
+    axum::Json(Health { status: "ok" })
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Ready {
+    /// `ready` or `not_ready`.
+    status: &'static str,
+    /// `ok` or what is wrong, for `postgres` (the metadata store, whichever database serves it), `blobs` and `sandbox`.
+    checks: BTreeMap<&'static str, String>,
+    /// `not_ready`, when something does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Slug>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'static str>,
+}
+
+/// The server can do its work
+#[utoipa::path(
+    get, path = "/ready", tag = "health", security(()),
+    responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
+)]
+pub async fn ready(State(app): State<Shared>) -> Response {
+    let readiness = app.runner.ready().await;
+    let ok = readiness.ok();
+    let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
+    let checks = BTreeMap::from([
+        ("postgres", word(readiness.store)),
+        ("blobs", word(readiness.blobs)),
+        ("sandbox", word(readiness.sandbox)),
+    ]);
+    if ok {
+        let body = Ready { status: "ready", checks, error: None, message: None };
+        return axum::Json(body).into_response();
+    }
+    let body = Ready {
+        status: "not_ready",
+        checks,
+        error: Some(Slug::NotReady),
+        message: Some("Something this server needs does not answer; `checks` says what."),
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
+}

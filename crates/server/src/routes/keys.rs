@@ -1,0 +1,229 @@
+//! `/v1/keys`: the keys of a tenant.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::{Key, Micros, Scope};
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::audit;
+use crate::auth::{self, Admin, Allowed, Caller};
+use crate::body::Json;
+use crate::error::ApiError;
+use crate::extract::{self, Path};
+use crate::paging::{PageQuery, Paging};
+use crate::time;
+
+const MAX_NAME: usize = 128;
+const MAX_SKILLS: usize = 1000;
+const MIN_IMPORTED_KEY: usize = 16;
+
+/// A key, without its secret.
+#[derive(Serialize, ToSchema)]
+pub struct KeyView {
+    #[schema(format = "uuid")]
+    id: String,
+    tenant_id: String,
+    name: String,
+    /// The key's first characters, to tell keys apart.
+    prefix: String,
+    #[schema(value_type = Vec<KeyScope>)]
+    scopes: Vec<Scope>,
+    /// May act for other tenants.
+    service: bool,
+    /// The only skills it may use; all when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skills: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    revoked_at: Option<String>,
+    #[schema(format = "date-time")]
+    created_at: String,
+}
+
+/// A new key with its secret.
+#[derive(Serialize, ToSchema)]
+pub struct CreatedKey {
+    #[serde(flatten)]
+    view: KeyView,
+    /// The key itself. It is shown here and never again.
+    #[schema(example = "sk-…")]
+    key: String,
+}
+
+/// Documentation of the scopes; the store's own type is what is read.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub enum KeyScope {
+    Execute,
+    Read,
+    Publish,
+    Admin,
+}
+
+/// A key to be made. It can never do more than the key that makes it, except that `admin` may hand out any scope.
+#[derive(Deserialize, ToSchema)]
+pub struct NewKey {
+    #[schema(example = "ci")]
+    name: String,
+    /// `execute` and `read` when left out.
+    #[schema(value_type = Option<Vec<KeyScope>>)]
+    scopes: Option<Vec<Scope>>,
+    /// Only a service key can make another.
+    service: Option<bool>,
+    /// The only skills the key may use.
+    skills: Option<Vec<String>>,
+    #[schema(format = "date-time")]
+    expires_at: Option<String>,
+    /// Import this key string instead of making one. Only with a service key.
+    key: Option<String>,
+}
+
+/// Make a key
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "administration", request_body = NewKey,
+    responses(
+        (status = 201, body = CreatedKey),
+        (status = 409, description = "`conflict`: the imported key exists", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn create(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    body: Json<NewKey>,
+) -> Result<Response, ApiError> {
+    let new = body.value;
+    let secret = new.secret(&caller)?;
+    let key = app.store.insert_key(&new.checked(&caller, &secret, app.keyring.hash(&secret))?).await?;
+    let detail = json!({ "name": key.name, "scopes": key.scopes, "service": key.service });
+    audit::record(&app, &caller, "key.create", key.id.to_string(), detail).await?;
+    let body = CreatedKey { view: key.into(), key: secret };
+    Ok((StatusCode::CREATED, axum::Json(body)).into_response())
+}
+
+impl NewKey {
+    fn secret(&self, caller: &Caller) -> Result<String, ApiError> {
+        let Some(given) = &self.key else {
+            return Ok(auth::new_key());
+        };
+        if !caller.key.service {
+            return Err(ApiError::forbidden("Only a service key can import a key."));
+        }
+        let sane = given.bytes().all(|byte| byte.is_ascii_graphic());
+        if !sane || !(MIN_IMPORTED_KEY..=auth::MAX_KEY_LENGTH).contains(&given.len()) {
+            let most = auth::MAX_KEY_LENGTH;
+            let message = format!("key must be {MIN_IMPORTED_KEY} to {most} printable ASCII characters.");
+            return Err(ApiError::bad_request(message));
+        }
+        Ok(given.clone())
+    }
+
+    fn checked(self, caller: &Caller, secret: &str, hash: String) -> Result<store::NewKey, ApiError> {
+        if self.name.is_empty() || self.name.chars().count() > MAX_NAME || self.name.contains(char::is_control) {
+            return Err(ApiError::bad_request(format!("name must be 1 to {MAX_NAME} characters.")));
+        }
+        let mut scopes = self.scopes.unwrap_or_else(|| vec![Scope::Execute, Scope::Read]);
+        if scopes.is_empty() {
+            return Err(ApiError::bad_request("scopes must name at least one scope."));
+        }
+        scopes.sort();
+        scopes.dedup();
+        let service = self.service.unwrap_or(false);
+        if service && !caller.key.service {
+            return Err(ApiError::forbidden("Only a service key can make another."));
+        }
+        Ok(store::NewKey {
+            tenant: caller.tenant.clone(),
+            name: self.name,
+            prefix: auth::display_prefix(secret),
+            hash,
+            scopes,
+            service,
+            skills: skills(self.skills, caller)?,
+            expires_at: expiry(self.expires_at, caller)?,
+        })
+    }
+}
+
+/// A limited key can only hand out what it may use itself.
+fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(wanted) = wanted else {
+        return Ok(caller.key.skills.clone());
+    };
+    if wanted.is_empty() || wanted.len() > MAX_SKILLS {
+        return Err(ApiError::bad_request(format!("skills must name 1 to {MAX_SKILLS} skills, or be left out.")));
+    }
+    match wanted.iter().all(|name| caller.may_use(name)) {
+        true => Ok(Some(wanted)),
+        false => Err(ApiError::forbidden("skills names one that this key may not use itself.")),
+    }
+}
+
+/// A key never outlives the one that made it.
+fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, ApiError> {
+    let wanted = wanted.map(|text| {
+        let at = time::parse(&text).filter(|at| *at > store::now());
+        at.ok_or_else(|| ApiError::bad_request("expires_at must be an RFC 3339 time in the future."))
+    });
+    let wanted = wanted.transpose()?;
+    match (wanted, caller.key.expires_at) {
+        (Some(wanted), Some(own)) => Ok(Some(wanted.min(own))),
+        (wanted, own) => Ok(wanted.or(own)),
+    }
+}
+
+/// List keys
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "administration", params(PageQuery),
+    responses((status = 200, body = Vec<KeyView>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+    let rows = app.store.list_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
+    Ok(paging.answer(&caller.tenant, rows, Key::cursor, |row| Some(KeyView::from(row))))
+}
+
+/// Revoke a key
+///
+/// It stops working at once. The row stays, so that the audit trail keeps its meaning.
+#[utoipa::path(
+    delete, path = "/v1/keys/{id}", tag = "administration",
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 204, description = "Revoked"))
+)]
+pub async fn revoke(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let id = extract::id(&id)?;
+    if !app.store.revoke_key(&caller.tenant, id).await? {
+        return Err(ApiError::not_found());
+    }
+    app.keyring.forget();
+    audit::record(&app, &caller, "key.revoke", id.to_string(), json!({})).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<Key> for KeyView {
+    fn from(key: Key) -> KeyView {
+        KeyView {
+            id: key.id.to_string(),
+            tenant_id: key.tenant.to_string(),
+            name: key.name,
+            prefix: key.prefix,
+            scopes: key.scopes,
+            service: key.service,
+            skills: key.skills,
+            expires_at: key.expires_at.map(time::rfc3339),
+            revoked_at: key.revoked_at.map(time::rfc3339),
+            created_at: time::rfc3339(key.created_at),
+        }
+    }
+}

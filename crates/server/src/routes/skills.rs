@@ -1,0 +1,193 @@
+//! `/v1/skills`: publishing, reading and deleting skills.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::json;
+use store::{Put, SkillRow};
+use utoipa::ToSchema;
+
+use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
+use super::upload::Upload;
+use crate::app::{App, Shared};
+use crate::audit;
+use crate::auth::{Allowed, Caller, Publish, Read};
+use crate::error::ApiError;
+use crate::extract::Path;
+use crate::paging::{PageQuery, Paging};
+
+/// Publish a skill
+///
+/// The same content again changes nothing and answers 200.
+#[utoipa::path(
+    post, path = "/v1/skills", tag = "skills",
+    request_body(
+        description = "A zip, a form with the zip as part `file`, or a form with a directory as parts `files[]`.",
+        content(([u8] = "application/zip"), ([u8] = "application/octet-stream"), (UploadForm = "multipart/form-data"))
+    ),
+    responses(
+        (status = 201, description = "Stored", body = Published),
+        (status = 200, description = "This version has exactly this content already", body = Published),
+        (status = 409, description = "`version_exists`: other content, and versions are immutable here", body = crate::error::ErrorBody),
+        (status = 422, description = "A hostile archive; the slug says how", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload: Upload) -> Result<Response, ApiError> {
+    let package = upload.read().await??;
+    let name = package.manifest.name.clone();
+    if !caller.may_use(&name) {
+        return Err(ApiError::forbidden("This key may not publish this skill."));
+    }
+    let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
+    let findings = package.findings.clone();
+    let put = app.runner.publish(&caller.tenant, package, tenant.policy.versions).await?;
+    let (status, row, replaced) = match put {
+        Put::Created(row) => (StatusCode::CREATED, row, None),
+        Put::Replaced { row, old_digest } => (StatusCode::CREATED, row, Some(old_digest)),
+        Put::Unchanged(row) => (StatusCode::OK, row, None),
+    };
+    if status == StatusCode::CREATED {
+        let object = format!("{}@{}", row.name, row.version);
+        let detail = json!({ "digest": row.digest, "replaced": replaced });
+        audit::record(&app, &caller, "skill.publish", object, detail).await?;
+    }
+    Ok((status, axum::Json(Published::new(row, findings)?)).into_response())
+}
+
+/// The parts of an upload by form.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct UploadForm {
+    /// The zip.
+    #[schema(value_type = Option<Vec<u8>>, content_media_type = "application/zip")]
+    file: Option<Vec<u8>>,
+    /// The files of a directory, each with its relative path as file name.
+    #[schema(rename = "files[]", value_type = Option<Vec<Vec<u8>>>)]
+    files: Option<Vec<Vec<u8>>>,
+}
+
+/// What an upload would be told.
+#[derive(Serialize, ToSchema)]
+pub struct Validation {
+    /// Whether the skill would be stored.
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    findings: Vec<SkillFinding>,
+}
+
+/// Check a skill without storing it
+#[utoipa::path(
+    post, path = "/v1/skills/validate", tag = "skills",
+    request_body(
+        description = "The same as for publishing.",
+        content(([u8] = "application/zip"), ([u8] = "application/octet-stream"), (UploadForm = "multipart/form-data"))
+    ),
+    responses((status = 200, body = Validation))
+)]
+pub async fn validate(_: Allowed<Publish>, upload: Upload) -> Result<axum::Json<Validation>, ApiError> {
+    let validation = match upload.read().await? {
+        Ok(package) => {
+            let findings: Vec<SkillFinding> = package.findings.into_iter().map(SkillFinding::from).collect();
+            Validation {
+                valid: !findings.iter().any(SkillFinding::is_error),
+                name: Some(package.manifest.name),
+                version: Some(package.manifest.version),
+                digest: Some(package.digest),
+                findings,
+            }
+        }
+        Err(error) => Validation {
+            valid: false,
+            name: None,
+            version: None,
+            digest: None,
+            findings: vec![SkillFinding::refusal(&error.into())],
+        },
+    };
+    Ok(axum::Json(validation))
+}
+
+/// List skills
+///
+/// The newest version of each, by name.
+#[utoipa::path(
+    get, path = "/v1/skills", tag = "skills", params(PageQuery),
+    responses((status = 200, body = Vec<SkillSummary>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+    let page = paging.page(&caller.tenant)?;
+    let rows = app.store.list_skills(&caller.tenant, &page).await?;
+    // Skills outside the key's limits are left out, so a page can be short; the next one still follows.
+    let visible = |row: SkillRow| caller.may_use(&row.name).then(|| SkillSummary::from(row));
+    Ok(paging.answer(&caller.tenant, rows, SkillRow::cursor, visible))
+}
+
+/// Read a skill
+#[utoipa::path(
+    get, path = "/v1/skills/{name}/{version}", tag = "skills",
+    params(("name" = String, Path), ("version" = String, Path, description = "`latest` is the newest upload")),
+    responses((status = 200, body = SkillDetail))
+)]
+pub async fn get(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Path((name, version)): Path<(String, String)>,
+) -> Result<axum::Json<SkillDetail>, ApiError> {
+    Ok(axum::Json(SkillDetail::new(find(&app, &caller, &name, &version).await?)?))
+}
+
+/// List a skill's versions
+///
+/// The newest upload first.
+#[utoipa::path(
+    get, path = "/v1/skills/{name}/versions", tag = "skills", params(("name" = String, Path)),
+    responses((status = 200, body = Vec<SkillSummary>))
+)]
+pub async fn versions(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<axum::Json<Vec<SkillSummary>>, ApiError> {
+    let rows = match caller.may_use(&name) {
+        true => app.store.list_versions(&caller.tenant, &name).await?,
+        false => Vec::new(),
+    };
+    if rows.is_empty() {
+        return Err(ApiError::not_found());
+    }
+    Ok(axum::Json(rows.into_iter().map(SkillSummary::from).collect()))
+}
+
+/// Delete a version of a skill
+///
+/// Executions of it stay readable.
+#[utoipa::path(
+    delete, path = "/v1/skills/{name}/{version}", tag = "skills",
+    params(("name" = String, Path), ("version" = String, Path)),
+    responses((status = 204, description = "Deleted"))
+)]
+pub async fn delete(
+    caller: Allowed<Publish>,
+    State(app): State<Shared>,
+    Path((name, version)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    if !caller.may_use(&name) || !app.runner.unpublish(&caller.tenant, &name, &version).await? {
+        return Err(ApiError::not_found());
+    }
+    audit::record(&app, &caller, "skill.delete", format!("{name}@{version}"), json!({})).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A skill the caller may see; any other does not exist.
+pub async fn find(app: &App, caller: &Caller, name: &str, version: &str) -> Result<SkillRow, ApiError> {
+    if !caller.may_use(name) {
+        return Err(ApiError::not_found());
+    }
+    app.store.get_skill(&caller.tenant, name, version).await?.ok_or_else(ApiError::not_found)
+}

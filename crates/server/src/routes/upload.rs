@@ -1,0 +1,109 @@
+//! A skill as it arrives: a raw zip, a zip in a form, or a directory as separate form parts.
+
+use axum::body::Body;
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest, Multipart, Request};
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::Limited;
+use skill::{Limits, Package, SkillError};
+
+use crate::app::Shared;
+use crate::body;
+use crate::error::ApiError;
+
+/// Room for the boundaries and headers of a form around the skill itself.
+const FORM_OVERHEAD_BYTES: usize = 1 << 20;
+
+/// An upload that has arrived whole and has not been looked into.
+pub enum Upload {
+    Archive(Bytes),
+    /// Relative paths and contents.
+    Directory(Vec<(String, Vec<u8>)>),
+}
+
+impl FromRequest<Shared> for Upload {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+        body::refuse_encoding(request.headers())?;
+        let limit = app.limits.skill_bytes;
+        let upload = match body::media_type(request.headers()).as_str() {
+            "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
+                body::within(app, body::read(request.into_body(), limit)).await?.map(Upload::Archive)?
+            }
+            "multipart/form-data" => body::within(app, form(request, limit)).await??,
+            _ => {
+                return Err(body::unsupported(
+                    "Send the skill as application/zip, or as multipart/form-data with a part `file` or parts `files[]`.",
+                ));
+            }
+        };
+        match &upload {
+            Upload::Archive(bytes) if bytes.is_empty() => Err(ApiError::bad_request("The upload is empty.")),
+            Upload::Directory(parts) if parts.is_empty() => {
+                Err(ApiError::bad_request("The form has no part `file` and no parts `files[]`."))
+            }
+            _ => Ok(upload),
+        }
+    }
+}
+
+impl Upload {
+    /// Reads and checks the skill, off the async threads: it unpacks and hashes.
+    pub async fn read(self) -> Result<Result<Package, SkillError>, ApiError> {
+        let limits = Limits::default();
+        let reading = tokio::task::spawn_blocking(move || match self {
+            Upload::Archive(zip) => skill::read_archive(&zip, &limits),
+            Upload::Directory(parts) => skill::read_parts(parts, &limits),
+        });
+        reading.await.map_err(ApiError::internal)
+    }
+}
+
+async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
+    // The form is bounded as a whole before it is parsed, so that no part can be endless.
+    let bounded = request.map(|body| Body::new(Limited::new(body, limit.saturating_add(FORM_OVERHEAD_BYTES))));
+    let mut form = Multipart::from_request(bounded, &())
+        .await
+        .map_err(|_| ApiError::bad_request("The form has no usable boundary."))?;
+    let mut parts = Vec::new();
+    let mut total = 0;
+    let most = Limits::default().entries;
+    while let Some(field) = form.next_field().await.map_err(|error| refusal(&error, limit))? {
+        match field.name() {
+            Some("file") => {
+                let bytes = contents(field, &mut total, limit).await?;
+                return Ok(Upload::Archive(bytes));
+            }
+            Some("files[]" | "files") => {
+                let path = field.file_name().unwrap_or_default().to_owned();
+                if path.is_empty() {
+                    return Err(ApiError::bad_request("Every part `files[]` needs a file name: its relative path."));
+                }
+                if parts.len() == most {
+                    return Err(ApiError::new(
+                        crate::error::Slug::TooManyEntries,
+                        format!("The form has more than {most} files."),
+                    ));
+                }
+                parts.push((path, contents(field, &mut total, limit).await?.to_vec()));
+            }
+            _ => {}
+        }
+    }
+    Ok(Upload::Directory(parts))
+}
+
+async fn contents(field: Field<'_>, total: &mut usize, limit: usize) -> Result<Bytes, ApiError> {
+    let bytes = field.bytes().await.map_err(|error| refusal(&error, limit))?;
+    *total += bytes.len();
+    if *total > limit { Err(body::too_large(limit)) } else { Ok(bytes) }
+}
+
+fn refusal(error: &MultipartError, limit: usize) -> ApiError {
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return body::too_large(limit);
+    }
+    ApiError::bad_request("The form is malformed or incomplete.")
+}

@@ -1,0 +1,18 @@
+//! Log lines: on stderr, as text or JSON.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+
+/// Starts logging for the process; a second call changes nothing.
+pub fn start(config: &Config) {
+    let filter = EnvFilter::new(&config.log_level);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Whoever embeds the server may have set up its own logging, which then stays.
+    let _ = match config.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+}

@@ -1,0 +1,28 @@
+//! Times on the wire: RFC 3339 in UTC, microseconds inside.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use store::Micros;
+
+/// `2026-11-16T03:22:49.123456Z`.
+pub fn rfc3339(at: Micros) -> String {
+    let time = DateTime::<Utc>::from_timestamp_micros(at).unwrap_or_default();
+    time.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+/// Reads any RFC 3339 time.
+pub fn parse(text: &str) -> Option<Micros> {
+    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_come_back_as_they_went() {
+        let text = "2026-11-16T03:22:49.123456Z";
+        assert_eq!(parse(text).map(rfc3339).as_deref(), Some(text));
+        assert_eq!(parse("2026-11-16T04:22:49.123456+01:00").map(rfc3339).as_deref(), Some(text));
+        assert_eq!(parse("yesterday"), None);
+    }
+}
