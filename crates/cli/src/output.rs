@@ -4,7 +4,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -63,22 +63,40 @@ impl Output {
 
     /// A table without lines around it: easy to read, easy to cut.
     pub fn table(self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        if !header.is_empty() {
-            table.set_header(header.iter().map(|title| Cell::new(title.to_uppercase())));
+        let mut table = table(header, rows);
+        // Only on a terminal, and not on one so narrow that nothing but letters under letters would come of it.
+        if table.width().is_some_and(|width| width >= NARROWEST) {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
         }
-        for row in rows {
-            table.add_row(row.iter().map(|text| Cell::new(text::harmless(text))));
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        for line in table.lines() {
-            self.line(line.trim_end())?;
-        }
-        Ok(())
+        self.bytes(lines(&table).as_bytes())
     }
+}
+
+/// Below this many columns lines are left to the terminal to break.
+const NARROWEST: u16 = 60;
+
+/// Only the last column gives way: ids and names are there to be copied.
+fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if !header.is_empty() {
+        table.set_header(header.iter().map(|title| Cell::new(title.to_uppercase())));
+    }
+    for row in rows {
+        table.add_row(row.iter().map(|text| Cell::new(text::harmless(text))));
+    }
+    let columns = table.column_count();
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if index + 1 < columns {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    table
+}
+
+fn lines(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// A sentence for the person at the terminal. If nobody listens on standard error, nothing is lost.
@@ -93,4 +111,31 @@ pub fn untrusted_note(text: &str) {
         text.push('\n');
     }
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> [Vec<String>; 1] {
+        [vec!["0190c0de-0000-7000-8000-000000000000".into(), "a rather long sentence \x1b[2J about it".into()]]
+    }
+
+    #[test]
+    fn a_table_has_a_header_and_no_trailing_blanks() {
+        let text = lines(&table(&["id", "error"], rows()));
+        assert_eq!(
+            text,
+            "ID                                    ERROR\n0190c0de-0000-7000-8000-000000000000  a rather long sentence \u{fffd}[2J about it\n"
+        );
+        assert_eq!(lines(&table(&[], [vec!["  a".into(), "b".into()]])), "  a  b\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_breaks_the_last_column_only() {
+        let mut table = table(&["id", "error"], rows());
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(60);
+        let text = lines(&table);
+        assert!(text.contains("0190c0de-0000-7000-8000-000000000000  a rather long\n"), "{text}");
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use server::Bound;
 
 use super::run::summary;
+use super::serve;
 use super::skill::{local, push};
 use crate::output::{Output, note, untrusted_note};
 use crate::{connection, progress, text};
@@ -37,7 +38,7 @@ struct CaseRequest {
 
 impl Demo {
     pub fn new(bound: &Bound, key: String, output: Output) -> Result<Self> {
-        let client = connection::with_key(&format!("http://{}", bound.addr), Some(key.clone()), None)?;
+        let client = connection::with_key(&serve::local_url(bound), Some(key.clone()), None)?;
         Ok(Self { client, key, output })
     }
 
@@ -52,7 +53,8 @@ impl Demo {
         drop(spinner);
         let ran = ran?;
         self.show(&ran, &ran.raw)?;
-        note(&format!("\nrepeat it with\n  {}\n", self.curl(&request)?));
+        note(&format!("\nrepeat it with\n  {}", self.curl(&request)?));
+        note(&format!("or, on this machine, with\n  skillbox -s {} run {name}\n", self.client.base()));
         if ran.status != Status::Success {
             bail!(
                 "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",

@@ -1,5 +1,6 @@
 //! `skillbox serve`.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -81,13 +82,24 @@ impl Keys {
     }
 }
 
+/// The address to reach the server at from this machine: one that listens everywhere also listens on loopback.
+pub fn local_url(bound: &Bound) -> String {
+    let mut addr = bound.addr;
+    match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => addr.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => addr.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    format!("http://{addr}")
+}
+
 fn announce(bound: &Bound, keys: &Keys, output: Output) -> Result<()> {
-    let url = format!("http://{}", bound.addr);
+    let url = local_url(bound);
     if output.is_json() {
         output.line(&json!({"url": url, "first_key": bound.first_key}).to_string())?;
         return Ok(());
     }
-    note(&format!("skillbox {} serves on {url} (stop it with Ctrl-C)", env!("CARGO_PKG_VERSION")));
+    note(&format!("skillbox {} serves on http://{} (stop it with Ctrl-C)", env!("CARGO_PKG_VERSION"), bound.addr));
     if let Some(key) = &bound.first_key {
         note(&format!(
             "first key: {key}\n  shown this once; kept in {} for the command line on this machine",

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::serve;
 use crate::connection;
 
 pub const NAME: &str = "bench";
@@ -90,7 +91,7 @@ impl Workload {
         let working = async {
             let _stopped_however_this_ends = stop.drop_guard();
             let bound = told.await.context("the server ended before it was ready")?;
-            let client = connection::with_key(&format!("http://{}", bound.addr), bound.first_key, None)?;
+            let client = connection::with_key(&serve::local_url(&bound), bound.first_key, None)?;
             publish(&client, &self.skill()).await?;
             work(&client).await
         };
