@@ -45,7 +45,8 @@ impl Hierarchy {
         };
         let unified = mounts.iter().find(|mount| mount.kind == "cgroup2");
         if let Some(group) = unified.and_then(|mount| Some(mount.group(own_path("")?))) {
-            if !controllers_of(&group).trim().is_empty() {
+            // In a mixed set-up the unified hierarchy may have only controllers that are of no use here.
+            if controllers_of(&group).split_whitespace().any(|name| CONTROLLERS.iter().any(|(_, ours)| *ours == name)) {
                 return Hierarchy::V2(without_leaf(group));
             }
         }
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn without_unified_controllers_each_hierarchy_is_used() {
         let own = "3:pids:/\n2:memory:/\n1:cpu,cpuacct:/\n0::/\n";
-        let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| String::new()) else { panic!("not v1") };
+        let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| "hugetlb\n".into()) else { panic!("not v1") };
         let controllers: Vec<_> = groups.iter().map(|(controller, _)| *controller).collect();
         assert_eq!(controllers, [Controller::Memory, Controller::Pids, Controller::Cpu]);
         assert_eq!(groups[2].1, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
