@@ -181,3 +181,7 @@ impl From<FrameError> for GuestError {
         GuestError::Violation(error.to_string())
     }
 }
+
+#[cfg(test)]
+#[path = "guest_tests.rs"]
+mod tests;

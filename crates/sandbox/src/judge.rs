@@ -71,3 +71,109 @@ pub fn exit_code(status: ExitStatus) -> i32 {
         ExitStatus::NotStarted(_) => 126,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use guest::protocol::Exit;
+
+    use super::*;
+
+    /// A run that came to its end with this status.
+    fn exited(status: ExitStatus) -> Heard {
+        let exit = Exit { status, disk_full: false, log_bytes_dropped: 0 };
+        Heard { started: true, exit: Some(exit), done: true, ..Heard::default() }
+    }
+
+    fn code(code: i32) -> Heard {
+        exited(ExitStatus::Code(code))
+    }
+
+    fn killed() -> Heard {
+        exited(ExitStatus::Signal(libc::SIGKILL))
+    }
+
+    fn vanished() -> Heard {
+        Heard { started: true, ..Heard::default() }
+    }
+
+    fn with_full_disk(mut heard: Heard) -> Heard {
+        heard.exit = heard.exit.map(|exit| Exit { disk_full: true, ..exit });
+        heard
+    }
+
+    fn with_large_output(heard: Heard) -> Heard {
+        Heard { output_too_large: true, ..heard }
+    }
+
+    fn cut_short(heard: Heard) -> Heard {
+        Heard { done: false, ..heard }
+    }
+
+    #[test]
+    fn every_end_has_its_cause() {
+        use Ended::*;
+        use Outcome::*;
+        let nothing = Counters::default();
+        let oom = Counters { oom_kills: 1, ..nothing };
+        let forks = Counters { forks_refused: 9, ..nothing };
+        let both = Counters { oom_kills: 1, forks_refused: 9, ..nothing };
+        let table = [
+            // The script's own end.
+            (ByItself, code(0), nothing, Exited),
+            (ByItself, code(3), nothing, Exited),
+            (ByItself, killed(), nothing, Exited),
+            (ByItself, exited(ExitStatus::NotStarted(2)), nothing, Exited),
+            // Limits that a script met and survived.
+            (ByItself, code(0), both, Exited),
+            (ByItself, with_full_disk(code(0)), nothing, Exited),
+            (ByItself, with_large_output(code(0)), nothing, OutputTooLarge),
+            // Limits that it did not survive, the most violent first.
+            (ByItself, killed(), oom, OutOfMemory),
+            (ByItself, code(137), oom, OutOfMemory),
+            (ByItself, with_full_disk(code(1)), both, OutOfMemory),
+            (ByItself, with_full_disk(code(1)), forks, TooManyProcesses),
+            (ByItself, with_large_output(with_full_disk(code(1))), nothing, DiskFull),
+            (ByItself, with_large_output(code(1)), nothing, OutputTooLarge),
+            (ByItself, exited(ExitStatus::NotStarted(libc::EAGAIN)), forks, TooManyProcesses),
+            // Our own hand.
+            (Deadline, killed(), nothing, TimedOut),
+            (Deadline, killed(), both, TimedOut),
+            (Deadline, with_full_disk(killed()), forks, TimedOut),
+            (Deadline, vanished(), nothing, TimedOut),
+            (Deadline, vanished(), oom, TimedOut),
+            (Deadline, cut_short(killed()), nothing, TimedOut),
+            (Request, killed(), oom, Cancelled),
+            (Request, vanished(), nothing, Cancelled),
+            (Request, Heard::default(), nothing, Cancelled),
+            // It ended by itself in the moment that we stopped it.
+            (Deadline, code(0), nothing, Exited),
+            (Deadline, code(1), forks, TooManyProcesses),
+            (Request, code(0), nothing, Exited),
+            // A guest that went away.
+            (ByItself, vanished(), nothing, Lost),
+            (ByItself, vanished(), forks, Lost),
+            (ByItself, vanished(), oom, OutOfMemory),
+            (ByItself, cut_short(code(0)), nothing, Lost),
+            (ByItself, cut_short(code(0)), oom, OutOfMemory),
+            // A job that never started.
+            (ByItself, Heard { no_room: true, ..Heard::default() }, nothing, DiskFull),
+            (ByItself, Heard::default(), oom, OutOfMemory),
+        ];
+        for (ended, heard, counters, expected) in table {
+            assert_eq!(judge(ended, &heard, &counters), expected, "{ended:?} {heard:?} {counters:?}");
+        }
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let table = [
+            (ExitStatus::Code(3), 3),
+            (ExitStatus::Signal(libc::SIGKILL), 137),
+            (ExitStatus::NotStarted(libc::ENOENT), 127),
+            (ExitStatus::NotStarted(libc::EACCES), 126),
+        ];
+        for (status, expected) in table {
+            assert_eq!(exit_code(status), expected);
+        }
+    }
+}

@@ -11,14 +11,9 @@ use super::failure::Failure;
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
 const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 
-/// `/proc/self/status` and the namespaces with their inodes.
-pub fn read() -> Result<(String, Vec<(&'static str, u64)>), Failure> {
-    let status = fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
-    let namespaces = NAMESPACES.iter().filter_map(|&name| Some((name, namespace(name)?))).collect();
-    Ok((status, namespaces))
-}
-
-pub fn measured<'a>(status: &str, namespaces: &[(&'a str, u64)]) -> Result<Measured<'a>, Failure> {
+/// Looks at everything once.
+pub fn measure() -> Result<Measured<'static>, Failure> {
+    let status = &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
     let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
     let scratch = statvfs(paths::SANDBOX).map_err(Failure::at("statvfs /sandbox"))?;
     Ok(Measured {
@@ -29,7 +24,7 @@ pub fn measured<'a>(status: &str, namespaces: &[(&'a str, u64)]) -> Result<Measu
         no_new_privileges: field(status, "NoNewPrivs") == Some("1"),
         seccomp: field(status, "Seccomp").and_then(|mode| mode.parse().ok()).unwrap_or(0),
         landlock: landlock(),
-        namespaces: namespaces.to_vec(),
+        namespaces: NAMESPACES.iter().filter_map(|&name| Some((name, namespace(name)?))).collect(),
         root_read_only: root.f_flag.contains(StatVfsMountFlags::RDONLY),
         scratch_bytes: scratch.f_blocks.saturating_mul(scratch.f_frsize),
         scratch_inodes: scratch.f_files,

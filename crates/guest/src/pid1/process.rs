@@ -36,6 +36,7 @@ const REPORT_FD: RawFd = 3;
 impl Program {
     pub fn new(run: &Run<'_>) -> Result<Self, Errno> {
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
+        #[expect(clippy::disallowed_methods, reason = "whoever started the guest says by PATH where interpreters are")]
         let path = std::env::var("PATH").unwrap_or_default();
         let first = run.argv.first().ok_or(Errno::INVAL)?;
         let candidates = match first.contains('/') {
@@ -76,8 +77,9 @@ pub fn start(program: &Program, stdin: Option<&OwnedFd>, oom: &oom::Score) -> Re
         stderr: split.as_ref().map_or(&stdout_of_child, |(_, child)| child).as_raw_fd(),
         report: report_of_child.as_raw_fd(),
     };
-    // SAFETY: this process has one thread, and the child only makes system calls on what was prepared.
+    // SAFETY: this process has one thread, so the child is a whole copy of it.
     let pid = oom.first_to_go(|| match unsafe { libc::fork() } {
+        // SAFETY: this is that child, and all pointers are to memory of this function or its caller.
         0 => unsafe { child.execute() },
         pid => pid,
     });

@@ -22,8 +22,9 @@ pub static MACHINE: RwLock<()> = RwLock::const_new(());
 pub fn launcher() -> NativeLauncher {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let owner = format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
-    let config =
-        NativeConfig { owner: Owner(owner), processes: 1, require: vec![], search_path: std::env::var_os("PATH") };
+    #[expect(clippy::disallowed_methods, reason = "the interpreters that the developer uses are those to test")]
+    let search_path = std::env::var_os("PATH");
+    let config = NativeConfig { owner: Owner(owner), processes: 1, require: vec![], search_path };
     NativeLauncher::start(config).unwrap()
 }
 

@@ -1,0 +1,439 @@
+//! Whole runs against guests that are played by the test, over a stream in memory and with a clock of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use guest::frame::{self, MAX_FROM_GUEST};
+use guest::protocol::{Exit, ExitStatus, Stream, ToGuest};
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::job::{Caps, JobFile, Streams};
+use crate::launcher::Runtime;
+use crate::outcome::Outcome;
+
+const SHAPE: Shape =
+    Shape { runtime: Runtime::Bash, memory_bytes: 0, cpu_millis: 0, pids: 0, disk_bytes: 0, disk_inodes: 0 };
+
+/// A handle on nothing that counts.
+struct Played {
+    kills: Arc<AtomicUsize>,
+    counters: Counters,
+}
+
+#[async_trait]
+impl Handle for Played {
+    fn kill(&mut self) {
+        self.kills.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn gone(&mut self) -> Counters {
+        assert!(self.kills.load(Ordering::SeqCst) > 0, "waited for without being killed");
+        self.counters
+    }
+}
+
+/// The guest's side of the stream.
+struct Peer(DuplexStream);
+
+impl Peer {
+    async fn say(&mut self, message: &FromGuest<'_>) {
+        let mut bytes = Vec::new();
+        frame::encode(message, MAX_FROM_GUEST, &mut bytes).expect("it fits");
+        // The host may have had enough.
+        let _ = self.0.write_all(&bytes).await;
+    }
+
+    /// The next message, as text; none when the host is gone.
+    async fn hear(&mut self) -> Option<String> {
+        let mut header = [0; 4];
+        self.0.read_exact(&mut header).await.ok()?;
+        let mut body = vec![0; u32::from_le_bytes(header) as usize];
+        self.0.read_exact(&mut body).await.ok()?;
+        Some(format!("{:?}", frame::decode::<ToGuest<'_>>(&body).expect("the host speaks the protocol")))
+    }
+
+    async fn hear_until_run(&mut self) {
+        while self.hear().await.is_some_and(|message| !message.starts_with("Run")) {}
+    }
+
+    async fn start(&mut self) {
+        self.hear_until_run().await;
+        self.say(&FromGuest::Started).await;
+    }
+
+    async fn exit(&mut self, status: ExitStatus) {
+        self.say(&FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0 })).await;
+    }
+
+    /// Does nothing until the host goes away.
+    async fn idle(mut self) {
+        while self.hear().await.is_some() {}
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    logs: Vec<u8>,
+    files: BTreeMap<String, Vec<u8>>,
+    open: Option<String>,
+    refuse: bool,
+}
+
+#[async_trait]
+impl Sink for Kept {
+    async fn log(&mut self, _: Stream, bytes: &[u8]) {
+        self.logs.extend_from_slice(bytes);
+    }
+
+    async fn file_start(&mut self, path: &str, _: u64) -> Result<(), SinkError> {
+        self.open = Some(path.to_owned());
+        self.files.insert(path.to_owned(), Vec::new());
+        if self.refuse { Err(SinkError("the store is full".into())) } else { Ok(()) }
+    }
+
+    async fn file_chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let path = self.open.as_ref().expect("a chunk of an open file");
+        self.files.get_mut(path).expect("it was made").extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn file_end(&mut self) -> Result<(), SinkError> {
+        self.open.take().map(drop).ok_or(SinkError("no file is open".into()))
+    }
+}
+
+fn job() -> Job {
+    Job {
+        files: vec![JobFile { path: "/sandbox/a".into(), bytes: Bytes::from_static(b"abc"), executable: false }],
+        links: vec![],
+        argv: vec!["program".into()],
+        env: vec![],
+        cwd: "/".into(),
+        stdin: None,
+        streams: Streams::Merged,
+        caps: Caps { log_bytes: 100, output_bytes: 100, artifact_bytes: 1000, artifact_files: 10 },
+        timeout: Duration::from_secs(5),
+    }
+}
+
+/// What came of a played run.
+struct Play {
+    ran: Result<Ran, GuestError>,
+    kept: Kept,
+    kills: usize,
+}
+
+/// Runs a job against a guest that is ready and then does what `play` says.
+async fn run<F: Future<Output = ()>>(job: Job, counters: Counters, play: impl FnOnce(Peer) -> F) -> Play {
+    run_with(job, counters, CancellationToken::new(), Kept::default(), play).await
+}
+
+async fn run_with<F: Future<Output = ()>>(
+    job: Job,
+    counters: Counters,
+    stop: CancellationToken,
+    mut kept: Kept,
+    play: impl FnOnce(Peer) -> F,
+) -> Play {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let kills = Arc::new(AtomicUsize::new(0));
+    let handle = Box::new(Played { kills: kills.clone(), counters });
+    let mut peer = Peer(theirs);
+    peer.say(&ready()).await;
+    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready");
+    let host = guest.run(&job, stop, &mut kept);
+    let (ran, ()) = tokio::join!(host, play(peer));
+    Play { ran, kept, kills: kills.load(Ordering::SeqCst) }
+}
+
+fn ready() -> FromGuest<'static> {
+    FromGuest::Ready(Measured {
+        uid: 1000,
+        gid: 1000,
+        capabilities: 0,
+        no_new_privileges: true,
+        seccomp: 2,
+        landlock: Some(7),
+        namespaces: vec![("pid", 1)],
+        root_read_only: true,
+        scratch_bytes: 1,
+        scratch_inodes: 1,
+    })
+}
+
+fn nothing_holds(_: &Measured<'_>) -> Isolation {
+    Isolation { backend: "played", controls: BTreeMap::new() }
+}
+
+const NONE: Counters = Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };
+const OOM: Counters = Counters { oom_kills: 1, ..NONE };
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_with_all_that_was_said() {
+    let played = run(job(), NONE, |mut peer| async move {
+        assert!(peer.hear().await.is_some_and(|said| said.starts_with("File")));
+        assert_eq!(peer.hear().await.as_deref(), Some("Chunk([97, 98, 99])"));
+        peer.start().await;
+        peer.say(&FromGuest::Log { stream: Stream::Merged, bytes: b"hi\n" }).await;
+        peer.exit(ExitStatus::Code(2)).await;
+        peer.say(&FromGuest::Output { size: 2 }).await;
+        peer.say(&FromGuest::Chunk(b"{}")).await;
+        peer.say(&FromGuest::File { path: "a", size: 1 }).await;
+        peer.say(&FromGuest::Chunk(b"A")).await;
+        peer.say(&FromGuest::Done).await;
+        peer.idle().await;
+    })
+    .await;
+    let ran = played.ran.expect("nothing failed");
+    assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(2)));
+    assert_eq!(ran.output.as_deref(), Some(&b"{}"[..]));
+    assert_eq!((ran.usage.bytes_in, ran.usage.bytes_out, ran.usage.cpu_ms), (3, 6, 2));
+    assert_eq!((&played.kept.logs[..], &played.kept.files["a"][..]), (&b"hi\n"[..], &b"A"[..]));
+    assert!(played.kept.open.is_none() && played.kills > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_goes_on_is_stopped_at_the_deadline_and_collected() {
+    let played = run(job(), NONE, |mut peer| async move {
+        peer.start().await;
+        assert_eq!(peer.hear().await.as_deref(), Some("Stop"));
+        peer.exit(ExitStatus::Signal(9)).await;
+        peer.say(&FromGuest::Output { size: 1 }).await;
+        peer.say(&FromGuest::Chunk(b"1")).await;
+        peer.say(&FromGuest::Done).await;
+        peer.idle().await;
+    })
+    .await;
+    let ran = played.ran.expect("nothing failed");
+    assert_eq!((ran.outcome, ran.usage.wall_ms), (Outcome::TimedOut, 5000));
+    assert_eq!(ran.output.as_deref(), Some(&b"1"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_does_not_stop_is_killed_after_a_grace() {
+    let played = run(job(), NONE, |mut peer| async move {
+        peer.start().await;
+        peer.say(&FromGuest::Log { stream: Stream::Merged, bytes: b"kept" }).await;
+        peer.idle().await;
+    })
+    .await;
+    let ran = played.ran.expect("nothing failed");
+    assert_eq!((ran.outcome, ran.exit_code), (Outcome::TimedOut, None));
+    assert_eq!(played.kept.logs, b"kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_never_stops_talking_does_not_outrun_the_clock() {
+    let mut endless = job();
+    endless.caps.log_bytes = u64::MAX;
+    let played = run(endless, NONE, |mut peer| async move {
+        peer.start().await;
+        let mut bytes = Vec::new();
+        frame::encode(&FromGuest::Log { stream: Stream::Merged, bytes: b"x" }, MAX_FROM_GUEST, &mut bytes)
+            .expect("it fits");
+        // Each word takes a moment, and there is always a next one.
+        while peer.0.write_all(&bytes).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+    assert_eq!(played.ran.expect("nothing failed").outcome, Outcome::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_drips_while_collecting_is_cut_off() {
+    let played = run(job(), NONE, |mut peer| async move {
+        peer.start().await;
+        peer.exit(ExitStatus::Code(0)).await;
+        peer.say(&FromGuest::File { path: "slow", size: 900 }).await;
+        for _ in 0..900 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            peer.say(&FromGuest::Chunk(b"x")).await;
+        }
+    })
+    .await;
+    let ran = played.ran.expect("nothing failed");
+    assert_eq!(ran.outcome, Outcome::Lost);
+    assert!(played.kept.open.is_some(), "a file that never ended must look like one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_stops_the_script_and_collects() {
+    let stop = CancellationToken::new();
+    let cancel = stop.clone();
+    let played = run_with(job(), NONE, stop, Kept::default(), |mut peer| async move {
+        peer.start().await;
+        // The clock stands until the host has heard of the start.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        cancel.cancel();
+        assert_eq!(peer.hear().await.as_deref(), Some("Stop"));
+        peer.exit(ExitStatus::Signal(9)).await;
+        peer.say(&FromGuest::Done).await;
+        peer.idle().await;
+    })
+    .await;
+    assert_eq!(played.ran.expect("nothing failed").outcome, Outcome::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_vanishes_is_lost_or_out_of_memory() {
+    let leave = |mut peer: Peer| async move { peer.start().await };
+    assert_eq!(run(job(), NONE, leave).await.ran.expect("nothing failed").outcome, Outcome::Lost);
+    assert_eq!(run(job(), OOM, leave).await.ran.expect("nothing failed").outcome, Outcome::OutOfMemory);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_vanishes_before_it_starts_is_our_failure() {
+    let leave = |peer: Peer| async move { drop(peer) };
+    assert!(matches!(run(job(), NONE, leave).await.ran, Err(GuestError::Vanished)));
+    assert_eq!(run(job(), OOM, leave).await.ran.expect("nothing failed").outcome, Outcome::OutOfMemory);
+    let played = run(job(), NONE, |mut peer| async move { peer.hear_until_run().await }).await;
+    assert!(matches!(played.ran, Err(GuestError::Vanished)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_never_starts_the_job_is_given_up() {
+    let played = run(job(), NONE, Peer::idle).await;
+    assert!(matches!(played.ran, Err(GuestError::NotStarted(_))));
+    // The same when it does not even read.
+    let mut large = job();
+    large.stdin = Some(Bytes::from(vec![0; 1 << 20]));
+    let played = run(large, NONE, |peer| async move {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        drop(peer);
+    })
+    .await;
+    assert!(matches!(played.ran, Err(GuestError::NotStarted(_))));
+    assert!(played.kills > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_heard_in_the_middle_of_a_large_job() {
+    let mut large = job();
+    large.stdin = Some(Bytes::from(vec![0; 1 << 20]));
+    for (errno, no_room) in [(libc::EIO, false), (libc::ENOSPC, true)] {
+        let played = run(large.clone(), NONE, |mut peer| async move {
+            peer.hear().await;
+            peer.say(&FromGuest::Failed { step: "write\n\u{1b}[2J", errno }).await;
+            tokio::time::sleep(Duration::from_secs(100)).await;
+        })
+        .await;
+        match played.ran {
+            Ok(ran) => assert!(no_room && ran.outcome == Outcome::DiskFull),
+            Err(GuestError::Setup { step, source }) => {
+                assert_eq!((step.as_str(), source.raw_os_error()), ("write[2J", Some(errno)));
+                assert!(!no_room);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn violations_kill_the_guest() {
+    let played = run(job(), NONE, |mut peer| async move {
+        peer.start().await;
+        peer.say(&FromGuest::Done).await;
+        peer.idle().await;
+    })
+    .await;
+    assert!(matches!(played.ran, Err(GuestError::Violation(_))));
+    assert!(played.kills > 0);
+    let too_long = (MAX_FROM_GUEST as u32 + 1).to_le_bytes();
+    let malformed = [1, 0, 0, 0, 0xff];
+    for bytes in [&too_long[..], &malformed[..]] {
+        let played = run(job(), NONE, |mut peer| async move {
+            peer.start().await;
+            peer.0.write_all(bytes).await.expect("the host listens");
+            peer.idle().await;
+        })
+        .await;
+        assert!(matches!(played.ran, Err(GuestError::Violation(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_refuses_ends_the_run_as_our_failure() {
+    let kept = Kept { refuse: true, ..Kept::default() };
+    let played = run_with(job(), NONE, CancellationToken::new(), kept, |mut peer| async move {
+        peer.start().await;
+        peer.exit(ExitStatus::Code(0)).await;
+        peer.say(&FromGuest::File { path: "a", size: 0 }).await;
+        peer.idle().await;
+    })
+    .await;
+    assert!(matches!(played.ran, Err(GuestError::Sink(_))));
+    assert!(played.kills > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_cannot_be_said_are_refused_and_the_guest_is_killed() {
+    let no_program = Job { argv: vec![], ..job() };
+    let nul = Job { argv: vec!["a\0b".into()], ..job() };
+    let path = Job { env: vec![("PATH".into(), "/".into())], ..job() };
+    let sign = Job { env: vec![("A=B".into(), "c".into())], ..job() };
+    let too_long = Job { env: vec![("A".into(), "x".repeat(5 << 20))], ..job() };
+    for job in [no_program, nul, path, sign, too_long] {
+        let played = run(job, NONE, Peer::idle).await;
+        assert!(matches!(played.ran, Err(GuestError::Job(_))));
+        assert!(played.kills > 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_does_not_become_ready_is_killed() {
+    let connect = |say: Option<FromGuest<'static>>, leave: bool| async move {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        let kills = Arc::new(AtomicUsize::new(0));
+        let handle = Box::new(Played { kills: kills.clone(), counters: NONE });
+        let mut peer = Peer(theirs);
+        if let Some(message) = say {
+            peer.say(&message).await;
+        }
+        let peer = (!leave).then_some(peer);
+        let connected = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await;
+        assert!(kills.load(Ordering::SeqCst) > 0);
+        drop(peer);
+        connected.err().expect("it must fail")
+    };
+    assert!(matches!(connect(None, false).await, GuestError::NotReady(_)));
+    assert!(matches!(connect(None, true).await, GuestError::Vanished));
+    assert!(matches!(connect(Some(FromGuest::Done), false).await, GuestError::Violation(_)));
+    let failed = FromGuest::Failed { step: "seccomp", errno: libc::EPERM };
+    assert!(matches!(connect(Some(failed), false).await, GuestError::Setup { step, .. } if step == "seccomp"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_guest_kills_it() {
+    let (ours, theirs) = tokio::io::duplex(4096);
+    let kills = Arc::new(AtomicUsize::new(0));
+    let handle = Box::new(Played { kills: kills.clone(), counters: NONE });
+    let mut peer = Peer(theirs);
+    peer.say(&ready()).await;
+    drop(Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready"));
+    assert_eq!(kills.load(Ordering::SeqCst), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_bytes_always_end_a_run(bytes in proptest::collection::vec(any::<u8>(), 0..400), started in any::<bool>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let played = runtime.expect("a runtime").block_on(run(job(), NONE, |mut peer| async move {
+            if started {
+                peer.start().await;
+            }
+            let _ = peer.0.write_all(&bytes).await;
+            peer.idle().await;
+        }));
+        prop_assert!(played.kills > 0);
+        if let Ok(ran) = played.ran {
+            prop_assert!(ran.outcome != Outcome::Exited || ran.exit_code.is_some());
+        }
+    }
+}
