@@ -38,7 +38,7 @@ bench: ## one request against bare python3, release build, printed side by side
 	cargo run --release --bin skillbox -- bench
 
 openapi docs-reference: ## write openapi.json and docs/configuration.md again from the code
-	UPDATE=1 cargo test -p server
+	UPDATE=1 cargo test -p server --test it committed
 
 clean: ## remove everything that was built
 	cargo clean

@@ -32,6 +32,7 @@ reason() {
   case $1 in
     cc) echo 'links the program and, statically, the guest' ;;
     python3 | node | bash) echo 'runs skills' ;;
+    curl) echo 'repeats what the demo prints' ;;
     zip | unzip) echo 'makes and reads archives to compare with ours' ;;
     postgres) echo 'a throw-away cluster for the store tests; a database of yours is not touched' ;;
   esac
@@ -47,7 +48,7 @@ if (($# == 0)) && ! { cargo fmt --version && cargo clippy --version; } >/dev/nul
   rustup component add rustfmt clippy
 fi
 
-(($# > 0)) || set -- cc python3 node bash zip unzip postgres
+(($# > 0)) || set -- cc python3 node bash curl zip unzip postgres
 missing=()
 for need in "$@"; do
   present "$need" && continue
