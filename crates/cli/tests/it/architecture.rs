@@ -34,6 +34,9 @@ const OWNERS: &[(&str, &str)] = &[
 /// The only file of the product that may read the environment.
 const ENVIRONMENT: &str = "server/src/config.rs";
 
+/// Not configuration: PID 1 of a sandbox looks an interpreter up in the `PATH` that the launcher gave it.
+const INSIDE_THE_SANDBOX: &str = "guest/src/pid1/process.rs";
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -121,7 +124,10 @@ fn the_environment_is_read_in_one_file() {
         .filter(|path| environment_reads(&std::fs::read_to_string(path).expect("a source")) > 0)
         .map(|path| path.strip_prefix(&crates).expect("inside").display().to_string())
         .collect();
-    assert_eq!(readers, [ENVIRONMENT]);
+    assert!(readers.iter().any(|path| path == ENVIRONMENT), "the search finds what is known to be there");
+    let strangers: Vec<_> =
+        readers.iter().filter(|path| ![ENVIRONMENT, INSIDE_THE_SANDBOX].contains(&path.as_str())).collect();
+    assert!(strangers.is_empty(), "the environment is read in {strangers:?}");
 }
 
 fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
