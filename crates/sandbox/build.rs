@@ -1,23 +1,25 @@
 //! Builds the static guest program, so that the library can carry it inside.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
+    let variable = |name| {
+        #[expect(clippy::disallowed_methods, reason = "this is how cargo talks to a build script")]
+        std::env::var(name).expect("cargo sets its variables")
+    };
     let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest");
     println!("cargo::rerun-if-changed={}", guest.join("src").display());
     println!("cargo::rerun-if-changed={}", guest.join("Cargo.toml").display());
-    let target = env::var("TARGET").expect("cargo sets TARGET");
-    let directory = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("guest");
-    build(&guest, &target, &directory);
+    let target = variable("TARGET");
+    let directory = PathBuf::from(variable("OUT_DIR")).join("guest");
+    build(&variable("CARGO"), &guest, &target, &directory);
     let program = directory.join(&target).join("release/skillbox-guest");
     println!("cargo::rustc-env=SKILLBOX_GUEST={}", program.display());
 }
 
 /// Runs cargo in a directory of its own: the outer one's is locked while it builds us.
-fn build(guest: &Path, target: &str, directory: &Path) {
-    let cargo = env::var("CARGO").expect("cargo sets CARGO");
+fn build(cargo: &str, guest: &Path, target: &str, directory: &Path) {
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--locked", "--release", "--bin", "skillbox-guest"])
         // Naming the target keeps the flags below from build scripts and macros.

@@ -2,9 +2,9 @@
 
 use super::cgroup::Group;
 use super::{confine, identity, root, sys};
-use guest::{channel, frame};
 use guest::jail::{CHANNEL_FD, Plan, ToLauncher};
 use guest::protocol::FromGuest;
+use guest::{channel, frame};
 use rustix::process::Signal;
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -59,7 +59,10 @@ fn become_guest(
     step("resource limits", confine::set_rlimits(&plan.rlimits))?;
     step("descriptors", arrange_descriptors(stream))?;
     // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
-    step("death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from))?;
+    step(
+        "death signal",
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from),
+    )?;
     step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
     // Landlock and seccomp ask for this, since no capability will be left to allow them.
     step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;

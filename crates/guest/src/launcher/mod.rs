@@ -166,12 +166,8 @@ impl Launcher {
 
     fn clone_child(&self, group: Group) -> Result<Spare, (Group, io::Error)> {
         let attempt = || -> io::Result<_> {
-            let (ours, theirs) = rustix::net::socketpair(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC,
-                None,
-            )?;
+            let (ours, theirs) =
+                rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             let target = group.clone_target()?;
             match sys::clone_into(NAMESPACES, target.as_ref().map(AsFd::as_fd))? {
                 Cloned::Child => {

@@ -105,7 +105,8 @@ fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) 
     make_directories(root, "proc")?;
     let attributes = nosuid_nodev() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     // In a container whose own proc is partly covered the kernel refuses a whole one; its processes are enough.
-    let proc = file_system("proc", &[], attributes).or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
+    let proc =
+        file_system("proc", &[], attributes).or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
     attach(&proc, root, "proc")?;
     make_directories(scratch, EMPTY)?;
     for path in masked.iter().map(|path| relative(path)) {

@@ -102,7 +102,8 @@ impl Hierarchy {
 
 fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
     let available = fs::read_to_string(group.join("cgroup.controllers"))?;
-    let wanted: Vec<_> = CONTROLLERS.iter().filter(|(_, name)| available.split_whitespace().any(|a| a == *name)).collect();
+    let wanted: Vec<_> =
+        CONTROLLERS.iter().filter(|(_, name)| available.split_whitespace().any(|a| a == *name)).collect();
     let enable = wanted.iter().map(|(_, name)| format!("+{name}")).collect::<Vec<_>>().join(" ");
     if fs::write(group.join("cgroup.subtree_control"), &enable).is_err() {
         // Busy: we are in this very group. Step into a leaf of it and try again.
@@ -158,7 +159,8 @@ impl<'a> Mount<'a> {
 
 /// When a service was itself started from within another's leaf, their groups are neighbours.
 fn without_leaf(group: PathBuf) -> PathBuf {
-    let is_leaf = group.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SERVER_LEAF));
+    let is_leaf =
+        group.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SERVER_LEAF));
     match group.parent() {
         Some(parent) if is_leaf => parent.to_owned(),
         _ => group,

@@ -43,23 +43,23 @@ impl Interpreters {
 
     /// `PATH` inside: the interpreters that were found come before any other of the same name.
     pub fn path(&self) -> String {
+        let own = self.0.values().filter_map(|found| Some(found.program.parent()?.to_string_lossy().into_owned()));
         let mut directories: Vec<String> = Vec::new();
-        for found in self.0.values() {
-            let directory = found.program.parent().map(|parent| parent.to_string_lossy().into_owned());
-            directories.extend(directory.filter(|directory| !directories.contains(directory)));
+        for directory in own.chain(DEFAULT_PATH.split(':').map(str::to_owned)) {
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
         }
-        directories.extend(DEFAULT_PATH.split(':').filter(|d| !directories.contains(&(*d).to_owned())).map(str::to_owned).collect::<Vec<_>>());
         directories.join(":")
     }
 }
 
 /// Asks the first program of the runtime's name that answers. A version manager's shim answers for the real one.
 fn ask(runtime: Runtime, path: &OsStr) -> Option<Interpreter> {
+    const ASK_PYTHON: &str =
+        "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
     let (name, arguments): (&str, &[&str]) = match runtime {
-        Runtime::Python => (
-            "python3",
-            &["-I", "-c", "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"],
-        ),
+        Runtime::Python => ("python3", &["-I", "-c", ASK_PYTHON]),
         Runtime::Node => ("node", &["-p", "process.versions.node + '\\n' + process.execPath"]),
         Runtime::Bash => ("bash", &["-c", "echo ${BASH_VERSION%%(*}; echo $BASH"]),
     };

@@ -162,10 +162,9 @@ impl Launcher for NativeLauncher {
     async fn sweep(&self, _owner: &Owner) -> Result<usize, LaunchError> {
         let hierarchy = self.hierarchy.clone();
         // Cgroups of the dead may take a moment to empty.
-        tokio::task::spawn_blocking(move || hierarchy.sweep()).await.map_err(|error| LaunchError::Setup {
-            step: "sweep".to_owned(),
-            source: std::io::Error::other(error),
-        })
+        tokio::task::spawn_blocking(move || hierarchy.sweep())
+            .await
+            .map_err(|error| LaunchError::Setup { step: "sweep".to_owned(), source: std::io::Error::other(error) })
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {

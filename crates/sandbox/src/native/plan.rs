@@ -16,11 +16,11 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 const ETC: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 
 /// Parts of `/proc` about the host rather than the sandbox.
-const MASKED: [&str; 22] = [
-    "/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats",
-    "/proc/driver", "/proc/fs", "/proc/interrupts", "/proc/irq", "/proc/kallsyms", "/proc/kcore",
-    "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/modules", "/proc/partitions", "/proc/pressure",
-    "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
+const MASKED: &[&str] = &[
+    "/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/driver",
+    "/proc/fs", "/proc/interrupts", "/proc/irq", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys",
+    "/proc/kmsg", "/proc/modules", "/proc/partitions", "/proc/pressure", "/proc/sched_debug", "/proc/scsi",
+    "/proc/sysrq-trigger", "/proc/timer_list",
 ];
 
 const OPEN_FILES: u64 = 1024;
@@ -37,12 +37,13 @@ pub struct HostRoot {
 
 impl HostRoot {
     pub fn read() -> HostRoot {
-        let top = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(|path| {
-            match std::fs::read_link(path) {
-                Ok(target) => Some(Entry::Symlink { path: path.to_string(), target: target.to_str()?.to_owned() }),
-                Err(_) => std::path::Path::new(path).is_dir().then(|| bind(path)),
-            }
-        });
+        let top =
+            ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(
+                |path| match std::fs::read_link(path) {
+                    Ok(target) => Some(Entry::Symlink { path: path.to_string(), target: target.to_str()?.to_owned() }),
+                    Err(_) => std::path::Path::new(path).is_dir().then(|| bind(path)),
+                },
+            );
         let etc = ETC.iter().filter(|path| std::path::Path::new(path).exists());
         HostRoot { top: top.collect(), etc: etc.map(|path| path.to_string()).collect() }
     }
@@ -76,7 +77,7 @@ fn root(host: &HostRoot, interpreters: &Interpreters) -> Vec<Entry> {
         Entry::Symlink { path: format!("/dev/{name}"), target: format!("/proc/self/fd{number}") }
     }));
     // After the devices, because one of them covers the masked files.
-    root.push(Entry::Proc { masked: MASKED.map(str::to_owned).to_vec() });
+    root.push(Entry::Proc { masked: MASKED.iter().map(|path| path.to_string()).collect() });
     root.extend(WRITABLE.iter().map(|path| Entry::Scratch { path: path.to_string() }));
     // After the writable directories, in case an interpreter lives below one of them.
     root.extend(interpreters.binds().iter().map(|path| bind(&path.to_string_lossy())));
@@ -135,4 +136,58 @@ fn landlock() -> Landlock {
 
 fn bind(path: &str) -> Entry {
     Entry::Bind { source: path.to_owned(), target: path.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launcher::Runtime;
+    use crate::native::interpreters::Interpreter;
+    use std::collections::BTreeMap;
+
+    const SHAPE: Shape = Shape {
+        runtime: Runtime::Python,
+        memory_bytes: 256 << 20,
+        cpu_millis: 500,
+        pids: 64,
+        disk_bytes: 128 << 20,
+        disk_inodes: 16_384,
+    };
+
+    fn host() -> HostRoot {
+        let link = |path: &str, target: &str| Entry::Symlink { path: path.to_owned(), target: target.to_owned() };
+        HostRoot {
+            top: vec![link("/bin", "usr/bin"), link("/lib", "usr/lib")],
+            etc: vec!["/etc/ld.so.cache".to_owned()],
+        }
+    }
+
+    fn pyenv() -> Interpreters {
+        let python = Interpreter {
+            program: "/home/me/.pyenv/versions/3.12/bin/python3".into(),
+            version: "3.12.1".to_owned(),
+            binds: vec!["/home/me/.pyenv/versions/3.12".into()],
+        };
+        Interpreters(BTreeMap::from([(Runtime::Python, python)]))
+    }
+
+    /// The filters have tests of their own, and as bytes say nothing to a reader.
+    fn readable(mut plan: Plan) -> Plan {
+        plan.seccomp.clear();
+        plan
+    }
+
+    #[test]
+    fn a_sandbox_with_cgroups() {
+        let directories =
+            [Controller::Memory, Controller::Pids, Controller::Cpu].map(|c| (c, "/x".to_owned())).to_vec();
+        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::V1 { directories });
+        insta::assert_debug_snapshot!(readable(plan));
+    }
+
+    #[test]
+    fn without_cgroups_rlimits_stand_in() {
+        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::None);
+        insta::assert_debug_snapshot!(plan.rlimits);
+    }
 }

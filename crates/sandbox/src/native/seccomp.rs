@@ -12,6 +12,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 
 /// Calls that exist inside, by what they are for.
+#[rustfmt::skip] // One call a line would make three hundred lines of it.
 pub const ALLOWED: &[(&str, &[i64])] = &[
     (
         "reading and writing what is open",
@@ -156,8 +157,14 @@ pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_IN
 /// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not listed at
 /// all, and C libraries fall back to `clone`.
 const NAMESPACE_FLAGS: [i32; 8] = [
-    libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID, libc::CLONE_NEWNET, libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUTS, libc::CLONE_NEWCGROUP, 0x80, // CLONE_NEWTIME
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+    0x80, // CLONE_NEWTIME
 ];
 
 /// Ways to push characters into a terminal that somebody else reads.
@@ -181,9 +188,8 @@ fn refused_arguments() -> BpfProgram {
     let is = |argument, value: u64| condition(argument, Op::Eq, value);
     let other_family: Vec<Condition> =
         SOCKET_FAMILIES.iter().map(|family| condition(0, Op::Ne, *family as u64)).collect();
-    let kind_of_node = |argument, kind: u32| {
-        rule(vec![condition(argument, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind))])
-    };
+    let kind_of_node =
+        |argument, kind: u32| rule(vec![condition(argument, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind))]);
     let devices = |argument| vec![kind_of_node(argument, libc::S_IFCHR), kind_of_node(argument, libc::S_IFBLK)];
     let rules = BTreeMap::from([
         (libc::SYS_clone, NAMESPACE_FLAGS.iter().map(|flag| rule(vec![is_bit(0, *flag)])).collect()),
@@ -217,7 +223,8 @@ fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, otherwise: SeccompAction, on_
 fn without_kill(mut program: BpfProgram) -> BpfProgram {
     let kill = u32::from(SeccompAction::KillProcess);
     let refuse = u32::from(SeccompAction::Errno(libc::ENOSYS as u32));
-    let returns_kill = |i: &&mut seccompiler::sock_filter| i.code == (libc::BPF_RET | libc::BPF_K) as u16 && i.k == kill;
+    let returns_kill =
+        |i: &&mut seccompiler::sock_filter| i.code == (libc::BPF_RET | libc::BPF_K) as u16 && i.k == kill;
     program.iter_mut().filter(returns_kill).for_each(|instruction| instruction.k = refuse);
     program
 }
@@ -246,14 +253,39 @@ mod tests {
     #[test]
     fn what_escapes_are_made_of_is_not_listed() {
         let refused = [
-            libc::SYS_clone3, libc::SYS_unshare, libc::SYS_setns, libc::SYS_mount, libc::SYS_umount2,
-            libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_ptrace, libc::SYS_process_vm_readv,
-            libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_bpf, libc::SYS_perf_event_open,
-            libc::SYS_userfaultfd, libc::SYS_io_uring_setup, libc::SYS_keyctl, libc::SYS_add_key,
-            libc::SYS_request_key, libc::SYS_fanotify_init, libc::SYS_open_by_handle_at,
-            libc::SYS_name_to_handle_at, libc::SYS_kexec_load, libc::SYS_init_module, libc::SYS_fsopen,
-            libc::SYS_move_mount, libc::SYS_open_tree, libc::SYS_mount_setattr, libc::SYS_swapon,
-            libc::SYS_reboot, libc::SYS_settimeofday, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_acct,
+            libc::SYS_clone3,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_io_uring_setup,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_fanotify_init,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at,
+            libc::SYS_kexec_load,
+            libc::SYS_init_module,
+            libc::SYS_fsopen,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_mount_setattr,
+            libc::SYS_swapon,
+            libc::SYS_reboot,
+            libc::SYS_settimeofday,
+            libc::SYS_iopl,
+            libc::SYS_ioperm,
+            libc::SYS_acct,
         ];
         for call in refused {
             assert!(!ALLOWED.iter().any(|(_, calls)| calls.contains(&call)), "{call} is listed");
