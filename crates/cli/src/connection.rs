@@ -61,11 +61,8 @@ mod tests {
             assert!(is_this_machine(server), "{server}");
         }
         for server in [
-            "https://skills.example.com",
-            "http://10.0.0.1",
-            "http://localhost.example.com",
-            "http://localhost@evil.example",
-            "",
+            "https://skills.example.com", "http://10.0.0.1", "http://localhost.example.com",
+            "http://localhost@evil.example", "",
         ] {
             assert!(!is_this_machine(server), "{server}");
         }

@@ -149,11 +149,8 @@ fn a_wrong_graph_is_found() {
     assert_eq!(
         violations(&graph),
         [
-            "skill must not know store",
-            "axum belongs to server, not to runner",
-            "client must not know server",
-            "cli must not know runner",
-            "extra is not in the table of crates",
+            "skill must not know store", "axum belongs to server, not to runner", "client must not know server",
+            "cli must not know runner", "extra is not in the table of crates",
         ]
     );
 }

@@ -18,29 +18,13 @@ fn run(args: &[&str]) -> Ended {
 fn help_lists_every_command_and_the_exit_codes() {
     let help = run(&["--help"]).ok().stdout;
     for word in [
-        "serve",
-        "run",
-        "skill",
-        "exec",
-        "key",
-        "tenant",
-        "config",
-        "doctor",
-        "health",
-        "version",
-        "completions",
-        "bench",
-        "Exit codes",
+        "serve", "run", "skill", "exec", "key", "tenant", "config", "doctor", "health", "version", "completions",
+        "bench", "Exit codes",
     ] {
         assert!(help.contains(word), "{word} is missing in\n{help}");
     }
     for flag in [
-        "-s, --server",
-        "-k, --api-key",
-        "-t, --tenant",
-        "-o, --output",
-        "SKILLBOX_SERVER_URL",
-        "SKILLBOX_API_KEY",
+        "-s, --server", "-k, --api-key", "-t, --tenant", "-o, --output", "SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY",
         "SKILLBOX_TENANT_ID",
     ] {
         assert!(help.contains(flag), "{flag} is missing in\n{help}");

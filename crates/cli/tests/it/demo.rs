@@ -20,12 +20,7 @@ fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
     let output: Value = serde_json::from_str(&first.stdout).expect("the output document stands on standard output");
     assert_eq!(output["rows"], 6, "{output}");
     for words in [
-        "first key: sk-",
-        "word-counter",
-        "published",
-        "report.md",
-        "curl ",
-        "Authorization: Bearer sk-",
+        "first key: sk-", "word-counter", "published", "report.md", "curl ", "Authorization: Bearer sk-",
         "/v1/executions",
     ] {
         assert!(first.stderr.contains(words), "{words} is missing in\n{}", first.stderr);
