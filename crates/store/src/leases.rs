@@ -119,8 +119,8 @@ impl Store {
         Ok(Some((Execution::from_row(&row)?, lease)))
     }
 
-    /// Notes that the job has reached a guest: from now on it is not retried, because it may have
-    /// acted. False when the lease is lost, and then it must not be sent.
+    /// Notes that the job is about to reach a guest: from now on it is not retried, because it may
+    /// have acted. False when the lease is lost, and then the job must not be sent.
     pub async fn mark_started(&self, lease: &Lease) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET started = TRUE");
         Ok(self.db.write(held_by(update, lease)).await? > 0)

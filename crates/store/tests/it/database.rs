@@ -9,11 +9,8 @@ use store::{Status, Store, StoreError};
 use crate::support::{TestStore, acme, finished, on_both};
 
 on_both!(
-    opening_twice_migrates_once,
-    parallel_starts_take_turns,
-    what_is_finished_survives_reopening,
-    what_is_finished_survives_a_kill,
-    a_closed_store_says_so,
+    opening_twice_migrates_once, parallel_starts_take_turns, what_is_finished_survives_reopening,
+    what_is_finished_survives_a_kill, a_closed_store_says_so,
 );
 
 async fn opening_twice_migrates_once(store: TestStore) {

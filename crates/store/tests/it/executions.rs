@@ -7,16 +7,10 @@ use uuid::Uuid;
 use crate::support::{LEASE_MS, TestStore, acme, finished, idempotency, new_execution, on_both, other, running};
 
 on_both!(
-    what_is_accepted_is_read_back,
-    an_execution_may_be_born_running,
-    an_id_is_used_once,
-    an_idempotency_key_means_one_execution,
-    twenty_equal_requests_are_one_execution,
-    tenants_do_not_share_idempotency_keys,
-    a_queued_execution_is_cancelled_at_once,
-    a_running_execution_is_asked_to_stop,
-    a_finished_execution_cannot_be_cancelled,
-    running_ones_are_counted,
+    what_is_accepted_is_read_back, an_execution_may_be_born_running, an_id_is_used_once,
+    an_idempotency_key_means_one_execution, twenty_equal_requests_are_one_execution,
+    tenants_do_not_share_idempotency_keys, a_queued_execution_is_cancelled_at_once,
+    a_running_execution_is_asked_to_stop, a_finished_execution_cannot_be_cancelled, running_ones_are_counted,
 );
 
 async fn what_is_accepted_is_read_back(store: TestStore) {

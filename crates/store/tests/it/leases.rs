@@ -34,11 +34,12 @@ fn file(name: &str) -> NewFile {
     }
 }
 
-/// Takes the lease away and gives the execution to another worker.
+/// Takes the lease away and gives the execution to another worker of the same process: nothing
+/// but the token tells the two apart.
 async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
     let reaped = store.reap(now() + LEASE_MS * 2000, 9).await.expect("reaped");
     assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
-    let claimed = store.claim_next("successor", LEASE_MS).await.expect("claimed");
+    let claimed = store.claim_next(&lease.owner, LEASE_MS).await.expect("claimed");
     let (execution, new) = claimed.expect("the execution is queued again");
     assert_eq!(execution.id, lease.execution_id);
     assert!(new.token > lease.token);

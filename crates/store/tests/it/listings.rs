@@ -6,11 +6,8 @@ use uuid::Uuid;
 use crate::support::{TestStore, acme, finished, new_execution, on_both};
 
 on_both!(
-    the_newest_comes_first_and_pages_join_up,
-    new_rows_do_not_shift_the_next_page,
-    filters_restrict_and_combine,
-    a_list_leaves_the_documents_out,
-    nonsense_pages_are_harmless,
+    the_newest_comes_first_and_pages_join_up, new_rows_do_not_shift_the_next_page, filters_restrict_and_combine,
+    a_list_leaves_the_documents_out, nonsense_pages_are_harmless,
 );
 
 fn everything() -> ExecutionFilter {

@@ -19,18 +19,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `nobody`: Postgres refuses to run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// Runs the cluster as its child until its own standard input ends, which it does when the test
+/// Makes a cluster and runs it as its child until its own standard input ends, which it does when the test
 /// process goes away for any reason, because that process holds the other end. Then it stops the
 /// cluster by its process id and removes the directory.
+///
+/// It must not die of SIGPIPE when that happens before it has said that the cluster is ready.
 const GUARD: &str = r#"
+    trap '' PIPE
+    fail() { cat "$2/log"; rm -rf "$2"; exit 1; }
+    "$1/initdb" -D "$2/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
+        >"$2/log" 2>&1 || fail "$@"
     "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 \
         -c fsync=off -c synchronous_commit=off -c full_page_writes=off </dev/null >"$2/log" 2>&1 &
     server=$!
     until [ -S "$2/.s.PGSQL.5432" ] && "$1/pg_isready" -q -h "$2"; do
-        kill -0 $server 2>/dev/null || { cat "$2/log"; rm -rf "$2"; exit 1; }
+        kill -0 $server 2>/dev/null || fail "$@"
         sleep 0.05
     done
-    echo ready
+    echo ready 2>/dev/null
     exec >/dev/null
     read -r _
     kill -INT $server
@@ -68,11 +74,6 @@ impl Cluster {
         let user = is_root.then_some(UNPRIVILEGED);
         chown(&dir, user, user).expect("the directory is ours to give");
 
-        let mut initdb = command(&bin, "initdb", user);
-        initdb.arg("-D").arg(dir.join("data"));
-        initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
-        run(&mut initdb);
-
         let mut guard = Command::new("/bin/sh");
         guard.args(["-c", GUARD, "guard"]).arg(&bin).arg(&dir);
         as_user(&mut guard, user);
@@ -80,8 +81,7 @@ impl Cluster {
         guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = guard.spawn().expect("a shell");
         let mut said = String::new();
-        let stdout = guard.stdout.take().expect("a pipe");
-        { stdout }.read_to_string(&mut said).expect("readable");
+        guard.stdout.take().expect("a pipe").read_to_string(&mut said).expect("readable");
         assert_eq!(said, "ready\n", "Postgres did not start");
         Cluster { bin, socket: dir, user, _guard: guard }
     }
@@ -95,16 +95,16 @@ impl Cluster {
 fn programs() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "tests use the machine's programs")]
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).collect::<Vec<_>>();
     let mut debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
         .unwrap_or_default();
     debian.sort();
-    let found = on_path.into_iter().chain(debian.into_iter().rev()).find_map(|dir| {
+    let found = std::env::split_paths(&path).chain(debian.into_iter().rev()).find_map(|dir| {
         // A link on the PATH leads to where all the programs are.
         let initdb = fs::canonicalize(dir.join("initdb")).ok()?;
         let dir = initdb.parent()?;
-        ["postgres", "createdb", "pg_isready"].iter().all(|name| dir.join(name).exists()).then(|| dir.to_owned())
+        let complete = ["postgres", "createdb", "pg_isready"].iter().all(|name| dir.join(name).exists());
+        complete.then(|| dir.to_owned())
     });
     found.expect(
         "These tests need Postgres's programs (initdb, postgres, createdb) on the PATH or in \
