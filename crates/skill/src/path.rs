@@ -24,7 +24,7 @@ pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, Skill
         && !drive
         && !path.contains(|c: char| c == '\\' || c.is_control())
         && path.split('/').all(plain)
-        && path.split('/').count() <= limits.depth + 1;
+        && path.split('/').count() <= limits.depth.saturating_add(1);
     if safe { Ok(path) } else { Err(Hazard::UnsafePath.of(name)) }
 }
 
