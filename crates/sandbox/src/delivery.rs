@@ -51,7 +51,7 @@ async fn send(sender: &mut Sender, job: &Job) -> Result<(), SendError> {
         send_bytes(sender, stdin).await?;
     }
     sender.send(&ToGuest::Run(order(job))).await?;
-    sender.flush().await
+    sender.finish().await
 }
 
 async fn send_bytes(sender: &mut Sender, bytes: &[u8]) -> Result<(), SendError> {

@@ -18,8 +18,11 @@ use crate::wire::{Receiver, Sender, Whole};
 /// A guest that has not placed its job and started it by then is broken.
 const PLACING: Duration = Duration::from_secs(60);
 
-/// How long a guest may make us wait, in all, from the end of the script to the last byte collected.
+/// How long a guest may make us wait from the end of the script to the last byte collected.
 const COLLECTING: Duration = Duration::from_secs(10);
+
+/// A guest with much to send earns more time by sending it, at a rate that the slowest of them can keep.
+const CHUNK_TIME_PER_BYTE: Duration = Duration::from_micros(1);
 
 /// A guest that was started listens; one that takes longer than this to hear five bytes does not.
 const STOPPING: Duration = Duration::from_secs(1);
@@ -160,7 +163,7 @@ impl<'a> Supervision<'a> {
         self.until = Instant::now() + COLLECTING;
         let sending = async {
             self.sender.send(&ToGuest::Stop).await?;
-            self.sender.flush().await
+            self.sender.finish().await
         };
         // A guest that does not take it is killed when its time to collect is over.
         let _ = timeout(STOPPING, sending).await;
@@ -192,6 +195,7 @@ impl<'a> Supervision<'a> {
                 }
             }
             Event::Chunk { bytes, last } => {
+                self.until += CHUNK_TIME_PER_BYTE * bytes.len() as u32;
                 self.sink.file_chunk(bytes).await?;
                 if last {
                     self.sink.file_end().await?;

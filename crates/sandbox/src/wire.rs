@@ -87,7 +87,14 @@ impl Sender {
         if self.buffer.len() >= WRITE_SIZE { self.flush().await } else { Ok(()) }
     }
 
-    pub async fn flush(&mut self) -> Result<(), SendError> {
+    /// Writes what has gathered, and keeps no memory for more of it: little follows a job.
+    pub async fn finish(&mut self) -> Result<(), SendError> {
+        self.flush().await?;
+        self.buffer = Vec::new();
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), SendError> {
         self.write.write_all(&self.buffer).await.map_err(|_| SendError::Gone)?;
         self.buffer.clear();
         self.write.flush().await.map_err(|_| SendError::Gone)

@@ -62,7 +62,13 @@ impl Channel {
 
     /// Whether the host said to stop. To be asked before waiting for the stream: it may be here already.
     pub fn stop_received(&mut self) -> bool {
-        self.whole_frame().is_some() && matches!(self.receive(), ToGuest::Stop)
+        if self.whole_frame().is_none() {
+            return false;
+        }
+        match self.receive() {
+            ToGuest::Stop => true,
+            _ => end(),
+        }
     }
 
     /// Takes what the stream has; to be called when it is readable.

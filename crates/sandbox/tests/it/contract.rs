@@ -43,7 +43,8 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path() {
 
 #[tokio::test]
 async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals() {
-    let script = "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; ps -o pid= 2>/dev/null | head -0; echo $$";
+    let script =
+        "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
     let mut job = job(Runtime::Bash, script);
     job.cwd = "/workspace".into();
     let (_, kept) = run(Runtime::Bash, &job).await;
@@ -107,4 +108,14 @@ async fn an_executable_file_runs_by_its_own_first_line() {
     let (ran, kept) = run(Runtime::Bash, &job).await;
     assert_eq!(kept.text(), "/sandbox/scripts/tool an argument\n");
     assert_eq!(ran.exit_code, Some(0));
+}
+
+#[tokio::test]
+async fn the_script_and_not_the_guest_is_killed_when_memory_is_gone() {
+    let script = "cat /proc/self/oom_score_adj; cat /proc/1/oom_score_adj";
+    let (_, kept) = run(Runtime::Bash, &job(Runtime::Bash, script)).await;
+    let text = kept.text();
+    let scores: Vec<i32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(scores[0], 1000);
+    assert!(scores[1] < 1000);
 }

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
-/// Processes, cgroups and mounts. Other programs on the machine do not count, so two of these can be compared.
+use guest::jail::UID_BASE;
+
+/// Processes, cgroups, mounts and files. Other programs on the machine do not count, so two of these can be compared.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inventory {
     pub processes: BTreeMap<u32, String>,
@@ -71,12 +74,10 @@ fn cgroups() -> BTreeSet<PathBuf> {
     found
 }
 
-/// What has our name in the places where programs leave things.
+/// What belongs to a user that only exists in sandboxes, in the places where programs leave things.
 fn directories() -> BTreeSet<PathBuf> {
     let places = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into(), "/run".into()];
     let entries = places.iter().flat_map(|place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten());
-    let named = |path: &Path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("skillbox-sandbox"))
-    };
-    entries.map(|entry| entry.path()).filter(|path| named(path)).collect()
+    let of_a_sandbox = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.uid() >= UID_BASE);
+    entries.map(|entry| entry.path()).filter(of_a_sandbox).collect()
 }
