@@ -54,7 +54,8 @@ pub struct Idempotency {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Born {
     Queued,
-    Running { owner: String, lease_ms: i64 },
+    /// `started` says that the job may act before another word is stored, so it is never handed to another worker.
+    Running { owner: String, lease_ms: i64, started: bool },
 }
 
 /// What `insert_execution` did.
@@ -280,16 +281,16 @@ fn lease_at_birth(new: &NewExecution) -> Option<Lease> {
 
 fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>) -> Sql<'a> {
     let now = now();
-    let (status, started_at, lease_until) = match new.born {
-        Born::Queued => (Status::Queued, None, None),
-        Born::Running { lease_ms, .. } => (Status::Running, Some(now), Some(now + lease_ms * 1000)),
+    let (status, started_at, lease_until, started) = match new.born {
+        Born::Queued => (Status::Queued, None, None, false),
+        Born::Running { lease_ms, started, .. } => (Status::Running, Some(now), Some(now + lease_ms * 1000), started),
     };
     // Attempts and tokens count how often it was taken up; being born running is the first time.
     let taken_up = i64::from(lease.is_some());
     sql("INSERT INTO executions (id, tenant, key_id, skill_name, skill_version, digest, status, \
          attempt, owner, token, lease_until, idempotency_key, body_sha256, created_at, started_at, \
-         input, request) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
+         input, request, started) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
          ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING")
     .bind(new.id)
     .bind(&new.tenant)
@@ -308,4 +309,5 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>) -> Sql<'a> {
     .bind(started_at)
     .bind(&new.input)
     .bind(&new.request)
+    .bind(started)
 }

@@ -106,7 +106,7 @@ pub fn other() -> TenantId {
 }
 
 pub fn running() -> Born {
-    Born::Running { owner: "worker".into(), lease_ms: LEASE_MS }
+    Born::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: false }
 }
 
 pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
