@@ -199,11 +199,17 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// A leaf's message with a full stop: leaves write for logs, where a message goes on after a colon.
+fn sentence(text: &str) -> String {
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{text}{stop}")
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         match error {
             StoreError::NotFound => ApiError::not_found(),
-            StoreError::Conflict(what) => ApiError::new(Slug::Conflict, what),
+            StoreError::Conflict(what) => ApiError::new(Slug::Conflict, sentence(what)),
             StoreError::VersionExists => ApiError::new(
                 Slug::VersionExists,
                 "This version exists with other content, and this tenant's versions are immutable. Publish a new version.",
@@ -234,7 +240,7 @@ impl From<SkillError> for ApiError {
         } else {
             Slug::InvalidSkill
         };
-        ApiError::new(slug, error.to_string())
+        ApiError::new(slug, sentence(&error.to_string()))
     }
 }
 
@@ -242,8 +248,8 @@ impl From<RunError> for ApiError {
     fn from(error: RunError) -> ApiError {
         match error {
             RunError::UnknownSkill => ApiError::not_found(),
-            RunError::InvalidRequest(why) => ApiError::bad_request(why),
-            RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, why),
+            RunError::InvalidRequest(why) => ApiError::bad_request(sentence(&why)),
+            RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, sentence(&why)),
             RunError::ScopeSkill => ApiError::forbidden("This key may not use this skill."),
             RunError::IdempotencyMismatch => ApiError::new(
                 Slug::IdempotencyMismatch,

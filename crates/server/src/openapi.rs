@@ -10,6 +10,12 @@ use utoipa::openapi::{
 use crate::error::{ErrorBody, Slug};
 use crate::router;
 
+/// Bytes, in the description.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct Binary(Vec<u8>);
+
 /// The description that `/openapi.json` serves.
 pub fn openapi() -> OpenApi {
     let mut api = router::documented().into_openapi();
@@ -84,6 +90,13 @@ fn common_answers(path: &str, operation: &mut Operation) {
     });
     if has_query {
         slugs.push(Slug::BadRequest);
+    }
+    for answer in operation.responses.responses.values_mut() {
+        if let RefOr::T(answer) = answer
+            && answer.description.is_empty()
+        {
+            answer.description = "Success".into();
+        }
     }
     for slug in slugs {
         let status = slug.status().as_u16().to_string();

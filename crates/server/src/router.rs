@@ -39,13 +39,19 @@ pub fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(docs::openapi))
 }
 
-/// The whole service. A request passes the layers from the last one added to the first.
+/// The whole service.
 pub fn build(app: Shared) -> Router {
     let (routes, _) = documented().split_for_parts();
-    routes
+    let routes = routes
         .route("/docs", get(docs::page))
         .route("/docs/docs.css", get(docs::style))
-        .route("/docs/docs.js", get(docs::script))
+        .route("/docs/docs.js", get(docs::script));
+    layered(routes).with_state(app)
+}
+
+/// What holds for every route. A request passes the layers from the last one added to the first.
+fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
+    routes
         .fallback(guard::unknown_route)
         .method_not_allowed_fallback(guard::wrong_method)
         // Our own body readers bound every body; axum's default would cut uploads short.
@@ -53,5 +59,28 @@ pub fn build(app: Shared) -> Router {
         .layer(CatchPanicLayer::custom(guard::panicked))
         .layer(from_fn(guard::headers))
         .layer(from_fn(request_id::assign))
-        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn panics() {
+        panic!("a secret inside")
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_500_that_shows_nothing() {
+        let router = layered(Router::<()>::new().route("/panic", get(panics)));
+        let request = http::Request::get("/panic").body(axum::body::Body::empty()).expect("a request");
+        let answer = router.oneshot(request).await.expect("an answer");
+        assert_eq!(answer.status(), 500);
+        assert!(answer.headers().contains_key("x-request-id"));
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        let body = String::from_utf8_lossy(&body);
+        assert!(body.starts_with(r#"{"error":"internal","#) && !body.contains("secret"), "{body}");
+    }
 }

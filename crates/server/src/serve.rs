@@ -129,11 +129,21 @@ async fn launcher(config: &Config, owner: &str) -> Result<Arc<dyn Launcher>, Ser
         search_path: config.runtime_path.clone(),
     };
     let launcher = NativeLauncher::start(native).map_err(ServeError::Sandbox)?;
-    if !config.require.is_empty() {
-        let isolation = launcher.probe().await.map_err(ServeError::Require)?;
-        isolation.check(&config.require).map_err(ServeError::Require)?;
+    // A server whose sandbox does not work has nothing to offer; better said now than with the first run.
+    let isolation = launcher.probe().await.map_err(refused)?;
+    isolation.check(&config.require).map_err(refused)?;
+    let missing: Vec<String> = isolation.missing().iter().map(ToString::to_string).collect();
+    if !missing.is_empty() {
+        tracing::warn!(missing = missing.join(","), "some isolation controls do not hold on this machine");
     }
     Ok(Arc::new(launcher))
+}
+
+fn refused(error: LaunchError) -> ServeError {
+    match error {
+        LaunchError::Missing(_) => ServeError::Require(error),
+        _ => ServeError::Sandbox(error),
+    }
 }
 
 fn runner_config(config: &Config, owner: String) -> RunnerConfig {

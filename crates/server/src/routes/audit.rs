@@ -38,7 +38,7 @@ pub struct AuditEntry {
 ///
 /// Newest first.
 #[utoipa::path(
-    get, path = "/v1/audit", tag = "administration", params(PageQuery),
+    get, path = "/v1/audit", tag = "administration", operation_id = "list_audit", params(PageQuery),
     responses((status = 200, body = Vec<AuditEntry>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {

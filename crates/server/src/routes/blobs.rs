@@ -10,15 +10,16 @@ use crate::download::attachment;
 use crate::error::ApiError;
 use crate::extract::Path;
 use crate::links::unix_now;
+use crate::openapi::Binary;
 
 /// Download by signed URL
 ///
 /// Needs no key: the token names one object, is signed by this server, and expires.
 #[utoipa::path(
-    get, path = "/v1/blobs/{token}", tag = "files", security(()),
+    get, path = "/v1/blobs/{token}", tag = "files", operation_id = "download_blob", security(()),
     params(("token" = String, Path)),
     responses(
-        (status = 200, body = [u8], content_type = "application/octet-stream"),
+        (status = 200, body = inline(Binary), content_type = "application/octet-stream"),
         (status = 403, description = "`forbidden`: the URL is not one of ours, was altered, or has expired", body = crate::error::ErrorBody),
     )
 )]

@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// This description
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "health", security(()),
+    get, path = "/openapi.json", tag = "health", operation_id = "openapi", security(()),
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
 )]
 pub async fn openapi() -> Response {

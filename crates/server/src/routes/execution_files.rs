@@ -15,6 +15,7 @@ use crate::download::attachment;
 use crate::error::ApiError;
 use crate::extract::{self, Path};
 use crate::links::Links;
+use crate::openapi::Binary;
 use crate::time::rfc3339;
 
 /// One artifact.
@@ -71,7 +72,7 @@ impl ExecutionFile {
 
 /// List an execution's files
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/files", tag = "executions",
+    get, path = "/v1/executions/{id}/files", tag = "executions", operation_id = "list_execution_files",
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = Vec<ExecutionFile>))
 )]
@@ -88,9 +89,9 @@ pub async fn list(
 
 /// Download one file of an execution
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/files/{*path}", tag = "executions",
+    get, path = "/v1/executions/{id}/files/{*path}", tag = "executions", operation_id = "download_execution_file",
     params(("id" = String, Path, format = "uuid"), ("path" = String, Path, description = "The file's `name`")),
-    responses((status = 200, body = [u8], content_type = "application/octet-stream"))
+    responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
 )]
 pub async fn get(
     caller: Allowed<Read>,

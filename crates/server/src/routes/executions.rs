@@ -29,7 +29,7 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
 ///
 /// Waits for the run's end and answers with its result. A run that failed or timed out is still 200; `status` says so.
 #[utoipa::path(
-    post, path = "/v1/executions", tag = "executions", request_body = ExecutionRequest,
+    post, path = "/v1/executions", tag = "executions", operation_id = "create_execution", request_body = ExecutionRequest,
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same execution."),
         ("Prefer" = Option<String>, Header, description = "`respond-async` answers 202 at once."),
@@ -123,7 +123,7 @@ impl Filter {
 ///
 /// Newest first, without their documents and logs.
 #[utoipa::path(
-    get, path = "/v1/executions", tag = "executions", params(Filter, PageQuery),
+    get, path = "/v1/executions", tag = "executions", operation_id = "list_executions", params(Filter, PageQuery),
     responses((status = 200, body = Vec<ExecutionSummary>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(
@@ -143,7 +143,7 @@ pub async fn list(
 ///
 /// Also while it is queued or running.
 #[utoipa::path(
-    get, path = "/v1/executions/{id}", tag = "executions",
+    get, path = "/v1/executions/{id}", tag = "executions", operation_id = "get_execution",
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = StoredExecution))
 )]
@@ -160,7 +160,7 @@ pub async fn get(
 
 /// Read an execution's logs
 #[utoipa::path(
-    get, path = "/v1/executions/{id}/logs", tag = "executions",
+    get, path = "/v1/executions/{id}/logs", tag = "executions", operation_id = "get_execution_logs",
     params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = String, content_type = "text/plain; charset=utf-8"))
 )]
@@ -184,7 +184,7 @@ pub struct Cancelled {
 
 /// Stop an execution
 #[utoipa::path(
-    post, path = "/v1/executions/{id}/cancel", tag = "executions",
+    post, path = "/v1/executions/{id}/cancel", tag = "executions", operation_id = "cancel_execution",
     params(("id" = String, Path, format = "uuid")),
     responses(
         (status = 200, description = "It was waiting and will not run", body = Cancelled),

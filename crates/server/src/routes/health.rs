@@ -18,7 +18,7 @@ pub struct Health {
 }
 
 /// The process is alive
-#[utoipa::path(get, path = "/health", tag = "health", security(()), responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = "/health", tag = "health", operation_id = "health", security(()), responses((status = 200, body = Health)))]
 pub async fn health() -> axum::Json<Health> {
     axum::Json(Health { status: "ok" })
 }
@@ -38,7 +38,7 @@ pub struct Ready {
 
 /// The server can do its work
 #[utoipa::path(
-    get, path = "/ready", tag = "health", security(()),
+    get, path = "/ready", tag = "health", operation_id = "ready", security(()),
     responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
 )]
 pub async fn ready(State(app): State<Shared>) -> Response {

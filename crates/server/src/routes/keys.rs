@@ -88,7 +88,7 @@ pub struct NewKey {
 
 /// Make a key
 #[utoipa::path(
-    post, path = "/v1/keys", tag = "administration", request_body = NewKey,
+    post, path = "/v1/keys", tag = "administration", operation_id = "create_key", request_body = NewKey,
     responses(
         (status = 201, body = CreatedKey),
         (status = 409, description = "`conflict`: the imported key exists", body = crate::error::ErrorBody),
@@ -181,7 +181,7 @@ fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, Api
 
 /// List keys
 #[utoipa::path(
-    get, path = "/v1/keys", tag = "administration", params(PageQuery),
+    get, path = "/v1/keys", tag = "administration", operation_id = "list_keys", params(PageQuery),
     responses((status = 200, body = Vec<KeyView>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
@@ -193,7 +193,7 @@ pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Pag
 ///
 /// It stops working at once. The row stays, so that the audit trail keeps its meaning.
 #[utoipa::path(
-    delete, path = "/v1/keys/{id}", tag = "administration",
+    delete, path = "/v1/keys/{id}", tag = "administration", operation_id = "revoke_key",
     params(("id" = String, Path, format = "uuid")),
     responses((status = 204, description = "Revoked"))
 )]

@@ -15,14 +15,15 @@ use crate::auth::{Allowed, Read};
 use crate::download::attachment;
 use crate::error::ApiError;
 use crate::extract::Path;
+use crate::openapi::Binary;
 
 /// Download a skill's archive
 ///
 /// The canonical zip, whose SHA-256 is the skill's digest.
 #[utoipa::path(
-    get, path = "/v1/skills/{name}/{version}/content", tag = "skills",
+    get, path = "/v1/skills/{name}/{version}/content", tag = "skills", operation_id = "download_skill",
     params(("name" = String, Path), ("version" = String, Path)),
-    responses((status = 200, body = [u8], content_type = "application/zip"))
+    responses((status = 200, body = inline(Binary), content_type = "application/zip"))
 )]
 pub async fn content(
     caller: Allowed<Read>,
@@ -48,7 +49,7 @@ pub struct SkillFileEntry {
 
 /// List a skill's files
 #[utoipa::path(
-    get, path = "/v1/skills/{name}/{version}/files", tag = "skills",
+    get, path = "/v1/skills/{name}/{version}/files", tag = "skills", operation_id = "list_skill_files",
     params(("name" = String, Path), ("version" = String, Path)),
     responses((status = 200, body = Vec<SkillFileEntry>))
 )]
@@ -66,9 +67,9 @@ pub async fn list(
 
 /// Download one file of a skill
 #[utoipa::path(
-    get, path = "/v1/skills/{name}/{version}/files/{*path}", tag = "skills",
+    get, path = "/v1/skills/{name}/{version}/files/{*path}", tag = "skills", operation_id = "download_skill_file",
     params(("name" = String, Path), ("version" = String, Path), ("path" = String, Path)),
-    responses((status = 200, body = [u8], content_type = "application/octet-stream"))
+    responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
 )]
 pub async fn get(
     caller: Allowed<Read>,

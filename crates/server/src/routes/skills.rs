@@ -15,16 +15,17 @@ use crate::audit;
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
 use crate::extract::Path;
+use crate::openapi::Binary;
 use crate::paging::{PageQuery, Paging};
 
 /// Publish a skill
 ///
 /// The same content again changes nothing and answers 200.
 #[utoipa::path(
-    post, path = "/v1/skills", tag = "skills",
+    post, path = "/v1/skills", tag = "skills", operation_id = "publish_skill",
     request_body(
         description = "A zip, a form with the zip as part `file`, or a form with a directory as parts `files[]`.",
-        content(([u8] = "application/zip"), ([u8] = "application/octet-stream"), (UploadForm = "multipart/form-data"))
+        content((inline(Binary) = "application/zip"), (inline(Binary) = "application/octet-stream"), (UploadForm = "multipart/form-data"))
     ),
     responses(
         (status = 201, description = "Stored", body = Published),
@@ -60,11 +61,11 @@ pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload:
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct UploadForm {
     /// The zip.
-    #[schema(value_type = Option<Vec<u8>>, content_media_type = "application/zip")]
-    file: Option<Vec<u8>>,
+    #[schema(inline)]
+    file: Option<Binary>,
     /// The files of a directory, each with its relative path as file name.
-    #[schema(rename = "files[]", value_type = Option<Vec<Vec<u8>>>)]
-    files: Option<Vec<Vec<u8>>>,
+    #[schema(rename = "files[]", inline)]
+    files: Option<Vec<Binary>>,
 }
 
 /// What an upload would be told.
@@ -83,10 +84,10 @@ pub struct Validation {
 
 /// Check a skill without storing it
 #[utoipa::path(
-    post, path = "/v1/skills/validate", tag = "skills",
+    post, path = "/v1/skills/validate", tag = "skills", operation_id = "validate_skill",
     request_body(
         description = "The same as for publishing.",
-        content(([u8] = "application/zip"), ([u8] = "application/octet-stream"), (UploadForm = "multipart/form-data"))
+        content((inline(Binary) = "application/zip"), (inline(Binary) = "application/octet-stream"), (UploadForm = "multipart/form-data"))
     ),
     responses((status = 200, body = Validation))
 )]
@@ -117,7 +118,7 @@ pub async fn validate(_: Allowed<Publish>, upload: Upload) -> Result<axum::Json<
 ///
 /// The newest version of each, by name.
 #[utoipa::path(
-    get, path = "/v1/skills", tag = "skills", params(PageQuery),
+    get, path = "/v1/skills", tag = "skills", operation_id = "list_skills", params(PageQuery),
     responses((status = 200, body = Vec<SkillSummary>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
@@ -130,7 +131,7 @@ pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Pagi
 
 /// Read a skill
 #[utoipa::path(
-    get, path = "/v1/skills/{name}/{version}", tag = "skills",
+    get, path = "/v1/skills/{name}/{version}", tag = "skills", operation_id = "get_skill",
     params(("name" = String, Path), ("version" = String, Path, description = "`latest` is the newest upload")),
     responses((status = 200, body = SkillDetail))
 )]
@@ -146,7 +147,7 @@ pub async fn get(
 ///
 /// The newest upload first.
 #[utoipa::path(
-    get, path = "/v1/skills/{name}/versions", tag = "skills", params(("name" = String, Path)),
+    get, path = "/v1/skills/{name}/versions", tag = "skills", operation_id = "list_skill_versions", params(("name" = String, Path)),
     responses((status = 200, body = Vec<SkillSummary>))
 )]
 pub async fn versions(
@@ -168,7 +169,7 @@ pub async fn versions(
 ///
 /// Executions of it stay readable.
 #[utoipa::path(
-    delete, path = "/v1/skills/{name}/{version}", tag = "skills",
+    delete, path = "/v1/skills/{name}/{version}", tag = "skills", operation_id = "delete_skill",
     params(("name" = String, Path), ("version" = String, Path)),
     responses((status = 204, description = "Deleted"))
 )]

@@ -63,7 +63,7 @@ pub struct TenantChange {
 
 /// Make a tenant
 #[utoipa::path(
-    post, path = "/v1/tenants", tag = "administration", request_body = NewTenant,
+    post, path = "/v1/tenants", tag = "administration", operation_id = "create_tenant", request_body = NewTenant,
     responses(
         (status = 201, body = TenantView),
         (status = 409, description = "`conflict`: it exists", body = crate::error::ErrorBody),
@@ -85,7 +85,7 @@ pub async fn create(
 
 /// List tenants
 #[utoipa::path(
-    get, path = "/v1/tenants", tag = "administration", params(PageQuery),
+    get, path = "/v1/tenants", tag = "administration", operation_id = "list_tenants", params(PageQuery),
     responses((status = 200, body = Vec<TenantView>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(caller: Allowed<Operate>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
@@ -95,7 +95,7 @@ pub async fn list(caller: Allowed<Operate>, State(app): State<Shared>, paging: P
 
 /// Read a tenant
 #[utoipa::path(
-    get, path = "/v1/tenants/{id}", tag = "administration", params(("id" = String, Path)),
+    get, path = "/v1/tenants/{id}", tag = "administration", operation_id = "get_tenant", params(("id" = String, Path)),
     responses((status = 200, body = TenantView))
 )]
 pub async fn get(
@@ -110,7 +110,7 @@ pub async fn get(
 ///
 /// The policy is replaced as a whole; what is left out takes its default.
 #[utoipa::path(
-    put, path = "/v1/tenants/{id}", tag = "administration", params(("id" = String, Path)),
+    put, path = "/v1/tenants/{id}", tag = "administration", operation_id = "update_tenant", params(("id" = String, Path)),
     request_body = TenantChange, responses((status = 200, body = TenantView))
 )]
 pub async fn update(
@@ -131,7 +131,7 @@ pub async fn update(
 
 /// Delete an empty tenant
 #[utoipa::path(
-    delete, path = "/v1/tenants/{id}", tag = "administration", params(("id" = String, Path)),
+    delete, path = "/v1/tenants/{id}", tag = "administration", operation_id = "delete_tenant", params(("id" = String, Path)),
     responses(
         (status = 204, description = "Deleted"),
         (status = 409, description = "`conflict`: it still has skills, executions, files or live keys", body = crate::error::ErrorBody),

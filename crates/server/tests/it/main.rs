@@ -1,0 +1,18 @@
+//! The server as its callers meet it: started in this process on a free port, with a data directory of its own and the
+//! real sandbox, and spoken to over HTTP.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod auth;
+mod committed;
+mod errors;
+mod executions;
+mod files;
+mod keys;
+mod lists;
+mod matrix;
+mod skills;
+mod starting;
+mod stopping;
+mod support;
+mod tenants;
+mod timeouts;
