@@ -100,7 +100,9 @@ async fn begin(
     idempotency: Option<Idempotency>,
     timings: &mut Timings,
 ) -> Result<(Hold, Result<Ready, Halt>), NotBegun> {
-    let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms() };
+    // Nobody else may take it up: the job is sent as soon as the guest is there, and the stored request is not the
+    // whole one.
+    let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms(), started: true };
     let row = order.row(born, idempotency);
     if row.idempotency.is_some() {
         let hold = insert(runner, &row).await?;

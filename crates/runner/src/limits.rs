@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skill::{Manifest, format_duration};
+use skill::{Manifest, format_cpu, format_duration, format_memory};
 
 use crate::{Policy, Request};
 
@@ -35,7 +35,7 @@ impl Limits {
             default: policy.default_memory_bytes,
             min: MIN_MEMORY_BYTES,
             max: policy.max_memory_bytes,
-            show: |bytes| format!("{}Mi", bytes >> 20),
+            show: format_memory,
         }
         .choose(manifest.resources.memory_bytes, request.limits.memory_bytes, &mut clamped);
         let cpu_millis = Range {
@@ -43,7 +43,7 @@ impl Limits {
             default: policy.default_cpu_millis.into(),
             min: MIN_CPU_MILLIS.into(),
             max: policy.max_cpu_millis.into(),
-            show: |millis| format!("{millis}m"),
+            show: |millis| format_cpu(u32::try_from(millis).unwrap_or(u32::MAX)),
         }
         .choose(
             manifest.resources.cpu_millis.map(u64::from),

@@ -81,13 +81,15 @@ fn unpack(archive: &Bytes, digest: &str) -> Result<Skill, Halt> {
     Skill::new(package).map_err(Halt::refused)
 }
 
-/// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this.
+/// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this. These
+/// are what a canonical archive can hold at all.
 fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
     let any_size = skill::Limits {
-        entries: usize::MAX,
-        unpacked_bytes: u64::MAX,
-        path_bytes: usize::MAX,
-        depth: usize::MAX,
+        entries: usize::from(u16::MAX),
+        unpacked_bytes: u64::from(u32::MAX),
+        path_bytes: usize::from(u16::MAX),
+        depth: usize::from(u16::MAX),
+        skill_file_bytes: u64::from(u32::MAX),
         ..skill::Limits::default()
     };
     let package = skill::read_archive(archive, &any_size)?;

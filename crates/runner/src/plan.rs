@@ -180,3 +180,7 @@ fn cwd(cwd: Cwd) -> &'static str {
         Cwd::Workspace => paths::WORKSPACE,
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

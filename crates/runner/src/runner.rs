@@ -17,7 +17,7 @@ use crate::accept::{Order, accept};
 use crate::leases::{Leases, StopReason, heartbeat};
 use crate::load::Skills;
 use crate::readiness::Probe;
-use crate::waiters::Waiters;
+use crate::waiters::{Waiters, Waiting};
 use crate::{Caller, Request, RunError, RunnerConfig, execution, queue, reaper};
 
 /// How long a changed tenant policy may go unnoticed.
@@ -98,8 +98,12 @@ impl Runner {
         let order = self.accept(caller, request).await?;
         let slot = self.free_slot(&order).await?;
         if slot.is_none() && order.refusal.is_none() {
-            let (tenant, id) = (order.tenant.clone(), self.enqueue(order, idempotency).await?);
-            return self.wait(&tenant, id).await;
+            let (tenant, mut waiting) = (order.tenant.clone(), self.waiters.wait_for(order.id));
+            let id = self.enqueue(order, idempotency).await?;
+            if id != waiting.id() {
+                waiting = self.waiters.wait_for(id);
+            }
+            return self.until_ended(&tenant, waiting).await;
         }
         let carried = execution::fresh(Arc::clone(self), order, idempotency, began.elapsed(), slot);
         self.tasks.spawn(carried).await.map_err(|_| RunError::Broken)?
@@ -148,9 +152,12 @@ impl Runner {
 
     /// Waits for the end of an execution that this caller does not carry.
     pub(crate) async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Execution, RunError> {
-        let waiting = self.waiters.wait_for(id);
+        self.until_ended(tenant, self.waiters.wait_for(id)).await
+    }
+
+    async fn until_ended(&self, tenant: &TenantId, waiting: Waiting<'_>) -> Result<Execution, RunError> {
         loop {
-            let found = self.store.get_execution(tenant, id).await?;
+            let found = self.store.get_execution(tenant, waiting.id()).await?;
             let execution = found.ok_or(RunError::Store(StoreError::NotFound))?;
             match execution.status {
                 // It will run after the next start, but not for this caller.
@@ -192,18 +199,19 @@ impl Runner {
     /// A slot, when there is one and the tenant may have it. A tenant with a limit on its concurrency always queues,
     /// because claiming is where running executions are counted.
     async fn free_slot(&self, order: &Order) -> Result<Option<OwnedSemaphorePermit>, RunError> {
-        let limited = async {
-            let tenant = self.store.get_tenant(&order.tenant).await?;
-            Ok::<bool, StoreError>(tenant.is_some_and(|tenant| tenant.policy.max_concurrent.is_some()))
-        };
-        match self.limited.try_get_with_by_ref(&order.tenant, limited).await {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Arc::clone(&self.slots).try_acquire_owned().ok()),
-            Err(error) => {
-                tracing::error!(tenant = %order.tenant, %error, "reading a tenant's policy failed");
-                Err(RunError::Store(StoreError::NotFound))
+        let limited = match self.limited.get(&order.tenant).await {
+            Some(limited) => limited,
+            None => {
+                let tenant = self.store.get_tenant(&order.tenant).await?;
+                let limited = tenant.is_some_and(|tenant| tenant.policy.max_concurrent.is_some());
+                self.limited.insert(order.tenant.clone(), limited).await;
+                limited
             }
+        };
+        if limited {
+            return Ok(None);
         }
+        Ok(Arc::clone(&self.slots).try_acquire_owned().ok())
     }
 
     async fn enqueue(&self, order: Order, idempotency: Option<Idempotency>) -> Result<Uuid, RunError> {

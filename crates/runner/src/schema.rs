@@ -10,7 +10,7 @@ use serde_json::Value;
 const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 200;
 /// Schema nodes times document nodes: without recursion a check takes no more steps than that.
-const MAX_STEPS: usize = 50_000_000;
+const MAX_STEPS: usize = 20_000_000;
 /// Violations that are listed; the rest are only counted.
 const MAX_LISTED: usize = 10;
 

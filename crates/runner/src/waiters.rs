@@ -51,6 +51,10 @@ impl Waiters {
 }
 
 impl Waiting<'_> {
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }

@@ -1,0 +1,80 @@
+//! Runs that are told to end: by a caller, or by the end of the server.
+
+use std::time::Duration;
+
+use runner::RunError;
+use store::{Cancel, Status};
+use uuid::Uuid;
+
+use crate::support::{Bench, acme, caller, request};
+
+#[tokio::test]
+async fn a_running_execution_is_stopped_and_keeps_what_it_wrote() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "echo started; sleep 600").await;
+    let run = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let id = bench.one(Status::Running).await.id;
+    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    let run = run.await.expect("no panic").expect("an execution");
+    assert_eq!((run.status, run.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
+    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::AlreadyFinished));
+    assert_eq!(bench.runner.cancel(&acme(), Uuid::now_v7()).await.expect("answered"), None);
+}
+
+#[tokio::test]
+async fn a_queued_execution_ends_at_once_and_its_caller_is_told() {
+    let bench = Bench::with(|config| config.slots = 1).await;
+    bench.script("main.sh", "true").await;
+    bench.launcher.close();
+    let first = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Running).await;
+    let second = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let id = bench.one(Status::Queued).await.id;
+    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Cancelled));
+    let second = second.await.expect("no panic").expect("an execution");
+    assert_eq!((second.id, second.status), (id, Status::Cancelled));
+    bench.launcher.open();
+    assert_eq!(first.await.expect("no panic").expect("an execution").status, Status::Success);
+    assert_eq!(bench.launcher.launches(), 1);
+}
+
+#[tokio::test]
+async fn a_cancel_request_from_another_process_comes_with_the_heartbeat() {
+    let bench = Bench::with(|config| config.lease = Duration::from_millis(600)).await;
+    bench.script("main.sh", "sleep 600").await;
+    let run = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let id = bench.one(Status::Running).await.id;
+    // Straight to the store, as another server would.
+    assert_eq!(bench.store.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_runs_and_takes_nothing_new() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "sleep 0.3; echo done").await;
+    let run = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Running).await;
+    bench.runner.drain(Duration::from_secs(600)).await;
+    let run = run.await.expect("no panic").expect("an execution");
+    assert_eq!((run.status, run.logs.as_str()), (Status::Success, "done\n"));
+    assert!(matches!(bench.try_run(r#"{"skill":"demo"}"#).await, Err(RunError::ShuttingDown)));
+    let submitted = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await;
+    assert!(matches!(submitted, Err(RunError::ShuttingDown)));
+}
+
+#[tokio::test]
+async fn what_outlasts_the_drain_is_lost_and_what_waits_stays_queued() {
+    let bench = Bench::with(|config| config.slots = 1).await;
+    bench.script("main.sh", "sleep 600").await;
+    let running = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Running).await;
+    let waiting = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Queued).await;
+    bench.runner.drain(Duration::from_millis(50)).await;
+    let running = running.await.expect("no panic").expect("an execution");
+    assert_eq!((running.status, running.outcome.as_deref()), (Status::Failed, Some("lost")));
+    assert_eq!(running.error.as_deref(), Some("The server shut down before the script ended."));
+    assert!(matches!(waiting.await.expect("no panic"), Err(RunError::ShuttingDown)));
+    assert_eq!(bench.with_status(Status::Queued).await.len(), 1);
+}

@@ -1,0 +1,91 @@
+//! Workers that die, stall or wake up late: every accepted execution ends once, and nothing is left of the others.
+
+use blobs::Key;
+use bytes::Bytes;
+use store::{Born, NewExecution, Status};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::support::{Bench, SKILL_MD, acme, open, package, until};
+
+#[tokio::test]
+async fn a_late_result_is_refused_and_its_blobs_are_removed() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "echo late; echo x > ${SANDBOX_FILES_DIR}a.txt").await;
+    bench.launcher.close();
+    let late = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let id = started(&bench).await;
+    // Another process believes that this one is dead.
+    let reaped = bench.store.reap(i64::MAX, 3).await.expect("reaped");
+    assert_eq!((reaped.len(), reaped[0].requeued), (1, false));
+    bench.launcher.open();
+    let answered = late.await.expect("no panic").expect("an execution");
+    assert_eq!((answered.id, answered.status, answered.outcome.as_deref()), (id, Status::Failed, Some("lost")));
+    assert_eq!(answered.logs, "");
+    assert!(bench.execution_blobs().is_empty(), "{:?}", bench.execution_blobs());
+    assert!(bench.store.list_execution_files(&acme(), id).await.expect("files").is_empty());
+}
+
+#[tokio::test]
+async fn a_run_whose_lease_is_gone_is_stopped_by_the_heartbeat() {
+    let bench = Bench::with(|config| config.lease = std::time::Duration::from_millis(600)).await;
+    bench.script("main.sh", "sleep 600").await;
+    let run = bench.spawn(r#"{"skill":"demo"}"#, None);
+    started(&bench).await;
+    bench.store.reap(i64::MAX, 3).await.expect("reaped");
+    let answered = run.await.expect("no panic").expect("an execution");
+    assert_eq!((answered.status, answered.outcome.as_deref()), (Status::Failed, Some("lost")));
+}
+
+#[tokio::test]
+async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
+    let data = TempDir::new().expect("a temporary directory");
+    let (store, blobs) = open(data.path()).await;
+    store.ensure_tenant(&acme()).await.expect("a tenant");
+    let digest = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo recovered")]).digest;
+    let [started, unstarted, queued] = [(); 3].map(|()| Uuid::now_v7());
+    for (id, running) in [(started, true), (unstarted, true), (queued, false)] {
+        let dead = Born::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: false };
+        let born = if running { dead } else { Born::Queued };
+        let inserted = store.insert_execution(&accepted(id, &digest, born)).await.expect("inserted");
+        if id == started {
+            let store::Inserted::New(Some(lease)) = inserted else { panic!("no lease") };
+            assert!(store.mark_started(&lease).await.expect("marked"));
+            blobs.put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half")).await.expect("stored");
+        }
+    }
+    // The archive is there before the runner starts, as it would be.
+    let first = Bench::on(data, store.clone(), blobs.clone(), |config| config.slots = 0).await;
+    first.script("main.sh", "echo recovered").await;
+    let Bench { runner, data, .. } = first;
+    runner.drain(std::time::Duration::ZERO).await;
+
+    let bench = Bench::on(data, store, blobs, |config| config.exclusive_store = true).await;
+    let lost = bench.stored(started).await;
+    assert_eq!((lost.status, lost.outcome.as_deref()), (Status::Failed, Some("lost")));
+    assert!(bench.execution_blobs().is_empty());
+    until(async || (bench.with_status(Status::Success).await.len() == 2).then_some(())).await;
+    let (repeated, late) = (bench.stored(unstarted).await, bench.stored(queued).await);
+    assert_eq!((repeated.logs.as_str(), repeated.attempt), ("recovered\n", 2));
+    assert_eq!((late.logs.as_str(), late.attempt), ("recovered\n", 1));
+}
+
+/// The running execution, as soon as it may no longer be taken up by another worker.
+async fn started(bench: &Bench) -> Uuid {
+    until(async || bench.with_status(Status::Running).await.pop().filter(|run| run.started)).await.id
+}
+
+fn accepted(id: Uuid, digest: &str, born: Born) -> NewExecution {
+    NewExecution {
+        id,
+        tenant: acme(),
+        key_id: None,
+        skill_name: "demo".to_owned(),
+        skill_version: "1.0.0".to_owned(),
+        digest: digest.to_owned(),
+        input: None,
+        request: r#"{"skill":"demo"}"#.to_owned(),
+        idempotency: None,
+        born,
+    }
+}

@@ -1,0 +1,82 @@
+//! Skills in and out: no row without its archive, no archive without its row.
+
+use blobs::Key;
+use runner::RunError;
+use store::{Put, Status, StoreError, VersionPolicy};
+
+use crate::support::{Bench, SKILL_MD, acme, package, until};
+
+async fn has_archive(bench: &Bench, digest: &str) -> bool {
+    bench.blobs.get(&Key::skill("acme", digest), 1 << 20).await.expect("answered").is_some()
+}
+
+#[tokio::test]
+async fn a_replaced_version_runs_its_new_content_and_the_old_archive_goes() {
+    let bench = Bench::new().await;
+    let Put::Created(first) = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await else {
+        panic!("not created")
+    };
+    assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
+    let again = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await;
+    assert!(matches!(again, Put::Unchanged(_)), "{again:?}");
+    let replaced = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]).await;
+    assert!(matches!(&replaced, Put::Replaced { old_digest, .. } if *old_digest == first.digest), "{replaced:?}");
+    assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "two\n");
+    assert!(!has_archive(&bench, &first.digest).await);
+}
+
+#[tokio::test]
+async fn an_immutable_version_stays_and_the_refused_archive_goes() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "echo one").await;
+    let other = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]);
+    let digest = other.digest.clone();
+    let refused = bench.runner.publish(&acme(), other, VersionPolicy::Immutable).await;
+    assert!(matches!(refused, Err(RunError::Store(StoreError::VersionExists))), "{refused:?}");
+    assert!(!has_archive(&bench, &digest).await);
+    assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
+}
+
+#[tokio::test]
+async fn a_deleted_skill_is_unknown_and_its_archive_goes() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "true").await;
+    let run = bench.run(r#"{"skill":"demo"}"#).await;
+    assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(!bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("answered"));
+    assert!(!has_archive(&bench, &run.digest).await);
+    assert!(matches!(bench.try_run(r#"{"skill":"demo"}"#).await, Err(RunError::UnknownSkill)));
+    assert_eq!(bench.stored(run.id).await.status, Status::Success);
+}
+
+#[tokio::test]
+async fn what_was_accepted_runs_although_its_skill_is_deleted() {
+    let bench = Bench::with(|config| {
+        config.slots = 1;
+        config.reap_tick = std::time::Duration::from_millis(10);
+    })
+    .await;
+    bench.script("main.sh", "echo still here").await;
+    bench.launcher.close();
+    let first = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let digest = bench.one(Status::Running).await.digest;
+    let second = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Queued).await;
+    assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
+    bench.launcher.open();
+    for run in [first, second] {
+        assert_eq!(run.await.expect("no panic").expect("an execution").logs, "still here\n");
+    }
+    until(async || (!has_archive(&bench, &digest).await).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_is_told_to_the_author() {
+    let bench = Bench::new().await;
+    let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
+    let package = package(&[("SKILL.md", skill_md), ("main.sh", "true")]);
+    let digest = package.digest.clone();
+    let refused = bench.runner.publish(&acme(), package, VersionPolicy::Mutable).await;
+    assert!(matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")), "{refused:?}");
+    assert!(!has_archive(&bench, &digest).await);
+}

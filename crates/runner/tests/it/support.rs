@@ -1,0 +1,198 @@
+//! One runner on a store and blobs of its own, with a launcher that can be watched and held back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use blobs::Blobs;
+use runner::{Caller, Detail, Request, RunError, Runner, RunnerConfig};
+use sandbox::{Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape};
+use store::{Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, VersionPolicy};
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+pub struct Bench {
+    pub runner: Arc<Runner>,
+    pub store: Store,
+    pub blobs: Blobs,
+    pub launcher: Arc<Watched>,
+    pub data: TempDir,
+}
+
+impl Bench {
+    pub async fn new() -> Bench {
+        Bench::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut RunnerConfig)) -> Bench {
+        let data = TempDir::new().expect("a temporary directory");
+        let (store, blobs) = open(data.path()).await;
+        store.ensure_tenant(&acme()).await.expect("a tenant");
+        Bench::on(data, store, blobs, change).await
+    }
+
+    /// A runner on what another one left.
+    pub async fn on(data: TempDir, store: Store, blobs: Blobs, change: impl FnOnce(&mut RunnerConfig)) -> Bench {
+        let owner = format!("test-{}", Uuid::new_v4());
+        let launcher = Arc::new(Watched::new(&owner));
+        let mut config = RunnerConfig::new(owner);
+        config.slots = 2;
+        // A test that waits for the tick instead of an event would hang rather than pass slowly.
+        config.queue_tick = Duration::from_secs(600);
+        change(&mut config);
+        let runner = Runner::start(config, store.clone(), blobs.clone(), launcher.clone()).await.expect("a runner");
+        Bench { runner, store, blobs, launcher, data }
+    }
+
+    pub async fn publish(&self, files: &[(&str, &str)]) -> Put {
+        self.runner.publish(&acme(), package(files), VersionPolicy::Mutable).await.expect("published")
+    }
+
+    /// A skill called `demo` with this one script.
+    pub async fn script(&self, name: &str, content: &str) {
+        self.publish(&[("SKILL.md", SKILL_MD), (name, content)]).await;
+    }
+
+    pub async fn run(&self, json: &str) -> Execution {
+        self.try_run(json).await.expect("an execution")
+    }
+
+    pub async fn try_run(&self, json: &str) -> Result<Execution, RunError> {
+        self.runner.execute(&caller(), request(json), None).await
+    }
+
+    /// A run whose caller waits in a task of its own.
+    pub fn spawn(&self, json: &str, key: Option<&str>) -> JoinHandle<Result<Execution, RunError>> {
+        let (runner, request, key) = (Arc::clone(&self.runner), request(json), key.map(idempotency));
+        tokio::spawn(async move { runner.execute(&caller(), request, key).await })
+    }
+
+    pub async fn with_status(&self, status: Status) -> Vec<Execution> {
+        let filter = ExecutionFilter { status: Some(status), ..ExecutionFilter::default() };
+        let page = Page { limit: 100, offset: 0, after: None };
+        self.store.list_executions(&acme(), &filter, &page).await.expect("a list")
+    }
+
+    /// The one execution in this state, as soon as there is one.
+    pub async fn one(&self, status: Status) -> Execution {
+        until(async || self.with_status(status).await.pop()).await
+    }
+
+    pub async fn stored(&self, id: Uuid) -> Execution {
+        self.store.get_execution(&acme(), id).await.expect("answered").expect("stored")
+    }
+
+    /// Every file below the blobs' directory that belongs to executions.
+    pub fn execution_blobs(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut left = vec![self.data.path().join("blobs").join("acme").join("executions")];
+        while let Some(dir) = left.pop() {
+            for entry in std::fs::read_dir(dir).into_iter().flatten() {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() { left.push(path) } else { found.push(path.display().to_string()) }
+            }
+        }
+        found
+    }
+}
+
+/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test; the bound only keeps
+/// a broken build from hanging.
+pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("what was awaited never came")
+}
+
+pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
+
+pub async fn open(data: &Path) -> (Store, Blobs) {
+    let store = Store::open(&format!("sqlite:{}", data.join("db").display())).await.expect("a store");
+    let blobs = Blobs::directory(data.join("blobs")).expect("blobs");
+    (store, blobs)
+}
+
+pub fn package(files: &[(&str, &str)]) -> skill::Package {
+    let parts = files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect();
+    skill::read_parts(parts, &skill::Limits::default()).expect("a skill")
+}
+
+pub fn acme() -> TenantId {
+    TenantId::try_from("acme").expect("a tenant's name")
+}
+
+pub fn caller() -> Caller {
+    Caller { tenant: acme(), key_id: None, skills: None }
+}
+
+pub fn request(json: &str) -> Request {
+    serde_json::from_str(json).expect("a request")
+}
+
+pub fn idempotency(key: &str) -> Idempotency {
+    Idempotency { key: key.to_owned(), body_sha256: "same".to_owned() }
+}
+
+pub fn detail(execution: &Execution) -> Detail {
+    serde_json::from_str(execution.detail.as_deref().expect("detail")).expect("a detail")
+}
+
+/// The native launcher, counting what it launches and waiting at a gate.
+pub struct Watched {
+    native: NativeLauncher,
+    launches: watch::Sender<usize>,
+    gate: Semaphore,
+}
+
+impl Watched {
+    fn new(owner: &str) -> Watched {
+        let config =
+            NativeConfig { owner: Owner(owner.to_owned()), processes: 1, require: Vec::new(), search_path: None };
+        let native = NativeLauncher::start(config).expect("a launcher");
+        Watched { native, launches: watch::Sender::new(0), gate: Semaphore::new(Semaphore::MAX_PERMITS) }
+    }
+
+    pub fn launches(&self) -> usize {
+        *self.launches.borrow()
+    }
+
+    /// Waits until so many launches were asked for.
+    pub async fn launched(&self, count: usize) {
+        self.launches.subscribe().wait_for(|launches| *launches >= count).await.expect("the sender lives");
+    }
+
+    /// From now on launches wait.
+    pub fn close(&self) {
+        self.gate.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    pub fn open(&self) {
+        self.gate.add_permits(Semaphore::MAX_PERMITS);
+    }
+}
+
+#[async_trait]
+impl Launcher for Watched {
+    async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
+        self.launches.send_modify(|launches| *launches += 1);
+        let _open = self.gate.acquire().await.expect("the gate is never closed for good");
+        self.native.launch(shape).await
+    }
+
+    async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError> {
+        self.native.sweep(owner).await
+    }
+
+    async fn probe(&self) -> Result<Isolation, LaunchError> {
+        self.native.probe().await
+    }
+}
