@@ -46,16 +46,16 @@ fn serve(host: &mut Channel, oom: oom::Score) -> Result<(), Failure> {
     host.send(&FromGuest::Ready(measure::measure()?));
 
     let order = place::receive(host)?;
-    // Everything needed later is allocated now: the script may leave no memory.
     let mut scratch = scratch::Scratch::open()?;
+    let started = process::start(&order.program, order.stdin.as_ref(), &oom);
+    if started.is_ok() {
+        host.send(&FromGuest::Started);
+    }
+    // Everything needed later is allocated now, while the interpreter starts: the script may leave no memory.
     let mut listing = listing::Listing::new();
     let mut logs = watch::Logs::new(order.bounds.log_bytes);
-
-    let exit = match process::start(&order.program, order.stdin.as_ref(), &oom) {
-        Ok(running) => {
-            host.send(&FromGuest::Started);
-            watch::watch(host, running, &mut logs, &mut scratch)
-        }
+    let exit = match started {
+        Ok(running) => watch::watch(host, running, &mut logs, &mut scratch),
         Err(errno) => {
             kernel::bury_everything();
             let status = ExitStatus::NotStarted(errno.raw_os_error());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{Launcher, Runtime};
+use sandbox::{Control, Launcher, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::inventory::Inventory;
@@ -10,6 +10,20 @@ use crate::support::{Kept, MACHINE, job, launcher, run_in, shape};
 
 /// A launcher process and the children it keeps ready.
 const AT_REST: usize = 1 + 2;
+
+#[tokio::test]
+async fn the_inventory_sees_what_is_there_while_it_is_there() {
+    let _machine = MACHINE.write().await;
+    let before = Inventory::take();
+    let launcher = launcher();
+    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let during = Inventory::take();
+    // The launcher, and the guest it made.
+    assert!(during.processes.len() >= before.processes.len() + 2, "{during:?}");
+    let by_cgroup = parked.isolation().controls.contains_key(&Control::MemoryLimit);
+    assert_eq!(during.cgroups.len() > before.cgroups.len(), by_cgroup, "{during:?}");
+    parked.discard().await;
+}
 
 #[tokio::test]
 async fn a_launcher_holds_no_more_after_many_runs_than_before() {

@@ -30,10 +30,8 @@ pub fn launcher() -> NativeLauncher {
 
 /// The controls that hold on this machine, for tests that need one of them.
 pub async fn lacks(launcher: &NativeLauncher, needs: &[Control], what: &str) -> bool {
-    let holding = launcher.probe().await.unwrap().controls;
-    // An rlimit holds, but keeps no count of what it refused, so what ended the run cannot be named.
-    let counts = |control: &&Control| holding.get(control).is_some_and(|how| how != "rlimit");
-    let lacking: Vec<_> = needs.iter().filter(|control| !counts(control)).map(|c| c.as_str()).collect();
+    let missing = launcher.probe().await.unwrap().missing();
+    let lacking: Vec<_> = needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
     if !lacking.is_empty() {
         println!("NEEDS ROOT: {what} was not run, because this machine does not enforce {}", lacking.join(", "));
     }
