@@ -14,6 +14,8 @@ mod judge;
 mod launcher;
 mod native;
 mod outcome;
+#[cfg(test)]
+mod played;
 mod supervision;
 mod wire;
 

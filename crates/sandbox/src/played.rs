@@ -1,0 +1,177 @@
+//! A guest played by a test: its side of the stream, a handle that counts, and a sink that keeps everything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use guest::frame::{self, MAX_FROM_GUEST};
+use guest::jail::Counters;
+use guest::protocol::{Exit, ExitStatus, FromGuest, Measured, Stream, ToGuest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::guest::{Guest, GuestError, Handle};
+use crate::isolation::Isolation;
+use crate::job::{Caps, Job, JobFile, Sink, SinkError, Streams};
+use crate::launcher::{Runtime, Shape};
+use crate::outcome::Ran;
+
+pub const SHAPE: Shape =
+    Shape { runtime: Runtime::Bash, memory_bytes: 0, cpu_millis: 0, pids: 0, disk_bytes: 0, disk_inodes: 0 };
+
+/// A handle on nothing that counts.
+pub struct Played {
+    pub kills: Arc<AtomicUsize>,
+    pub counters: Counters,
+}
+
+#[async_trait]
+impl Handle for Played {
+    fn kill(&mut self) {
+        self.kills.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn gone(&mut self) -> Counters {
+        assert!(self.kills.load(Ordering::SeqCst) > 0, "waited for without being killed");
+        self.counters
+    }
+}
+
+/// The guest's side of the stream.
+pub struct Peer(pub DuplexStream);
+
+impl Peer {
+    pub async fn say(&mut self, message: &FromGuest<'_>) {
+        let mut bytes = Vec::new();
+        frame::encode(message, MAX_FROM_GUEST, &mut bytes).expect("it fits");
+        // The host may have had enough.
+        let _ = self.0.write_all(&bytes).await;
+    }
+
+    /// The next message, as text; none when the host is gone.
+    pub async fn hear(&mut self) -> Option<String> {
+        let mut header = [0; 4];
+        self.0.read_exact(&mut header).await.ok()?;
+        let mut body = vec![0; u32::from_le_bytes(header) as usize];
+        self.0.read_exact(&mut body).await.ok()?;
+        Some(format!("{:?}", frame::decode::<ToGuest<'_>>(&body).expect("the host speaks the protocol")))
+    }
+
+    pub async fn hear_until_run(&mut self) {
+        while self.hear().await.is_some_and(|message| !message.starts_with("Run")) {}
+    }
+
+    pub async fn start(&mut self) {
+        self.hear_until_run().await;
+        self.say(&FromGuest::Started).await;
+    }
+
+    pub async fn exit(&mut self, status: ExitStatus) {
+        self.say(&FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0 })).await;
+    }
+
+    /// Does nothing until the host goes away.
+    pub async fn idle(mut self) {
+        while self.hear().await.is_some() {}
+    }
+}
+
+#[derive(Default)]
+pub struct Kept {
+    pub logs: Vec<u8>,
+    pub files: BTreeMap<String, Vec<u8>>,
+    pub open: Option<String>,
+    pub refuse: bool,
+}
+
+#[async_trait]
+impl Sink for Kept {
+    async fn log(&mut self, _: Stream, bytes: &[u8]) {
+        self.logs.extend_from_slice(bytes);
+    }
+
+    async fn file_start(&mut self, path: &str, _: u64) -> Result<(), SinkError> {
+        self.open = Some(path.to_owned());
+        self.files.insert(path.to_owned(), Vec::new());
+        if self.refuse { Err(SinkError("the store is full".into())) } else { Ok(()) }
+    }
+
+    async fn file_chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let path = self.open.as_ref().expect("a chunk of an open file");
+        self.files.get_mut(path).expect("it was made").extend_from_slice(bytes);
+        Ok(())
+    }
+
+    async fn file_end(&mut self) -> Result<(), SinkError> {
+        self.open.take().map(drop).ok_or(SinkError("no file is open".into()))
+    }
+}
+
+pub fn job() -> Job {
+    Job {
+        files: vec![JobFile { path: "/sandbox/a".into(), bytes: Bytes::from_static(b"abc"), executable: false }],
+        links: vec![],
+        argv: vec!["program".into()],
+        env: vec![],
+        cwd: "/".into(),
+        stdin: None,
+        streams: Streams::Merged,
+        caps: Caps { log_bytes: 100, output_bytes: 100, artifact_bytes: 1000, artifact_files: 10 },
+        timeout: Duration::from_secs(5),
+    }
+}
+
+/// What came of a played run.
+pub struct Play {
+    pub ran: Result<Ran, GuestError>,
+    pub kept: Kept,
+    pub kills: usize,
+}
+
+/// Runs a job against a guest that is ready and then does what `play` says.
+pub async fn run<F: Future<Output = ()>>(job: Job, counters: Counters, play: impl FnOnce(Peer) -> F) -> Play {
+    run_with(job, counters, CancellationToken::new(), Kept::default(), play).await
+}
+
+pub async fn run_with<F: Future<Output = ()>>(
+    job: Job,
+    counters: Counters,
+    stop: CancellationToken,
+    mut kept: Kept,
+    play: impl FnOnce(Peer) -> F,
+) -> Play {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let kills = Arc::new(AtomicUsize::new(0));
+    let handle = Box::new(Played { kills: kills.clone(), counters });
+    let mut peer = Peer(theirs);
+    peer.say(&ready()).await;
+    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready");
+    let host = guest.run(&job, stop, &mut kept);
+    let (ran, ()) = tokio::join!(host, play(peer));
+    Play { ran, kept, kills: kills.load(Ordering::SeqCst) }
+}
+
+pub fn ready() -> FromGuest<'static> {
+    FromGuest::Ready(Measured {
+        uid: 1000,
+        gid: 1000,
+        capabilities: 0,
+        no_new_privileges: true,
+        seccomp: 2,
+        landlock: Some(7),
+        namespaces: vec![("pid", 1)],
+        root_read_only: true,
+        scratch_bytes: 1,
+        scratch_inodes: 1,
+    })
+}
+
+pub fn nothing_holds(_: &Measured<'_>) -> Isolation {
+    Isolation { backend: "played", controls: BTreeMap::new() }
+}
+
+pub const NONE: Counters = Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };
+pub const OOM: Counters = Counters { oom_kills: 1, ..NONE };
