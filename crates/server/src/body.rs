@@ -1,6 +1,6 @@
 //! Reading request bodies: bounded in size and time, of the declared type, and nothing else.
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -36,6 +36,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
 
 /// Reads a whole body of at most `limit` bytes.
 pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    refuse_length(&body, limit)?;
     let collected = Limited::new(body, limit).collect().await;
     collected.map(|body| body.to_bytes()).map_err(|error| {
         if error.is::<LengthLimitError>() {
@@ -44,6 +45,14 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
             ApiError::bad_request("The body ended before it was complete.")
         }
     })
+}
+
+/// Refuses a body that says beforehand that it is too long: a client that waits for `100 Continue` never sends it.
+pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
+    match body.size_hint().lower() > limit as u64 {
+        true => Err(too_large(limit)),
+        false => Ok(()),
+    }
 }
 
 /// Lets a body take at most the configured time to arrive.

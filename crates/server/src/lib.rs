@@ -15,6 +15,7 @@ mod download;
 mod error;
 mod extract;
 mod guard;
+mod linger;
 mod links;
 mod listen;
 mod openapi;

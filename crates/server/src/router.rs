@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use crate::app::Shared;
 use crate::routes::{audit, blobs, docs, execution_files, executions, health, keys, skill_files, skills, tenants};
-use crate::{guard, openapi, request_id};
+use crate::{guard, linger, openapi, request_id};
 
 /// The documented routes.
 pub fn documented() -> OpenApiRouter<Shared> {
@@ -57,6 +57,7 @@ fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
         // Our own body readers bound every body; axum's default would cut uploads short.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(guard::panicked))
+        .layer(from_fn(linger::hear_out))
         .layer(from_fn(guard::headers))
         .layer(from_fn(request_id::assign))
 }

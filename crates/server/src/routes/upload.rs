@@ -63,7 +63,9 @@ impl Upload {
 
 async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
     // The form is bounded as a whole before it is parsed, so that no part can be endless.
-    let bounded = request.map(|body| Body::new(Limited::new(body, limit.saturating_add(FORM_OVERHEAD_BYTES))));
+    let most_bytes = limit.saturating_add(FORM_OVERHEAD_BYTES);
+    body::refuse_length(request.body(), most_bytes)?;
+    let bounded = request.map(|body| Body::new(Limited::new(body, most_bytes)));
     let mut form = Multipart::from_request(bounded, &())
         .await
         .map_err(|_| ApiError::bad_request("The form has no usable boundary."))?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::support::{Server, config};
 
 /// Waits until the store says that something runs.
 async fn running(server: &Server) {
@@ -53,4 +53,17 @@ async fn a_drain_ends_at_its_deadline_and_the_run_is_accounted_for() {
     assert!(!matches!(stored["status"].as_str(), Some("queued" | "running")), "{stored}");
     stop.cancel();
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn sigterm_stops_the_server() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path(), &[("log_level", "off")]);
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let server = tokio::spawn(server::serve(config, move |_| tell.send(()).unwrap()));
+    told.await.unwrap();
+    // The handler that `serve` installed takes the signal, so the other tests of this process do not notice it.
+    let id = std::process::id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    server.await.unwrap().unwrap();
 }

@@ -104,3 +104,17 @@ async fn the_number_of_connections_is_bounded() {
     drop(held);
     assert!(rest(&mut third).await.starts_with("HTTP/1.1 200"));
 }
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_refused_before_it_sends() {
+    let server = Server::start().await;
+    let mut stream = connect(&server).await;
+    let head = format!(
+        "POST /v1/skills HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Type: application/zip\r\n\
+         Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n",
+        server.key
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
