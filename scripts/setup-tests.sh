@@ -39,7 +39,7 @@ reason() {
 }
 
 if ! command -v cargo >/dev/null; then
-  echo 'setup: no Rust toolchain found; install one from https://rustup.rs and run this again' >&2
+  echo 'setup: no Rust toolchain found; install one with rustup and run this again' >&2
   exit 1
 fi
 # Tests also check the format and the lints.
