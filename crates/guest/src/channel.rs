@@ -32,12 +32,7 @@ pub fn receive(socket: impl AsFd) -> io::Result<Option<Packet>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(
-            &socket,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )
+        rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
     if received.bytes == 0 {
         return Ok(None);

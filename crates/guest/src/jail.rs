@@ -104,18 +104,35 @@ pub struct Plan {
 /// One thing in the new root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
-    Directory { path: String },
+    Directory {
+        path: String,
+    },
     /// A small read-only file of ours.
-    File { path: String, contents: String },
-    Symlink { path: String, target: String },
+    File {
+        path: String,
+        contents: String,
+    },
+    Symlink {
+        path: String,
+        target: String,
+    },
     /// A host file or tree at the same or another path: read-only, nosuid, nodev.
-    Bind { source: String, target: String },
+    Bind {
+        source: String,
+        target: String,
+    },
     /// A host device node.
-    Device { path: String },
+    Device {
+        path: String,
+    },
     /// A directory of the scratch file system: writable, nosuid, nodev.
-    Scratch { path: String },
+    Scratch {
+        path: String,
+    },
     /// A new proc of the sandbox's own pid namespace, with these paths in it covered.
-    Proc { masked: Vec<String> },
+    Proc {
+        masked: Vec<String>,
+    },
 }
 
 /// One tmpfs for all that a script may write, so that one cap holds for all of it.

@@ -67,14 +67,20 @@ struct Launcher {
 
 /// Serves the host on standard input until it goes away.
 pub fn main() -> ! {
-    let code = match start().and_then(|mut launcher| launcher.serve()) {
-        Ok(()) => 0,
+    let served = start().and_then(|mut launcher| {
+        let served = launcher.serve();
+        launcher.end();
+        served
+    });
+    match served {
+        Ok(()) => std::process::exit(0),
+        // The host went away while it was being told something.
+        Err(error) if error.raw_os_error() == Some(libc::EPIPE) => std::process::exit(0),
         Err(error) => {
             eprintln!("skillbox launcher: {error}");
-            1
+            std::process::exit(1);
         }
-    };
-    std::process::exit(code);
+    }
 }
 
 fn start() -> io::Result<Launcher> {
@@ -108,10 +114,7 @@ impl Launcher {
                 self.bury(sandbox)?;
             }
             if host_ready {
-                let Some(packet) = channel::receive(&self.host)? else {
-                    self.end();
-                    return Ok(());
-                };
+                let Some(packet) = channel::receive(&self.host)? else { return Ok(()) };
                 self.launch(packet)?;
             } else {
                 // Only when nobody waits.
@@ -237,7 +240,7 @@ impl Launcher {
         self.tell(&FromLauncher::Gone { id: sandbox.id, counters }, None)
     }
 
-    /// The host is gone: kill all, leave nothing.
+    /// Kills all and leaves nothing.
     fn end(&mut self) {
         let spares = self.spares.drain(..).map(|spare| (spare.pid, spare.pidfd, spare.group));
         let sandboxes = self.sandboxes.drain(..).map(|sandbox| (sandbox.pid, sandbox.pidfd, sandbox.group));

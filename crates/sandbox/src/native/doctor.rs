@@ -27,7 +27,7 @@ pub async fn doctor(search_path: Option<OsString>) -> DoctorReport {
         user: if rustix::process::geteuid().is_root() { "root" } else { "ordinary user" },
         cgroups: Hierarchy::find().name(),
         interpreters,
-        problem: probed.as_ref().err().map(|error| advice(error)),
+        problem: probed.as_ref().err().map(advice),
         isolation: probed.ok(),
     }
 }
