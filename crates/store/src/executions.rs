@@ -55,7 +55,11 @@ pub struct Idempotency {
 pub enum Born {
     Queued,
     /// `started` says that the job may act before another word is stored, so it is never handed to another worker.
-    Running { owner: String, lease_ms: i64, started: bool },
+    Running {
+        owner: String,
+        lease_ms: i64,
+        started: bool,
+    },
 }
 
 /// What `insert_execution` did.
@@ -87,6 +91,7 @@ pub struct Execution {
     pub digest: String,
     pub status: Status,
     pub input: Option<String>,
+    /// As in `NewExecution`; empty once it has ended, because it may hold secrets.
     pub request: String,
     pub output: Option<String>,
     pub logs: String,
@@ -247,6 +252,7 @@ impl Store {
              finished_at = CASE status WHEN 'queued' THEN $3 ELSE finished_at END, \
              outcome = CASE status WHEN 'queued' THEN 'cancelled' ELSE outcome END, \
              error = CASE status WHEN 'queued' THEN $4 ELSE error END, \
+             request = CASE status WHEN 'queued' THEN '' ELSE request END, \
              status = CASE status WHEN 'queued' THEN 'cancelled' ELSE status END \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') RETURNING status")
         .bind(tenant)

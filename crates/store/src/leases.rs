@@ -177,7 +177,7 @@ impl Store {
     async fn reap_gone(&self, gone: Gone<'_>, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
         let now = now();
         let cancelled = sql("UPDATE executions SET status = 'cancelled', outcome = 'cancelled', \
-             error = $1, finished_at = $2, lease_until = NULL \
+             error = $1, finished_at = $2, lease_until = NULL, request = '' \
              WHERE NOT started AND cancel_requested")
         .bind(CANCELLED_BEFORE_START)
         .bind(now);
@@ -187,7 +187,7 @@ impl Store {
         .bind(i64::from(max_attempts));
         let lost = sql("UPDATE executions SET status = 'failed', outcome = 'lost', error = $1, \
              finished_at = $2, duration_ms = ($2 - COALESCE(started_at, $2)) / 1000, \
-             lease_until = NULL WHERE (started OR (NOT cancel_requested AND attempt >= $3))")
+             lease_until = NULL, request = '' WHERE (started OR (NOT cancel_requested AND attempt >= $3))")
         .bind(LOST)
         .bind(now)
         .bind(i64::from(max_attempts));
@@ -254,10 +254,11 @@ fn extend(leases: &[Lease], lease_ms: i64) -> Sql<'_> {
     .push(") RETURNING id, cancel_requested")
 }
 
+/// What was asked for goes with the end: it may hold secrets, and is of no more use.
 fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
     let update = sql("UPDATE executions SET status = $1, output = $2, logs = $3, error = $4, \
          outcome = $5, exit_code = $6, detail = $7, duration_ms = $8, has_archive = $9, \
-         finished_at = $10, lease_until = NULL")
+         finished_at = $10, lease_until = NULL, request = ''")
     .bind(finished.status)
     .bind(&finished.output)
     .bind(&finished.logs)

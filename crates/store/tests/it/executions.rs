@@ -102,6 +102,7 @@ async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
     let found = store.execution(&acme(), id).await;
     assert_eq!((found.status, found.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
     assert!(found.finished_at.is_some() && found.error.is_some());
+    assert_eq!(store.execution(&acme(), id).await.request, "", "secrets in the request go with its end");
     assert_eq!(store.claim_next("worker", LEASE_MS).await.expect("claimed"), None);
     let again = store.request_cancel(&acme(), id).await.expect("answered");
     assert_eq!(again, Some(Cancel::AlreadyFinished));

@@ -63,6 +63,7 @@ async fn finish_records_everything(store: TestStore) {
     assert_eq!((found.exit_code, found.detail), (done.exit_code, Some(done.detail)));
     assert_eq!((found.duration_ms, found.has_archive), (12, true));
     assert!(found.finished_at > found.started_at);
+    assert_eq!(found.request, "", "secrets in the request go with its end");
 
     let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
     let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();

@@ -48,6 +48,7 @@ async fn what_never_started_is_queued_again(store: TestStore) {
 fn assert_lost(execution: &Execution) {
     assert_eq!((execution.status, execution.outcome.as_deref()), (Status::Failed, Some("lost")));
     assert!(execution.error.is_some() && execution.finished_at.is_some());
+    assert_eq!(execution.request, "", "secrets in the request go with its end");
 }
 
 async fn what_started_is_lost(store: TestStore) {
