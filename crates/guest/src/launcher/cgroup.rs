@@ -7,8 +7,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The period over which the CPU quota is counted.
-const CPU_PERIOD_MICROS: u64 = 100_000;
+/// The period over which the CPU quota is counted: the longest the kernel takes. A run is a batch job that starts
+/// an interpreter first; with a short period half a core would pause it in the middle of that, several times.
+const CPU_PERIOD_MICROS: u64 = 1_000_000;
 
 /// The directories of one sandbox.
 pub enum Group {
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(read("memory.max"), "268435456");
         assert_eq!(read("memory.swap.max"), "0");
         assert_eq!(read("pids.max"), "64");
-        assert_eq!(read("cpu.max"), "50000 100000");
+        assert_eq!(read("cpu.max"), "500000 1000000");
         fs::remove_dir_all(&base).expect("removal");
     }
 }
