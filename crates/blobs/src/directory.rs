@@ -6,7 +6,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tempfile::NamedTempFile;
@@ -16,9 +15,6 @@ use crate::{BlobError, Key, Prefix, Reader};
 /// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
 /// can lead here because no segment starts with a dot.
 const UNFINISHED: &str = ".unfinished";
-
-/// No upload takes this long: what is older was left by a process that died.
-const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -31,7 +27,7 @@ impl Directory {
         let unfinished = root.join(UNFINISHED);
         create_dirs(&unfinished).map_err(BlobError::io("make the directory for blobs"))?;
         let directory = Directory { root, unfinished };
-        directory.remove_stale();
+        directory.remove_unfinished();
         Ok(directory)
     }
 
@@ -123,22 +119,18 @@ impl Directory {
         self.root.join(key.as_str())
     }
 
-    /// Failing here only leaves litter, so it is told and not fatal.
-    fn remove_stale(&self) {
+    /// Whoever wrote what lies here is dead: see `Blobs::directory`. Failing only leaves litter, so it is told and
+    /// not fatal.
+    fn remove_unfinished(&self) {
         let Ok(entries) = fs::read_dir(&self.unfinished) else {
             return;
         };
         for entry in entries.flatten() {
-            let modified = entry.metadata().and_then(|meta| Ok((meta.is_dir(), meta.modified()?)));
-            let Ok((is_dir, modified)) = modified else {
-                continue;
-            };
-            if SystemTime::now().duration_since(modified).unwrap_or_default() < STALE {
-                continue;
-            }
-            let removed = if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+            let path = entry.path();
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             if let Err(error) = removed {
-                tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished blob");
+                tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished blob");
             }
         }
     }

@@ -49,7 +49,8 @@ pub struct Reader {
 }
 
 impl Blobs {
-    /// Blobs as files below `root`, which is made if it is missing.
+    /// Blobs as files below `root`, which is made if it is missing and must be this process's alone: what is
+    /// unfinished in there was left by one that died, and is removed.
     pub fn directory(root: PathBuf) -> Result<Blobs, BlobError> {
         let backend = Backend::Directory(Arc::new(Directory::open(root)?));
         Ok(Blobs { backend })

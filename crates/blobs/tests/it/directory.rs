@@ -143,19 +143,18 @@ async fn ping_tells_a_working_directory_from_a_lost_one() {
 }
 
 #[tokio::test]
-async fn opening_again_finds_the_blobs_and_drops_old_litter() {
+async fn opening_again_finds_the_blobs_and_drops_what_a_dead_process_left() {
     let (blobs, dir) = blobs();
     let key = Key::archive("acme", 7);
     blobs.put(&key, Bytes::from_static(b"x")).await.expect("put");
-    let (old, fresh) = (dir.path().join("blobs/.unfinished/old"), dir.path().join("blobs/.unfinished/fresh"));
-    let file = std::fs::File::create(&old).expect("a file");
-    file.set_modified(std::time::UNIX_EPOCH).expect("an old file");
-    std::fs::File::create(&fresh).expect("a file");
+    let unfinished = dir.path().join("blobs/.unfinished");
+    std::fs::write(unfinished.join(".tmp1"), "half").expect("a file");
+    std::fs::create_dir_all(unfinished.join("deleted-1/tree")).expect("a directory");
+    std::fs::write(unfinished.join("deleted-1/tree/file"), "gone").expect("a file");
 
     let again = Blobs::directory(dir.path().join("blobs")).expect("open");
     assert!(again.get(&key, 10).await.expect("get").is_some());
-    assert!(!old.exists());
-    assert!(fresh.exists(), "somebody may be writing it");
+    assert_eq!(std::fs::read_dir(unfinished).expect("a directory").count(), 0);
 }
 
 #[test]
