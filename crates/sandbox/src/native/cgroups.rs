@@ -121,13 +121,30 @@ fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
 
 /// Removes this service's own directories; what is still in use stays for a sweep.
 pub fn release(cgroups: &Cgroups) {
-    let directories: Vec<&String> = match cgroups {
-        Cgroups::None => vec![],
-        Cgroups::V2 { directory, .. } => vec![directory],
-        Cgroups::V1 { directories } => directories.iter().map(|(_, directory)| directory).collect(),
+    for directory in own(cgroups) {
+        remove(directory);
+    }
+}
+
+/// Removes what a launcher process that is gone left of its sandboxes, whose names start with its id.
+pub fn remove_launched(cgroups: &Cgroups, launcher: u32) {
+    let prefix = format!("{launcher}-");
+    let of_launcher = |group: &PathBuf| {
+        group.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
     };
-    for directory in directories {
-        remove(Path::new(directory));
+    for directory in own(cgroups) {
+        subdirectories(directory).iter().filter(|group| of_launcher(group)).for_each(|group| {
+            remove(group);
+        });
+    }
+}
+
+/// This service's own directories.
+fn own(cgroups: &Cgroups) -> Vec<&Path> {
+    match cgroups {
+        Cgroups::None => vec![],
+        Cgroups::V2 { directory, .. } => vec![Path::new(directory)],
+        Cgroups::V1 { directories } => directories.iter().map(|(_, directory)| Path::new(directory)).collect(),
     }
 }
 

@@ -17,10 +17,10 @@ use guest::jail::{Cgroups, Controller, Enforced};
 use guest::protocol::Measured;
 use interpreters::Interpreters;
 use plan::HostRoot;
-use process::Process;
+use process::{Launched, Process};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -98,12 +98,23 @@ impl NativeLauncher {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(setup)?;
         ours.set_nonblocking(true).map_err(setup)?;
         let ours = tokio::net::UnixStream::from_std(ours).map_err(setup)?;
-        let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups);
-        let launched = self.process()?.launch(plan::limits(shape), plan, theirs.as_fd()).await?;
+        let launched = self.clone_guest(shape, theirs.as_fd()).await?;
         drop(theirs);
         let describe = |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
         let guest = Guest::connect(ours, Box::new(launched.handle), *shape, READY_WITHIN, describe).await?;
         Ok(guest)
+    }
+
+    /// Asks a launcher process; another one when it dies over the request, for then nothing has been started.
+    async fn clone_guest(&self, shape: &Shape, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
+        let mut attempts = 0..self.processes.len();
+        loop {
+            let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups);
+            match self.process()?.launch(plan::limits(shape), plan, stream).await {
+                Err(LaunchError::LauncherGone) if attempts.next().is_some() => {}
+                launched => return launched,
+            }
+        }
     }
 
     /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set to.

@@ -1,6 +1,6 @@
 //! The host's end of one launcher process.
 
-use super::program;
+use super::{cgroups, program};
 use crate::guest::Handle;
 use crate::launcher::LaunchError;
 use async_trait::async_trait;
@@ -64,10 +64,15 @@ impl Process {
         };
         process.send(&start, None)?;
         let reader = process.socket.try_clone().map_err(|source| setup("start launcher", source))?;
+        let (cgroups, pid) = (cgroups.clone(), process.child.id());
         // A thread rather than a task: the socket blocks, and must be read whatever the runtime does.
         std::thread::Builder::new()
             .name("skillbox-launcher".to_owned())
-            .spawn(move || listen(&reader, &waiting))
+            .spawn(move || {
+                listen(&reader, &waiting);
+                // A launcher that was killed could not do it, and its sandboxes died with it.
+                cgroups::remove_launched(&cgroups, pid);
+            })
             .map_err(|source| setup("start launcher", source))?;
         Ok(process)
     }
@@ -83,7 +88,14 @@ impl Process {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply, replied) = oneshot::channel();
         self.waiting.with(|tables| tables.launches.insert(id, reply)).ok_or(LaunchError::LauncherGone)?;
-        self.send(&ToLauncher::Launch { id, limits, plan }, Some(stream))?;
+        match self.send(&ToLauncher::Launch { id, limits, plan }, Some(stream)) {
+            Err(LaunchError::Setup { source, .. }) if source.raw_os_error() == Some(libc::EPIPE) => {
+                // Its end was not noticed yet; whoever comes next must not ask it again.
+                self.waiting.close();
+                return Err(LaunchError::LauncherGone);
+            }
+            sent => sent?,
+        }
         let (pidfd, enforced, ended) = replied.await.map_err(|_| LaunchError::LauncherGone)??;
         Ok(Launched { enforced, handle: NativeHandle { pidfd, ended: Some(ended), counters: Counters::default() } })
     }
@@ -138,13 +150,17 @@ fn listen(socket: &OwnedFd, waiting: &Waiting) {
             Err(_) => break,
         }
     }
-    // Dropping the senders tells everybody who still waits.
-    waiting.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    waiting.close();
 }
 
 impl Waiting {
     fn with<T>(&self, act: impl FnOnce(&mut Tables) -> T) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(act)
+    }
+
+    /// The launcher is gone. Dropping the senders tells everybody who still waits.
+    fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn launched(&self, id: u64, pidfd: OwnedFd, enforced: Enforced) {

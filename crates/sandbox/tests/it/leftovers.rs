@@ -1,5 +1,6 @@
 //! Nothing outlives a run, and nothing outlives a launcher.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox::{Control, Launcher, Runtime};
@@ -81,4 +82,43 @@ async fn a_launcher_that_goes_away_takes_its_running_sandboxes_with_it() {
     assert!(ran.map_or(true, |ran| ran.exit_code.is_none()));
     assert_eq!(Inventory::take(), before);
     drop(parked);
+}
+
+#[tokio::test]
+async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
+    let _machine = MACHINE.write().await;
+    let before = Inventory::take();
+    let launcher = launcher();
+    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let victim = children().into_iter().find(|child| !before.processes.contains_key(child)).unwrap();
+    let its_cgroups = || {
+        let name = format!("{victim}-");
+        let ours = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&name);
+        Inventory::take().cgroups.iter().filter(ours).count()
+    };
+    let by_cgroup = parked.isolation().controls.contains_key(&Control::MemoryLimit);
+    assert_eq!(its_cgroups() > 0, by_cgroup);
+
+    let pid = rustix::process::Pid::from_raw(victim.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // At once, while its end may not have been noticed yet.
+    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    assert_eq!(ran.exit_code, Some(0));
+    drop(parked);
+    for _ in 0..500 {
+        if its_cgroups() == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(its_cgroups(), 0);
+    drop(launcher);
+    assert_eq!(Inventory::take(), before);
+}
+
+/// The processes that this one started itself.
+fn children() -> Vec<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
+    children.flat_map(|pids| pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
