@@ -15,11 +15,18 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if reader_went_away(error) {
         return ExitCode::SUCCESS;
     }
-    note(&format!("error: {error:#}"));
+    note(&format!("error: {}", told(error)));
     if let Some(hint) = error.downcast_ref::<ClientError>().and_then(hint) {
         note(&format!("hint: {hint}"));
     }
     ExitCode::from(FAILED_CALL)
+}
+
+/// The error with its causes, each said once: some messages name theirs themselves.
+fn told(error: &anyhow::Error) -> String {
+    let causes = error.chain().map(ToString::to_string);
+    let told = causes.reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") });
+    told.unwrap_or_default()
 }
 
 /// A closed standard output is the reader's choice, not our failure.
@@ -61,6 +68,16 @@ mod tests {
     #[test]
     fn an_invalid_skill_needs_no_hint() {
         assert_eq!(hint(&refusal(400, "invalid_skill")), None);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || anyhow::anyhow!("no such file");
+        assert_eq!(told(&cause().context("cannot start")), "cannot start: no such file");
+        assert_eq!(
+            told(&cause().context("cannot use /x: no such file. Set X.")),
+            "cannot use /x: no such file. Set X."
+        );
     }
 
     #[test]
