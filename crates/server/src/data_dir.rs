@@ -22,6 +22,11 @@ pub enum DataDirError {
         "{0} is damaged: it must hold exactly 32 bytes. Restore it from a backup; without it no key and no URL is valid."
     )]
     Secret(PathBuf),
+    #[error(
+        "{0} holds other things and is open to other users. Set SKILLBOX_DATA_DIR to a directory of its own, such as \
+         {0}/skillbox."
+    )]
+    Shared(PathBuf),
     #[error("cannot use {path}: {source}. Set SKILLBOX_DATA_DIR to a directory of your own.")]
     Io { path: PathBuf, source: io::Error },
 }
@@ -31,7 +36,13 @@ impl DataDir {
     pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
         let failed = |source| DataDirError::Io { path: path.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        if is_open(path).map_err(failed)? {
+            // Closing a directory that others use, such as /tmp, would take it away from them.
+            if !is_ours(path).map_err(failed)? {
+                return Err(DataDirError::Shared(path.to_owned()));
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        }
         let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
@@ -68,6 +79,17 @@ impl DataDir {
         let path = self.path.join("key");
         write_private(&path, format!("{key}\n").as_bytes()).map_err(|source| DataDirError::Io { path, source })
     }
+}
+
+/// Whether others than its owner may use the directory.
+fn is_open(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
+}
+
+/// Whether there is nothing in the directory, or what we left.
+fn is_ours(path: &Path) -> io::Result<bool> {
+    let ours = |name| path.join(name).exists();
+    Ok(ours("lock") || ours("secret") || fs::read_dir(path)?.next().is_none())
 }
 
 fn private() -> OpenOptions {
@@ -107,5 +129,26 @@ mod tests {
         assert_eq!(again.secret().expect("the same").derive("x"), secret.derive("x"));
         fs::write(path.join("secret"), b"short").expect("written");
         assert!(matches!(again.secret(), Err(DataDirError::Secret(_))));
+    }
+
+    #[test]
+    fn it_is_closed_to_others_unless_others_use_it() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("open");
+        let mode = || fs::metadata(&path).expect("metadata").permissions().mode() & 0o777;
+        let open_up = || fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::create_dir(&path).expect("a directory");
+        open_up();
+        drop(DataDir::open(&path).expect("an empty directory"));
+        assert_eq!(mode(), 0o700);
+        open_up();
+        drop(DataDir::open(&path).expect("our own directory"));
+        assert_eq!(mode(), 0o700);
+
+        fs::remove_file(path.join("lock")).expect("removed");
+        fs::write(path.join("somebody's"), "").expect("written");
+        open_up();
+        assert!(matches!(DataDir::open(&path), Err(DataDirError::Shared(_))));
+        assert_eq!(mode(), 0o755);
     }
 }
