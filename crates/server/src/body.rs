@@ -1,11 +1,16 @@
 //! Reading request bodies: bounded in size and time, of the declared type, and nothing else.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 
 use crate::app::Shared;
 use crate::error::{ApiError, Slug};
@@ -28,9 +33,33 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
         let (_, body) = request.into_parts();
         let limit = app.limits.body_bytes;
         let bytes = within(app, read(body, limit)).await??;
-        let value = serde_json::from_slice(&bytes)
+        let Object(value) = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::bad_request(format!("The body is not what this route reads: {error}.")))?;
         Ok(Json { value, bytes })
+    }
+}
+
+/// A value written as a JSON object and nothing else. On its own, a derived reader also takes an array of the fields in
+/// their order, and names our type when it is given neither.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+                text.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields))
+            }
+        }
+
+        from.deserialize_map(Fields(PhantomData)).map(Object)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The first key. A server that strangers can reach never invents one: its operator must.
 
-use store::{NewKey, Scope, Store, StoreError, TenantId};
+use store::{Key, NewKey, Scope, Store, StoreError, TenantId};
 
 use crate::auth::{Keyring, display_prefix, new_key};
 use crate::config::Config;
@@ -19,6 +19,8 @@ pub enum BootstrapError {
     OpenWithoutKeys(std::net::IpAddr),
     #[error("SKILLBOX_BOOTSTRAP_KEY was revoked. Unset it, or choose another.")]
     Revoked,
+    #[error("SKILLBOX_BOOTSTRAP_KEY is another key already, in tenant `{0}` and with fewer rights. Choose another.")]
+    Taken(TenantId),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     #[error(transparent)]
@@ -54,14 +56,25 @@ pub async fn first_key(
 }
 
 async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -> Result<(), BootstrapError> {
-    match store.find_key(&keyring.hash(key)).await? {
+    let wanted = operator_key(keyring, tenant, "bootstrap", key);
+    match store.find_key(&wanted.hash).await? {
         Some(known) if known.revoked_at.is_some() => Err(BootstrapError::Revoked),
+        Some(known) if !is_as_good(&known, &wanted) => Err(BootstrapError::Taken(known.tenant)),
         Some(_) => Ok(()),
         None => {
-            store.insert_key(&operator_key(keyring, tenant, "bootstrap", key)).await?;
+            store.insert_key(&wanted).await?;
             Ok(())
         }
     }
+}
+
+/// Whether a key that exists can do what the operator's key must.
+fn is_as_good(known: &Key, wanted: &NewKey) -> bool {
+    known.tenant == wanted.tenant
+        && wanted.scopes.iter().all(|scope| known.scopes.contains(scope))
+        && known.service
+        && known.skills.is_none()
+        && known.expires_at.is_none()
 }
 
 fn operator_key(keyring: &Keyring, tenant: TenantId, name: &str, key: &str) -> NewKey {

@@ -60,6 +60,7 @@ pub struct Config {
     pub public_url: Option<String>,
     pub bootstrap_key: Option<String>,
     pub require: Vec<Control>,
+    pub image_allowlist: Vec<String>,
     pub runtime_path: Option<OsString>,
     pub launchers: usize,
     pub max_concurrent_execs: usize,

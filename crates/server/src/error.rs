@@ -200,9 +200,15 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// A leaf's message with a full stop: leaves write for logs, where a message goes on after a colon.
-fn sentence(text: &str) -> String {
+fn stopped(text: &str) -> String {
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{text}{stop}")
+}
+
+/// The same with a capital, for messages that begin with a word and not with the name of a field.
+fn sentence(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    stopped(&format!("{}{rest}", first.to_uppercase()))
 }
 
 impl From<StoreError> for ApiError {
@@ -248,7 +254,7 @@ impl From<RunError> for ApiError {
     fn from(error: RunError) -> ApiError {
         match error {
             RunError::UnknownSkill => ApiError::not_found(),
-            RunError::InvalidRequest(why) => ApiError::bad_request(sentence(&why)),
+            RunError::InvalidRequest(why) => ApiError::bad_request(stopped(&why)),
             RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, sentence(&why)),
             RunError::ScopeSkill => ApiError::forbidden("This key may not use this skill."),
             RunError::IdempotencyMismatch => ApiError::new(

@@ -27,9 +27,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let query = AxumQuery::try_from_uri(&parts.uri);
-        query
-            .map(|AxumQuery(query)| Query(query))
-            .map_err(|error| ApiError::bad_request(format!("The query cannot be read: {}.", error.body_text())))
+        query.map(|AxumQuery(query)| Query(query)).map_err(|error| {
+            let text = error.body_text();
+            let cause = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            ApiError::bad_request(format!("The query cannot be read: {cause}."))
+        })
     }
 }
 

@@ -59,7 +59,7 @@ pub fn head() -> OpenApi {
 fn description() -> String {
     let mut text = String::from(
         "Runs agent skills: JSON in, JSON and files out, each run in its own single-use sandbox.\n\n\
-         Every response carries `X-Request-ID`. Every error is `{\"error\",\"message\",\"details\"?}`. \
+         Send a key as `Authorization: Bearer <key>`. Every response carries `X-Request-ID`. Every error is `{\"error\",\"message\",\"details\"?}`. \
          Times are RFC 3339 in UTC. Lists are arrays; the next page is in the `Link` header. \
          A service key may act for another tenant by naming it in `X-Tenant-ID`.\n\n\
          | error | status | meaning |\n|---|---|---|\n",

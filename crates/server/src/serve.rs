@@ -165,6 +165,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
                 artifact_bytes: config.max_artifact_bytes,
                 artifact_files: config.max_artifact_files,
             },
+            image_allowlist: Some(config.image_allowlist.clone()),
             ..defaults.policy
         },
         ..defaults

@@ -91,6 +91,11 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "Isolation controls that must hold, by comma, such as `seccomp,landlock,memory_limit`. If one is missing the server refuses to start. `skillbox doctor` lists them.",
     ),
+    plain(
+        "image_allowlist",
+        "python:3.12-slim,python:3.12,python:3.11-slim,node:20-slim,node:18-slim,bash:5",
+        "Images that skills may name, by comma; a run of a skill that names another is refused. The native sandbox has the machine's own interpreters, whatever the image.",
+    ),
     plain("runtime_path", "the server's PATH", "Search path for the interpreters that skills run with."),
     plain("launchers", "one a core", "Launcher processes that clone sandboxes."),
     plain("max_concurrent_execs", "two a core", "Executions that run at the same time; the others wait in the queue."),
@@ -135,5 +140,4 @@ pub const SETTINGS: &[Setting] = &[
     later("s3_public_url", "S3 storage of skills and artifacts."),
     later("docker_host", "The Docker sandbox."),
     later("docker_runtime", "The Docker sandbox."),
-    later("image_allowlist", "Images that skills may name, in the Docker and Kubernetes sandboxes."),
 ];

@@ -25,6 +25,9 @@ fn nothing_set_is_the_embedded_mode() {
     assert_eq!((config.api_port, config.max_skill_bytes), (8080, 52_428_800));
     assert_eq!(config.default_timeout, Duration::from_secs(120));
     assert_eq!((config.default_cpu_millis, config.max_memory_bytes), (500, 1 << 30));
+    for image in ["python:3.12-slim", "node:20-slim", "bash:5"] {
+        assert!(config.image_allowlist.iter().any(|allowed| allowed == image), "{image}");
+    }
 }
 
 #[test]
@@ -57,6 +60,10 @@ fn every_bad_value_names_its_variable() {
         ("SKILLBOX_MAX_OUTPUT_SIZE", "-1"),
         ("SKILLBOX_MAX_CONCURRENT_EXECS", "0"),
         ("SKILLBOX_LOG_LEVEL", "lo=u=d"),
+        ("SKILLBOX_LOG_LEVEL", "loud"),
+        ("SKILLBOX_LOG_LEVEL", "runner=debug,loud"),
+        ("SKILLBOX_IMAGE_ALLOWLIST", ","),
+        ("SKILLBOX_IMAGE_ALLOWLIST", "python:3.12-slim bash:5"),
         ("SKILLBOX_LOG_FORMAT", "xml"),
     ];
     for (name, value) in cases {

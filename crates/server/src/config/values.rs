@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sandbox::Control;
+use tracing::level_filters::LevelFilter;
 
 use super::settings;
 use super::{Config, ConfigError, LogFormat, Surroundings, Values};
@@ -27,6 +28,7 @@ pub(super) fn build(
         public_url: read.optional("public_url", base_url)?,
         bootstrap_key: read.optional("bootstrap_key", key)?,
         require: read.optional("require", controls)?.unwrap_or_default(),
+        image_allowlist: read.get("image_allowlist", images)?,
         runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(surroundings.path),
         launchers: read.optional("launchers", positive)?.unwrap_or(cores),
         max_concurrent_execs: read.optional("max_concurrent_execs", positive)?.unwrap_or(cores * 2),
@@ -146,10 +148,22 @@ fn key(text: &str) -> Result<String, String> {
 }
 
 fn controls(text: &str) -> Result<Vec<Control>, String> {
-    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-    words
+    words(text)
         .map(|word| word.parse().map_err(|_| format!("`{word}` is not a control; `skillbox doctor` lists them")))
         .collect()
+}
+
+fn images(text: &str) -> Result<Vec<String>, String> {
+    let images: Vec<String> = words(text).map(str::to_owned).collect();
+    match images.iter().find(|image| image.contains(char::is_whitespace)) {
+        Some(image) => Err(format!("`{image}` is not an image; write them with commas in between")),
+        None if images.is_empty() => Err("names no image such as python:3.12-slim".into()),
+        None => Ok(images),
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
@@ -190,6 +204,11 @@ fn cpu(text: &str) -> Result<u32, String> {
 }
 
 fn log_level(text: &str) -> Result<String, String> {
+    // The filter takes any other word for a target to be traced, and then says nothing at all.
+    let level = |word: &&str| word.contains('=') || word.parse::<LevelFilter>().is_ok();
+    if let Some(word) = words(text).find(|word| !level(word)) {
+        return Err(format!("`{word}` is not a log level; use error, warn, info, debug, trace or off"));
+    }
     let filter = tracing_subscriber::EnvFilter::builder().parse(text);
     filter.map(|_| text.to_owned()).map_err(|e| format!("`{text}` is not a log level such as info: {e}"))
 }

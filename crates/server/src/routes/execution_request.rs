@@ -7,7 +7,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::body::Object;
 use crate::error::ApiError;
+
+/// The id of a file that does not exist is repeated in the result; it should at least look like one.
+const MAX_FILE_ID: usize = 128;
 
 /// A run of a skill. Keys not listed here are ignored.
 #[derive(Deserialize, ToSchema)]
@@ -24,7 +28,7 @@ pub struct ExecutionRequest {
     input: Option<Box<RawValue>>,
     /// Environment variables for the script.
     env: Option<BTreeMap<String, String>>,
-    /// Ids of uploaded files. Not supported yet.
+    /// Ids of uploaded files. None can be uploaded yet, so naming one fails the run.
     input_files: Option<Vec<String>>,
     /// A path inside the skill to run instead of its default entrypoint.
     #[schema(example = "scripts/report.py")]
@@ -39,7 +43,8 @@ pub struct ExecutionRequest {
     /// A time limit such as `30s`; it can only tighten the skill's own.
     #[schema(example = "30s")]
     timeout: Option<String>,
-    limits: Option<RequestedLimits>,
+    #[schema(value_type = Option<RequestedLimits>)]
+    limits: Option<Object<RequestedLimits>>,
     /// `async` answers 202 at once; the header `Prefer: respond-async` does the same.
     mode: Option<Mode>,
     /// Not supported yet.
@@ -88,16 +93,17 @@ impl ExecutionRequest {
                 "webhook is not supported by this build yet. Poll the execution instead.",
             ));
         }
-        if self.input_files.as_ref().is_some_and(|files| !files.is_empty()) {
-            return Err(ApiError::bad_request("input_files is not supported by this build yet. Send data in input."));
+        let input_files = self.input_files.unwrap_or_default();
+        if input_files.iter().any(|id| id.len() > MAX_FILE_ID) {
+            return Err(ApiError::bad_request("input_files must hold ids of files."));
         }
-        let limits = self.limits.map(RequestedLimits::parse).transpose()?.unwrap_or_default();
+        let limits = self.limits.map(|Object(limits)| limits.parse()).transpose()?.unwrap_or_default();
         Ok(Request {
             skill: self.skill,
             version: self.version.filter(|version| !version.is_empty()).unwrap_or_else(|| "latest".into()),
             input: self.input,
             env: self.env.unwrap_or_default(),
-            input_files: Vec::new(),
+            input_files,
             script: self.script,
             args: self.args.unwrap_or_default(),
             stdin: self.stdin,

@@ -1,7 +1,5 @@
 //! `/health`: the process lives. `/ready`: it can do its work.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -27,13 +25,24 @@ pub async fn health() -> axum::Json<Health> {
 pub struct Ready {
     /// `ready` or `not_ready`.
     status: &'static str,
-    /// `ok` or what is wrong, for `postgres` (the metadata store, whichever database serves it), `blobs` and `sandbox`.
-    checks: BTreeMap<&'static str, String>,
+    checks: Checks,
     /// `not_ready`, when something does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Slug>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
+}
+
+/// `ok`, or what is wrong. The order is part of the contract.
+#[derive(Serialize, ToSchema)]
+struct Checks {
+    /// The metadata store, whichever database serves it.
+    #[schema(example = "ok")]
+    postgres: String,
+    #[schema(example = "ok")]
+    blobs: String,
+    #[schema(example = "ok")]
+    sandbox: String,
 }
 
 /// The server can do its work
@@ -45,11 +54,11 @@ pub async fn ready(State(app): State<Shared>) -> Response {
     let readiness = app.runner.ready().await;
     let ok = readiness.ok();
     let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
-    let checks = BTreeMap::from([
-        ("postgres", word(readiness.store)),
-        ("blobs", word(readiness.blobs)),
-        ("sandbox", word(readiness.sandbox)),
-    ]);
+    let checks = Checks {
+        postgres: word(readiness.store),
+        blobs: word(readiness.blobs),
+        sandbox: word(readiness.sandbox),
+    };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
         return axum::Json(body).into_response();

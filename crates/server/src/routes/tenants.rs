@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::app::{App, Shared};
 use crate::audit;
 use crate::auth::{Allowed, Operate};
-use crate::body::Json;
+use crate::body::{Json, Object};
 use crate::error::ApiError;
 use crate::extract::Path;
 use crate::paging::{PageQuery, Paging};
@@ -52,13 +52,15 @@ pub struct NewTenant {
     /// A letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
     #[schema(example = "acme")]
     id: String,
-    policy: Option<Policy>,
+    #[schema(value_type = Option<Policy>)]
+    policy: Option<Object<Policy>>,
 }
 
 /// A change of a tenant.
 #[derive(Deserialize, ToSchema)]
 pub struct TenantChange {
-    policy: Policy,
+    #[schema(value_type = Policy)]
+    policy: Object<Policy>,
 }
 
 /// Make a tenant
@@ -77,7 +79,7 @@ pub async fn create(
     let id = TenantId::try_from(body.value.id.as_str()).map_err(|_| {
         ApiError::bad_request("id must be a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.")
     })?;
-    let policy = body.value.policy.unwrap_or_default().checked()?;
+    let policy = body.value.policy.map(|Object(policy)| policy).unwrap_or_default().checked()?;
     let tenant = app.store.create_tenant(&id, policy).await?;
     audit::record(&app, &caller, "tenant.create", id.as_str(), json!({})).await?;
     Ok((StatusCode::CREATED, axum::Json(TenantView::from(tenant))).into_response())
@@ -120,8 +122,9 @@ pub async fn update(
     body: Json<TenantChange>,
 ) -> Result<axum::Json<TenantView>, ApiError> {
     let mut tenant = find(&app, &id).await?;
-    let detail = json!({ "policy": body.value.policy });
-    tenant.policy = body.value.policy.checked()?;
+    let Object(policy) = body.value.policy;
+    let detail = json!({ "policy": policy });
+    tenant.policy = policy.checked()?;
     if !app.store.update_tenant_policy(&tenant.id, &tenant.policy).await? {
         return Err(ApiError::not_found());
     }

@@ -64,20 +64,20 @@ impl Upload {
 async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
     // The form is bounded as a whole before it is parsed, so that no part can be endless.
     let most_bytes = limit.saturating_add(FORM_OVERHEAD_BYTES);
-    body::refuse_length(request.body(), most_bytes)?;
+    body::refuse_length(request.body(), most_bytes).map_err(|_| body::too_large(limit))?;
     let bounded = request.map(|body| Body::new(Limited::new(body, most_bytes)));
     let mut form = Multipart::from_request(bounded, &())
         .await
         .map_err(|_| ApiError::bad_request("The form has no usable boundary."))?;
+    let mut archive = None;
     let mut parts = Vec::new();
     let mut total = 0;
     let most = Limits::default().entries;
     while let Some(field) = form.next_field().await.map_err(|error| refusal(&error, limit))? {
         match field.name() {
-            Some("file") => {
-                let bytes = contents(field, &mut total, limit).await?;
-                return Ok(Upload::Archive(bytes));
-            }
+            // The form is read to its end all the same: a client that is still sending would take our answer for a
+            // broken connection.
+            Some("file") if archive.is_none() => archive = Some(contents(field, &mut total, limit).await?),
             Some("files[]" | "files") => {
                 let path = field.file_name().unwrap_or_default().to_owned();
                 if path.is_empty() {
@@ -94,7 +94,7 @@ async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
             _ => {}
         }
     }
-    Ok(Upload::Directory(parts))
+    Ok(archive.map_or(Upload::Directory(parts), Upload::Archive))
 }
 
 async fn contents(field: Field<'_>, total: &mut usize, limit: usize) -> Result<Bytes, ApiError> {

@@ -59,8 +59,25 @@ async fn a_failed_run_is_200_with_its_error() {
     assert_eq!((&body["status"], &body["outcome"]), (&json!("failed"), &json!("refused")));
     let body = server.run(json!({ "skill": "fails", "env": { "LD_PRELOAD": "x" } })).await;
     assert_eq!((&body["status"], &body["outcome"]), (&json!("failed"), &json!("refused")));
+    let file = "0190c0de-0000-7000-8000-000000000000";
+    let body = server.run(json!({ "skill": "fails", "input_files": [file] })).await;
+    assert_eq!((&body["status"], &body["outcome"]), (&json!("failed"), &json!("refused")));
+    assert!(body["error"].as_str().unwrap().contains(file), "{body}");
     let answer = server.post("/v1/executions", &json!({ "skill": "nothing" })).send().await.unwrap();
     refused(answer, 404, "not_found").await;
+}
+
+#[tokio::test]
+async fn only_listed_images_may_be_named() {
+    let server = Server::with(&[("image_allowlist", "python:3.12-slim, bash:5")]).await;
+    for (name, image) in [("listed", "bash:5"), ("stranger", "evil.example/bash:5")] {
+        let text = manifest(name, &format!("image: {image}\n"));
+        server.publish(&[("SKILL.md", &text), ("main.sh", "true\n")]).await;
+    }
+    assert_eq!(server.run(json!({ "skill": "listed" })).await["status"], "success");
+    let body = server.run(json!({ "skill": "stranger" })).await;
+    assert_eq!((&body["status"], &body["outcome"]), (&json!("failed"), &json!("refused")));
+    assert!(body["error"].as_str().unwrap().contains("evil.example/bash:5"), "{body}");
 }
 
 #[tokio::test]

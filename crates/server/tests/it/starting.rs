@@ -49,6 +49,17 @@ async fn the_bootstrap_key_exists_after_start() {
 }
 
 #[tokio::test]
+async fn a_bootstrap_key_that_can_do_less_stops_the_start() {
+    let server = Server::start().await;
+    let (key, _) = server.key(serde_json::json!({ "name": "reader", "scopes": ["read"] })).await;
+    let data = server.data.clone();
+    let (_home, ended) = server.shut_down().await;
+    ended.unwrap();
+    let error = launch(&data, &[("bootstrap_key", &key)]).await.err().unwrap().to_string();
+    assert!(error.starts_with("SKILLBOX_BOOTSTRAP_KEY") && !error.contains(&key), "{error}");
+}
+
+#[tokio::test]
 async fn one_data_directory_serves_one_server() {
     let server = Server::start().await;
     let error = launch(&server.data, &[]).await.err().unwrap();
