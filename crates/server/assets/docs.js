@@ -57,9 +57,9 @@ const only = (schema) => (schema.oneOf || []).find((one) => one.type !== "null")
 
 // What there is to say of a property: its description, and the names inside when it is an object of ours.
 function told(api, value) {
-  const inside = properties(api, only(value)).map(({ name }) => make("code", {}, name));
-  return [...inline(value.description || only(value).description || ""),
-    inside.length ? make("p", { class: "parts" }, "with ", inside) : null];
+  const inside = properties(api, only(value)).flatMap(({ name }) => [" ", make("code", {}, name)]);
+  return [...inline(value.description || only(value).description || (resolve(api, only(value)) || {}).description || ""),
+    inside.length ? make("p", { class: "parts" }, "with", inside) : null];
 }
 
 function fields(api, schema) {
@@ -115,7 +115,8 @@ function route(api, path, verb, operation) {
     make("summary", {}, label, make("code", {}, path), make("span", { class: "summary" }, operation.summary || "")),
     make("div", { class: "body" }, ...prose(operation.description), ...parametersOf(api, operation),
       ...bodyOf(api, operation), ...answersOf(api, operation), make("h3", {}, "Try it"), example(path, verb, operation)));
-  const link = make("a", { href: `#${anchor}`, title: operation.summary || path }, label.cloneNode(true), make("span", {}, path));
+  const link = make("a", { href: `#${anchor}`, title: operation.summary || path }, label.cloneNode(true),
+    make("span", { class: "path" }, path.split(/(?<=\/)/).flatMap((part) => [part, make("wbr")])));
   link.addEventListener("click", () => { details.open = true; });
   return { tag: (operation.tags || ["other"])[0], details, link };
 }
