@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sandbox::Owner;
-use store::Reaped;
+use store::{Fenced, Gone, Reaped, StoreError};
 
 use crate::RunError;
 use crate::artifacts;
@@ -18,11 +18,10 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
         Ok(removed) => tracing::info!(removed, "removed sandboxes of an earlier process"),
         Err(error) => tracing::error!(%error, "removing sandboxes of an earlier process failed"),
     }
-    let mut reaped = runner.store.reap(store::now(), config.max_attempts).await?;
+    give_up(runner, Gone::ExpiredAt(store::now())).await?;
     if config.exclusive_store {
-        reaped.extend(runner.store.reap_owners_except(&config.owner, config.max_attempts).await?);
+        give_up(runner, Gone::NotOwnedBy(&config.owner)).await?;
     }
-    clear(runner, &reaped).await;
     Ok(())
 }
 
@@ -30,24 +29,27 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
 pub async fn reap(runner: Arc<Runner>) {
     let tick = runner.config.reap_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
-        match runner.store.reap(store::now(), runner.config.max_attempts).await {
-            Ok(reaped) => clear(&runner, &reaped).await,
-            Err(error) => tracing::warn!(%error, "looking for expired leases failed"),
+        if let Err(error) = give_up(&runner, Gone::ExpiredAt(store::now())).await {
+            tracing::warn!(%error, "looking for expired leases failed");
         }
         runner.remove_leftovers().await;
     }
 }
 
-/// An execution reaches a guest at most once, so what it put into blobs belongs to nobody when it is given up. Its
-/// worker, should it still live, is refused when it records and removes what it wrote since.
-async fn clear(runner: &Runner, reaped: &[Reaped]) {
-    for Reaped { execution_id, tenant, requeued } in reaped {
-        tracing::warn!(%execution_id, %tenant, requeued, "an execution's worker is gone");
-        artifacts::discard(&runner.blobs, tenant, *execution_id).await;
-        if *requeued {
-            runner.queued.notify_one();
-        } else {
-            runner.waiters.wake(*execution_id);
+/// An execution reaches a guest at most once, so what it put into blobs belongs to nobody when its worker is gone.
+/// That goes first: a row that has ended is never looked at again. The worker, should it still live, is refused when
+/// it records and removes what it wrote since.
+async fn give_up(runner: &Runner, gone: Gone<'_>) -> Result<(), StoreError> {
+    let reaper = format!("{}-reaper", runner.config.owner);
+    for Fenced { execution_id, tenant } in runner.store.fence(gone, &reaper, runner.lease_ms()).await? {
+        tracing::warn!(%execution_id, %tenant, "an execution's worker is gone");
+        artifacts::discard(&runner.blobs, &tenant, execution_id).await;
+    }
+    for Reaped { execution_id, requeued, .. } in runner.store.reap(&reaper, runner.config.max_attempts).await? {
+        match requeued {
+            true => runner.queued.notify_one(),
+            false => runner.waiters.wake(execution_id),
         }
     }
+    Ok(())
 }

@@ -46,6 +46,13 @@ pub struct Finished {
     pub has_archive: bool,
 }
 
+/// An execution whose worker is gone and which nobody has ended yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fenced {
+    pub execution_id: Uuid,
+    pub tenant: TenantId,
+}
+
 /// What became of an execution whose worker is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reaped {
@@ -55,10 +62,13 @@ pub struct Reaped {
     pub requeued: bool,
 }
 
-/// Which leases to take away.
-#[derive(Clone, Copy)]
-enum Gone<'a> {
+/// Whose leases are to be taken away.
+#[derive(Debug, Clone, Copy)]
+pub enum Gone<'a> {
+    /// Of workers that were silent until this time.
     ExpiredAt(Micros),
+    /// Of everybody but this owner. For an embedded server that has just started: it holds the lock of the data
+    /// directory, so all other owners are dead.
     NotOwnedBy(&'a str),
 }
 
@@ -161,20 +171,29 @@ impl Store {
         Ok(true)
     }
 
-    /// Takes away leases that expired before `now`.
-    pub async fn reap(&self, now: Micros, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
-        self.reap_gone(Gone::ExpiredAt(now), max_attempts).await
+    /// Takes leases away from workers that are gone and holds them as `reaper`, which is no worker's name. From here
+    /// on a late result is refused, and what the worker left can be cleared away before `reap` ends the execution.
+    /// A reaper that dies in between loses its lease like any other, and the next one starts over.
+    pub async fn fence(&self, gone: Gone<'_>, reaper: &str, lease_ms: i64) -> Result<Vec<Fenced>, StoreError> {
+        let update = sql("UPDATE executions SET owner = $1, lease_until = $2 WHERE status = 'running' AND id IN \
+             (SELECT id FROM executions WHERE status = 'running' AND ")
+        .bind(reaper)
+        .bind(now() + lease_ms * 1000);
+        let update = match gone {
+            Gone::ExpiredAt(time) => update.push_arg("lease_until < ", time),
+            Gone::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
+        };
+        // Rows that somebody is changing at this moment are not gone, and waiting for them could end in a deadlock.
+        let update = update.push(self.db.skip_locked()).push(") RETURNING id, tenant");
+        let rows = self.db.write_returning(update).await?;
+        rows.iter().map(|row| Ok(Fenced { execution_id: row.parse("id")?, tenant: row.parse("tenant")? })).collect()
     }
 
-    /// Takes away every lease but `owner`'s. For an embedded server that has just started: it
-    /// holds the lock of the data directory, so all other owners are dead.
-    pub async fn reap_owners_except(&self, owner: &str, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
-        self.reap_gone(Gone::NotOwnedBy(owner), max_attempts).await
-    }
-
+    /// Ends, or queues again, everything that `reaper` has fenced.
+    ///
     /// Three statements for three disjoint cases; a crash between them leaves the rest to the next
     /// round. What never reached a guest may run again; what did has an unknown result.
-    async fn reap_gone(&self, gone: Gone<'_>, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
+    pub async fn reap(&self, reaper: &str, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
         let now = now();
         let cancelled = sql("UPDATE executions SET status = 'cancelled', outcome = 'cancelled', \
              error = $1, finished_at = $2, lease_until = NULL, request = '' \
@@ -194,23 +213,12 @@ impl Store {
 
         let mut reaped = Vec::new();
         for (update, requeued) in [(cancelled, false), (requeued, true), (lost, false)] {
-            for row in self.db.write_returning(self.of_gone(update, gone)).await? {
+            let update = update.push(" AND status = 'running'").push_arg(" AND owner = ", reaper);
+            for row in self.db.write_returning(update.push(" RETURNING id, tenant")).await? {
                 reaped.push(Reaped::from_row(&row, requeued)?);
             }
         }
         Ok(reaped)
-    }
-
-    /// Restricts an update to the executions whose leases are gone. Rows that somebody is changing
-    /// at this moment are not gone, and waiting for them could end in a deadlock.
-    fn of_gone<'a>(&self, update: Sql<'a>, gone: Gone<'a>) -> Sql<'a> {
-        let update = update.push(" AND id IN (SELECT id FROM executions WHERE status = 'running' AND ");
-        match gone {
-            Gone::ExpiredAt(now) => update.push_arg("lease_until < ", now),
-            Gone::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
-        }
-        .push(self.db.skip_locked())
-        .push(") RETURNING id, tenant")
     }
 }
 

@@ -28,7 +28,7 @@ pub use error::StoreError;
 pub use executions::{Born, Cancel, Execution, ExecutionFilter, Idempotency, Inserted, NewExecution, Status};
 pub use files::{FileRow, NewFile};
 pub use keys::{Key, NewKey, Scope};
-pub use leases::{Beat, Finished, Lease, Reaped};
+pub use leases::{Beat, Fenced, Finished, Gone, Lease, Reaped};
 pub use page::Page;
 pub use skills::{NewSkill, Put, SkillRow};
 pub use tenants::{Tenant, TenantId, TenantPolicy, VersionPolicy};

@@ -2,7 +2,7 @@
 
 use blobs::Key;
 use bytes::Bytes;
-use store::{Born, NewExecution, Status};
+use store::{Born, Gone, NewExecution, Reaped, Status};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ async fn a_late_result_is_refused_and_its_blobs_are_removed() {
     let late = bench.spawn(r#"{"skill":"demo"}"#, None);
     let id = started(&bench).await;
     // Another process believes that this one is dead.
-    let reaped = bench.store.reap(i64::MAX, 3).await.expect("reaped");
+    let reaped = reap(&bench).await;
     assert_eq!((reaped.len(), reaped[0].requeued), (1, false));
     bench.launcher.open();
     let answered = late.await.expect("no panic").expect("an execution");
@@ -32,7 +32,7 @@ async fn a_run_whose_lease_is_gone_is_stopped_by_the_heartbeat() {
     bench.script("main.sh", "sleep 600").await;
     let run = bench.spawn(r#"{"skill":"demo"}"#, None);
     started(&bench).await;
-    bench.store.reap(i64::MAX, 3).await.expect("reaped");
+    reap(&bench).await;
     let answered = run.await.expect("no panic").expect("an execution");
     assert_eq!((answered.status, answered.outcome.as_deref()), (Status::Failed, Some("lost")));
 }
@@ -70,9 +70,33 @@ async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
     assert_eq!((late.logs.as_str(), late.attempt), ("recovered\n", 1));
 }
 
+#[tokio::test]
+async fn what_a_dying_reaper_did_not_clear_the_next_one_does() {
+    let data = TempDir::new().expect("a temporary directory");
+    let (store, blobs) = open(data.path()).await;
+    store.ensure_tenant(&acme()).await.expect("a tenant");
+    let id = Uuid::now_v7();
+    let born = Born::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: true };
+    store.insert_execution(&accepted(id, "sha256:none", born)).await.expect("inserted");
+    blobs.put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half")).await.expect("stored");
+    // It fenced the execution, and then it died.
+    store.fence(Gone::NotOwnedBy("first"), "first-reaper", 3_600_000).await.expect("fenced");
+
+    let bench = Bench::on(data, store, blobs, |config| config.exclusive_store = true).await;
+    let lost = bench.stored(id).await;
+    assert_eq!((lost.status, lost.outcome.as_deref()), (Status::Failed, Some("lost")));
+    assert!(bench.execution_blobs().is_empty());
+}
+
 /// The running execution, as soon as it may no longer be taken up by another worker.
 async fn started(bench: &Bench) -> Uuid {
     until(async || bench.with_status(Status::Running).await.pop().filter(|run| run.started)).await.id
+}
+
+/// What a process does that believes every worker dead.
+async fn reap(bench: &Bench) -> Vec<Reaped> {
+    bench.store.fence(Gone::ExpiredAt(i64::MAX), "other", 60_000).await.expect("fenced");
+    bench.store.reap("other", 3).await.expect("reaped")
 }
 
 fn accepted(id: Uuid, digest: &str, born: Born) -> NewExecution {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use store::{Finished, Lease, NewFile, Status, StoreError, now};
+use store::{Finished, Gone, Lease, NewFile, Status, StoreError, now};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, on_both};
+use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, reap};
 
 on_both!(
     finish_records_everything,
@@ -37,7 +37,7 @@ fn file(name: &str) -> NewFile {
 /// Takes the lease away and gives the execution to another worker of the same process: nothing
 /// but the token tells the two apart.
 async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
-    let reaped = store.reap(now() + LEASE_MS * 2000, 9).await.expect("reaped");
+    let reaped = reap(store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
     assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
     let claimed = store.claim_next(&lease.owner, LEASE_MS).await.expect("claimed");
     let (execution, new) = claimed.expect("the execution is queued again");
@@ -186,7 +186,7 @@ async fn heartbeats_keep_leases(store: TestStore) {
     let lease = store.run(&acme()).await;
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS * 10).await.expect("beat");
     assert_eq!(beat.held, [lease.execution_id]);
-    let reaped = store.reap(now() + LEASE_MS * 2000, 9).await.expect("reaped");
+    let reaped = reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
     assert_eq!(reaped, [], "the first lease would have ended, the extended one has not");
     assert_eq!(store.heartbeat(&[], LEASE_MS).await.expect("beat").held, [] as [Uuid; 0]);
 }

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use store::{Execution, Finished, Lease, Reaped, Status, Store, now};
+use store::{Execution, Fenced, Finished, Gone, Lease, Reaped, Status, Store, now};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
+use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other, reap};
 
 on_both!(
     what_never_started_is_queued_again,
     what_started_is_lost,
+    a_fence_holds_until_the_end_and_no_longer_than_its_reaper,
     attempts_are_bounded,
     a_wish_to_cancel_survives_the_worker,
     a_restart_reaps_every_other_owner,
@@ -25,20 +26,20 @@ fn much_later() -> i64 {
 }
 
 async fn reap_one(store: &Store, max_attempts: i32) -> Reaped {
-    let mut reaped = store.reap(much_later(), max_attempts).await.expect("reaped");
+    let mut reaped = reap(store, Gone::ExpiredAt(much_later()), max_attempts).await;
     assert_eq!(reaped.len(), 1, "{reaped:?}");
     reaped.remove(0)
 }
 
 async fn what_never_started_is_queued_again(store: TestStore) {
     let lease = store.run(&acme()).await;
-    assert_eq!(store.reap(now(), 3).await.expect("reaped"), [], "the lease holds");
+    assert_eq!(reap(&store, Gone::ExpiredAt(now()), 3).await, [], "the lease holds");
     let reaped = reap_one(&store, 3).await;
     let expected = Reaped { execution_id: lease.execution_id, tenant: acme(), requeued: true };
     assert_eq!(reaped, expected);
     let found = store.execution(&acme(), lease.execution_id).await;
     assert_eq!((found.status, found.started_at, found.error), (Status::Queued, None, None));
-    assert_eq!(store.reap(much_later(), 3).await.expect("reaped"), [], "it is reaped once");
+    assert_eq!(reap(&store, Gone::ExpiredAt(much_later()), 3).await, [], "it is reaped once");
 
     let claimed = store.claim_next("w", LEASE_MS).await.expect("claimed");
     let (execution, again) = claimed.expect("queued again");
@@ -61,6 +62,24 @@ async fn what_started_is_lost(store: TestStore) {
     assert_eq!(store.claim_next("w", LEASE_MS).await.expect("claimed"), None);
 }
 
+async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    store.mark_started(&lease).await.expect("marked");
+    let fenced = store.fence(Gone::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
+    assert_eq!(fenced, [Fenced { execution_id: lease.execution_id, tenant: acme() }]);
+    assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"), "the worker is too late");
+    let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
+    assert_eq!(beat.held, [] as [Uuid; 0]);
+
+    // Nobody else may end it as long as its reaper lives, and after that another takes it.
+    assert_eq!(store.reap("second", 3).await.expect("reaped"), []);
+    assert_eq!(store.fence(Gone::ExpiredAt(now()), "second", LEASE_MS).await.expect("fenced"), []);
+    assert_eq!(store.fence(Gone::ExpiredAt(much_later()), "second", LEASE_MS).await.expect("fenced"), fenced);
+    assert_eq!(store.reap("first", 3).await.expect("reaped"), []);
+    assert_eq!(store.reap("second", 3).await.expect("reaped").len(), 1);
+    assert_lost(&store.execution(&acme(), lease.execution_id).await);
+}
+
 async fn attempts_are_bounded(store: TestStore) {
     let id = store.queue(&acme()).await;
     for attempt in 1..=3 {
@@ -79,7 +98,7 @@ async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {
     }
     // The last attempt or not, what was never started was truly cancelled.
     for (max_attempts, reaped) in [(1, 2), (3, 0)] {
-        let all = store.reap(much_later(), max_attempts).await.expect("reaped");
+        let all = reap(&store, Gone::ExpiredAt(much_later()), max_attempts).await;
         assert_eq!(all.iter().filter(|one| !one.requeued).count(), reaped);
     }
     let found = store.execution(&acme(), never_started.execution_id).await;
@@ -92,11 +111,11 @@ async fn a_restart_reaps_every_other_owner(store: TestStore) {
     let old = store.run(&acme()).await;
     store.queue(&other()).await;
     let (_, mine) = store.claim_next("me", LEASE_MS).await.expect("claimed").expect("one");
-    let reaped = store.reap_owners_except("me", 3).await.expect("reaped");
+    let reaped = reap(&store, Gone::NotOwnedBy("me"), 3).await;
     let expected = Reaped { execution_id: old.execution_id, tenant: acme(), requeued: true };
     assert_eq!(reaped, [expected]);
     assert!(store.finish(&mine, &finished(Status::Success)).await.expect("finished"));
-    assert_eq!(store.reap_owners_except("me", 3).await.expect("reaped"), []);
+    assert_eq!(reap(&store, Gone::NotOwnedBy("me"), 3).await, []);
 }
 
 /// Workers claim, start, beat and finish while a reaper takes every lease away at once and somebody
@@ -128,7 +147,7 @@ async fn whatever_happens_each_execution_ends_once(store: TestStore) {
     working.store(false, Ordering::Relaxed);
     reaper.await.expect("no panic");
     // What the last round left is taken up by nobody: it is lost, and that is an end too.
-    store.reap(much_later(), 0).await.expect("reaped");
+    reap(&store, Gone::ExpiredAt(much_later()), 0).await;
     for (_, logs) in work(second, "last".into()).await {
         assert!(!logs.is_empty());
     }
@@ -145,7 +164,7 @@ async fn whatever_happens_each_execution_ends_once(store: TestStore) {
 
 async fn reap_all_the_time(store: Arc<Store>, working: Arc<AtomicBool>) {
     while working.load(Ordering::Relaxed) {
-        store.reap(much_later(), 4).await.expect("reaped");
+        reap(&store, Gone::ExpiredAt(much_later()), 4).await;
         tokio::task::yield_now().await;
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use store::{
-    Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, NewSkill, Status, Store, TenantId,
-    VersionPolicy,
+    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped, Status, Store,
+    TenantId, VersionPolicy,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -126,6 +126,12 @@ pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
 
 pub fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
     Some(Idempotency { key: key.into(), body_sha256: body.into() })
+}
+
+/// Fences and reaps, as a process does that finds workers gone.
+pub async fn reap(store: &Store, gone: Gone<'_>, max_attempts: i32) -> Vec<Reaped> {
+    store.fence(gone, "reaper", LEASE_MS).await.expect("fenced");
+    store.reap("reaper", max_attempts).await.expect("reaped")
 }
 
 pub fn finished(status: Status) -> Finished {
