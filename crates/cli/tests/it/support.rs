@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -69,12 +69,14 @@ pub fn ended(mut command: assert_cmd::Command) -> Ended {
     }
 }
 
-/// A running `skillbox serve`. Dropped, it is told to drain, and must do so.
+/// A `skillbox serve` of its own. Dropped, it is told to drain, and must do so.
 pub struct Server {
     pub url: String,
     pub key: String,
     home: TempDir,
-    child: Child,
+    settings: Vec<(String, String)>,
+    /// None after its end.
+    child: Option<Child>,
 }
 
 /// The line `serve -o json` prints when it is ready.
@@ -86,27 +88,87 @@ struct Ready {
 
 impl Server {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// A server with these variables in its environment.
+    pub fn with(settings: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a directory");
-        let log = File::create(home.path().join("server.log")).expect("a log");
-        let mut child = clean(home.path())
+        std::fs::create_dir(home.path().join("tmp")).expect("a directory");
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut server = Self { url: String::new(), key: String::new(), home, settings, child: None };
+        server.key = server.start_again().expect("a first key");
+        server
+    }
+
+    /// Starts it on what its earlier life left, and gives back the key, if this start made one.
+    pub fn start_again(&mut self) -> Option<String> {
+        self.begin_to_start();
+        let stdout = self.child.as_mut().and_then(|child| child.stdout.take()).expect("a pipe");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let Ok(Ready { url, first_key }) = serde_json::from_str(&line) else {
+            panic!("the server did not become ready: {line}\n{}", self.log());
+        };
+        self.url = url;
+        first_key
+    }
+
+    /// Starts it without waiting until it is ready.
+    pub fn begin_to_start(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        let log = File::options().create(true).append(true).open(self.home().join("server.log")).expect("a log");
+        let mut command = clean(self.home());
+        command
             .args(["-o", "json", "serve", "--api-port", "0"])
+            .envs(self.settings.iter().map(|(name, value)| (name, value)))
+            // What it leaves in there can be seen.
+            .env("TMPDIR", self.temporary())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let Ok(Ready { url, first_key: Some(key) }) = serde_json::from_str(&line) else {
-            let _ = child.wait();
-            let log = std::fs::read_to_string(home.path().join("server.log")).unwrap_or_default();
-            panic!("the server did not become ready: {line}\n{log}");
-        };
-        Self { url, key, home, child }
+            .stderr(log);
+        self.child = Some(command.spawn().expect("the server starts"));
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it is ours to kill");
+        child.wait().expect("it ends");
+    }
+
+    /// SIGTERM, which it answers by draining.
+    pub fn terminate(&self) {
+        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
+        kill_process(pid, Signal::TERM).expect("it is ours to stop");
+    }
+
+    /// Waits for the end that it was asked for.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.take().expect("it runs").wait().expect("it ends")
+    }
+
+    /// Everything it said in all its lives.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.home().join("server.log")).unwrap_or_default()
     }
 
     pub fn home(&self) -> &Path {
         self.home.path()
+    }
+
+    /// Where it keeps its state.
+    pub fn data(&self) -> PathBuf {
+        self.home().join(".local/share/skillbox")
+    }
+
+    /// Where it would put temporary files.
+    pub fn temporary(&self) -> PathBuf {
+        self.home().join("tmp")
     }
 
     /// A command against this server. The key comes from the file in the data directory, as for a person.
@@ -143,12 +205,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let pid = Pid::from_child(&self.child);
-        let _ = kill_process(pid, Signal::TERM);
-        let status = self.child.wait().expect("the server ends");
+        if self.child.is_none() {
+            return;
+        }
+        // Also after a failed test: a server that drains takes its sandboxes with it.
+        self.terminate();
+        let status = self.wait();
         if !std::thread::panicking() {
-            let log = std::fs::read_to_string(self.home().join("server.log")).unwrap_or_default();
-            assert!(status.success(), "the server did not drain: {status}\n{log}");
+            assert!(status.success(), "the server did not drain: {status}\n{}", self.log());
         }
     }
 }
