@@ -108,4 +108,5 @@ async fn a_database_that_cannot_be_opened_is_named() {
     let dsn = "postgres://nobody:hush@127.0.0.1:1/none";
     let error = launch(home.path(), &[("db_dsn", dsn)]).await.err().unwrap().to_string();
     assert!(error.contains("SKILLBOX_DB_DSN") && !error.contains("hush"), "{error}");
+    assert!(error.contains("refused"), "it says what is wrong: {error}");
 }
