@@ -73,7 +73,11 @@ pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: Cancel
     let data = DataDir::open(&config.data_dir)?;
     let listener = listen(&config).await?;
     let addr = listener.local_addr().map_err(|source| ServeError::Listen { addr: address(&config), source })?;
-    let (app, first_key) = assemble(&config, &data).await?;
+    // A start that waits, for a database say, can be called off too.
+    let (app, first_key) = tokio::select! {
+        assembled = assemble(&config, &data) => assembled?,
+        () = stop.cancelled() => return Ok(()),
+    };
     let connections = Connections::new(router::build(app.clone()), &config);
     tracing::info!(%addr, data_dir = %config.data_dir.display(), "serving");
     ready(Bound { addr, first_key });

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Server, config};
 
@@ -53,6 +54,19 @@ async fn a_drain_ends_at_its_deadline_and_the_run_is_accounted_for() {
     assert!(!matches!(stored["status"].as_str(), Some("queued" | "running")), "{stored}");
     stop.cancel();
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_start_that_waits_can_be_called_off() {
+    let home = tempfile::tempdir().unwrap();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dsn = format!("postgres://a:b@{}/c", silent.local_addr().unwrap());
+    let stop = CancellationToken::new();
+    let starting = server::serve_until(config(home.path(), &[("db_dsn", &dsn)]), |_| {}, stop.clone());
+    let starting = tokio::spawn(starting);
+    let _database = silent.accept().await.unwrap();
+    stop.cancel();
+    starting.await.unwrap().unwrap();
 }
 
 #[tokio::test]
