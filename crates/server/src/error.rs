@@ -15,7 +15,7 @@ use store::StoreError;
 use utoipa::ToSchema;
 
 macro_rules! slugs {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $status:ident;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:tt, $status:ident;)+) => {
         /// Every error the API can answer with.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
         pub enum Slug {

@@ -68,10 +68,10 @@ pub enum Mode {
     Async,
 }
 
-/// Documentation of `cwd`; the runner's own type is what is read.
+/// Where a script starts.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, reason = "only its schema is used; the runner's own type is what is read")]
 pub enum StartDirectory {
     Sandbox,
     Skill,

@@ -54,11 +54,8 @@ pub async fn ready(State(app): State<Shared>) -> Response {
     let readiness = app.runner.ready().await;
     let ok = readiness.ok();
     let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
-    let checks = Checks {
-        postgres: word(readiness.store),
-        blobs: word(readiness.blobs),
-        sandbox: word(readiness.sandbox),
-    };
+    let checks =
+        Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox: word(readiness.sandbox) };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
         return axum::Json(body).into_response();

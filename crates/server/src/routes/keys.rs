@@ -56,10 +56,10 @@ pub struct CreatedKey {
     key: String,
 }
 
-/// Documentation of the scopes; the store's own type is what is read.
+/// What a key allows.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its schema is used")]
+#[expect(dead_code, reason = "only its schema is used; the store's own type is what is read")]
 pub enum KeyScope {
     Execute,
     Read,

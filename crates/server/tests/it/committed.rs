@@ -34,12 +34,21 @@ fn the_api_page_lists_every_error() {
     }
 }
 
+#[test]
+fn the_description_spells_errors_as_they_are_sent() {
+    let api: serde_json::Value = serde_json::from_str(&server::openapi_json()).unwrap();
+    let sent: Vec<&str> = server::Slug::ALL.iter().map(|slug| slug.as_str()).collect();
+    assert_eq!(api["components"]["schemas"]["Slug"]["enum"], serde_json::json!(sent));
+}
+
 #[tokio::test]
 async fn the_server_serves_its_description_and_a_page_that_loads_nothing_from_elsewhere() {
     let server = Server::start().await;
     let served = server.http.get(format!("{}/openapi.json", server.url)).send().await.unwrap();
     assert_eq!(served.headers()["content-type"], "application/json");
-    assert_eq!(served.text().await.unwrap(), server::openapi_json());
+    let served = served.text().await.unwrap();
+    let committed: serde_json::Value = serde_json::from_str(&server::openapi_json()).unwrap();
+    assert_eq!(served, committed.to_string(), "compact, and the same");
     for path in ["/docs", "/docs/docs.css", "/docs/docs.js"] {
         let answer = server.http.get(format!("{}{path}", server.url)).send().await.unwrap();
         assert_eq!(answer.status(), 200);
