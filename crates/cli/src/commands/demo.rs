@@ -54,7 +54,7 @@ impl Demo {
         let ran = ran?;
         self.show(&ran, &ran.raw)?;
         note(&format!("\nrepeat it with\n  {}", self.curl(&request)?));
-        note(&format!("or, on this machine, with\n  skillbox -s {} run {name}\n", self.client.base()));
+        note(&format!("or, on this machine, with\n  {} -s {} run {name}\n", program(), self.client.base()));
         if ran.status != Status::Success {
             bail!(
                 "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",
@@ -109,6 +109,11 @@ impl Demo {
         ];
         Ok(words.iter().map(|word| text::shell_word(word)).collect::<Vec<_>>().join(" "))
     }
+}
+
+/// This program as it was called: after a build it is on nobody's search path.
+fn program() -> String {
+    std::env::args().next().map_or_else(|| "skillbox".to_owned(), |name| text::shell_word(&name))
 }
 
 /// The directories that hold a `SKILL.md`, by name.
