@@ -132,33 +132,9 @@ mod tests {
         let longer = "x/".repeat(300);
         let deep = "d/".repeat(33) + "f";
         for name in [
-            "",
-            "/",
-            "/etc/passwd",
-            "//x",
-            "..",
-            "../x",
-            "a/../../x",
-            "a/..",
-            "./../x",
-            "a/./b",
-            ".",
-            "a//b",
-            "a//",
-            "..\\x",
-            "a\\b",
-            "\\\\host\\x",
-            "C:\\x",
-            "C:/x",
-            "c:x",
-            "a\0b",
-            "a\nb",
-            "a\u{7f}",
-            "a\u{85}b",
-            ".//x",
-            &long,
-            &longer,
-            &deep,
+            "", "/", "/etc/passwd", "//x", "..", "../x", "a/../../x", "a/..", "./../x", "a/./b", ".", "a//b", "a//",
+            "..\\x", "a\\b", "\\\\host\\x", "C:\\x", "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}", "a\u{85}b", ".//x",
+            &long, &longer, &deep,
         ] {
             let error = check(name, &Limits::default()).expect_err(name);
             assert_eq!(error.slug(), "unsafe_path", "{name}");
