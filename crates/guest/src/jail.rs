@@ -65,7 +65,7 @@ pub struct Limits {
     pub pids: u32,
 }
 
-/// Which limits were written and read back.
+/// Which limits the kernel took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforced {
     pub memory: bool,
@@ -121,7 +121,7 @@ pub enum Entry {
         source: String,
         target: String,
     },
-    /// A host device node.
+    /// A host device node, of which nothing can be changed but what is written to the device.
     Device {
         path: String,
     },
@@ -149,9 +149,11 @@ pub enum Rlimit {
     FileSize,
     MemoryLock,
     MessageQueue,
+    Nice,
     OpenFiles,
     PendingSignals,
     Processes,
+    RealtimePriority,
     Stack,
 }
 

@@ -3,13 +3,17 @@
 
 use guest::jail::{Cgroups, Controller, Counters, Enforced, Limits};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The period over which the CPU quota is counted: the longest the kernel takes. A run is a batch job that starts
 /// an interpreter first; with a short period half a core would pause it in the middle of that, several times.
 const CPU_PERIOD_MICROS: u64 = 1_000_000;
+
+/// What sockets may hold of the kernel's memory on v1, which counts it apart, and only once this is set. Written
+/// when a group is made: the first one makes the kernel patch itself, and nobody waits for a spare.
+const SOCKET_BYTES: u64 = 16 << 20;
 
 /// The directories of one sandbox.
 pub enum Group {
@@ -29,18 +33,15 @@ impl Group {
                 Ok(Group::V2 { directory, controllers: controllers.clone() })
             }
             Cgroups::V1 { directories } => {
-                let mut made = Group::V1 { directories: Vec::new() };
-                for (controller, base) in directories {
-                    let directory = Path::new(base).join(name);
-                    if let Err(error) = fs::create_dir(&directory) {
-                        made.remove();
-                        return Err(error);
-                    }
-                    if let Group::V1 { directories } = &mut made {
-                        directories.push((*controller, directory));
-                    }
+                let named = |(controller, base): &(_, String)| (*controller, Path::new(base).join(name));
+                let directories: Vec<_> = directories.iter().map(named).collect();
+                let made = directories.iter().try_for_each(|(controller, directory)| create_v1(*controller, directory));
+                let group = Group::V1 { directories };
+                if made.is_err() {
+                    // Those that were made before one was refused.
+                    group.remove();
                 }
-                Ok(made)
+                made.map(|()| group)
             }
         }
     }
@@ -152,6 +153,20 @@ impl Group {
     }
 }
 
+fn create_v1(controller: Controller, directory: &Path) -> io::Result<()> {
+    fs::create_dir(directory)?;
+    if controller == Controller::Memory { limit_sockets(directory) } else { Ok(()) }
+}
+
+fn limit_sockets(directory: &Path) -> io::Result<()> {
+    match fs::OpenOptions::new().write(true).open(directory.join("memory.kmem.tcp.limit_in_bytes")) {
+        Ok(mut file) => file.write_all(SOCKET_BYTES.to_string().as_bytes()),
+        // A kernel built without it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn removed(directory: &Path) -> bool {
     match fs::remove_dir(directory) {
         Ok(()) => true,
@@ -192,6 +207,19 @@ mod tests {
         assert_eq!(read("memory.swap.max"), "0");
         assert_eq!(read("pids.max"), "64");
         assert_eq!(read("cpu.max"), "500000 1000000");
+        fs::remove_dir_all(&base).expect("removal");
+    }
+
+    #[test]
+    fn sockets_are_limited_where_they_are_counted_apart() {
+        let base = std::env::temp_dir().join(format!("skillbox-sockets-test-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("temporary directory");
+        limit_sockets(&base).expect("a kernel without it is no failure");
+        let file = base.join("memory.kmem.tcp.limit_in_bytes");
+        assert!(!file.exists());
+        File::create(&file).expect("a file as the kernel has it");
+        limit_sockets(&base).expect("limit");
+        assert_eq!(fs::read_to_string(&file).expect("the limit"), "16777216");
         fs::remove_dir_all(&base).expect("removal");
     }
 }

@@ -12,10 +12,20 @@ use std::io;
 /// The newest rights we know; an older kernel enforces those it has.
 const KNOWN_ABI: ABI = ABI::V6;
 
+/// For the launcher and all its children. With 1 the kernel neither writes a core file nor starts the host's program
+/// that takes one, which 0 would not keep it from; and root may ask for it even where the service is held to 0.
+pub fn forbid_core_dumps() {
+    let both = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
+    let _ = rustix::process::setrlimit(Resource::Core, both);
+}
+
 pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
     for (limit, value) in limits {
-        let both = rustix::process::Rlimit { current: Some(*value), maximum: Some(*value) };
-        rustix::process::setrlimit(resource(*limit), both)?;
+        let resource = resource(*limit);
+        // The service may itself be held to less, which nobody in here could raise.
+        let value = rustix::process::getrlimit(resource).maximum.map_or(*value, |most| most.min(*value));
+        let both = rustix::process::Rlimit { current: Some(value), maximum: Some(value) };
+        rustix::process::setrlimit(resource, both)?;
     }
     Ok(())
 }
@@ -27,9 +37,11 @@ fn resource(limit: Rlimit) -> Resource {
         Rlimit::FileSize => Resource::Fsize,
         Rlimit::MemoryLock => Resource::Memlock,
         Rlimit::MessageQueue => Resource::Msgqueue,
+        Rlimit::Nice => Resource::Nice,
         Rlimit::OpenFiles => Resource::Nofile,
         Rlimit::PendingSignals => Resource::Sigpending,
         Rlimit::Processes => Resource::Nproc,
+        Rlimit::RealtimePriority => Resource::Rtprio,
         Rlimit::Stack => Resource::Stack,
     }
 }

@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 use sys::Cloned;
 
 /// Every namespace but the cgroup one, which a child enters after its cgroup.
@@ -29,6 +30,9 @@ const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
+
+/// How long the dying have at the end of the launcher. A kernel in trouble may never let one go.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to wait before trying again to remove a cgroup the kernel still calls busy.
 const RETRY: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -74,8 +78,8 @@ pub fn main() -> ! {
     });
     match served {
         Ok(()) => std::process::exit(0),
-        // The host went away while it was being told something.
-        Err(error) if error.raw_os_error() == Some(libc::EPIPE) => std::process::exit(0),
+        // The host went away while it was being told something, or without hearing it.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => std::process::exit(0),
         Err(error) => {
             eprintln!("skillbox launcher: {error}");
             std::process::exit(1);
@@ -88,6 +92,7 @@ fn start() -> io::Result<Launcher> {
     let null = std::fs::File::open("/dev/null")?;
     sys::place_fd(null.as_fd(), 0)?;
     let program = std::fs::File::open("/proc/self/exe")?.into();
+    confine::forbid_core_dumps();
     let packet = channel::receive(&host)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let Ok(ToLauncher::Start { cgroups, spares }) = postcard::from_bytes(&packet.bytes) else {
         return Err(io::ErrorKind::InvalidData.into());
@@ -199,28 +204,37 @@ impl Launcher {
             return Err(io::ErrorKind::InvalidData.into());
         };
         self.replenish = true;
-        let spare = match self.spares.pop_front() {
-            Some(spare) => Ok(spare),
-            None => self.make_spare(),
-        };
-        let spare = match spare {
+        // A child that waited may have died meanwhile, as any process can; one made just now has not.
+        while let Some(spare) = self.spares.pop_front() {
+            if let Ok(enforced) = hand_over(&spare, &limits, &packet) {
+                return self.launched(id, spare, enforced);
+            }
+            self.discard(spare);
+        }
+        let spare = match self.make_spare() {
             Ok(spare) => spare,
             Err(error) => return self.refuse(id, "clone", &error),
         };
         match hand_over(&spare, &limits, &packet) {
-            Ok(enforced) => {
-                let launched = FromLauncher::Launched { id, pid: spare.pid, enforced };
-                self.tell(&launched, Some(spare.pidfd.as_fd()))?;
-                self.sandboxes.push(Sandbox { id, pid: spare.pid, pidfd: spare.pidfd, group: spare.group });
-                Ok(())
-            }
+            Ok(enforced) => self.launched(id, spare, enforced),
             Err(error) => {
-                kill(&spare.pidfd);
-                let _ = sys::reap(spare.pid);
-                self.leftovers.push(spare.group);
+                self.discard(spare);
                 self.refuse(id, "limits", &error)
             }
         }
+    }
+
+    fn launched(&mut self, id: u64, spare: Spare, enforced: Enforced) -> io::Result<()> {
+        let launched = FromLauncher::Launched { id, pid: spare.pid, enforced };
+        self.tell(&launched, Some(spare.pidfd.as_fd()))?;
+        self.sandboxes.push(Sandbox { id, pid: spare.pid, pidfd: spare.pidfd, group: spare.group });
+        Ok(())
+    }
+
+    fn discard(&mut self, spare: Spare) {
+        kill(&spare.pidfd);
+        let _ = sys::reap(spare.pid);
+        self.leftovers.push(spare.group);
     }
 
     fn refuse(&self, id: u64, step: &str, error: &io::Error) -> io::Result<()> {
@@ -246,16 +260,19 @@ impl Launcher {
         let sandboxes = self.sandboxes.drain(..).map(|sandbox| (sandbox.pid, sandbox.pidfd, sandbox.group));
         let all: Vec<_> = spares.chain(sandboxes).collect();
         all.iter().for_each(|(_, pidfd, _)| kill(pidfd));
-        for (pid, _, group) in all {
-            let _ = sys::reap(pid);
-            self.leftovers.push(group);
+        let until = Instant::now() + LAST_WAIT;
+        for (pid, pidfd, group) in all {
+            if ended(&pidfd, until) {
+                let _ = sys::reap(pid);
+                self.leftovers.push(group);
+            }
         }
         for _ in 0..20 {
             self.leftovers.retain(|group| !group.remove());
             if self.leftovers.is_empty() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
@@ -278,6 +295,14 @@ fn bury(pid: i32, group: &Group) -> io::Result<Counters> {
     };
     group.count(&mut counters);
     Ok(counters)
+}
+
+/// Waits for the end of a process; false when it has not come in time.
+fn ended(pidfd: &OwnedFd, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let left = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&left))).is_ok_and(|ready| ready > 0)
 }
 
 fn kill(pidfd: &OwnedFd) {

@@ -35,8 +35,9 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
         }
         Entry::Device { path } => {
             let tree = clone_tree(CWD, path)?;
+            // A device on a read-only mount can be written to; its times, which every sandbox sees, cannot be set.
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-            set_attributes(&tree, attributes, true)?;
+            set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | attributes, true)?;
             Ok(Some(tree))
         }
         _ => Ok(None),
@@ -110,7 +111,10 @@ fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) 
     attach(&proc, root, "proc")?;
     make_directories(scratch, EMPTY)?;
     for path in masked.iter().map(|path| relative(path)) {
-        let Ok(stat) = rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => continue,
+            found => found?,
+        };
         let cover = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => clone_tree(scratch, EMPTY)?,
             _ => clone_tree(root, "dev/null")?,
