@@ -18,6 +18,9 @@ use crate::outcome::{Ran, Usage};
 use crate::supervision::{Supervised, Supervision};
 use crate::wire::{self, Receiver, Sender};
 
+/// How long the last process of a killed sandbox may take to end; on a kernel in trouble it never does.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+
 /// A backend's hold on one sandbox.
 #[async_trait]
 pub trait Handle: Send {
@@ -128,7 +131,11 @@ struct Hold(Box<dyn Handle>);
 impl Hold {
     async fn end(mut self) -> Counters {
         self.0.kill();
-        self.0.gone().await
+        let gone = tokio::time::timeout(GONE_WITHIN, self.0.gone()).await;
+        gone.unwrap_or_else(|_| {
+            tracing::error!("a sandbox was killed and is still there after {} s", GONE_WITHIN.as_secs());
+            Counters::default()
+        })
     }
 }
 

@@ -259,6 +259,34 @@ async fn dropping_a_guest_kills_it() {
     assert_eq!(kills.load(Ordering::SeqCst), 1);
 }
 
+/// A sandbox that the kernel does not let go of.
+struct Stuck;
+
+#[async_trait]
+impl Handle for Stuck {
+    fn kill(&mut self) {}
+
+    async fn gone(&mut self) -> Counters {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_killed_does_not_keep_its_run_from_ending() {
+    let (ours, theirs) = tokio::io::duplex(4096);
+    let mut peer = Peer(theirs);
+    peer.say(&ready()).await;
+    let guest =
+        Guest::connect(ours, Box::new(Stuck), SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready");
+    let (job, mut kept) = (job(), Kept::default());
+    let run = guest.run(&job, CancellationToken::new(), &mut kept);
+    let (ran, ()) = tokio::join!(run, async move {
+        peer.start().await;
+        peer.idle().await;
+    });
+    assert_eq!(ran.expect("nothing failed").outcome, Outcome::TimedOut);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

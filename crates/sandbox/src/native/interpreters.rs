@@ -90,6 +90,11 @@ fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
     // A program that is a link needs what it leads to.
     wanted.extend(program.canonicalize());
     wanted.retain(|path| is_bindable(path));
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if let Some(home) = wanted.iter().find(|path| holds_a_home(path, &accounts)) {
+        tracing::warn!("{} is not used: scripts would see all of {}", program.display(), home.display());
+        return None;
+    }
     wanted.sort();
     wanted.dedup_by(|later, earlier| later.starts_with(earlier));
     Some(Interpreter { program, version, binds: wanted })
@@ -108,6 +113,11 @@ fn is_bindable(path: &Path) -> bool {
     path.is_absolute() && path.parent().is_some() && !system && path.exists()
 }
 
+/// Whether somebody's files lie there: an interpreter can be installed with a home directory as its prefix.
+fn holds_a_home(path: &Path, accounts: &str) -> bool {
+    accounts.lines().filter_map(|account| account.split(':').nth(5)).any(|home| Path::new(home).starts_with(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +134,17 @@ mod tests {
     fn nothing_is_found_where_nothing_is() {
         let empty = tempfile::tempdir().expect("temporary directory");
         assert_eq!(Interpreters::find(Some(empty.path().as_os_str())), Interpreters::default());
+    }
+
+    #[test]
+    fn a_home_directory_is_not_an_installation() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nme:x:1:1::/home/me:/bin/sh\n";
+        for path in ["/home/me", "/home", "/root"] {
+            assert!(holds_a_home(Path::new(path), accounts), "{path}");
+        }
+        for path in ["/home/me/.pyenv/versions/3.12", "/root/.nvm/versions/node/v24", "/opt/python", "/home/m"] {
+            assert!(!holds_a_home(Path::new(path), accounts), "{path}");
+        }
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub struct NativeLauncher {
 impl NativeLauncher {
     /// Finds out what this machine has and starts the launcher processes.
     pub fn start(config: NativeConfig) -> Result<NativeLauncher, LaunchError> {
+        allow_many_descriptors();
         let hierarchy = Hierarchy::find();
         let cgroups = hierarchy.claim();
         let start = || Process::start(&cgroups).map(|process| Mutex::new(Arc::new(process)));
@@ -192,6 +193,17 @@ impl Drop for NativeLauncher {
         // Each process waits for its launcher to end; only then are the cgroups empty.
         self.processes.clear();
         cgroups::release(&self.cgroups);
+    }
+}
+
+/// Raises this process's limit on open files as far as it may. Every sandbox takes some; and without root, scripts
+/// could otherwise use up what all processes of this user together may have on the way through sockets, as
+/// many as the limit of whoever sends the next one, and sandboxes are asked for in that way.
+fn allow_many_descriptors() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit on open files stays low");
     }
 }
 

@@ -97,12 +97,15 @@ fn own_etc() -> [Entry; 5] {
 
 fn rlimits(shape: &Shape, cgroups: &Cgroups) -> Vec<(Rlimit, u64)> {
     let mut limits = vec![
-        (Rlimit::Core, 0),
+        // Not 0: that still starts the program that a host may have to take core dumps. See `seccomp::KEPT_LIMIT`.
+        (Rlimit::Core, 1),
         (Rlimit::FileSize, shape.disk_bytes),
         (Rlimit::MemoryLock, LOCKED_BYTES),
         (Rlimit::MessageQueue, 0),
+        (Rlimit::Nice, 0),
         (Rlimit::OpenFiles, OPEN_FILES),
         (Rlimit::PendingSignals, 1024),
+        (Rlimit::RealtimePriority, 0),
         (Rlimit::Stack, STACK_BYTES),
     ];
     // Where a cgroup holds the limit these would only hide its counters.

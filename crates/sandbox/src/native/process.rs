@@ -135,10 +135,11 @@ fn spawn() -> io::Result<(OwnedFd, Child)> {
 fn listen(socket: &OwnedFd, waiting: &Waiting) {
     while let Ok(Some(packet)) = channel::receive(socket) {
         match postcard::from_bytes(&packet.bytes) {
-            Ok(FromLauncher::Launched { id, enforced, .. }) => {
-                let Some(pidfd) = packet.fd else { break };
-                waiting.launched(id, pidfd, enforced);
-            }
+            Ok(FromLauncher::Launched { id, enforced, .. }) => match packet.fd {
+                Some(pidfd) => waiting.launched(id, pidfd, enforced),
+                // No descriptor was free to receive it with. Only this sandbox is lost: it ends with its stream.
+                None => waiting.reply(id, Err(setup("hold sandbox", io::Error::from_raw_os_error(libc::EMFILE)))),
+            },
             Ok(FromLauncher::Failed { id, step, errno }) => {
                 waiting.reply(id, Err(setup(&step, io::Error::from_raw_os_error(errno))));
             }
