@@ -1,6 +1,6 @@
 # The commands of a developer's day. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test fmt lint unit integration bench openapi docs-reference clean
+.PHONY: help run test test-uml fmt lint unit integration bench openapi docs-reference clean
 
 # Arguments for the service, as in `make run ARGS=--once`.
 ARGS ?=
@@ -19,6 +19,10 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/test.sh
+
+test-uml: ## the tests under a user-mode kernel of their own, which has cgroup v2
+	@scripts/setup-tests.sh
+	@KERNEL=uml scripts/test.sh
 
 fmt: ## format the code
 	cargo fmt --all

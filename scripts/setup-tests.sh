@@ -13,6 +13,7 @@ present() {
   case $1 in
     cc) command -v cc >/dev/null && printf 'int main(void){return 0;}' | cc -static -x c - -o /dev/null 2>/dev/null ;;
     postgres) postgres_programs ;;
+    uml) command -v linux.uml >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }
@@ -23,6 +24,7 @@ packages() {
     cc) echo gcc libc6-dev ;;
     node) echo nodejs ;;
     postgres) echo postgresql ;;
+    uml) echo user-mode-linux ;;
     *) echo "$1" ;;
   esac
 }
@@ -34,6 +36,7 @@ reason() {
     python3 | node | bash) echo 'runs skills' ;;
     curl) echo 'repeats what the demo prints' ;;
     zip | unzip) echo 'makes and reads archives to compare with ours' ;;
+    uml) echo 'a second kernel for the tests' ;;
     postgres) echo 'a throw-away cluster for the store tests; a database of yours is not touched' ;;
   esac
 }

@@ -144,7 +144,6 @@ pub const ALLOWED: &[(&str, &[i64])] = &[
         "confining itself further",
         &[
             libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
-            libc::SYS_seccomp,
         ],
     ),
 ];
@@ -171,10 +170,16 @@ const TERMINAL_INJECTION: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 /// `prctl` operations that speculation and checkpoint tools use, and no script.
 const REFUSED_PRCTL: [i32; 2] = [libc::PR_SET_MM, libc::PR_SET_SECCOMP];
 
-/// Both programs, ready for the kernel.
+/// Socket options that load a program into the kernel. With `seccomp`, which is not listed either, they are how a
+/// script could make thousands of them, and a kernel that has to free more than a thousand at once may never come
+/// back: Linux 6.18 waits for itself and then runs no new filter until it is restarted.
+const SOCKET_PROGRAMS: [i32; 4] =
+    [libc::SO_ATTACH_FILTER, libc::SO_ATTACH_BPF, libc::SO_ATTACH_REUSEPORT_CBPF, libc::SO_ATTACH_REUSEPORT_EBPF];
+
+/// Both programs, in the order of installation: the list comes last, because it does not have `seccomp` on it.
 pub fn programs() -> Vec<Vec<u8>> {
     static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-        [program::allowed_numbers(), program::refused_arguments()].map(|p| program::bytes(&p)).to_vec()
+        [program::refused_arguments(), program::allowed_numbers()].map(|p| program::bytes(&p)).to_vec()
     });
     PROGRAMS.clone()
 }
@@ -228,6 +233,7 @@ mod tests {
             libc::SYS_iopl,
             libc::SYS_ioperm,
             libc::SYS_acct,
+            libc::SYS_seccomp,
         ];
         for call in refused {
             assert!(!ALLOWED.iter().any(|(_, calls)| calls.contains(&call)), "{call} is listed");

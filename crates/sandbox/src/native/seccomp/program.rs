@@ -1,6 +1,6 @@
 //! From the lists to programs for the kernel.
 
-use super::{ALLOWED, NAMESPACE_FLAGS, REFUSED_PRCTL, SOCKET_FAMILIES, TERMINAL_INJECTION};
+use super::{ALLOWED, NAMESPACE_FLAGS, REFUSED_PRCTL, SOCKET_FAMILIES, SOCKET_PROGRAMS, TERMINAL_INJECTION};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition as Condition,
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
@@ -68,10 +68,12 @@ pub fn refused_arguments() -> BpfProgram {
     let kind_of_node =
         |argument, kind: u32| rule(vec![condition(argument, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind))]);
     let devices = |argument| vec![kind_of_node(argument, libc::S_IFCHR), kind_of_node(argument, libc::S_IFBLK)];
+    let socket_option = |name: i32| rule(vec![is(1, libc::SOL_SOCKET as u64), is(2, name as u64)]);
     let rules = BTreeMap::from([
         (libc::SYS_clone, NAMESPACE_FLAGS.iter().map(|flag| rule(vec![is_bit(0, *flag)])).collect()),
         (libc::SYS_socket, vec![rule(other_family.clone())]),
         (libc::SYS_socketpair, vec![rule(other_family)]),
+        (libc::SYS_setsockopt, SOCKET_PROGRAMS.iter().map(|name| socket_option(*name)).collect()),
         (libc::SYS_mknod, devices(1)),
         (libc::SYS_mknodat, devices(2)),
         (libc::SYS_ioctl, TERMINAL_INJECTION.iter().map(|request| rule(vec![is(1, *request)])).collect()),
