@@ -1,9 +1,10 @@
 //! The system calls a sandbox may make, as data.
 //!
-//! Two filters, of which the kernel takes the stricter answer. The first knows calls by number only: what is
+//! Three filters, of which the kernel takes the stricter answer. The first knows calls by number only: what is
 //! not on the list does not exist (`ENOSYS`), which programs take as an old kernel and work around; because it
 //! looks at no argument, the kernel answers it from a bitmap. The second refuses (`EPERM`) listed calls with
-//! arguments that no script needs. Neither kills: a crash that looks random helps nobody.
+//! arguments that no script needs. The third says yes to one call and does nothing. None kills: a crash that looks
+//! random helps nobody.
 
 mod program;
 
@@ -13,13 +14,13 @@ use std::sync::LazyLock;
 #[rustfmt::skip] // One call a line would make three hundred lines of it.
 pub const ALLOWED: &[(&str, &[i64])] = &[
     (
-        "reading and writing what is open",
+        "reading and writing what is open; `sync` and `syncfs` would make the host write all of its own",
         &[
             libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64,
             libc::SYS_pwrite64, libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2,
             libc::SYS_lseek, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice,
             libc::SYS_copy_file_range, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range,
-            libc::SYS_syncfs, libc::SYS_sync, libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_ioctl,
+            libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_ioctl,
         ],
     ),
     (
@@ -31,15 +32,13 @@ pub const ALLOWED: &[(&str, &[i64])] = &[
         ],
     ),
     (
-        "looking at files",
+        "looking at files; not `inotify`, which sees who else opens the interpreters' files, and counts as root's own",
         &[
             libc::SYS_stat, libc::SYS_fstat, libc::SYS_lstat, libc::SYS_newfstatat, libc::SYS_statx,
             libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_access, libc::SYS_faccessat, libc::SYS_faccessat2,
             libc::SYS_readlink, libc::SYS_readlinkat, libc::SYS_getdents, libc::SYS_getdents64,
             libc::SYS_getcwd, libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_getxattr, libc::SYS_lgetxattr,
             libc::SYS_fgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
-            libc::SYS_inotify_init, libc::SYS_inotify_init1, libc::SYS_inotify_add_watch,
-            libc::SYS_inotify_rm_watch,
         ],
     ),
     (
@@ -113,7 +112,7 @@ pub const ALLOWED: &[(&str, &[i64])] = &[
         ],
     ),
     (
-        "sockets; the second filter says of which families, and there is no network but loopback",
+        "sockets; the second filter says of which kinds, and there is no network but loopback",
         &[
             libc::SYS_socket, libc::SYS_socketpair, libc::SYS_bind, libc::SYS_connect, libc::SYS_listen,
             libc::SYS_accept, libc::SYS_accept4, libc::SYS_getsockname, libc::SYS_getpeername,
@@ -151,6 +150,13 @@ pub const ALLOWED: &[(&str, &[i64])] = &[
 /// The only socket families.
 pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
+/// The only protocols: the usual one of the family, by default or by name. Others are rarely used code of the
+/// kernel, some of which it loads at the mere asking.
+const SOCKET_PROTOCOLS: [i32; 4] = [0, libc::AF_UNIX, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
+
+/// Kinds of sockets that are not streams, datagrams or sequences of packets.
+const REFUSED_SOCKETS: [i32; 4] = [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, libc::SOCK_PACKET];
+
 /// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not listed at
 /// all, and C libraries fall back to `clone`.
 const NAMESPACE_FLAGS: [i32; 8] = [
@@ -167,8 +173,19 @@ const NAMESPACE_FLAGS: [i32; 8] = [
 /// Ways to push characters into a terminal that somebody else reads.
 const TERMINAL_INJECTION: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// `prctl` operations that speculation and checkpoint tools use, and no script.
-const REFUSED_PRCTL: [i32; 2] = [libc::PR_SET_MM, libc::PR_SET_SECCOMP];
+/// `prctl` operations that no script needs: those of checkpoint tools, filters, and keeping half of a core idle.
+const REFUSED_PRCTL: [i32; 3] = [libc::PR_SET_MM, libc::PR_SET_SECCOMP, libc::PR_SCHED_CORE];
+
+/// Ways to hear of what others do with a file that all sandboxes share, and to keep them from it.
+const FILE_WATCHING: [i32; 2] = [libc::F_NOTIFY, libc::F_SETLEASE];
+
+/// The process whose limits are not the script's to set: the guest.
+const GUEST_PID: u64 = 1;
+
+/// The limit that a script may not even lower. A core limit of 1 means neither a file nor the host's own program that
+/// takes core dumps, run by the host's root outside of every limit; 0 would start it again. Programs that set it to
+/// 0 want no core dump and get none, so they are told that it worked.
+const KEPT_LIMIT: u64 = libc::RLIMIT_CORE as u64;
 
 /// Socket options that load a program into the kernel. With `seccomp`, which is not listed either, they are how a
 /// script could make thousands of them, and a kernel that has to free more than a thousand at once may never come
@@ -176,10 +193,11 @@ const REFUSED_PRCTL: [i32; 2] = [libc::PR_SET_MM, libc::PR_SET_SECCOMP];
 const SOCKET_PROGRAMS: [i32; 4] =
     [libc::SO_ATTACH_FILTER, libc::SO_ATTACH_BPF, libc::SO_ATTACH_REUSEPORT_CBPF, libc::SO_ATTACH_REUSEPORT_EBPF];
 
-/// Both programs, in the order of installation: the list comes last, because it does not have `seccomp` on it.
+/// All programs, in the order of installation: the list comes last, because it does not have `seccomp` on it.
 pub fn programs() -> Vec<Vec<u8>> {
     static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-        [program::refused_arguments(), program::allowed_numbers()].map(|p| program::bytes(&p)).to_vec()
+        let programs = [program::kept_limit(), program::refused_arguments(), program::allowed_numbers()];
+        programs.map(|program| program::bytes(&program)).to_vec()
     });
     PROGRAMS.clone()
 }

@@ -1,6 +1,9 @@
 //! From the lists to programs for the kernel.
 
-use super::{ALLOWED, NAMESPACE_FLAGS, REFUSED_PRCTL, SOCKET_FAMILIES, SOCKET_PROGRAMS, TERMINAL_INJECTION};
+use super::{
+    ALLOWED, FILE_WATCHING, GUEST_PID, KEPT_LIMIT, NAMESPACE_FLAGS, REFUSED_PRCTL, REFUSED_SOCKETS, SOCKET_FAMILIES,
+    SOCKET_PROGRAMS, SOCKET_PROTOCOLS, TERMINAL_INJECTION,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Op, SeccompCondition as Condition,
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
@@ -63,17 +66,27 @@ fn ranges(mut numbers: Vec<u32>) -> Vec<RangeInclusive<u32>> {
 pub fn refused_arguments() -> BpfProgram {
     let is_bit = |argument, bit: i32| condition(argument, Op::MaskedEq(bit as u32 as u64), bit as u32 as u64);
     let is = |argument, value: u64| condition(argument, Op::Eq, value);
-    let other_family: Vec<Condition> =
-        SOCKET_FAMILIES.iter().map(|family| condition(0, Op::Ne, *family as u64)).collect();
+    let other_than = |argument, values: &[i32]| {
+        rule(values.iter().map(|value| condition(argument, Op::Ne, *value as u64)).collect())
+    };
+    // The kind shares its argument with two flags.
+    let kind_of_socket = |kind: &i32| rule(vec![condition(1, Op::MaskedEq(0xf), *kind as u64)]);
+    let other_sockets: Vec<SeccompRule> = [other_than(0, &SOCKET_FAMILIES), other_than(2, &SOCKET_PROTOCOLS)]
+        .into_iter()
+        .chain(REFUSED_SOCKETS.iter().map(kind_of_socket))
+        .collect();
     let kind_of_node =
         |argument, kind: u32| rule(vec![condition(argument, Op::MaskedEq(u64::from(libc::S_IFMT)), u64::from(kind))]);
     let devices = |argument| vec![kind_of_node(argument, libc::S_IFCHR), kind_of_node(argument, libc::S_IFBLK)];
     let socket_option = |name: i32| rule(vec![is(1, libc::SOL_SOCKET as u64), is(2, name as u64)]);
     let rules = BTreeMap::from([
         (libc::SYS_clone, NAMESPACE_FLAGS.iter().map(|flag| rule(vec![is_bit(0, *flag)])).collect()),
-        (libc::SYS_socket, vec![rule(other_family.clone())]),
-        (libc::SYS_socketpair, vec![rule(other_family)]),
+        (libc::SYS_socket, other_sockets.clone()),
+        (libc::SYS_socketpair, other_sockets),
         (libc::SYS_setsockopt, SOCKET_PROGRAMS.iter().map(|name| socket_option(*name)).collect()),
+        (libc::SYS_fcntl, FILE_WATCHING.iter().map(|command| rule(vec![is(1, *command as u64)])).collect()),
+        // The other limit that may not be set, when the old one is to be told as well.
+        (libc::SYS_prlimit64, vec![rule(vec![is(0, GUEST_PID)]), rule(sets_kept_limit(Op::Ne))]),
         (libc::SYS_mknod, devices(1)),
         (libc::SYS_mknodat, devices(2)),
         (libc::SYS_ioctl, TERMINAL_INJECTION.iter().map(|request| rule(vec![is(1, *request)])).collect()),
@@ -82,6 +95,21 @@ pub fn refused_arguments() -> BpfProgram {
         (libc::SYS_personality, vec![rule(vec![condition(0, Op::Ne, 0xffff_ffff), condition(0, Op::Ne, 0)])]),
     ]);
     without_kill(compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32)))
+}
+
+/// Says that the kept limit was set, when nothing else was asked.
+pub fn kept_limit() -> BpfProgram {
+    let rules = BTreeMap::from([
+        (libc::SYS_setrlimit, vec![rule(vec![condition(0, Op::Eq, KEPT_LIMIT)])]),
+        (libc::SYS_prlimit64, vec![rule(sets_kept_limit(Op::Eq))]),
+    ]);
+    without_kill(compile(rules, SeccompAction::Allow, SeccompAction::Errno(0)))
+}
+
+/// `prlimit64` with a new value for the kept limit, and an address for the old one that is null or is not.
+fn sets_kept_limit(old: Op) -> Vec<Condition> {
+    let address = |argument, op| Condition::new(argument, Width::Qword, op, 0).expect("argument numbers are below six");
+    vec![condition(1, Op::Eq, KEPT_LIMIT), address(2, Op::Ne), address(3, old)]
 }
 
 fn condition(argument: u8, op: Op, value: u64) -> Condition {
@@ -156,8 +184,8 @@ mod tests {
 
     #[test]
     fn nothing_is_killed_and_the_programs_are_short() {
-        for program in [allowed_numbers(), refused_arguments()] {
-            assert!(program.len() < 256, "{} instructions", program.len());
+        for program in [allowed_numbers(), refused_arguments(), kept_limit()] {
+            assert!(program.len() < 320, "{} instructions", program.len());
             let kill = u32::from(SeccompAction::KillProcess);
             assert!(!program.iter().any(|i| i.code == (libc::BPF_RET | libc::BPF_K) as u16 && i.k == kill));
         }
