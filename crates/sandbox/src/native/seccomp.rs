@@ -154,8 +154,11 @@ pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_IN
 /// kernel, some of which it loads at the mere asking.
 const SOCKET_PROTOCOLS: [i32; 4] = [0, libc::AF_UNIX, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
 
+/// The old way to a packet socket, whatever the family; libc calls its own name for it deprecated.
+const SOCK_PACKET: i32 = 10;
+
 /// Kinds of sockets that are not streams, datagrams or sequences of packets.
-const REFUSED_SOCKETS: [i32; 4] = [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, libc::SOCK_PACKET];
+const REFUSED_SOCKETS: [i32; 4] = [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, SOCK_PACKET];
 
 /// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not listed at
 /// all, and C libraries fall back to `clone`.
