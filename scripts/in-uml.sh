@@ -2,7 +2,7 @@
 # Runs a command under a user-mode Linux kernel of its own, as root, on this machine's files:
 #   scripts/in-uml.sh cargo test -p sandbox
 # A second kernel, with cgroup v2, for machines that have v1, that allow no user namespaces, or whose own kernel is stuck.
-# Temporary files go to memory. Needs Debian's package user-mode-linux.
+# Temporary files are in memory. Needs Debian's package user-mode-linux.
 set -euo pipefail
 
 if [[ ${1-} == --inside ]]; then
@@ -13,7 +13,16 @@ if [[ ${1-} == --inside ]]; then
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   mkdir -p /dev/shm
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-  mkdir -m 1777 /dev/shm/tmp
+  # Files of the host all belong to root in here, and Postgres runs as somebody else: /tmp is in memory too, but for
+  # what the command needs of the host's.
+  mkdir /dev/shm/host-tmp
+  mount --bind /tmp /dev/shm/host-tmp
+  mount -t tmpfs -o mode=1777 tmpfs /tmp
+  while read -r path; do
+    [[ $path == /tmp/* ]] || continue
+    mkdir -p "$path"
+    mount --bind "/dev/shm/host-tmp/${path#/tmp/}" "$path"
+  done <"/dev/shm/host-tmp/${job#/tmp/}/paths"
   python3 -c 'import fcntl, socket, struct
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
   status=0
@@ -26,15 +35,16 @@ fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
 fi
 
 command -v linux.uml >/dev/null || { echo 'in-uml: install the Debian package user-mode-linux' >&2; exit 1; }
-job=$(mktemp -d)
+job=$(mktemp -d /tmp/in-uml.XXXXXX)
 trap 'rm -rf "$job"' EXIT
 {
   export -p
-  echo 'export TMPDIR=/dev/shm/tmp'
+  echo 'unset TMPDIR'
   printf 'cd %q\nexec' "$PWD"
   printf ' %q' "$@"
   echo
 } >"$job/command"
+printf '%s\n' "$job" "$(git rev-parse --show-toplevel)" "${CARGO_TARGET_DIR:-$PWD}" >"$job/paths"
 linux.uml mem="${UML_MEMORY:-6G}" rootfstype=hostfs rw quiet loglevel=1 con=null con0=fd:0,fd:1 \
   init="$(realpath "$0")" -- --inside "$job" </dev/null
 exit "$(cat "$job/status")"
