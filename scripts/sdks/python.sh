@@ -1,0 +1,29 @@
+# The Python SDK. Sourced by scripts/test-sdks.sh.
+
+prepare_python() {
+  [[ -x $cache/python/bin/python ]] || python3 -m venv "$cache/python"
+  once_for sdks/python/requirements-dev.txt python-packages \
+    "$cache/python/bin/pip" install --quiet --disable-pip-version-check -r sdks/python/requirements-dev.txt
+}
+
+test_python() {
+  (
+    cd sdks/python
+    "$cache/python/bin/ruff" check --quiet --cache-dir "$cache/ruff" .
+    "$cache/python/bin/ruff" format --check --quiet --cache-dir "$cache/ruff" .
+    "$cache/python/bin/mypy" --cache-dir "$cache/mypy"
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=src "$cache/python/bin/python" -m pytest -p no:cacheprovider
+  )
+}
+
+publish_python() {
+  cp -r sdks/python "$work/python-source"
+  "$cache/python/bin/python" -m build --outdir "$work/python-packages" "$work/python-source" >"$work/build.log" 2>&1 ||
+    { cat "$work/build.log"; return 1; }
+  python3 -m venv "$work/python-clean"
+  "$work/python-clean/bin/pip" install --quiet --disable-pip-version-check --no-index "$work"/python-packages/*.whl
+  cp sdks/python/tests/conformance.py "$work/conformance.py"
+  SKILLBOX_CONFORMANCE=$PWD/sdks/conformance "$work/python-clean/bin/python" -I "$work/conformance.py"
+  example "$work/python-clean/bin/python" examples/clients/python_client.py
+  PYTHONPATH=sdks/python/src example "$cache/python/bin/python" examples/clients/langchain_agent.py
+}

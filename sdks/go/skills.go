@@ -1,0 +1,103 @@
+package skillbox
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+)
+
+// RegisterSkill publishes a skill: a zip, or a directory with a SKILL.md.
+func (c *Client) RegisterSkill(ctx context.Context, path string) error {
+	_, err := c.PublishSkill(ctx, path)
+	return err
+}
+
+// PublishSkill publishes a skill: a zip, or a directory with a SKILL.md. Publishing the same content again does nothing.
+func (c *Client) PublishSkill(ctx context.Context, path string) (*PublishedSkill, error) {
+	return upload[PublishedSkill](ctx, c, path, "v1", "skills")
+}
+
+// ValidateSkill is what PublishSkill would be told, with nothing stored.
+func (c *Client) ValidateSkill(ctx context.Context, path string) (*Validation, error) {
+	return upload[Validation](ctx, c, path, "v1", "skills", "validate")
+}
+
+func upload[T any](ctx context.Context, c *Client, path string, segments ...string) (*T, error) {
+	zip, err := readSkill(path)
+	if err != nil {
+		return nil, err
+	}
+	k := route(http.MethodPost, segments...)
+	k.repeatable, k.patient = true, true
+	return one[T](ctx, c, k.withBytes(zip, "application/zip"))
+}
+
+// Skills are the newest version of each skill, fetched page by page as you go.
+func (c *Client) Skills(ctx context.Context) iter.Seq2[Skill, error] {
+	return pages[Skill](ctx, c, get("v1", "skills"), nil, 0)
+}
+
+// ListSkills are the newest version of each skill; with a status, those that have it.
+func (c *Client) ListSkills(ctx context.Context, status ...string) ([]Skill, error) {
+	all, err := collect(pages[Skill](ctx, c, get("v1", "skills"), nil, 200))
+	if err != nil || len(status) == 0 || status[0] == "" {
+		return all, err
+	}
+	var those []Skill
+	for _, skill := range all {
+		if skill.Status == status[0] {
+			those = append(those, skill)
+		}
+	}
+	return those, nil
+}
+
+// SkillsPrompt is the skills as text for a model's system prompt.
+func (c *Client) SkillsPrompt(ctx context.Context) (string, error) {
+	prompt, err := c.bytes(ctx, get("v1", "skills", "prompt"))
+	return string(prompt), err
+}
+
+// GetSkill is one version of a skill with its instructions, scripts and schemas; an empty version means the newest.
+func (c *Client) GetSkill(ctx context.Context, name, version string) (*SkillDetail, error) {
+	return one[SkillDetail](ctx, c, get("v1", "skills", name, orLatest(version)))
+}
+
+// ListSkillVersions are all versions of a skill, newest upload first.
+func (c *Client) ListSkillVersions(ctx context.Context, name string) ([]Skill, error) {
+	return list[Skill](ctx, c, get("v1", "skills", name, "versions"))
+}
+
+// DeleteSkill removes one version of a skill. Its executions stay.
+func (c *Client) DeleteSkill(ctx context.Context, name, version string) error {
+	return c.remove(ctx, "v1", "skills", name, version)
+}
+
+// ListSkillFiles are the files of a skill.
+func (c *Client) ListSkillFiles(ctx context.Context, name, version string) ([]SkillFile, error) {
+	return list[SkillFile](ctx, c, get("v1", "skills", name, orLatest(version), "files"))
+}
+
+// ReadSkillFile is the content of one file of a skill.
+func (c *Client) ReadSkillFile(ctx context.Context, name, version, path string) ([]byte, error) {
+	segments := append([]string{"v1", "skills", name, orLatest(version), "files"}, strings.Split(path, "/")...)
+	return c.bytes(ctx, get(segments...))
+}
+
+// DownloadSkill saves a skill as the zip the server keeps; its SHA-256 is the skill's digest.
+func (c *Client) DownloadSkill(ctx context.Context, name, version, destPath string) error {
+	return c.save(ctx, get("v1", "skills", name, orLatest(version), "content"), destPath)
+}
+
+func (c *Client) remove(ctx context.Context, segments ...string) error {
+	_, err := c.send(ctx, route(http.MethodDelete, segments...), nil)
+	return err
+}
+
+func orLatest(version string) string {
+	if version == "" {
+		return "latest"
+	}
+	return version
+}

@@ -1,0 +1,226 @@
+"""Sending calls without blocking, on asyncio streams: HTTP/1.1 as far as a client of one API needs it.
+
+Cancelling a task closes its connection at once. One connection a call; proxies are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager
+from typing import IO, Any, Callable, Optional, TypeVar
+from urllib.parse import SplitResult
+
+from ._call import MAX_REFUSAL_BYTES, Answer, Body, BytesBody, Call, read_answer, refusal
+from ._endpoint import CHUNK_BYTES, Endpoint, new_id
+from ._failures import broken, not_http, shown_url, timed_out, unreachable
+from ._retry import pause_before_retry
+from .errors import APIError
+
+T = TypeVar("T")
+
+# Names and values of one answer's headers together.
+MAX_HEAD_BYTES = 64 * 1024
+
+
+class AsyncStream:
+    """An answer whose body is still arriving."""
+
+    def __init__(self, reader: asyncio.StreamReader, shown: str, request_id: str, idle: Optional[float]) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.request_id = request_id
+        self._reader = reader
+        self._shown = shown
+        self._idle = idle
+        # What is left of the body, or of its current piece; None when only the end of the connection ends it.
+        self._left: Optional[int] = 0
+        self._chunked = False
+
+    def wait_at_most(self, seconds: Optional[float]) -> None:
+        self._idle = seconds
+
+    async def read_head(self) -> None:
+        """Reads status and headers, passing over interim answers."""
+        while True:
+            lines = await self._head()
+            version, _, rest = lines[0].partition(" ")
+            if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+                raise not_http(self._shown, self.request_id)
+            self.status = int(rest[:3])
+            if self.status >= 200:
+                break
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+        self.request_id = self.headers.get("x-request-id", self.request_id)
+        self._chunked = "chunked" in self.headers.get("transfer-encoding", "").lower()
+        length = self.headers.get("content-length", "")
+        if not self._chunked and self.status not in (204, 304):
+            self._left = int(length) if length.isdigit() else None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while data := await self.chunk():
+            yield data
+
+    async def chunk(self) -> bytes:
+        """The next piece, empty at the end. A body cut short is an error, not an end."""
+        if self._left == 0 and not (self._chunked and await self._next_piece()):
+            return b""
+        data = await self._wait(self._reader.read(min(self._left or CHUNK_BYTES, CHUNK_BYTES)))
+        if self._left is not None:
+            if not data:
+                raise broken(self._shown, self.request_id, f"{self._left} bytes are missing")
+            self._left -= len(data)
+            if self._chunked and self._left == 0:
+                await self._line()
+        return data
+
+    async def _next_piece(self) -> bool:
+        size = (await self._line()).partition(";")[0]
+        try:
+            self._left = int(size, 16)
+        except ValueError:
+            raise broken(self._shown, self.request_id, "the body was cut") from None
+        self._chunked = self._left > 0
+        return self._chunked
+
+    async def _head(self) -> list[str]:
+        lines, size = [], 0
+        while line := await self._line():
+            lines.append(line)
+            size += len(line)
+            if size > MAX_HEAD_BYTES:
+                raise not_http(self._shown, self.request_id)
+        if not lines:
+            raise broken(self._shown, self.request_id, "it was closed without an answer")
+        return lines
+
+    async def _line(self) -> str:
+        return (await self._wait(self._reader.readline())).decode("latin-1").rstrip("\r\n")
+
+    async def _wait(self, reading: Awaitable[bytes]) -> bytes:
+        try:
+            return await asyncio.wait_for(reading, self._idle)
+        except asyncio.TimeoutError as cause:
+            raise timed_out(self._shown, self.request_id) from cause
+        except (OSError, EOFError) as cause:
+            raise broken(self._shown, self.request_id, cause) from cause
+        except ValueError as cause:
+            # A line without end.
+            raise not_http(self._shown, self.request_id) from cause
+
+
+class AsyncSender:
+    """What the resources of the asynchronous client are built on."""
+
+    _endpoint: Endpoint
+
+    async def _send(self, call: Call[T]) -> T:
+        """Sends a call and reads its answer, again where that is harmless."""
+
+        async def attempt(request_id: str) -> T:
+            async with self._open(call, request_id) as stream:
+                pieces = [piece async for piece in stream.chunks()]
+                answer = Answer(stream.status, stream.headers, b"".join(pieces))
+            return read_answer(call, answer, request_id)
+
+        return await self._insist(call, attempt)
+
+    async def _download(self, call: Call[Any], file: IO[bytes]) -> None:
+        """Sends a call and writes its answer's body into a file, from the beginning again if it is cut."""
+
+        async def attempt(request_id: str) -> None:
+            file.seek(0)
+            file.truncate()
+            async with self._open(call, request_id) as stream:
+                async for chunk in stream.chunks():
+                    await asyncio.to_thread(file.write, chunk)
+
+        await self._insist(call, attempt)
+
+    async def _insist(self, call: Call[Any], attempt: Callable[[str], Awaitable[T]]) -> T:
+        request_id = new_id()
+        for count in range(self._endpoint.retries + 1):
+            try:
+                return await attempt(request_id)
+            except APIError as error:
+                pause = pause_before_retry(call, error, count, self._endpoint.retries)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError("the last attempt either returns or raises")
+
+    @asynccontextmanager
+    async def _open(self, call: Call[Any], request_id: str) -> AsyncIterator[AsyncStream]:
+        """Sends a call once. What comes back is a success; everything else is raised."""
+        url = self._endpoint.url(call)
+        shown = shown_url(call, url)
+        reader, writer = await _connect(url, self._endpoint.connect_timeout(), shown, request_id)
+        try:
+            idle = self._endpoint.idle_timeout(call)
+            stream = AsyncStream(reader, shown, request_id, idle)
+            await _write(writer, call, url, self._endpoint.headers(call, request_id), stream)
+            await stream.read_head()
+            if not 200 <= stream.status < 300 and stream.status not in call.answers:
+                raise refusal(stream.status, stream.headers, await _beginning(stream), request_id)
+            yield stream
+        finally:
+            # Not awaited: a peer that does not say goodbye must not hold up a cancelled task.
+            writer.transport.abort()
+
+
+async def _connect(
+    url: SplitResult, timeout: float, shown: str, request_id: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    secure = url.scheme == "https"
+    context = ssl.create_default_context() if secure else None
+    opening = asyncio.open_connection(url.hostname, url.port or (443 if secure else 80), ssl=context)
+    try:
+        return await asyncio.wait_for(opening, timeout)
+    except (OSError, asyncio.TimeoutError) as cause:
+        raise unreachable(shown, request_id, cause) from cause
+
+
+async def _write(
+    writer: asyncio.StreamWriter, call: Call[Any], url: SplitResult, headers: dict[str, str], stream: AsyncStream
+) -> None:
+    target = url.path + (f"?{url.query}" if url.query else "")
+    lines = [f"{call.method} {target} HTTP/1.1", f"Host: {url.netloc.rpartition('@')[2]}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    try:
+        writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
+        async for chunk in _from_disk(call.body):
+            writer.write(chunk)
+            await asyncio.wait_for(writer.drain(), stream._idle)
+    except (BrokenPipeError, ConnectionResetError):
+        # It stopped listening to us, perhaps because it has said already that this is too large.
+        pass
+    except asyncio.TimeoutError as cause:
+        raise timed_out(stream._shown, stream.request_id) from cause
+
+
+async def _from_disk(body: Optional[Body]) -> AsyncIterator[bytes]:
+    """The pieces of a body; those of files are read in a thread, since a disk may be slow."""
+    if body is None:
+        return
+    if isinstance(body, BytesBody):
+        yield body.data
+        return
+    pieces: Iterator[bytes] = body.chunks()
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece
+
+
+async def _beginning(stream: AsyncStream) -> bytes:
+    body = b""
+    try:
+        async for chunk in stream.chunks():
+            body += chunk
+            if len(body) > MAX_REFUSAL_BYTES:
+                break
+    except APIError:
+        # The status alone says enough.
+        pass
+    return body

@@ -1,0 +1,83 @@
+"""Where the server is and who asks: address, key and tenant, checked once when a client is made."""
+
+from __future__ import annotations
+
+import os
+import platform
+import uuid
+from dataclasses import dataclass
+from typing import Any, Optional
+from urllib.parse import SplitResult, urlsplit
+
+from ._call import Call
+from ._version import VERSION
+
+CONNECT_TIMEOUT_S = 10.0
+# For calls that only read or write a row.
+CALL_TIMEOUT_S = 60.0
+CHUNK_BYTES = 64 * 1024
+USER_AGENT = f"skillbox-python/{VERSION} (Python {platform.python_version()})"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    base_url: str
+    api_key: str
+    tenant_id: str
+    timeout: Optional[float]
+    retries: int
+
+    @classmethod
+    def of(cls, base_url: str, api_key: str, tenant_id: str, timeout: Optional[float], retries: int) -> Endpoint:
+        api_key = api_key or os.environ.get("SKILLBOX_API_KEY", "")
+        _require_sendable("api_key", api_key)
+        _require_sendable("tenant_id", tenant_id)
+        return cls(_base_url(base_url), api_key, tenant_id, timeout, retries)
+
+    def url(self, call: Call[Any]) -> SplitResult:
+        """The address of a call. One that is a URL already is taken as it is, relative to the server if need be."""
+        target = call.target
+        return urlsplit(target if "://" in target else self.base_url + target)
+
+    def headers(self, call: Call[Any], request_id: str) -> dict[str, str]:
+        headers = {"User-Agent": USER_AGENT, "Accept": "*/*", "X-Request-ID": request_id, "Connection": "close"}
+        if call.body is not None:
+            headers["Content-Type"] = call.body.content_type
+            headers["Content-Length"] = str(call.body.length)
+        elif call.method in ("POST", "PUT"):
+            headers["Content-Length"] = "0"
+        if not call.anonymous:
+            if self.api_key:
+                headers["Authorization"] = f"Bearer {self.api_key}"
+            if self.tenant_id:
+                headers["X-Tenant-ID"] = self.tenant_id
+        headers.update(call.headers)
+        return headers
+
+    def idle_timeout(self, call: Call[Any]) -> Optional[float]:
+        """How long a call may stand still."""
+        if self.timeout is not None:
+            return self.timeout
+        return None if call.patient else CALL_TIMEOUT_S
+
+    def connect_timeout(self) -> float:
+        return CONNECT_TIMEOUT_S if self.timeout is None else min(self.timeout, CONNECT_TIMEOUT_S)
+
+
+def new_id() -> str:
+    """An id for a call: for the log, or to be recognised when it comes a second time."""
+    return str(uuid.uuid4())
+
+
+def _base_url(text: str) -> str:
+    """`localhost:8080` is what people type, so a missing scheme means http."""
+    url = text.strip() if "://" in text else f"http://{text.strip()}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{text!r} is not a server address; use one like http://localhost:8080")
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def _require_sendable(name: str, value: str) -> None:
+    if not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{name} contains characters that cannot be sent in a header")

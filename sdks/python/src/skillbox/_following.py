@@ -1,0 +1,99 @@
+"""Following an execution across broken connections. The server keeps its events, so none is lost or seen twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Optional
+
+from ._aio_http import AsyncSender
+from ._call import Call, nothing, path_of
+from ._endpoint import new_id
+from ._failures import broken
+from ._http import Sender
+from ._sse import MAX_FAILURES, SILENCE_S, EventReader
+from .errors import APIError, CallTimeoutError, ConnectionFailedError, InvalidResponseError
+from .models import Event
+
+
+def follow(sender: Sender, execution_id: str, after: str, patience_s: Optional[float]) -> Iterator[Event]:
+    """The events of an execution up to its result. With `patience_s` it gives up after that time."""
+    reader, request_id = EventReader(last_id=after), new_id()
+    deadline = None if patience_s is None else time.monotonic() + patience_s
+    while not reader.ended:
+        try:
+            with sender._open(_events_call(execution_id, reader), request_id) as stream:
+                reader.reconnect()
+                while not reader.ended:
+                    stream.wait_at_most(_silence(deadline, execution_id, request_id))
+                    data = stream.chunk()
+                    if not data:
+                        raise broken("the stream of events", request_id, "it ended without a result")
+                    yield from _events(reader, data, request_id)
+        except APIError as error:
+            time.sleep(_pause(reader, error, deadline, execution_id))
+
+
+async def follow_async(
+    sender: AsyncSender, execution_id: str, after: str, patience_s: Optional[float]
+) -> AsyncIterator[Event]:
+    reader, request_id = EventReader(last_id=after), new_id()
+    deadline = None if patience_s is None else time.monotonic() + patience_s
+    while not reader.ended:
+        try:
+            async with sender._open(_events_call(execution_id, reader), request_id) as stream:
+                reader.reconnect()
+                while not reader.ended:
+                    stream.wait_at_most(_silence(deadline, execution_id, request_id))
+                    data = await stream.chunk()
+                    if not data:
+                        raise broken("the stream of events", request_id, "it ended without a result")
+                    for event in _events(reader, data, request_id):
+                        yield event
+        except APIError as error:
+            await asyncio.sleep(_pause(reader, error, deadline, execution_id))
+
+
+def _events_call(execution_id: str, reader: EventReader) -> Call[None]:
+    headers = {"Accept": "text/event-stream"}
+    if reader.last_id:
+        headers["Last-Event-ID"] = reader.last_id
+    return Call("GET", path_of("v1", "executions", execution_id, "events"), nothing, headers=headers, patient=True)
+
+
+def _events(reader: EventReader, data: bytes, request_id: str) -> Iterator[Event]:
+    try:
+        yield from reader.feed(data)
+    except (ValueError, TypeError) as cause:
+        error = InvalidResponseError(200, "", f"an event of the stream cannot be read: {cause}")
+        error.request_id = request_id
+        raise error from cause
+
+
+def _silence(deadline: Optional[float], execution_id: str, request_id: str) -> float:
+    """How long the stream may be silent from now."""
+    if deadline is None:
+        return SILENCE_S
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise _out_of_patience(execution_id, request_id)
+    return min(left, SILENCE_S)
+
+
+def _pause(reader: EventReader, error: APIError, deadline: Optional[float], execution_id: str) -> float:
+    """Seconds to wait before connecting again, when that can change anything."""
+    if deadline is not None and time.monotonic() >= deadline:
+        raise _out_of_patience(execution_id, error.request_id) from error
+    reader.failures += 1
+    passing = isinstance(error, ConnectionFailedError) or error.status_code == 429 or error.status_code >= 500
+    if not passing or reader.failures >= MAX_FAILURES:
+        raise error
+    pause = reader.pause_s if error.retry_after is None else error.retry_after
+    return pause if deadline is None else min(pause, max(deadline - time.monotonic(), 0.0))
+
+
+def _out_of_patience(execution_id: str, request_id: str) -> CallTimeoutError:
+    error = CallTimeoutError(0, "", f"execution {execution_id} has not ended in the time given to wait for it")
+    error.request_id = request_id
+    return error

@@ -1,0 +1,85 @@
+"""Downloads on their way to disk. Names come from strangers: nothing is written outside of the given directory.
+
+A file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ._endpoint import new_id
+from ._forms import AnyPath
+from .errors import ArchiveError, UnsafePathError
+
+CHUNK_BYTES = 1 << 20
+_FORBIDDEN = {chr(code) for code in range(32)} | {"\x7f"} | (set("\\:") if os.name == "nt" else set())
+
+
+@contextmanager
+def whole_file(path: AnyPath) -> Iterator[IO[bytes]]:
+    """A file to write that takes its place when the block ends well, and leaves no trace when it does not."""
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_name(f".{new_id()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+        part.replace(place)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def unpack(archive: IO[bytes], directory: AnyPath) -> list[Path]:
+    """Unpacks a gzip tar and returns what was written. One that is torn or unsafe anywhere is not unpacked at all."""
+    root = Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    root = root.resolve()
+    for _ in _files(archive, root):
+        pass
+    written = []
+    for target, content in _files(archive, root):
+        with whole_file(target) as file:
+            shutil.copyfileobj(content, file, CHUNK_BYTES)
+        written.append(target)
+    return written
+
+
+def _files(archive: IO[bytes], root: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Where each file goes, and its content, which can be read until the next one is asked for."""
+    archive.seek(0)
+    try:
+        with gzip.GzipFile(fileobj=archive) as plain, tarfile.open(fileobj=plain, mode="r|") as entries:
+            for entry in entries:
+                if entry.isdir():
+                    continue
+                target = safe_target(root, entry.name)
+                content = entries.extractfile(entry) if entry.isreg() else None
+                if content is None:
+                    raise UnsafePathError(f"skillbox: {entry.name!r} in the archive is not a regular file")
+                yield target, content
+            # To the very end, where the checksum is.
+            while plain.read(CHUNK_BYTES):
+                pass
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as cause:
+        raise ArchiveError(f"skillbox: the archive cannot be read: {cause}") from cause
+
+
+def safe_target(root: Path, name: str) -> Path:
+    """Where a file with this name goes below `root`, which is resolved already."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or _FORBIDDEN.intersection(part) for part in parts):
+        raise UnsafePathError(f"skillbox: {name!r} in the archive is not a safe relative path")
+    target = root.joinpath(*parts)
+    # A link that was there before must not lead the file elsewhere.
+    if not target.parent.resolve().is_relative_to(root):
+        raise UnsafePathError(f"skillbox: {name!r} would be written outside of {root}")
+    return target

@@ -1,0 +1,66 @@
+"""What the server says, as dataclasses. Fields that a server does not send keep their defaults."""
+
+from .admin import AuditEntry, Key, Policy, Readiness, Tenant
+from .executions import (
+    Cancelled,
+    Doubt,
+    Event,
+    ExecutionSummary,
+    LogEvent,
+    NetworkAttempt,
+    ResultEvent,
+    RunResult,
+    SkippedFile,
+    StateEvent,
+    Timings,
+    Usage,
+)
+from .files import FileInfo
+from .skills import (
+    Finding,
+    FindingCounts,
+    PublishedSkill,
+    Script,
+    Skill,
+    SkillDetail,
+    SkillFile,
+    SkillSignature,
+    Validation,
+)
+from .trust import NewestVersion, Receipt, ReceiptKey, ReceiptKeys, RevokedDigest, TrustedKey
+
+__all__ = [
+    "AuditEntry",
+    "Cancelled",
+    "Doubt",
+    "Event",
+    "ExecutionSummary",
+    "FileInfo",
+    "Finding",
+    "FindingCounts",
+    "Key",
+    "LogEvent",
+    "NetworkAttempt",
+    "NewestVersion",
+    "Policy",
+    "PublishedSkill",
+    "Readiness",
+    "Receipt",
+    "ReceiptKey",
+    "ReceiptKeys",
+    "ResultEvent",
+    "RevokedDigest",
+    "RunResult",
+    "Script",
+    "Skill",
+    "SkillDetail",
+    "SkillFile",
+    "SkillSignature",
+    "SkippedFile",
+    "StateEvent",
+    "Tenant",
+    "Timings",
+    "TrustedKey",
+    "Usage",
+    "Validation",
+]
