@@ -1,9 +1,11 @@
 # The commands of a developer's day. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-uml fmt lint unit integration bench openapi docs-reference clean
+.PHONY: help run test test-sdks test-deploy test-uml test-kubernetes fmt lint unit integration bench bench-store fuzz openapi docs-reference clean
 
 # Arguments for the service, as in `make run ARGS=--once`.
 ARGS ?=
+# How many executions of each fuzz target.
+RUNS ?= 1000000
 SKILLBOX := cargo run --bin skillbox --
 
 help: ## list these targets
@@ -19,10 +21,22 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/test.sh
+	@scripts/test-sdks.sh
+	@scripts/test-deploy.sh
+
+test-sdks: ## only the SDKs, against target/debug/skillbox
+	@scripts/test-sdks.sh
+
+test-deploy: ## only the Helm chart and the kustomizations, with target/debug/skillbox
+	@scripts/test-deploy.sh
 
 test-uml: ## the tests under a user-mode kernel of their own, which has cgroup v2
 	@scripts/setup-tests.sh
 	@KERNEL=uml scripts/test.sh
+
+test-kubernetes: ## pods on a real Kubernetes, built from Debian's sources the first time (root)
+	@scripts/setup-tests.sh
+	@scripts/test-kubernetes.sh
 
 fmt: ## format the code
 	cargo fmt --all
@@ -40,6 +54,14 @@ integration: ## only the integration tests
 
 bench: ## one request against bare python3, release build, printed side by side
 	cargo run --release --bin skillbox -- bench
+
+bench-store: ## what a throw-away Postgres here records and claims a second, release build (ARGS=--seconds 60)
+	cargo build --release --bin skillbox
+	scripts/bench-store.sh $(ARGS)
+
+fuzz: ## a million executions each of the readers of archives and of SKILL.md (RUNS=n: that many)
+	@scripts/setup-tests.sh cc c++
+	@scripts/fuzz.sh $(RUNS)
 
 openapi docs-reference: ## write openapi.json and docs/configuration.md again from the code
 	UPDATE=1 cargo test -p server --test it committed

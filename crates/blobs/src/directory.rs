@@ -2,6 +2,8 @@
 //!
 //! A key is a relative path as it stands (see `key.rs`), so nothing is encoded or checked here.
 
+mod new_file;
+
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
@@ -11,6 +13,7 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 
 use crate::{BlobError, Key, Prefix, Reader};
+pub(crate) use new_file::NewFile;
 
 /// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
 /// can lead here because no segment starts with a dot.
@@ -57,26 +60,24 @@ impl Directory {
         Ok(opened.await?.map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
     }
 
-    pub async fn delete(&self, key: &Key) -> Result<bool, BlobError> {
+    pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {
         let path = self.path(key);
         blocking(move || {
-            let removed = missing_is_none(fs::remove_file(path));
-            Ok(removed.map_err(BlobError::io("delete a blob"))?.is_some())
+            missing_is_none(fs::remove_file(path)).map_err(BlobError::io("delete a blob"))?;
+            Ok(())
         })
         .await
     }
 
     /// Moves the whole tree away first, so that it is gone at once and not file by file.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<bool, BlobError> {
+    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<(), BlobError> {
         let path = self.root.join(prefix.as_str());
         let unfinished = self.unfinished.clone();
         blocking(move || {
             let delete = || {
                 let away = tempfile::Builder::new().prefix("deleted-").tempdir_in(unfinished)?;
-                let moved = fs::rename(path, away.path().join("tree"));
-                let found = missing_is_none(moved)?.is_some();
-                away.close()?;
-                Ok(found)
+                missing_is_none(fs::rename(path, away.path().join("tree")))?;
+                away.close()
             };
             delete().map_err(BlobError::io("delete blobs"))
         })

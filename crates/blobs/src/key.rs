@@ -45,6 +45,11 @@ impl Key {
         Key(join(&[tenant, "executions", &id, "archive.tar.gz"]))
     }
 
+    /// A file that somebody uploaded.
+    pub fn file(tenant: &str, file_id: impl Display) -> Key {
+        Key(join(&[tenant, "files", &file_id.to_string()]))
+    }
+
     /// Reads a key back from where `as_str` was stored.
     pub fn parse(text: &str) -> Result<Key, BlobError> {
         let well_formed = text.split('/').count() >= 3 && text.split('/').all(is_segment);
@@ -58,6 +63,11 @@ impl Key {
     /// Whether this blob is the tenant's. Ask before handing out what a stored key names.
     pub fn belongs_to(&self, tenant: &str) -> bool {
         self.0.split('/').next() == Some(encode(tenant).as_str())
+    }
+
+    /// What the blob is: `skills`, `executions` or `files`.
+    pub(crate) fn kind(&self) -> &str {
+        self.0.split('/').nth(1).unwrap_or_default()
     }
 }
 
@@ -75,6 +85,11 @@ impl Prefix {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What all blobs below are, if they are of one kind.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.0.split('/').nth(1)
     }
 }
 
@@ -125,6 +140,7 @@ mod tests {
         assert_eq!(Key::skill("acme", "sha256:ab").as_str(), "acme/skills/sha256%3Aab");
         assert_eq!(Key::artifact("acme", 7, "plots/a b.png").as_str(), "acme/executions/7/files/plots%2Fa%20b.png");
         assert_eq!(Key::archive("acme", 7).as_str(), "acme/executions/7/archive.tar.gz");
+        assert_eq!(Key::file("acme", 7).as_str(), "acme/files/7");
     }
 
     #[test]

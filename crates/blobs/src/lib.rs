@@ -1,25 +1,29 @@
 //! Bytes too large for the database: skill archives, artifacts, and the archives of artifacts.
 //!
-//! Owns where they lie, how their keys are spelled and the tokens that let a bearer fetch one.
-//! Knows no HTTP and no database. A key starts with its tenant; there is no other way to name a
-//! blob, so no caller can reach another tenant's by mistake.
+//! Owns where they lie (a directory or S3), how their keys are spelled and what lets a bearer fetch one: a presigned URL
+//! of the object store, or a token of our own. Knows no HTTP server and no database. A key starts with its tenant; there
+//! is no other way to name a blob, so no caller can reach another tenant's by mistake.
 
 mod directory;
 mod error;
 mod key;
+mod s3;
 mod sign;
 mod writer;
 
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use directory::Directory;
 pub use error::BlobError;
 pub use key::{Key, Prefix};
+use s3::S3;
+pub use s3::{S3Config, S3Problem};
 pub use sign::{Claims, SignError, Signer};
 pub use writer::Writer;
 
@@ -32,6 +36,7 @@ pub struct Blobs {
 #[derive(Clone, Debug)]
 enum Backend {
     Directory(Arc<Directory>),
+    S3(Arc<S3>),
 }
 
 /// What was written.
@@ -56,6 +61,13 @@ impl Blobs {
         Ok(Blobs { backend })
     }
 
+    /// Blobs as objects in two buckets, which are made if they are missing. Any number of processes may share them.
+    /// Fails unless a blob can be written to and removed from both.
+    pub async fn s3(config: S3Config) -> Result<Blobs, BlobError> {
+        let backend = Backend::S3(S3::connect(config).await?);
+        Ok(Blobs { backend })
+    }
+
     /// Stores all of `bytes`, replacing what was there.
     pub async fn put(&self, key: &Key, bytes: Bytes) -> Result<Stored, BlobError> {
         let mut writer = self.writer(key);
@@ -67,6 +79,7 @@ impl Blobs {
     pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.get(key, max).await,
+            Backend::S3(s3) => s3.get(key, max).await,
         }
     }
 
@@ -74,34 +87,75 @@ impl Blobs {
     pub async fn open(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.open_blob(key).await,
+            Backend::S3(s3) => s3.open_blob(key).await,
         }
     }
 
     /// Starts a blob that becomes visible, whole, when the writer finishes.
     pub fn writer(&self, key: &Key) -> Writer {
         match &self.backend {
-            Backend::Directory(directory) => Writer::new(directory.clone(), key.clone()),
+            Backend::Directory(directory) => Writer::to_file(directory.clone(), key.clone()),
+            Backend::S3(s3) => Writer::to_object(s3.clone(), key.clone()),
         }
     }
 
-    /// Removes a blob; false when it was not there.
-    pub async fn delete(&self, key: &Key) -> Result<bool, BlobError> {
+    /// Removes a blob, if it is there.
+    pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.delete(key).await,
+            Backend::S3(s3) => s3.delete(key).await,
         }
     }
 
-    /// Removes everything below `prefix`; false when there was nothing.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<bool, BlobError> {
+    /// Removes everything below `prefix`.
+    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<(), BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.delete_prefix(prefix).await,
+            Backend::S3(s3) => s3.delete_prefix(prefix).await,
         }
     }
 
-    /// Whether a blob could be stored now.
+    /// A URL with which anybody can fetch the blob from the object store for `ttl` (at most seven days), as a download of
+    /// that name. None where there is no object store: the server then serves the blob itself.
+    pub fn presign(
+        &self,
+        key: &Key,
+        filename: &str,
+        content_type: &str,
+        ttl: Duration,
+    ) -> Result<Option<String>, BlobError> {
+        match &self.backend {
+            Backend::Directory(_) => Ok(None),
+            Backend::S3(s3) => s3.presign(key, filename, content_type, ttl).map(Some),
+        }
+    }
+
+    /// Gives up uploads that were begun longer ago than this and never finished, and tells how many there were. A
+    /// running process does this by itself; in a directory there are none, because opening it removes them.
+    pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
+        match &self.backend {
+            Backend::Directory(_) => Ok(0),
+            Backend::S3(s3) => s3.abort_unfinished(older_than).await,
+        }
+    }
+
+    /// Whether the place can be used now. Answers within seconds.
     pub async fn ping(&self) -> Result<(), BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.ping().await,
+            Backend::S3(s3) => s3.ping().await,
         }
+    }
+}
+
+impl Reader {
+    /// The rest of the stream in memory, when it is no longer than that.
+    async fn into_bytes(self, max: u64) -> Result<Bytes, BlobError> {
+        if self.size > max {
+            return Err(BlobError::TooLarge { size: self.size, max });
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or(0));
+        let read = self.stream.take(self.size).read_to_end(&mut bytes).await.map_err(BlobError::io("read a blob"))?;
+        if read as u64 == self.size { Ok(bytes.into()) } else { Err(BlobError::Interrupted) }
     }
 }

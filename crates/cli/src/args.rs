@@ -2,7 +2,10 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{bench, completions, config, doctor, exec, key, run, serve, skill, tenant};
+use crate::commands::{
+    audit, bench, completions, config, docker_proxy, doctor, exec, guest_copy, key, list, mcp, migrate, receipt, run,
+    serve, skill, tenant, trust, webhook,
+};
 
 /// Runs AI agent skills, each in its own single-use sandbox.
 #[derive(Parser)]
@@ -18,7 +21,8 @@ const AFTER_HELP: &str = "\
 Exit codes: a failed run gives the script's own code (124 on a timeout, 130 when cancelled, 1 when there is none); \
 a failed call or wrong usage gives 2.
 
-To start: `skillbox serve` in one terminal, then `skillbox skill push DIR` and `skillbox run NAME` in another.";
+To start: `skillbox run DIR` runs a skill on this machine, with no server. Or `skillbox serve` in one terminal, then \
+`skillbox skill push DIR` and `skillbox run NAME` in another.";
 
 /// Flags every command takes.
 #[derive(Args, Clone)]
@@ -46,6 +50,13 @@ pub struct Global {
     pub output: Format,
 }
 
+impl Global {
+    /// Whether somebody said which server is meant, by a flag or a variable.
+    pub fn names_a_server(&self) -> bool {
+        self.server != "http://localhost:8080" || self.api_key.is_some()
+    }
+}
+
 /// `table` is for people, `json` is what the server said, on one line. (A comment on a variant would make clap print
 /// the long form of every help text.)
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,8 +69,16 @@ pub enum Format {
 pub enum Command {
     /// Start the service.
     Serve(serve::ServeArgs),
-    /// Run a skill and print what it gives back.
+    /// Bring the tables of the database up to date, and end.
+    Migrate(migrate::MigrateArgs),
+    /// Run a skill, on the server or from a directory, and print what it gives back.
     Run(run::RunArgs),
+    /// Run a script of a directory without a server, and write one record of it to standard error.
+    Audit(audit::AuditArgs),
+    /// List the skills below a directory, without a server.
+    List(list::ListArgs),
+    /// Check skills, without a server; the same as `skill lint`.
+    Validate(skill::lint::LintArgs),
     /// Publish, check and read skills.
     #[command(subcommand)]
     Skill(skill::SkillCommand),
@@ -69,13 +88,29 @@ pub enum Command {
     /// Make, list and revoke API keys.
     #[command(subcommand)]
     Key(key::KeyCommand),
+    /// Say whose signatures on skills count, and what must not run.
+    #[command(subcommand)]
+    Trust(trust::TrustCommand),
+    /// Check receipts of executions, without a server.
+    #[command(subcommand)]
+    Receipt(receipt::ReceiptCommand),
     /// Make, list and remove tenants.
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
+    /// Look after webhooks.
+    #[command(subcommand)]
+    Webhook(webhook::WebhookCommand),
     /// Print the configuration `serve` would use, secrets masked.
     Config(config::ConfigArgs),
     /// Say what this machine offers to run skills: interpreters, isolation.
     Doctor(doctor::DoctorArgs),
+    /// Stand between servers and the Docker engine, and let through only what a sandbox needs.
+    DockerProxy(docker_proxy::DockerProxyArgs),
+    /// Offer skills to an agent's program as MCP tools, on standard input and output.
+    Mcp(mcp::McpArgs),
+    /// Put the guest into a directory, for the pod of a Kubernetes sandbox.
+    #[command(hide = true)]
+    GuestCopy(guest_copy::GuestCopyArgs),
     /// Ask a server whether it is up and ready.
     Health,
     /// Print the version of this program.
@@ -111,5 +146,12 @@ mod tests {
             Cli::try_parse_from(["skillbox", "run", "s", "--script", "a.py", "--", "-o", "x"]).expect("a command");
         let Command::Run(run) = cli.command else { panic!("run") };
         assert_eq!(run.args, ["-o", "x"]);
+    }
+
+    #[test]
+    fn a_script_is_named_once() {
+        assert!(Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--", "x"]).is_ok());
+        assert!(Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--script", "b.py"]).is_err());
+        assert!(Cli::try_parse_from(["skillbox", "audit", "./s"]).is_err());
     }
 }

@@ -8,6 +8,7 @@ mod commands;
 mod connection;
 mod failure;
 mod input;
+mod local;
 mod output;
 mod progress;
 mod target;
@@ -24,7 +25,12 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(commands::run(cli)),
+        Ok(runtime) => {
+            let ended = runtime.block_on(commands::run(cli));
+            // What still hangs, in a kernel that lets nothing be killed say, must not hold the end up.
+            runtime.shutdown_background();
+            ended
+        }
         Err(error) => Err(anyhow::Error::new(error).context("cannot start the threads this program needs")),
     };
     ended.unwrap_or_else(|error| failure::report(&error))

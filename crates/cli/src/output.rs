@@ -104,6 +104,11 @@ pub fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// A piece of text a skill is still writing, for standard error: whatever comes next goes on where it ends.
+pub fn untrusted_piece(text: &str) {
+    let _ = io::stderr().lock().write_all(text::harmless(text).as_bytes());
+}
+
 /// Text a skill wrote, for standard error.
 pub fn untrusted_note(text: &str) {
     let mut text = text::harmless(text);

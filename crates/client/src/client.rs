@@ -62,17 +62,22 @@ impl ClientBuilder {
         if let Some(tenant) = &self.tenant {
             headers.insert("x-tenant-id", header("tenant", tenant)?);
         }
-        let mut http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_keepalive(Duration::from_secs(30))
-            .tcp_nodelay(true)
-            // A redirected POST would silently become a GET, and a key should only go where it was meant to.
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(self.user_agent.as_deref().unwrap_or("skillbox-client"));
-        if is_loopback(&base) {
-            http = http.no_proxy();
-        }
-        let http = http.build().map_err(|error| ClientError::transport(&base, &error))?;
+        let builder = || {
+            let http = reqwest::Client::builder()
+                .connect_timeout(CONNECT_TIMEOUT)
+                .tcp_keepalive(Duration::from_secs(30))
+                .tcp_nodelay(true)
+                // A redirected POST would silently become a GET, and a key should only go where it was meant to.
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(self.user_agent.as_deref().unwrap_or("skillbox-client"));
+            if is_loopback(&base) { http.no_proxy() } else { http }
+        };
+        let http = match builder().build() {
+            // A machine without certificates can still talk to a server that needs none.
+            Err(_) if base.scheme() == "http" => builder().tls_certs_only([]).build(),
+            built => built,
+        };
+        let http = http.map_err(|error| ClientError::transport(&base, &error))?;
         Ok(Client { http, base, headers })
     }
 }

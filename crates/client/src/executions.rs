@@ -36,6 +36,9 @@ pub struct RunRequest {
     /// `sync` (the default) or `async`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// Called with a signed POST when an `async` run has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
     /// Sent as a header: the same key and body give the same execution, however often they are sent.
     #[serde(skip)]
     pub idempotency_key: Option<String>,

@@ -35,6 +35,8 @@ pub struct Pushed {
     pub name: String,
     pub version: String,
     pub digest: Option<String>,
+    /// `available`, or `review` when somebody has to approve it first.
+    pub status: Option<String>,
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
@@ -58,8 +60,24 @@ pub struct SkillDetail {
     #[serde(default)]
     pub scripts: Vec<Script>,
     pub digest: Option<String>,
+    pub status: Option<String>,
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     pub input_schema: Option<Value>,
     pub output_schema: Option<Value>,
+    pub signature: Option<SkillSignature>,
+}
+
+/// The signature that came with a skill, as the server judges it now.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SkillSignature {
+    pub key_id: String,
+    #[serde(default)]
+    pub trusted: bool,
+    pub problem: Option<String>,
+    pub signed_at: Option<String>,
+    /// The text of `SKILL.md.minisig`.
+    pub text: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -74,6 +92,7 @@ pub struct Resources {
 pub struct Script {
     pub path: String,
     pub lang: Option<String>,
+    pub description: Option<String>,
 }
 
 /// Something a check noticed about a skill.
@@ -132,6 +151,23 @@ impl Client {
 
     pub async fn delete_skill(&self, name: &str, version: &str) -> Result<(), ClientError> {
         self.delete(&["v1", "skills", name, version]).await
+    }
+
+    /// Lets a skill run that was held for review. The digest is that of the content that was looked at.
+    pub async fn approve_skill(&self, name: &str, version: &str, digest: &str) -> Result<Reply<Skill>, ClientError> {
+        self.review(name, version, digest, "approve").await
+    }
+
+    /// Keeps a skill from running.
+    pub async fn reject_skill(&self, name: &str, version: &str, digest: &str) -> Result<Reply<Skill>, ClientError> {
+        self.review(name, version, digest, "reject").await
+    }
+
+    async fn review(&self, name: &str, version: &str, digest: &str, word: &str) -> Result<Reply<Skill>, ClientError> {
+        let mut url = self.url(&["v1", "skills", name, version, word]);
+        url.query_pairs_mut().append_pair("digest", digest);
+        let request = self.request(Method::POST, &url);
+        self.reply(&url, request).await
     }
 
     async fn upload<T: serde::de::DeserializeOwned>(

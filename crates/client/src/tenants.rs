@@ -25,8 +25,27 @@ pub struct TenantPolicy {
     /// `mutable`: an existing version may be replaced; `immutable`: it may not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions: Option<String>,
+    /// What becomes of an upload with errors: `off`, `report`, `review` or `block`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<String>,
+    /// How many executions may run at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<u32>,
+    /// How many executions may wait at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_queued: Option<u32>,
+    /// How many executions may be asked for in a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_minute: Option<u32>,
+    /// How many bytes of uploaded files it may keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_file_bytes: Option<u64>,
+    /// Its share of the workers, compared with other tenants that wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// What becomes of skills without a trusted signature: `off`, `warn` or `require`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signatures: Option<String>,
 }
 
 impl Client {

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The descriptor on which a guest has its stream. A launcher has its host on standard input.
 pub const CHANNEL_FD: i32 = 3;
 
+/// The descriptor on which a guest finds what its script's calls are heard on, if the kernel gave one. It is far above
+/// those that a child on its way has open.
+pub const WITNESS_FD: i32 = 100;
+
 /// The user and group inside a sandbox.
 pub const INSIDE_ID: u32 = 1000;
 
@@ -21,10 +25,10 @@ pub const MAX_MESSAGE: usize = 128 * 1024;
 /// What the host tells a launcher, one message a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// First message: where cgroups go and how many children to keep ready.
-    Start { cgroups: Cgroups, spares: u32 },
+    /// First message: where cgroups go, how many children to keep ready, and which network all of them are to see.
+    Start { cgroups: Cgroups, spares: u32, network: Network },
     /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a descriptor.
-    Launch { id: u64, limits: Limits, plan: Plan },
+    Launch { id: u64, limits: Limits, plan: Box<Plan> },
 }
 
 /// What a launcher answers.
@@ -36,6 +40,16 @@ pub enum FromLauncher {
     Failed { id: u64, step: String, errno: i32 },
     /// The sandbox is gone: all its processes were reaped and its cgroups removed.
     Gone { id: u64, counters: Counters },
+}
+
+/// The network that sandboxes see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// One of their own with nothing in it but loopback.
+    #[default]
+    Own,
+    /// The host's, whole.
+    Host,
 }
 
 /// The control groups below which every sandbox gets one of its own.
@@ -97,6 +111,8 @@ pub struct Plan {
     pub landlock: Landlock,
     /// Classic BPF programs, eight bytes an instruction, as `seccomp(2)` takes them; the strictest answer wins.
     pub seccomp: Vec<Vec<u8>>,
+    /// One more, that makes calls wait until the guest has looked at them.
+    pub witness: Vec<u8>,
     /// `PATH` of the guest and so of every script.
     pub path: String,
 }

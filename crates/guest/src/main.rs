@@ -1,4 +1,5 @@
-//! The static program behind every sandbox: `launcher` on the host, `guest` as PID 1 inside.
+//! The static program behind every sandbox: `launcher` on the host, `guest` as PID 1 inside, `guest-stdio` as PID 1
+//! of a container.
 
 mod launcher;
 mod pid1;
@@ -7,6 +8,7 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("launcher") => launcher::main(),
         Some("guest") => pid1::main(),
+        Some("guest-stdio") => pid1::main_in_container(),
         _ => {
             eprintln!("skillbox-guest is started by skillbox, not by hand");
             std::process::exit(2);

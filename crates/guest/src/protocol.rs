@@ -2,18 +2,23 @@
 //!
 //! ```text
 //! host                                    guest
+//! Confine (in a container only)       ──►
 //!                                     ◄── Ready (or Failed, and the end)
 //! File, Chunk… / Link / Stdin, Chunk… ──►
 //! Run                                 ──►
 //!                                     ◄── Started
-//!                                     ◄── Log…
+//!                                     ◄── Log… / Tried…
 //! Stop (any time after Run)           ──►
 //!                                     ◄── Exit, when every process is dead
 //!                                     ◄── Output, Chunk… / File, Chunk… / Skipped…
 //!                                     ◄── Done
 //! ```
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::jail::{Counters, Landlock, Rlimit, Scratch};
 
 /// What the host says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +35,24 @@ pub enum ToGuest<'a> {
     Run(#[serde(borrow)] Run<'a>),
     /// Kill everything and go on to collecting.
     Stop,
+    /// The first message to a guest that was not confined by a launcher of ours.
+    Confine(Confine),
+}
+
+/// The walls that a guest puts around itself and everything it starts, inside of those that were there already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confine {
+    /// For each process, as far as the kernel knows them: not whoever makes a container can say them.
+    pub rlimits: Vec<(Rlimit, u64)>,
+    pub landlock: Landlock,
+    /// Classic BPF programs, in the order of installation.
+    pub seccomp: Vec<Vec<u8>>,
+    /// The program that makes calls wait until the guest has looked at them; empty where there is nothing to see.
+    pub witness: Vec<u8>,
+    /// The cap on all writable places together, where each is a file system of its own.
+    pub scratch: Scratch,
+    /// The cap on processes and threads, for where no control group holds it.
+    pub processes: u32,
 }
 
 /// The process to run and the bounds on what is sent back.
@@ -64,6 +87,8 @@ pub enum FromGuest<'a> {
     Started,
     /// Bytes the script wrote.
     Log { stream: Stream, bytes: &'a [u8] },
+    /// The script reached for something beyond its loopback; each is told once.
+    Tried(Attempt),
     /// The script ended, and so did every other process.
     Exit(Exit),
     /// `output.json` has this size; `Chunk`s follow, unless it is larger than allowed.
@@ -87,6 +112,25 @@ pub enum Stream {
     Merged,
 }
 
+/// A call for another machine, as it was made. Whether anything came of it is the kernel's to say, not the witness's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub call: Call,
+    pub to: SocketAddr,
+}
+
+/// The calls that are looked at. `sendmsg` is not one of them: its address lies where no filter can see whether there is
+/// one, and every message between processes would have to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Call {
+    Connect,
+    SendTo,
+}
+
+/// The number of attempts that are told of one run.
+pub const MAX_ATTEMPTS: usize = 64;
+
 /// How the script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
@@ -95,6 +139,9 @@ pub struct Exit {
     pub disk_full: bool,
     /// Log bytes dropped because of the cap.
     pub log_bytes_dropped: u64,
+    /// What the guest's own control group counted, where it can see one. It is the guest's word: whoever could
+    /// forge it could at most give its own failure another name.
+    pub counted: Option<Counters>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +184,28 @@ pub struct Measured<'a> {
     /// Size and inode cap of the scratch file system, 0 when it has none.
     pub scratch_bytes: u64,
     pub scratch_inodes: u64,
+    /// The limits of its control group, where it can see one.
+    pub cgroup: Option<Held>,
+    /// The kernel is gVisor's, which stands between the script and the machine's.
+    pub gvisor: bool,
+    /// Calls for other machines are seen.
+    pub witness: bool,
+    /// There is a way to other machines: a route that does not end at loopback.
+    pub routes: bool,
+    /// A socket for the internet can be made.
+    pub sockets: bool,
+}
+
+/// The limits of a control group, as its own processes read them; none where there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Of the hierarchy: 1 or 2.
+    pub version: u8,
+    pub memory_bytes: Option<u64>,
+    pub no_swap: bool,
+    pub pids: Option<u64>,
+    /// Thousandths of a core.
+    pub cpu_millis: Option<u64>,
 }
 
 /// The paths of the in-sandbox contract.

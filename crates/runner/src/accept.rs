@@ -8,10 +8,12 @@ use store::{Born, Execution, Idempotency, Micros, NewExecution, Store, TenantId}
 use uuid::Uuid;
 
 use crate::halt::Halt;
+use crate::inputs;
 use crate::json;
+use crate::review;
 use crate::{Caller, Request, RunError};
 
-const LATEST: &str = "latest";
+pub const LATEST: &str = "latest";
 /// The kernel takes no argument or variable above 128 KiB, and 2 MiB of them in all.
 const MAX_WORD_BYTES: usize = 96 << 10;
 const MAX_WORDS_BYTES: usize = 1 << 20;
@@ -27,6 +29,8 @@ pub struct Order {
     /// Empty when the version does not exist.
     pub digest: String,
     pub request: Request,
+    /// The skill says that running it twice does no harm.
+    pub idempotent: bool,
     pub refusal: Option<Halt>,
     pub accepted_at: Micros,
 }
@@ -36,9 +40,16 @@ pub async fn accept(store: &Store, caller: &Caller, request: Request) -> Result<
         return Err(RunError::ScopeSkill);
     }
     let request = check(request)?;
+    let hidden = hidden_input(store, caller, &request).await?;
+    // Before the skill is looked up: what is published later cannot have been meant.
+    let accepted_at = store::now();
     let found = store.get_skill(&caller.tenant, &request.skill, &request.version).await?;
+    let idempotent = found.as_ref().is_some_and(|row| row.manifest["idempotent"] == true);
     let (skill_version, digest, refusal) = match found {
-        Some(row) => (row.version, row.digest, None),
+        Some(row) => {
+            let held = review::refusal(row.status, &row.name, &row.version);
+            (row.version, row.digest, held.map(Halt::refused).or(hidden))
+        }
         None if request.version == LATEST => return Err(RunError::UnknownSkill),
         None => {
             let refusal = format!("Skill {} has no version {}.", request.skill, request.version);
@@ -53,13 +64,29 @@ pub async fn accept(store: &Store, caller: &Caller, request: Request) -> Result<
         skill_version,
         digest,
         request,
+        idempotent,
         refusal,
-        accepted_at: store::now(),
+        accepted_at,
     })
 }
 
+/// A key that may use some skills only may not be given what others left, by way of an input file.
+async fn hidden_input(store: &Store, caller: &Caller, request: &Request) -> Result<Option<Halt>, RunError> {
+    let Some(allowed) = &caller.skills else { return Ok(None) };
+    for id in &request.input_files {
+        let Ok(uuid) = Uuid::try_parse(id) else { continue };
+        let file = store.get_file(&caller.tenant, uuid).await?;
+        let Some(execution_id) = file.and_then(|file| file.execution_id) else { continue };
+        let execution = store.peek_execution(&caller.tenant, execution_id).await?;
+        if !execution.is_some_and(|execution| allowed.contains(&execution.skill_name)) {
+            return Ok(Some(inputs::missing(id)));
+        }
+    }
+    Ok(None)
+}
+
 /// The request with its input made compact, or what is wrong with it.
-fn check(mut request: Request) -> Result<Request, RunError> {
+pub fn check(mut request: Request) -> Result<Request, RunError> {
     let invalid = |sentence: String| Err(RunError::InvalidRequest(sentence));
     if request.skill.is_empty() {
         return invalid("skill must not be empty".to_owned());
@@ -99,11 +126,12 @@ fn word(name: &str, max_bytes: usize) -> bool {
 }
 
 impl Order {
-    /// The order as it is stored. The input has its own column. An execution that is born running is never handed to
-    /// another worker, so the values of `env`, which are secrets, are not written down for it at all.
+    /// The order as it is stored. The input has its own column. An execution that is born running is handed to another
+    /// worker only when its skill is idempotent; for all others the values of `env`, which are secrets, are not
+    /// written down at all.
     pub fn row(&self, born: Born, idempotency: Option<Idempotency>) -> NewExecution {
         let mut request = Request { input: None, ..self.request.clone() };
-        if matches!(born, Born::Running { .. }) {
+        if matches!(born, Born::Running { .. }) && !self.idempotent {
             request.env.clear();
         }
         NewExecution {
@@ -116,6 +144,9 @@ impl Order {
             input: self.input().map(str::to_owned),
             request: serde_json::to_string(&request).expect("a request has only string keys"),
             idempotency,
+            idempotent: self.idempotent,
+            awaited: false,
+            webhook: self.request.webhook.clone(),
             born,
         }
     }
@@ -132,6 +163,7 @@ impl Order {
             skill_version: row.skill_version.clone(),
             digest: row.digest.clone(),
             request,
+            idempotent: false,
             refusal: None,
             accepted_at: row.created_at,
         })

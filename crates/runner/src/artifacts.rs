@@ -3,16 +3,18 @@
 
 use blobs::{BlobError, Blobs, Key, Prefix, Writer};
 use sandbox::SinkError;
-use store::{NewFile, TenantId};
+use store::{Execution, Lease, NewFile, TenantId};
 use uuid::Uuid;
 
 use crate::content_type;
+use crate::failpoint::{Point, reach};
 use crate::gzip_tar::GzipTar;
 
 pub struct Artifacts {
     blobs: Blobs,
     tenant: TenantId,
     execution_id: Uuid,
+    attempt: i64,
     open: Option<Open>,
     archive: Option<Archive>,
     files: Vec<NewFile>,
@@ -32,17 +34,19 @@ struct Archive {
 }
 
 impl Artifacts {
-    pub fn new(blobs: Blobs, tenant: TenantId, execution_id: Uuid) -> Artifacts {
-        Artifacts { blobs, tenant, execution_id, open: None, archive: None, files: Vec::new() }
+    /// For the attempt that this lease is for.
+    pub fn new(blobs: Blobs, lease: &Lease) -> Artifacts {
+        let Lease { tenant, execution_id, token: attempt, .. } = lease.clone();
+        Artifacts { blobs, tenant, execution_id, attempt, open: None, archive: None, files: Vec::new() }
     }
 
     pub async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
         if self.archive.is_none() {
-            let key = Key::archive(self.tenant.as_str(), self.execution_id);
+            let key = Key::archive(self.tenant.as_str(), place(self.execution_id, self.attempt));
             let writer = self.blobs.writer(&key);
             self.archive = Some(Archive { tar: GzipTar::new(), writer });
         }
-        let key = Key::artifact(self.tenant.as_str(), self.execution_id, path);
+        let key = Key::artifact(self.tenant.as_str(), place(self.execution_id, self.attempt), path);
         let writer = self.blobs.writer(&key);
         self.open = Some(Open { name: path.to_owned(), key, writer, missing_bytes: size });
         self.archive()?.tar.start(path, size).map_err(archive_failed)
@@ -69,6 +73,7 @@ impl Artifacts {
             sha256: stored.sha256,
             blob_key: open.key.as_str().to_owned(),
         });
+        reach(Point::Upload);
         let archive = self.archive()?;
         archive.tar.end().map_err(archive_failed)?;
         archive.flush().await
@@ -98,9 +103,9 @@ impl Artifacts {
 
     /// Removes what was written so far.
     pub async fn discard(self) {
-        let Artifacts { blobs, tenant, execution_id, open, archive, .. } = self;
+        let Artifacts { blobs, tenant, execution_id, attempt, open, archive, .. } = self;
         drop((open, archive));
-        discard(&blobs, &tenant, execution_id).await;
+        discard(&blobs, &tenant, execution_id, attempt).await;
     }
 
     fn archive(&mut self) -> Result<&mut Archive, SinkError> {
@@ -115,10 +120,30 @@ impl Archive {
     }
 }
 
-/// Removes whatever an execution put into blobs.
-pub async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid) {
-    if let Err(error) = blobs.delete_prefix(&Prefix::execution(tenant.as_str(), execution_id)).await {
+/// Removes whatever an attempt of an execution put into blobs.
+pub async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attempt: i64) {
+    if let Err(error) = remove(blobs, tenant, execution_id, attempt).await {
         tracing::error!(%tenant, %execution_id, %error, "removing an execution's blobs failed");
+    }
+}
+
+pub async fn remove(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attempt: i64) -> Result<(), BlobError> {
+    reach(Point::Remove);
+    blobs.delete_prefix(&Prefix::execution(tenant.as_str(), place(execution_id, attempt))).await
+}
+
+/// The archive of all files that an ended execution left, if it left any.
+pub fn archive_key(execution: &Execution) -> Option<Key> {
+    let place = place(execution.id, i64::from(execution.attempt));
+    (execution.has_archive && !execution.archive_removed).then(|| Key::archive(execution.tenant.as_str(), place))
+}
+
+/// Each attempt has its own place, so that a worker that lost its lease and wakes up late neither overwrites nor
+/// removes what the next one wrote.
+fn place(execution_id: Uuid, attempt: i64) -> String {
+    match attempt {
+        ..=1 => execution_id.to_string(),
+        later => format!("{execution_id}-{later}"),
     }
 }
 

@@ -22,6 +22,10 @@ pub struct Collected {
     pub logs: String,
     pub files: Vec<NewFile>,
     pub detail: Detail,
+    /// The path of the script that ran.
+    pub script: Option<String>,
+    /// The key of the signature that was checked before it ran.
+    pub signed_by: Option<String>,
 }
 
 impl Collected {
@@ -34,7 +38,9 @@ impl Collected {
             output: None,
             logs: String::new(),
             files: Vec::new(),
-            detail: Detail::default(),
+            detail: Detail { trust: halt.doubt, ..Detail::default() },
+            script: None,
+            signed_by: None,
         }
     }
 }
@@ -61,10 +67,11 @@ pub async fn collect(ran: Result<Ran, Halt>, caught: Caught, skill: &Skill, plan
     collected.detail.stderr = logs.stderr;
     collected.detail.logs_truncated = logs.truncated;
     collected.detail.clamped = plan.clamped.clone();
+    collected.script = Some(plan.script.clone());
     collected
 }
 
-fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collected {
+pub fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collected {
     let mut error = ending::sentence(&ran, plan);
     let (output, complaint) = output(ran.output.as_deref(), skill);
     // The script's own failure is the cause; a bad output is often only its consequence.
@@ -82,6 +89,7 @@ fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collec
                 .into_iter()
                 .map(|skipped| SkippedFile { path: skipped.path, why: skipped.why })
                 .collect(),
+            network_attempts: ran.attempts,
             usage: Usage {
                 wall_ms: ran.usage.wall_ms,
                 cpu_ms: ran.usage.cpu_ms,
@@ -92,6 +100,8 @@ fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collec
             isolation: serde_json::to_value(&ran.isolation).ok(),
             ..Detail::default()
         },
+        script: None,
+        signed_by: None,
     }
 }
 

@@ -1,32 +1,46 @@
 //! What the operator decides: how many runs at once, how long leases last, and the limits no skill can widen.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::Caps;
+use skill::signature::SecretKey;
 
 /// How this process takes part in running things.
 #[derive(Debug, Clone)]
 pub struct RunnerConfig {
     /// Names this process instance in leases and on what its launcher made; never reused.
     pub owner: String,
-    /// Executions that run at once here.
+    /// Executions that run at once here; without a launcher there are none.
     pub slots: usize,
     /// Synchronous callers that may wait for a slot at once before new ones are told to come back.
     pub max_waiting: usize,
     /// A run whose worker is silent for this long is taken away from it.
     pub lease: Duration,
-    /// Claims of an execution that never reached a guest before it is given up as lost.
+    /// How often an execution is taken up before it is given up as lost. Again at all only when it never reached a
+    /// guest, or when its skill says that it is idempotent.
     pub max_attempts: i32,
     /// How often an idle worker looks for queued executions that nobody announced.
     pub queue_tick: Duration,
-    /// How often expired leases are looked for.
+    /// How often expired leases, and sandboxes that a dead owner left, are looked for.
     pub reap_tick: Duration,
+    /// How long what has ended is kept.
+    pub retention: Retention,
+    /// How often one of the servers looks for what may be forgotten.
+    pub retention_tick: Duration,
     /// True when no other process can be using this store (embedded mode holds a lock on its data directory):
     /// at start every other owner's lease is then known to be dead.
     pub exclusive_store: bool,
+    /// The largest file that can be uploaded.
+    pub max_file_bytes: u64,
     /// Bytes of unpacked skills kept in memory.
     pub skill_cache_bytes: u64,
     pub policy: Policy,
+    /// Signs a receipt for each execution that is recorded here.
+    pub receipt_key: Option<Arc<SecretKey>>,
+    /// Where this process is to die or to stall, in tests of crashes.
+    #[cfg(debug_assertions)]
+    pub failpoint: Option<crate::Failpoint>,
 }
 
 impl RunnerConfig {
@@ -39,11 +53,25 @@ impl RunnerConfig {
             max_attempts: 3,
             queue_tick: Duration::from_secs(1),
             reap_tick: Duration::from_secs(5),
+            retention: Retention::default(),
+            retention_tick: Duration::from_secs(60),
             exclusive_store: false,
+            max_file_bytes: 100 << 20,
             skill_cache_bytes: 256 << 20,
             policy: Policy::default(),
+            receipt_key: None,
+            #[cfg(debug_assertions)]
+            failpoint: None,
         }
     }
+}
+
+/// How long after their end executions are kept, and before that their logs and artifacts. `None` is for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    pub executions: Option<Duration>,
+    pub logs: Option<Duration>,
+    pub artifacts: Option<Duration>,
 }
 
 /// The server's limits. Nothing a skill or a caller says can go beyond the maxima.

@@ -1,5 +1,6 @@
 //! The part of a result that is kept as one JSON text in the execution's `detail` column. The server reads it back.
 
+use sandbox::Attempt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,12 +18,26 @@ pub struct Detail {
     /// One sentence for each limit that was asked for and not given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clamped: Vec<String>,
+    /// The script's calls for other machines, as its guest saw them; none where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_attempts: Option<Vec<Attempt>>,
     pub usage: Usage,
     /// What was really in force, as the sandbox measured it; absent when no sandbox was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Value>,
     pub timings: Timings,
     pub logs_truncated: bool,
+    /// What the tenant does not trust about the skill: why it was refused, or what it ran in spite of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Doubt>,
+}
+
+/// One thing that is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// A stable word, such as `signature_missing`.
+    pub code: String,
+    pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,7 +31,10 @@ pub fn sentence(ran: &Ran, plan: &Plan) -> Option<String> {
         }
         (Outcome::Cancelled, _) => "The execution was cancelled.".to_owned(),
         (Outcome::Refused, _) => "The execution was refused.".to_owned(),
-        (Outcome::Lost, _) => "The sandbox went away before the script ended.".to_owned(),
+        (Outcome::Lost, _) => match ran.because {
+            Some(because) => format!("The sandbox went away before the script ended: {because}."),
+            None => "The sandbox went away before the script ended.".to_owned(),
+        },
     })
 }
 

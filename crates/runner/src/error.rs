@@ -2,7 +2,10 @@
 //! stored execution with an outcome.
 
 use blobs::BlobError;
+use skill::Finding;
 use store::StoreError;
+
+use crate::Distrust;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -14,12 +17,30 @@ pub enum RunError {
     /// The package cannot be published as it stands; the sentence is for the author.
     #[error("{0}")]
     InvalidSkill(String),
+    /// The tenant's rules about signatures and revocations forbid the upload.
+    #[error("{0}")]
+    Distrusted(Distrust),
+    /// The scanner found these, and the tenant's policy is to refuse them.
+    #[error("the scanner found what the tenant does not allow")]
+    ScanRefused(Vec<Finding>),
+    #[error("a reviewer rejected this content")]
+    Rejected,
     #[error("this key may not run this skill")]
     ScopeSkill,
     #[error("this idempotency key was used with another request body")]
     IdempotencyMismatch,
     #[error("too many executions are waiting; try again later")]
     TooBusy,
+    #[error("the tenant asks for more executions a minute than its policy allows; try again in {retry_after_s} s")]
+    RateLimited { retry_after_s: u64 },
+    #[error("as many executions of the tenant wait as its policy allows; try again in {retry_after_s} s")]
+    QueueFull { retry_after_s: u64 },
+    #[error("no such file")]
+    NoSuchFile,
+    #[error("the file is larger than {limit_bytes} bytes")]
+    FileTooLarge { limit_bytes: u64 },
+    #[error("the tenant may not keep that many bytes in files")]
+    OverQuota,
     #[error("the server is shutting down; try again")]
     ShuttingDown,
     #[error("the metadata store failed")]

@@ -12,19 +12,30 @@ use crate::accept::Order;
 use crate::artifacts::Artifacts;
 use crate::collect::{Collected, collect};
 use crate::detail::Timings;
+use crate::failpoint::{Point, reach};
 use crate::halt::Halt;
+use crate::inputs;
 use crate::leases::{Hold, StopReason};
 use crate::load::Skill;
+use crate::patience::patiently;
 use crate::plan::{Plan, plan};
+use crate::receipt::{Ran, receipt};
 use crate::record::{self, Recorded, record};
+use crate::review;
 use crate::run::{Caught, launch, run};
 use crate::runner::Runner;
+use crate::tail;
+use crate::vetting::Cleared;
+
+/// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue into failures.
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Loaded, planned, and with a guest that waits for the job.
 struct Ready {
     skill: Arc<Skill>,
     plan: Plan,
     guest: Guest,
+    cleared: Cleared,
 }
 
 /// Why an accepted order is not carried out here.
@@ -47,7 +58,11 @@ pub async fn fresh(
     match begin(&runner, &order, idempotency, &mut timings).await {
         Ok((hold, ready)) => {
             let collected = carry(&runner, &hold, ready, timings).await;
-            let finished = record::finished(collected, accept + began.elapsed());
+            if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
+                drop(slot);
+                return runner.wait(&order.tenant, order.id).await;
+            }
+            let finished = finish(&runner, &hold, Some(&order), collected, accept + began.elapsed());
             let recorded = conclude(&runner, hold, &finished).await?;
             drop(slot);
             match recorded {
@@ -66,30 +81,84 @@ pub async fn fresh(
 /// Carries out an execution that was claimed from the queue. Nobody waits for the answer here.
 pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: OwnedSemaphorePermit) {
     let began = Instant::now();
-    let hold = runner.leases.hold(lease);
+    let Some(hold) = runner.leases.hold(lease) else { return };
     let mut timings = Timings::default();
-    let ready = match Order::from_row(&row) {
-        Ok(order) => prepare(&runner, &order, &mut timings).await,
+    let order = Order::from_row(&row);
+    let ready = match &order {
+        Ok(order) => match still_allowed(&runner, order).await {
+            Ok(()) => prepare(&runner, order, &mut timings).await,
+            Err(halt) => Err(halt),
+        },
         Err(error) => {
             tracing::error!(execution_id = %row.id, %error, "a stored request cannot be read");
             Err(Halt::lost("The stored request could not be read."))
         }
     };
-    // From here on the execution is not retried: the job may act as soon as it is sent.
-    let ours = runner.store.mark_started(hold.lease()).await;
-    if let (Ok(true), _) | (_, Err(_)) = (&ours, &ready) {
+    if let Err(Halt { may_pass: true, .. }) = ready
+        && row.attempt < runner.config.max_attempts
+        && give_back(&runner, &hold).await
+    {
+        return;
+    }
+    // From here on only an idempotent skill is retried: the job may act as soon as it is sent.
+    let ours = patiently("marking a start", || runner.store.mark_started(hold.lease())).await.map(|tried| tried.answer);
+    if let Ok(Some(asked)) = &ours {
+        // Asked between the claim and the hold, it was announced to nobody.
+        hold.heed(*asked);
+    }
+    if let (Ok(Some(_)), _) | (_, Err(_)) = (&ours, &ready)
+        && !hold.is_lost()
+    {
         let collected = carry(&runner, &hold, ready, timings).await;
-        let finished = record::finished(collected, began.elapsed());
+        if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
+            return;
+        }
+        let finished = finish(&runner, &hold, order.as_ref().ok(), collected, began.elapsed());
         if let Err(error) = conclude(&runner, hold, &finished).await {
             tracing::error!(execution_id = %row.id, %error, "a result could not be recorded");
         }
     } else if let Ok(ready) = ready {
         tracing::warn!(execution_id = %row.id, ?ours, "an execution was taken away before it started");
+        runner.meters.leases_lost.add();
         ready.guest.discard().await;
     }
     drop(slot);
     // Its tenant may have been at its limit, and then its next execution was passed over.
     runner.queued.notify_one();
+}
+
+/// Whether what was accepted some time ago may still run: its skill may have been held or rejected since.
+async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
+    let looked =
+        patiently("looking at a skill's status", || runner.store.status_of_content(&order.tenant, &order.digest));
+    match looked.await {
+        Ok(tried) => match review::refusal(tried.answer, &order.skill_name, &order.skill_version) {
+            Some(why) => Err(Halt::refused(why)),
+            None => Ok(()),
+        },
+        Err(error) => {
+            tracing::error!(execution_id = %order.id, %error, "the status of a skill could not be read");
+            Err(Halt::unready("The skill's status could not be read."))
+        }
+    }
+}
+
+/// Leaves a claimed execution that could not be started to the next worker, after a pause in which the cause may
+/// pass. False when it is not ours to give, or not wanted any more.
+async fn give_back(runner: &Runner, hold: &Hold) -> bool {
+    let stopped = hold.stop_token();
+    tokio::select! {
+        () = tokio::time::sleep(GIVE_BACK_PAUSE) => {}
+        () = stopped.cancelled() => {}
+        () = runner.closing.cancelled() => {}
+    }
+    release(runner, hold).await
+}
+
+/// Queues an execution again that may still be carried out: its job never acted, or its skill may act twice.
+async fn release(runner: &Runner, hold: &Hold) -> bool {
+    let released = runner.store.release(hold.lease(), runner.config.max_attempts).await;
+    released.inspect_err(|error| tracing::warn!(%error, "giving an execution back failed")).unwrap_or(false)
 }
 
 /// Writes the accepted row while the sandbox starts; one after the other when the request may be a repetition, which
@@ -100,8 +169,7 @@ async fn begin(
     idempotency: Option<Idempotency>,
     timings: &mut Timings,
 ) -> Result<(Hold, Result<Ready, Halt>), NotBegun> {
-    // Nobody else may take it up: the job is sent as soon as the guest is there, and the stored request is not the
-    // whole one.
+    // The job is sent as soon as the guest is there, so nobody else may take it up, unless its skill is idempotent.
     let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms(), started: true };
     let row = order.row(born, idempotency);
     if row.idempotency.is_some() {
@@ -122,8 +190,11 @@ async fn begin(
 async fn insert(runner: &Runner, row: &NewExecution) -> Result<Hold, NotBegun> {
     let failed = |error| NotBegun::Failed(RunError::from(error));
     match runner.store.insert_execution(row).await.map_err(failed)? {
-        Inserted::New(Some(lease)) => Ok(runner.leases.hold(lease)),
-        Inserted::New(None) => Err(NotBegun::Failed(RunError::Broken)),
+        Inserted::New(Some(lease)) => {
+            reach(Point::Accept);
+            runner.leases.hold(lease).ok_or(NotBegun::Failed(RunError::Broken))
+        }
+        Inserted::New(None) | Inserted::QueueFull => Err(NotBegun::Failed(RunError::Broken)),
         Inserted::Existing(earlier) => Err(NotBegun::Repeated(earlier)),
     }
 }
@@ -133,22 +204,35 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     if let Some(refusal) = &order.refusal {
         return Err(refusal.clone());
     }
+    let cleared = runner.clear(order).await?;
     let skill = timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
-    let guest = timed(&mut timings.launch_ms, launch(&*runner.launcher, &plan.shape)).await?;
-    Ok(Ready { skill, plan, guest })
+    let plan = plan.with_inputs(inputs::load(runner, order).await?)?;
+    let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &plan.shape)).await;
+    match &launched {
+        Ok(_) => runner.meters.launch.record(Duration::from_secs_f64(timings.launch_ms / 1e3)),
+        Err(_) => runner.meters.launches_failed.add(),
+    }
+    let guest = launched?;
+    reach(Point::Launch);
+    Ok(Ready { skill, plan, guest, cleared })
 }
 
 /// The second half of run, and collect.
 async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut timings: Timings) -> Collected {
     let mut collected = match ready {
         Err(halt) => Collected::halted(halt),
-        Ok(Ready { skill, plan, guest }) => {
-            let lease = hold.lease();
-            let artifacts = Artifacts::new(runner.blobs.clone(), lease.tenant.clone(), lease.execution_id);
+        Ok(Ready { skill, plan, guest, cleared }) => {
+            let artifacts = Artifacts::new(runner.blobs.clone(), hold.lease());
             let mut caught = Caught::new(&plan.job, artifacts);
-            let ran = timed(&mut timings.run_ms, run(guest, &plan.job, hold.stop_token(), &mut caught)).await;
-            timed(&mut timings.collect_ms, collect(ran, caught, &skill, &plan)).await
+            let logs = caught.logs.clone();
+            let running = timed(&mut timings.run_ms, run(guest, &plan.job, hold.stop_token(), &mut caught));
+            let ran = tail::beside(running, &runner.store, hold.lease(), &logs, hold.watched_token()).await;
+            reach(Point::Run);
+            let mut collected = timed(&mut timings.collect_ms, collect(ran, caught, &skill, &plan)).await;
+            collected.detail.trust = cleared.distrust.map(|distrust| distrust.doubt());
+            collected.signed_by = cleared.signed_by;
+            collected
         }
     };
     if collected.outcome == Outcome::Cancelled && hold.stop_reason() == Some(StopReason::Shutdown) {
@@ -159,10 +243,30 @@ async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut tim
     collected
 }
 
+/// The result as it is stored, with its receipt where receipts are made.
+fn finish(runner: &Runner, hold: &Hold, order: Option<&Order>, mut collected: Collected, took: Duration) -> Finished {
+    let ran = Ran {
+        script: collected.script.take(),
+        isolation: collected.detail.isolation.clone(),
+        signed_by: collected.signed_by.take(),
+    };
+    let mut finished = record::finished(collected, took);
+    if let (Some(key), Some(order)) = (&runner.config.receipt_key, order) {
+        finished.receipt = Some(receipt(key, order, hold.lease(), &finished, &ran, store::now()));
+    }
+    finished
+}
+
 /// Record, and wake whoever waits for it.
 async fn conclude(runner: &Runner, hold: Hold, finished: &Finished) -> Result<Recorded, RunError> {
+    reach(Point::Collect);
     let recorded = record(&runner.store, &runner.blobs, hold.lease(), finished).await?;
-    runner.waiters.wake(hold.lease().execution_id);
+    reach(Point::Record);
+    match recorded {
+        Recorded::Committed => runner.meters.recorded(finished),
+        Recorded::Fenced => runner.meters.leases_lost.add(),
+    }
+    runner.ended(hold.lease().execution_id);
     Ok(recorded)
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use store::{Lease, Store};
+use store::{Asked, Lease, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -28,6 +28,8 @@ struct Held {
     lease: Lease,
     stop: CancellationToken,
     reason: Arc<OnceLock<StopReason>>,
+    /// Somebody follows the log.
+    watched: CancellationToken,
 }
 
 /// A lease that is kept alive until this is dropped.
@@ -37,16 +39,33 @@ pub struct Hold {
 }
 
 impl Leases {
-    pub fn hold(self: &Arc<Self>, lease: Lease) -> Hold {
-        let held = Held { lease, stop: CancellationToken::new(), reason: Arc::default() };
-        self.lock().insert(held.lease.execution_id, held.clone());
-        Hold { leases: Arc::clone(self), held }
+    /// Keeps a lease. `None` when this very lease is kept already: the database forgot in a crash that it gave it to us,
+    /// and gave it again. What was begun under it goes on.
+    pub fn hold(self: &Arc<Self>, lease: Lease) -> Option<Hold> {
+        let mut all = self.lock();
+        if all.get(&lease.execution_id).is_some_and(|held| held.lease == lease && !held.is_fenced()) {
+            return None;
+        }
+        let held =
+            Held { lease, stop: CancellationToken::new(), reason: Arc::default(), watched: CancellationToken::new() };
+        if let Some(lost) = all.insert(held.lease.execution_id, held.clone()) {
+            // This process lost the lease and has now been given it anew: what runs under the old one is too late.
+            lost.stop(StopReason::Fenced);
+        }
+        Some(Hold { leases: Arc::clone(self), held })
     }
 
     /// Tells one run to stop; nothing happens when it does not run here.
     pub fn stop(&self, id: Uuid, reason: StopReason) {
         if let Some(held) = self.lock().get(&id) {
             held.stop(reason);
+        }
+    }
+
+    /// Tells one run that somebody follows its log; nothing happens when it does not run here.
+    pub fn watch(&self, id: Uuid) {
+        if let Some(held) = self.lock().get(&id) {
+            held.watched.cancel();
         }
     }
 
@@ -68,6 +87,9 @@ impl Leases {
         for id in beat.cancelled {
             self.stop(id, StopReason::Cancelled);
         }
+        for id in beat.watched {
+            self.watch(id);
+        }
         for lease in leases.iter().filter(|lease| !beat.held.contains(&lease.execution_id)) {
             // A run that was recorded while the heartbeat was under way is gone from the map by now.
             self.stop(lease.execution_id, StopReason::Fenced);
@@ -88,6 +110,10 @@ pub async fn heartbeat(leases: Arc<Leases>, store: Store, lease: Duration, close
 }
 
 impl Held {
+    fn is_fenced(&self) -> bool {
+        self.reason.get() == Some(&StopReason::Fenced)
+    }
+
     fn stop(&self, reason: StopReason) {
         // The first reason is the true one.
         let _ = self.reason.set(reason);
@@ -104,6 +130,25 @@ impl Hold {
         self.held.stop.clone()
     }
 
+    /// Cancelled when somebody follows the log.
+    pub fn watched_token(&self) -> CancellationToken {
+        self.held.watched.clone()
+    }
+
+    /// Whether somebody else has it by now, or this process has it anew.
+    pub fn is_lost(&self) -> bool {
+        self.held.is_fenced()
+    }
+
+    pub fn heed(&self, asked: Asked) {
+        if asked.cancelled {
+            self.held.stop(StopReason::Cancelled);
+        }
+        if asked.watched {
+            self.held.watched.cancel();
+        }
+    }
+
     pub fn stop_reason(&self) -> Option<StopReason> {
         self.held.reason.get().copied()
     }
@@ -111,6 +156,36 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.leases.lock().remove(&self.held.lease.execution_id);
+        let mut held = self.leases.lock();
+        let id = self.held.lease.execution_id;
+        if held.get(&id).is_some_and(|held| held.lease.token == self.held.lease.token) {
+            held.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_given_anew_outlives_the_end_of_the_old_one() {
+        let leases = Arc::new(Leases::default());
+        let lease = |token| Lease {
+            execution_id: Uuid::nil(),
+            tenant: "acme".parse().expect("a tenant's name"),
+            owner: "me".to_owned(),
+            token,
+            webhook: false,
+        };
+        let hold = |token| leases.hold(lease(token)).expect("not held yet");
+        let (old, new) = (hold(1), hold(2));
+        assert!(leases.hold(lease(2)).is_none(), "it is the same lease");
+        assert_eq!((old.stop_reason(), new.stop_reason()), (Some(StopReason::Fenced), None));
+        drop(old);
+        leases.stop(Uuid::nil(), StopReason::Cancelled);
+        assert_eq!(new.stop_reason(), Some(StopReason::Cancelled));
+        drop(new);
+        assert!(leases.lock().is_empty());
     }
 }

@@ -6,6 +6,8 @@
 //! This crate knows nothing of HTTP, of keys' secrets, or of how a sandbox is made.
 
 mod accept;
+mod admission;
+mod announced;
 mod artifacts;
 mod collect;
 mod config;
@@ -14,29 +16,58 @@ mod detail;
 mod ending;
 mod env;
 mod error;
+mod events;
 mod execution;
+#[cfg(debug_assertions)]
+mod failpoint;
+#[cfg(not(debug_assertions))]
+#[path = "failpoint_off.rs"]
+mod failpoint;
+mod files;
 mod gzip_tar;
 mod halt;
+mod inputs;
 mod json;
 mod leases;
 mod limits;
 mod load;
+mod local;
 mod logs;
+mod meters;
+mod patience;
 mod plan;
 mod publish;
 mod queue;
 mod readiness;
 mod reaper;
+mod receipt;
 mod record;
 mod request;
+mod retention;
+mod review;
 mod run;
 mod runner;
 mod schema;
+mod tail;
+mod trust;
+mod vetting;
 mod waiters;
 
-pub use config::{Policy, RunnerConfig};
-pub use detail::{Detail, SkippedFile, Timings, Usage};
+pub use artifacts::archive_key;
+pub use config::{Policy, Retention, RunnerConfig};
+pub use detail::{Detail, Doubt, SkippedFile, Timings, Usage};
 pub use error::RunError;
+pub use events::{Event, EventId, EventKind, Events};
+#[cfg(debug_assertions)]
+pub use failpoint::{Blow, Failpoint, Point};
+pub use files::{FileLabel, Upload};
+pub use load::unusable_schemas;
+pub use local::{Ended, Local, LocalError};
+pub use meters::{Counted, Counter, Histogram, Meters, Slots};
+pub use publish::Published;
 pub use readiness::Readiness;
+pub use receipt::RECEIPT_KIND;
 pub use request::{Caller, Cwd, LimitsRequest, Request};
 pub use runner::Runner;
+pub use trust::Distrust;
+pub use vetting::Standing;

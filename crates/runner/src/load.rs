@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use blobs::{Blobs, Key};
-use bytes::Bytes;
 use moka::future::Cache;
 use sandbox::{JobFile, paths};
-use skill::{Manifest, Package, Script, SkillError};
-use store::TenantId;
+use serde_json::json;
+use skill::{Finding, Manifest, Package, Script, Severity, SkillError};
+use store::{NewAudit, Store, TenantId};
 
 use crate::halt::Halt;
 use crate::schema::Schema;
@@ -34,16 +34,17 @@ pub struct Skill {
 /// Unpacked skills, bounded by their bytes.
 pub struct Skills {
     blobs: Blobs,
+    store: Store,
     cache: Cache<(TenantId, String), Arc<Skill>>,
 }
 
 impl Skills {
-    pub fn new(blobs: Blobs, cache_bytes: u64) -> Skills {
+    pub fn new(blobs: Blobs, store: Store, cache_bytes: u64) -> Skills {
         let cache = Cache::builder()
             .weigher(|_, skill: &Arc<Skill>| u32::try_from(skill.files_bytes).unwrap_or(u32::MAX))
             .max_capacity(cache_bytes)
             .build();
-        Skills { blobs, cache }
+        Skills { blobs, store, cache }
     }
 
     /// Parallel callers of the same skill share one load.
@@ -64,21 +65,36 @@ impl Skills {
             Ok(None) => return Err(Halt::refused("The skill was deleted before it could run.")),
             Err(error) => {
                 tracing::error!(%tenant, digest, %error, "reading a skill's archive failed");
-                return Err(Halt::lost("The skill's archive could not be read."));
+                return Err(Halt::unready("The skill's archive could not be read."));
             }
         };
-        let digest = digest.to_owned();
-        let unpacked = tokio::task::spawn_blocking(move || unpack(&archive, &digest)).await;
-        unpacked.map_err(|_| Halt::lost("The skill's archive could not be read."))?.map(Arc::new)
+        let expected = digest.to_owned();
+        let opened = tokio::task::spawn_blocking(move || {
+            open(&archive, &expected).map(|package| Skill::new(package).map_err(Halt::refused))
+        });
+        match opened.await.map_err(|_| Halt::lost("The skill's archive could not be read."))? {
+            Ok(skill) => skill.map(Arc::new),
+            Err(error) => {
+                self.report_altered(tenant, digest, &error).await;
+                Err(Halt::refused("The stored archive does not match the skill's digest; upload the skill again."))
+            }
+        }
     }
-}
 
-fn unpack(archive: &Bytes, digest: &str) -> Result<Skill, Halt> {
-    let package = open(archive, digest).map_err(|error| {
-        tracing::error!(digest, %error, "a stored archive is not what was published");
-        Halt::refused("The stored archive does not match the skill's digest; upload the skill again.")
-    })?;
-    Skill::new(package).map_err(Halt::refused)
+    /// Bytes that changed in storage are the operator's business, not only this caller's.
+    async fn report_altered(&self, tenant: &TenantId, digest: &str, error: &SkillError) {
+        tracing::error!(%tenant, digest, %error, "a stored archive is not what was published");
+        let altered = NewAudit {
+            actor: None,
+            action: "skill.altered".to_owned(),
+            object: digest.to_owned(),
+            detail: json!({ "error": error.to_string() }),
+            request_id: None,
+        };
+        if let Err(error) = self.store.append_audit(tenant, &altered).await {
+            tracing::error!(%tenant, digest, %error, "the audit trail could not be written");
+        }
+    }
 }
 
 /// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this. These
@@ -94,6 +110,17 @@ fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
     };
     let package = skill::read_archive(archive, &any_size)?;
     if package.digest == digest { Ok(package) } else { Err(SkillError::Digest) }
+}
+
+/// The schemas of a skill that cannot be enforced. Publishing it would be refused for them.
+pub fn unusable_schemas(manifest: &Manifest) -> Vec<Finding> {
+    let schemas = [("input_schema", &manifest.input_schema), ("output_schema", &manifest.output_schema)];
+    let unusable = |(what, schema): (&str, &Option<serde_json::Value>)| {
+        let error = Schema::compile(schema.as_ref()?).err()?;
+        let message = format!("`{what}` {error}; change it");
+        Some(Finding { code: "schema_unusable", severity: Severity::Error, path: None, line: None, message })
+    };
+    schemas.into_iter().filter_map(unusable).collect()
 }
 
 impl Skill {

@@ -1,6 +1,7 @@
 //! A run's log text: bounded, in the order the bytes came, always valid UTF-8. Knows nothing of frames or files.
 
 use sandbox::Stream;
+use store::{LogStream, Micros, Segment};
 
 /// Logs of one run. Merged runs fill only `all`; split ones also the two streams apart.
 pub struct Logs {
@@ -8,7 +9,23 @@ pub struct Logs {
     stdout: Option<Text>,
     stderr: Option<Text>,
     pending: [Vec<u8>; 3],
+    /// Which part of `all` came from where, and when.
+    marks: Vec<Mark>,
 }
+
+/// The text up to `ends_at`, from where the mark before ends.
+struct Mark {
+    ends_at: usize,
+    stream: LogStream,
+    at: Micros,
+}
+
+/// Text of one stream that came within this time is told apart no further.
+const MARK_MICROS: Micros = 200_000;
+/// More changes than this are not remembered: the rest counts as merged.
+const MAX_MARKS: usize = 4096;
+/// A longer piece of a log is cut for its readers.
+pub const PIECE_BYTES: usize = 64 << 10;
 
 /// What is left of the logs when the run is over.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,7 +38,7 @@ pub struct FinishedLogs {
 
 impl Logs {
     pub fn merged(cap: u64) -> Logs {
-        Logs { all: Text::new(cap), stdout: None, stderr: None, pending: Default::default() }
+        Logs { all: Text::new(cap), stdout: None, stderr: None, pending: Default::default(), marks: Vec::new() }
     }
 
     pub fn split(cap: u64) -> Logs {
@@ -60,10 +77,49 @@ impl Logs {
         }
     }
 
+    /// What came behind the first `seen` bytes, in pieces of one stream and one time each.
+    pub fn since(&self, seen: usize) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let first = self.marks.partition_point(|mark| mark.ends_at <= seen);
+        let mut begins_at = seen;
+        for mark in &self.marks[first..] {
+            while begins_at < mark.ends_at {
+                let ends_at = self.all.boundary(mark.ends_at.min(begins_at + PIECE_BYTES));
+                segments.push(Segment {
+                    ends_at: i64::try_from(ends_at).unwrap_or(i64::MAX),
+                    stream: mark.stream,
+                    written_at: mark.at,
+                    text: self.all.text[begins_at..ends_at].to_owned(),
+                });
+                begins_at = ends_at;
+            }
+        }
+        segments
+    }
+
     fn append(&mut self, stream: Stream, text: &str) {
+        let before = self.all.text.len();
         self.all.push(text);
+        if self.all.text.len() > before {
+            self.mark(stream);
+        }
         if let Some(apart) = self.apart(stream) {
             apart.push(text);
+        }
+    }
+
+    fn mark(&mut self, stream: Stream) {
+        let (ends_at, at) = (self.all.text.len(), store::now());
+        let stream = match stream {
+            Stream::Stdout => LogStream::Stdout,
+            Stream::Stderr => LogStream::Stderr,
+            Stream::Merged => LogStream::Merged,
+        };
+        let full = self.marks.len() >= MAX_MARKS;
+        match self.marks.last_mut() {
+            Some(last) if last.stream == stream && at - last.at < MARK_MICROS => last.ends_at = ends_at,
+            Some(last) if full => (last.ends_at, last.stream) = (ends_at, LogStream::Merged),
+            _ => self.marks.push(Mark { ends_at, stream, at }),
         }
     }
 
@@ -94,6 +150,14 @@ impl Text {
 
     fn room(&self) -> usize {
         self.cap - self.text.len()
+    }
+
+    /// The end of the last whole character before `at`.
+    fn boundary(&self, mut at: usize) -> usize {
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
     }
 
     fn push(&mut self, more: &str) {
@@ -176,5 +240,37 @@ mod tests {
         let flood = merged(1000, &[&[b'x'; 1_000_000], &[0xff; 1_000_000]]);
         assert!(flood.logs.len() < 1020 && flood.logs.ends_with("x\n[logs truncated]\n"));
         assert_eq!(merged(5, &[b"aaaaa"]), FinishedLogs { logs: "aaaaa".into(), ..FinishedLogs::default() });
+    }
+
+    #[test]
+    fn pieces_are_the_text_with_its_streams_wherever_a_reader_begins() {
+        let mut logs = Logs::split(1 << 20);
+        logs.push(Stream::Stdout, "é one\n".as_bytes());
+        logs.push(Stream::Stderr, b"two\n");
+        logs.push(Stream::Stdout, &b"x".repeat(PIECE_BYTES + 5));
+        let all: String = logs.since(0).into_iter().map(|piece| piece.text).collect();
+        let pieces = logs.since(0);
+        let streams: Vec<_> = pieces.iter().map(|piece| piece.stream.as_str()).collect();
+        assert_eq!(streams, ["stdout", "stderr", "stdout", "stdout"]);
+        assert_eq!(pieces.last().map(|piece| piece.ends_at), i64::try_from(all.len()).ok());
+        for seen in (0..=all.len()).filter(|at| all.is_char_boundary(*at)).take(20) {
+            let rest: String = logs.since(seen).into_iter().map(|piece| piece.text).collect();
+            assert_eq!(rest, all[seen..]);
+        }
+        assert!(logs.since(all.len()).is_empty());
+        assert_eq!(logs.finish(false).logs, all);
+    }
+
+    #[test]
+    fn changes_beyond_the_bound_are_merged_and_no_text_is_lost() {
+        let mut logs = Logs::split(1 << 20);
+        for _ in 0..MAX_MARKS {
+            logs.push(Stream::Stdout, b"o");
+            logs.push(Stream::Stderr, b"e");
+        }
+        let pieces = logs.since(0);
+        assert_eq!(pieces.len(), MAX_MARKS);
+        assert_eq!(pieces.iter().map(|piece| piece.text.len()).sum::<usize>(), 2 * MAX_MARKS);
+        assert_eq!(pieces.last().map(|piece| piece.stream), Some(LogStream::Merged));
     }
 }

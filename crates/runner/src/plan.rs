@@ -2,9 +2,9 @@
 //! and the server's policy. Whatever must be refused before a sandbox costs anything is refused here.
 
 use bytes::Bytes;
-use sandbox::{Job, JobFile, Runtime, Shape, Streams, paths};
+use sandbox::{Caps, Job, JobFile, Runtime, Shape, Streams, paths};
 use serde_json::value::RawValue;
-use skill::{Lang, Script};
+use skill::{Lang, Script, Shim};
 
 use crate::env;
 use crate::halt::Halt;
@@ -15,39 +15,52 @@ use crate::{Cwd, Policy, Request};
 /// The kernel takes no single variable above 128 KiB; scripts read the file instead.
 const MAX_INPUT_VARIABLE_BYTES: usize = 96 << 10;
 const MAX_INSTRUCTIONS_VARIABLE_BYTES: usize = 64 << 10;
+/// Beside the skill's own tree, which stays as it was published.
+const SKILLWARE_SHIM: &str = "/sandbox/shim/run_skillware.py";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub shape: Shape,
     pub job: Job,
+    /// The path of the script inside the skill.
+    pub script: String,
     /// One sentence for each limit that was asked for and not given.
     pub clamped: Vec<String>,
 }
 
 pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, Halt> {
     check_image(skill, policy)?;
-    check_env(request)?;
-    check_input_files(request)?;
+    check_permissions(skill)?;
+    check_env(skill, request)?;
     let input = request.input.as_deref().map_or("{}", RawValue::get);
     check_input(skill, input)?;
     let script = choose_script(skill, request)?;
     let limits = Limits::new(&skill.manifest, request, policy);
-    let shape = shape(script, &limits, policy);
-    let files = files(skill, input, &shape)?;
+    let shape = Shape { image: image(skill, policy), ..shape(script, &limits, policy) };
+    let files = files(skill, script, input, &shape)?;
     let job = Job {
         files,
         links: vec![(format!("{}/{}", paths::SKILLS, skill.manifest.name), paths::SCRIPTS.to_owned())],
-        argv: argv(script, &request.args),
+        argv: argv(script, skill, request),
         env: environment(skill, request, input),
-        cwd: cwd(request.cwd).to_owned(),
+        cwd: cwd(skill, request).to_owned(),
         stdin: request.stdin.clone().map(Bytes::from),
         // A caller who names a script reads its standard output as the result; everybody else reads logs, where
         // the exact order matters more than which stream a line came from.
         streams: if request.script.is_some() { Streams::Split } else { Streams::Merged },
-        caps: policy.caps,
+        caps: caps(skill, policy),
         timeout: limits.timeout,
     };
-    Ok(Plan { shape, job, clamped: limits.clamped })
+    Ok(Plan { shape, job, script: script.path.clone(), clamped: limits.clamped })
+}
+
+impl Plan {
+    /// The same with the request's input files placed too.
+    pub fn with_inputs(mut self, inputs: Vec<JobFile>) -> Result<Plan, Halt> {
+        self.job.files.extend(inputs);
+        check_room(&self.job.files, &self.shape)?;
+        Ok(self)
+    }
 }
 
 fn check_image(skill: &Skill, policy: &Policy) -> Result<(), Halt> {
@@ -59,17 +72,28 @@ fn check_image(skill: &Skill, policy: &Policy) -> Result<(), Halt> {
     }
 }
 
-fn check_env(request: &Request) -> Result<(), Halt> {
-    match request.env.keys().find(|name| env::refused(name)) {
-        Some(name) => Err(Halt::refused(format!("The env name {name} is refused."))),
-        None => Ok(()),
-    }
+/// The image a skill names, where images mean something; `check_image` has let it through.
+fn image(skill: &Skill, policy: &Policy) -> Option<String> {
+    policy.image_allowlist.as_ref().and(skill.manifest.image.clone())
 }
 
-/// Files cannot be uploaded yet, so none exists.
-fn check_input_files(request: &Request) -> Result<(), Halt> {
-    match request.input_files.first() {
-        Some(id) => Err(Halt::refused(format!("Input file {id:?} does not exist."))),
+/// What a skill asks for and nobody grants is refused by name: a run without it would fail in some other, stranger way.
+fn check_permissions(skill: &Skill) -> Result<(), Halt> {
+    let refused = skill.manifest.permissions.refused();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(Halt::refused(format!("The skill asks for what is not granted here: {}.", refused.join("; "))))
+}
+
+fn check_env(skill: &Skill, request: &Request) -> Result<(), Halt> {
+    if let Some(name) = request.env.keys().find(|name| env::refused(name)) {
+        return Err(Halt::refused(format!("The env name {name} is refused.")));
+    }
+    match request.env.keys().find(|name| !skill.manifest.permissions.allows_env(name)) {
+        Some(name) => Err(Halt::refused(format!(
+            "The env name {name} is refused, because the skill's permissions.env_vars.allow does not list it."
+        ))),
         None => Ok(()),
     }
 }
@@ -116,6 +140,7 @@ fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
             Lang::Node => Runtime::Node,
             Lang::Bash => Runtime::Bash,
         },
+        image: None,
         memory_bytes: limits.memory_bytes,
         cpu_millis: limits.cpu_millis,
         pids: policy.pids,
@@ -124,10 +149,19 @@ fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
     }
 }
 
-fn files(skill: &Skill, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
-    let placed = |path: String, bytes: Bytes| JobFile { path, bytes, executable: false };
+fn files(skill: &Skill, script: &Script, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
+    let placed = |path: &str, bytes: Bytes| JobFile { path: path.to_owned(), bytes, executable: false };
     let mut files = skill.files.clone();
-    files.push(placed(paths::INPUT_JSON.to_owned(), Bytes::copy_from_slice(input.as_bytes())));
+    files.push(placed(paths::INPUT_JSON, Bytes::copy_from_slice(input.as_bytes())));
+    // It is ours and no part of what was published, so it is not in the archive and not under its digest.
+    if let Some(Shim::Skillware) = script.shim {
+        files.push(placed(SKILLWARE_SHIM, Bytes::from_static(include_bytes!("skillware.py"))));
+    }
+    check_room(&files, shape)?;
+    Ok(files)
+}
+
+fn check_room(files: &[JobFile], shape: &Shape) -> Result<(), Halt> {
     let total: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
     if total > shape.disk_bytes {
         return Err(Halt::refused(format!(
@@ -135,10 +169,10 @@ fn files(skill: &Skill, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt
             shape.disk_bytes
         )));
     }
-    Ok(files)
+    Ok(())
 }
 
-fn argv(script: &Script, args: &[String]) -> Vec<String> {
+fn argv(script: &Script, skill: &Skill, request: &Request) -> Vec<String> {
     // Unbuffered, or what a script printed before it was killed would be lost.
     let interpreter: &[&str] = match script.lang {
         Lang::Python => &["python3", "-u"],
@@ -146,8 +180,14 @@ fn argv(script: &Script, args: &[String]) -> Vec<String> {
         Lang::Bash => &["bash"],
     };
     let mut argv: Vec<String> = interpreter.iter().map(|&word| word.to_owned()).collect();
+    if let Some(Shim::Skillware) = script.shim {
+        argv.push(SKILLWARE_SHIM.to_owned());
+    }
     argv.push(format!("{}/{}", paths::SCRIPTS, script.path));
-    argv.extend_from_slice(args);
+    if request.script.is_none() {
+        argv.extend_from_slice(&skill.manifest.entrypoint_args);
+    }
+    argv.extend_from_slice(&request.args);
     argv
 }
 
@@ -173,12 +213,20 @@ fn environment(skill: &Skill, request: &Request, input: &str) -> Vec<(String, St
     ours.chain(request.env.clone()).collect()
 }
 
-fn cwd(cwd: Cwd) -> &'static str {
-    match cwd {
-        Cwd::Sandbox => paths::SANDBOX,
-        Cwd::Skill => paths::SCRIPTS,
-        Cwd::Workspace => paths::WORKSPACE,
+fn cwd(skill: &Skill, request: &Request) -> &'static str {
+    match request.cwd {
+        Some(Cwd::Skill) => paths::SCRIPTS,
+        Some(Cwd::Workspace) => paths::WORKSPACE,
+        None if skill.manifest.starts_in_skill && request.script.is_none() => paths::SCRIPTS,
+        Some(Cwd::Sandbox) | None => paths::SANDBOX,
     }
+}
+
+/// The server's, or the skill's own where they are tighter.
+fn caps(skill: &Skill, policy: &Policy) -> Caps {
+    let own = skill.manifest.resources.output_bytes.unwrap_or(u64::MAX);
+    let Caps { log_bytes, output_bytes, .. } = policy.caps;
+    Caps { log_bytes: log_bytes.min(own), output_bytes: output_bytes.min(own), ..policy.caps }
 }
 
 #[cfg(test)]

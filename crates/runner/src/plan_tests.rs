@@ -110,7 +110,6 @@ fn what_may_not_run_is_refused_by_name() {
         refused(&plain, r#"{"skill":"demo","script":"/sandbox/scripts/main.py"}"#),
         refused(&no_entrypoint, r#"{"skill":"demo"}"#),
         refused(&no_entrypoint, r#"{"skill":"demo","script":"notes.txt"}"#),
-        refused(&plain, r#"{"skill":"demo","input_files":["0193"]}"#),
     ];
     insta::assert_debug_snapshot!(cases);
 }
@@ -126,8 +125,11 @@ fn input_that_breaks_the_schema_is_refused_with_pointers() {
 #[test]
 fn images_count_only_where_there_is_an_allowlist() {
     let skill = skill("image: evil:1\n", &[("main.py", "")]);
-    planned(&skill, r#"{"skill":"demo"}"#);
-    let policy = Policy { image_allowlist: Some(vec!["python:3.12-slim".to_owned()]), ..Policy::default() };
+    assert_eq!(planned(&skill, r#"{"skill":"demo"}"#).shape.image, None);
+    let allowing = |image: &str| Policy { image_allowlist: Some(vec![image.to_owned()]), ..Policy::default() };
+    let allowed = plan(&skill, &request(r#"{"skill":"demo"}"#), &allowing("evil:1")).expect("a plan");
+    assert_eq!(allowed.shape.image.as_deref(), Some("evil:1"));
+    let policy = allowing("python:3.12-slim");
     let halt = plan(&skill, &request(r#"{"skill":"demo"}"#), &policy).expect_err("a refusal");
     assert!(halt.error.contains("evil:1"), "{}", halt.error);
 }

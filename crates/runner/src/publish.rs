@@ -1,75 +1,129 @@
 //! Skills in and out: the archive goes to blobs before its row exists and leaves after the last row is gone, so that
-//! no row is ever without its archive.
+//! no row is ever without its archive. An archive without a row has a note instead, and is removed in time; servers
+//! that publish and remove the same content at once see each other by that note.
 
-use std::collections::BTreeSet;
-use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use blobs::Key;
 use serde_json::json;
-use skill::{Mode, Package};
-use store::{NewSkill, Put, TenantId, VersionPolicy};
+use skill::{Finding, Mode, Package};
+use store::{ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
 
 use crate::RunError;
 use crate::load::Skill;
+use crate::review;
 use crate::runner::Runner;
 
+/// An upload that was noted this long ago has come to an end, one way or the other.
+const UPLOAD_MICROS: Micros = 3_600_000_000;
+/// How long a server that died while it removed an archive keeps others from it.
+const REMOVAL_MS: i64 = 60_000;
+/// Before looking again whether a removal is over.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
+/// How many leftovers are removed in one go.
+const BATCH: i64 = 100;
+
+/// What an upload did, and what it was let in in spite of.
+#[derive(Debug)]
+pub struct Published {
+    pub put: Put,
+    pub findings: Vec<Finding>,
+}
+
 impl Runner {
-    pub async fn publish(&self, tenant: &TenantId, package: Package, versions: VersionPolicy) -> Result<Put, RunError> {
-        let new = row(&package);
+    /// Stores a skill that the tenant's rules about signatures let in, as far as its policy lets what the scanner found.
+    pub async fn publish(
+        &self,
+        tenant: &TenantId,
+        package: Package,
+        scanned: &[Finding],
+        policy: &TenantPolicy,
+    ) -> Result<Published, RunError> {
+        let vetted = self.vet(tenant, &package).await?;
+        let verdict = self.store.verdict_on(tenant, &package.digest).await?;
+        let status = review::decide(policy.scan, scanned, verdict)?;
+        let findings = package.findings.iter().chain(scanned).collect::<Vec<_>>();
+        let new = NewSkill { status, findings: json!(findings), signature: vetted.signature, ..row(&package) };
         let archive = package.archive.clone();
         // What could never run is told to its author now and not to its callers later.
         Skill::new(package).map_err(RunError::InvalidSkill)?;
 
-        let _alone = self.publishing.lock().await;
+        let note = self.note(tenant, &new.digest).await?;
         self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive).await?;
-        let put = self.store.put_skill(tenant, &new, versions).await;
-        match &put {
-            Ok(Put::Replaced { old_digest, .. }) => self.remove_unused(tenant, old_digest).await,
-            Ok(Put::Created(_) | Put::Unchanged(_)) => {}
-            Err(_) => self.remove_unused(tenant, &new.digest).await,
+        match self.store.put_skill(tenant, &new, policy.versions).await {
+            Ok(put) => {
+                self.store.settle_archive(&note).await?;
+                if let Put::Replaced { old_digest, .. } = &put {
+                    self.remove_unused(tenant, old_digest).await;
+                }
+                Ok(Published { put, findings: vetted.findings })
+            }
+            Err(error) => {
+                // Whether the row is there after all is looked at before anything is removed.
+                self.store.abandon_archive(&note).await?;
+                self.remove_unused(tenant, &new.digest).await;
+                Err(error.into())
+            }
         }
-        Ok(put?)
     }
 
     /// False when there was no such version. What was accepted before still runs.
     pub async fn unpublish(&self, tenant: &TenantId, name: &str, version: &str) -> Result<bool, RunError> {
-        let _alone = self.publishing.lock().await;
         let Some(row) = self.store.delete_skill(tenant, name, version).await? else { return Ok(false) };
         self.remove_unused(tenant, &row.digest).await;
         Ok(true)
     }
 
-    /// Tries again to remove archives that were still needed by an execution.
-    pub(crate) async fn remove_leftovers(&self) {
-        let _alone = self.publishing.lock().await;
-        let leftovers = std::mem::take(&mut *self.leftovers());
-        for (tenant, digest) in leftovers {
-            self.remove_unused(&tenant, &digest).await;
+    /// Removes archives that belong to no skill: those an execution still needed when their skill was deleted, and
+    /// those of uploads that never came to an end.
+    pub(crate) async fn remove_leftovers(&self, now: Micros) {
+        match self.store.loose_archives(now - UPLOAD_MICROS, BATCH).await {
+            Ok(loose) => {
+                for (tenant, digest) in loose {
+                    self.remove_unused(&tenant, &digest).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "looking for archives without a skill failed"),
+        }
+    }
+
+    /// Notes an archive before it is stored. One that is just being removed must be gone first.
+    async fn note(&self, tenant: &TenantId, digest: &str) -> Result<ArchiveNote, RunError> {
+        loop {
+            if let Some(note) = self.store.note_archive(tenant, digest).await? {
+                return Ok(note);
+            }
+            tokio::time::sleep(REMOVAL_PAUSE).await;
         }
     }
 
     /// Removes an archive that no version of the tenant's skills has any more; later, when an execution that was
-    /// accepted still needs it. A failure leaves litter and no damage, so the call that caused it succeeds.
+    /// accepted still needs it. A failure leaves a note and no damage, so the call that caused it succeeds.
     async fn remove_unused(&self, tenant: &TenantId, digest: &str) {
         let removed = async {
-            if self.store.digest_in_use(tenant, digest).await? {
-                self.leftovers().insert((tenant.clone(), digest.to_owned()));
+            let upload = store::now() - UPLOAD_MICROS;
+            if !self.store.claim_removal(tenant, digest, upload, REMOVAL_MS).await? {
                 return Ok(());
             }
-            self.skills.forget(tenant, digest).await;
-            self.blobs.delete(&Key::skill(tenant.as_str(), digest)).await?;
+            match self.store.archive_use(tenant, digest).await? {
+                ArchiveUse::Published => self.store.forget_note(tenant, digest).await?,
+                ArchiveUse::Needed => self.store.put_removal_off(tenant, digest).await?,
+                ArchiveUse::Unused => {
+                    self.skills.forget(tenant, digest).await;
+                    self.blobs.delete(&Key::skill(tenant.as_str(), digest)).await?;
+                    self.store.forget_signatures(tenant, digest).await?;
+                    self.store.forget_note(tenant, digest).await?;
+                }
+            }
             Ok::<(), RunError>(())
         };
         if let Err(error) = removed.await {
-            tracing::error!(%tenant, digest, %error, "an archive may be left without a skill");
+            tracing::error!(%tenant, digest, %error, "an archive is left without a skill for now");
         }
-    }
-
-    fn leftovers(&self) -> MutexGuard<'_, BTreeSet<(TenantId, String)>> {
-        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The row of a skill that nobody has judged.
 fn row(package: &Package) -> NewSkill {
     let manifest = &package.manifest;
     NewSkill {
@@ -85,6 +139,9 @@ fn row(package: &Package) -> NewSkill {
         manifest: serde_json::to_value(manifest).expect("a manifest has only string keys"),
         entrypoint: package.entrypoint.as_ref().map(|script| script.path.clone()),
         scripts: json!(package.scripts),
+        findings: json!([]),
+        status: SkillStatus::Available,
         size_bytes: i64::try_from(package.archive.len()).unwrap_or(i64::MAX),
+        signature: None,
     }
 }

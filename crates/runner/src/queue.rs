@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::execution;
+use crate::failpoint::{Point, reach};
 use crate::runner::Runner;
 
 /// Sleeps until work is announced or a tick passes, then claims until nothing is queued.
@@ -34,6 +35,7 @@ async fn slot(runner: &Runner) -> OwnedSemaphorePermit {
 async fn claim(runner: &Arc<Runner>, permit: OwnedSemaphorePermit) -> bool {
     match runner.store.claim_next(&runner.config.owner, runner.lease_ms()).await {
         Ok(Some((execution, lease))) => {
+            reach(Point::Claim);
             let runner = Arc::clone(runner);
             runner.tasks.clone().spawn(execution::claimed(runner, execution, lease, permit));
             true

@@ -1,5 +1,5 @@
-//! What is left behind: leases, sandboxes and half-written blobs of workers that are gone, and archives of deleted
-//! skills.
+//! What is left behind: leases, sandboxes and half-written blobs of workers that are gone, archives of deleted
+//! skills, and blobs of deleted files.
 
 use std::sync::Arc;
 
@@ -13,11 +13,7 @@ use crate::runner::Runner;
 /// Before anything runs here: first the sandboxes of dead owners end, then their executions.
 pub async fn recover(runner: &Runner) -> Result<(), RunError> {
     let config = &runner.config;
-    match runner.launcher.sweep(&Owner(config.owner.clone())).await {
-        Ok(0) => {}
-        Ok(removed) => tracing::info!(removed, "removed sandboxes of an earlier process"),
-        Err(error) => tracing::error!(%error, "removing sandboxes of an earlier process failed"),
-    }
+    sweep(runner).await;
     give_up(runner, Gone::ExpiredAt(store::now())).await?;
     if config.exclusive_store {
         give_up(runner, Gone::NotOwnedBy(&config.owner)).await?;
@@ -31,24 +27,51 @@ pub async fn reap(runner: Arc<Runner>) {
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
         if let Err(error) = give_up(&runner, Gone::ExpiredAt(store::now())).await {
             tracing::warn!(%error, "looking for expired leases failed");
+            // While the database is away nobody can extend a lease. Whoever lives does so as soon as it is back, and
+            // is not to be taken for dead before.
+            runner.closed.run_until_cancelled(tokio::time::sleep(runner.config.lease / 2)).await;
         }
-        runner.remove_leftovers().await;
+        runner.remove_leftovers(store::now()).await;
+        runner.remove_loose_blobs(store::now()).await;
     }
 }
 
-/// An execution reaches a guest at most once, so what it put into blobs belongs to nobody when its worker is gone.
-/// That goes first: a row that has ended is never looked at again. The worker, should it still live, is refused when
+/// Looks for sandboxes of dead owners until the runner is closed. Apart from the leases, because an engine that does
+/// not answer must not keep executions from being given up.
+pub async fn sweep_orphans(runner: Arc<Runner>) {
+    let tick = runner.config.reap_tick;
+    while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
+        sweep(&runner).await;
+    }
+}
+
+async fn sweep(runner: &Runner) {
+    let Some(launcher) = &runner.launcher else { return };
+    match launcher.sweep(&Owner(runner.config.owner.clone())).await {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "removed sandboxes of a dead process"),
+        Err(error) => tracing::error!(%error, "removing sandboxes of dead processes failed"),
+    }
+}
+
+/// What an attempt put into blobs belongs to nobody when its worker is gone. That goes first: a row that has ended is never looked at again. The worker, should it still live, is refused when
 /// it records and removes what it wrote since.
 async fn give_up(runner: &Runner, gone: Gone<'_>) -> Result<(), StoreError> {
     let reaper = format!("{}-reaper", runner.config.owner);
-    for Fenced { execution_id, tenant } in runner.store.fence(gone, &reaper, runner.lease_ms()).await? {
+    for Fenced { execution_id, tenant, token } in runner.store.fence(gone, &reaper, runner.lease_ms()).await? {
         tracing::warn!(%execution_id, %tenant, "an execution's worker is gone");
-        artifacts::discard(&runner.blobs, &tenant, execution_id).await;
+        artifacts::discard(&runner.blobs, &tenant, execution_id, token).await;
     }
     for Reaped { execution_id, requeued, .. } in runner.store.reap(&reaper, runner.config.max_attempts).await? {
         match requeued {
-            true => runner.queued.notify_one(),
-            false => runner.waiters.wake(execution_id),
+            true => {
+                runner.meters.requeued.add();
+                runner.queued.notify_one();
+            }
+            false => {
+                runner.meters.given_up.add();
+                runner.ended(execution_id);
+            }
         }
     }
     Ok(())

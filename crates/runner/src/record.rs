@@ -10,15 +10,7 @@ use crate::accept::Order;
 use crate::artifacts;
 use crate::collect::Collected;
 use crate::ending;
-
-/// Pauses between the tries of a record that the database did not take.
-const PAUSES: [Duration; 5] = [
-    Duration::from_millis(20),
-    Duration::from_millis(100),
-    Duration::from_millis(500),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-];
+use crate::patience::{Tried, patiently};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
@@ -30,23 +22,14 @@ pub enum Recorded {
 /// After an error it is unknown what is stored, so the blobs stay: if the result did not get through, the reaper
 /// gives the execution up and removes them.
 pub async fn record(store: &Store, blobs: &Blobs, lease: &Lease, finished: &Finished) -> Result<Recorded, StoreError> {
-    let mut pauses = PAUSES.iter();
-    let taken = loop {
-        match (store.finish(lease, finished).await, pauses.next()) {
-            (Ok(taken), _) => break taken,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some(pause)) => {
-                tracing::warn!(execution_id = %lease.execution_id, %error, "recording a result failed; trying again");
-                tokio::time::sleep(*pause).await;
-            }
-        }
-    };
+    let tried = patiently("recording a result", || store.finish(lease, finished)).await?;
+    let Tried { answer: taken, unsure } = tried;
     // A try whose answer was lost may have been committed, and the next one then looks like a fenced one.
-    if taken || (pauses.len() < PAUSES.len() - 1 && is_recorded(store, lease, finished).await?) {
+    if taken || (unsure && is_recorded(store, lease, finished).await?) {
         return Ok(Recorded::Committed);
     }
     tracing::warn!(execution_id = %lease.execution_id, "a late result was refused");
-    artifacts::discard(blobs, &lease.tenant, lease.execution_id).await;
+    artifacts::discard(blobs, &lease.tenant, lease.execution_id, lease.token).await;
     Ok(Recorded::Fenced)
 }
 
@@ -58,7 +41,7 @@ async fn is_recorded(store: &Store, lease: &Lease, finished: &Finished) -> Resul
 
 /// The collected result as it is stored.
 pub fn finished(collected: Collected, duration: Duration) -> Finished {
-    let Collected { outcome, exit_code, error, output, logs, files, detail } = collected;
+    let Collected { outcome, exit_code, error, output, logs, files, detail, .. } = collected;
     Finished {
         status: ending::status(outcome, exit_code, error.as_deref()),
         output,
@@ -71,6 +54,7 @@ pub fn finished(collected: Collected, duration: Duration) -> Finished {
         duration_ms: i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
         has_archive: !files.is_empty(),
         files,
+        receipt: None,
     }
 }
 
@@ -101,5 +85,7 @@ pub fn executed(order: Order, finished: Finished) -> Execution {
         finished_at: Some(store::now()),
         duration_ms: finished.duration_ms,
         has_archive: finished.has_archive,
+        archive_removed: false,
+        webhook: order.request.webhook,
     }
 }

@@ -36,12 +36,16 @@ pub struct Request {
     pub args: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    #[serde(default)]
-    pub cwd: Cwd,
+    /// Where the caller wants the script to start; `None` leaves it to the skill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<Cwd>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub limits: LimitsRequest,
+    /// The address to call at the end. It is stored apart from the rest, because it outlives it.
+    #[serde(default, skip_serializing)]
+    pub webhook: Option<String>,
 }
 
 impl Request {
@@ -56,18 +60,18 @@ impl Request {
             script: None,
             args: Vec::new(),
             stdin: None,
-            cwd: Cwd::default(),
+            cwd: None,
             timeout_ms: None,
             limits: LimitsRequest::default(),
+            webhook: None,
         }
     }
 }
 
 /// Where the script starts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cwd {
-    #[default]
     Sandbox,
     Skill,
     Workspace,

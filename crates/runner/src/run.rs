@@ -1,5 +1,7 @@
 //! Step four, run: a guest of the planned shape, the job sent to it, its bytes caught as they come.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sandbox::{Guest, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams};
 use tokio_util::sync::CancellationToken;
@@ -7,17 +9,40 @@ use tokio_util::sync::CancellationToken;
 use crate::artifacts::Artifacts;
 use crate::halt::Halt;
 use crate::logs::Logs;
+use crate::tail::SharedLogs;
+
+/// Pauses before a launch is tried again: an engine that is restarted is back soon.
+const PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// A guest that waits for its one job. A pool of parked guests would be asked here first.
-pub async fn launch(launcher: &dyn Launcher, shape: &Shape) -> Result<Guest, Halt> {
-    launcher.launch(shape).await.map_err(|error| {
-        tracing::error!(runtime = %shape.runtime, %error, "no sandbox could be started");
-        match error {
-            // These two say what the operator has to do, and name nothing that is a secret.
-            LaunchError::Missing(_) | LaunchError::NoInterpreter(_) => Halt::refused(error.to_string()),
-            _ => Halt::lost("The sandbox could not be started."),
+pub async fn launch(launcher: Option<&dyn Launcher>, shape: &Shape) -> Result<Guest, Halt> {
+    let Some(launcher) = launcher else { return Err(Halt::unready("This server has no sandbox.")) };
+    let mut pauses = PAUSES.iter();
+    loop {
+        let (halt, full) = match launcher.launch(shape).await {
+            Ok(guest) => return Ok(guest),
+            Err(error) => (failed(shape, &error), matches!(error, LaunchError::NoRoom(_))),
+        };
+        match pauses.next() {
+            // Whoever says that there is no room has waited for it.
+            Some(pause) if halt.may_pass && !full => tokio::time::sleep(*pause).await,
+            _ => return Err(halt),
         }
-    })
+    }
+}
+
+fn failed(shape: &Shape, error: &LaunchError) -> Halt {
+    tracing::error!(runtime = %shape.runtime, %error, "no sandbox could be started");
+    match error {
+        // These say what the operator has to do, and name nothing that is a secret.
+        LaunchError::Missing(_)
+        | LaunchError::NoInterpreter(_)
+        | LaunchError::ImageNotAllowed(_)
+        | LaunchError::ImageMissing(_)
+        | LaunchError::ImageUnfit { .. } => Halt::refused(error.to_string()),
+        LaunchError::NoRoom(_) => Halt::unready("There was no room for a sandbox in time."),
+        _ => Halt::unready("The sandbox could not be started."),
+    }
 }
 
 /// Runs the job to its end. What the guest hands back is in `caught`, also when the run is lost.
@@ -30,7 +55,7 @@ pub async fn run(guest: Guest, job: &Job, stop: CancellationToken, caught: &mut 
 
 /// What a run has handed back so far.
 pub struct Caught {
-    pub logs: Logs,
+    pub logs: SharedLogs,
     pub artifacts: Artifacts,
 }
 
@@ -40,7 +65,7 @@ impl Caught {
             Streams::Merged => Logs::merged(job.caps.log_bytes),
             Streams::Split => Logs::split(job.caps.log_bytes),
         };
-        Caught { logs, artifacts }
+        Caught { logs: SharedLogs::new(logs), artifacts }
     }
 }
 

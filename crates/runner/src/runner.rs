@@ -1,27 +1,27 @@
 //! The `Runner`: what it holds, and the calls the server makes on it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use blobs::Blobs;
-use moka::future::Cache;
-use sandbox::Launcher;
-use store::{Born, Cancel, Execution, Idempotency, Inserted, Status, Store, StoreError, TenantId};
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
+use sandbox::{Launcher, Outcome};
+use store::{Cancel, Execution, Idempotency, Status, Store, StoreError, TenantId};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::accept::{Order, accept};
+use crate::admission::Policies;
+#[cfg(debug_assertions)]
+use crate::failpoint;
 use crate::leases::{Leases, StopReason, heartbeat};
 use crate::load::Skills;
+use crate::meters::Meters;
+use crate::patience::patiently;
 use crate::readiness::Probe;
 use crate::waiters::{Waiters, Waiting};
-use crate::{Caller, Request, RunError, RunnerConfig, execution, queue, reaper};
+use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention};
 
-/// How long a changed tenant policy may go unnoticed.
-const POLICY_TTL: Duration = Duration::from_secs(5);
 /// What a stopped run gets to be recorded in before the process leaves it to the next start's reaper.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
@@ -29,27 +29,27 @@ pub struct Runner {
     pub(crate) config: RunnerConfig,
     pub(crate) store: Store,
     pub(crate) blobs: Blobs,
-    pub(crate) launcher: Arc<dyn Launcher>,
+    /// `None` in a process that only takes requests: what it accepts is queued for others.
+    pub(crate) launcher: Option<Arc<dyn Launcher>>,
     pub(crate) skills: Skills,
     /// One permit for each execution that may run here at once.
     pub(crate) slots: Arc<Semaphore>,
     /// Rung when something was queued.
     pub(crate) queued: Notify,
     pub(crate) leases: Arc<Leases>,
+    /// Callers who wait for the end of an execution.
     pub(crate) waiters: Waiters,
+    /// Those who follow an execution's events.
+    pub(crate) readers: Waiters,
     /// Everything that must end before a drain is over.
     pub(crate) tasks: TaskTracker,
     /// No new work is taken.
     pub(crate) closing: CancellationToken,
     /// The heartbeat and the reaper end too.
     pub(crate) closed: CancellationToken,
-    /// Uploads and deletions one at a time, so that neither removes an archive the other counts on.
-    pub(crate) publishing: Mutex<()>,
-    /// Archives without a skill that an execution may still need.
-    pub(crate) leftovers: std::sync::Mutex<BTreeSet<(TenantId, String)>>,
     pub(crate) probe: Probe,
-    /// Whether a tenant's concurrency is limited.
-    limited: Cache<TenantId, bool>,
+    pub(crate) policies: Policies,
+    pub(crate) meters: Meters,
 }
 
 impl Runner {
@@ -58,30 +58,39 @@ impl Runner {
         config: RunnerConfig,
         store: Store,
         blobs: Blobs,
-        launcher: Arc<dyn Launcher>,
+        launcher: Option<Arc<dyn Launcher>>,
     ) -> Result<Arc<Runner>, RunError> {
+        #[cfg(debug_assertions)]
+        failpoint::arm(config.failpoint);
+        let announcements = store.announcements();
+        let slots = if launcher.is_some() { config.slots } else { 0 };
         let runner = Arc::new(Runner {
-            skills: Skills::new(blobs.clone(), config.skill_cache_bytes),
-            slots: Arc::new(Semaphore::new(config.slots)),
+            skills: Skills::new(blobs.clone(), store.clone(), config.skill_cache_bytes),
+            slots: Arc::new(Semaphore::new(slots)),
             queued: Notify::new(),
             leases: Arc::default(),
             waiters: Waiters::default(),
+            readers: Waiters::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
-            publishing: Mutex::default(),
-            leftovers: std::sync::Mutex::default(),
             probe: Probe::default(),
-            limited: Cache::builder().max_capacity(10_000).time_to_live(POLICY_TTL).build(),
+            policies: Policies::new(),
+            meters: Meters::default(),
             config,
             store,
             blobs,
             launcher,
         });
         reaper::recover(&runner).await?;
-        runner.tasks.spawn(queue::work(Arc::clone(&runner)));
+        if slots > 0 {
+            runner.tasks.spawn(queue::work(Arc::clone(&runner)));
+        }
         let background = TaskTracker::new();
+        background.spawn(announced::hear(Arc::clone(&runner), announcements));
+        background.spawn(retention::retain(Arc::clone(&runner)));
         background.spawn(reaper::reap(Arc::clone(&runner)));
+        background.spawn(reaper::sweep_orphans(Arc::clone(&runner)));
         let (leases, store) = (Arc::clone(&runner.leases), runner.store.clone());
         background.spawn(heartbeat(leases, store, runner.config.lease, runner.closed.clone()));
         Ok(runner)
@@ -95,17 +104,23 @@ impl Runner {
         idempotency: Option<Idempotency>,
     ) -> Result<Execution, RunError> {
         let began = Instant::now();
-        let order = self.accept(caller, request).await?;
-        let slot = self.free_slot(&order).await?;
-        if slot.is_none() && order.refusal.is_none() {
-            let (tenant, mut waiting) = (order.tenant.clone(), self.waiters.wait_for(order.id));
-            let id = self.enqueue(order, idempotency).await?;
-            if id != waiting.id() {
-                waiting = self.waiters.wait_for(id);
+        let admitted = match self.admit(caller, request).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                let earlier = self.repeated(caller, refusal, idempotency.as_ref()).await?;
+                return self.end_of(earlier).await;
             }
-            return self.until_ended(&tenant, waiting).await;
+        };
+        let slot = self.free_slot(&admitted);
+        if slot.is_none() && admitted.order.refusal.is_none() {
+            let waiting = self.waiters.wait_for(admitted.order.id);
+            let id = self.enqueue(admitted, idempotency, true).await?;
+            return match id == waiting.id() {
+                true => self.until_ended(&caller.tenant, waiting).await,
+                false => self.wait(&caller.tenant, id).await,
+            };
         }
-        let carried = execution::fresh(Arc::clone(self), order, idempotency, began.elapsed(), slot);
+        let carried = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), slot);
         self.tasks.spawn(carried).await.map_err(|_| RunError::Broken)?
     }
 
@@ -117,11 +132,14 @@ impl Runner {
         idempotency: Option<Idempotency>,
     ) -> Result<Uuid, RunError> {
         let began = Instant::now();
-        let order = self.accept(caller, request).await?;
-        if order.refusal.is_none() {
-            return self.enqueue(order, idempotency).await;
+        let admitted = match self.admit(caller, request).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return Ok(self.repeated(caller, refusal, idempotency.as_ref()).await?.id),
+        };
+        if admitted.order.refusal.is_none() {
+            return self.enqueue(admitted, idempotency, false).await;
         }
-        let refused = execution::fresh(Arc::clone(self), order, idempotency, began.elapsed(), None);
+        let refused = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), None);
         let recorded = self.tasks.spawn(refused).await.map_err(|_| RunError::Broken)?;
         recorded.map(|execution| execution.id)
     }
@@ -130,8 +148,11 @@ impl Runner {
     pub async fn cancel(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Cancel>, RunError> {
         let cancel = self.store.request_cancel(tenant, id).await?;
         match cancel {
-            Some(Cancel::Cancelled) => self.waiters.wake(id),
-            // Running elsewhere, it is stopped there by the next heartbeat.
+            Some(Cancel::Cancelled) => {
+                self.meters.end(Status::Cancelled, Outcome::Cancelled);
+                self.ended(id);
+            }
+            // Running elsewhere, it is stopped there by the announcement.
             Some(Cancel::Requested) => self.leases.stop(id, StopReason::Cancelled),
             Some(Cancel::AlreadyFinished) | None => {}
         }
@@ -151,24 +172,29 @@ impl Runner {
     }
 
     /// Waits for the end of an execution that this caller does not carry.
-    pub(crate) async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Execution, RunError> {
-        self.until_ended(tenant, self.waiters.wait_for(id)).await
+    pub async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Execution, RunError> {
+        let waiting = self.waiters.wait_for(id);
+        self.store.await_end(tenant, id).await?;
+        self.until_ended(tenant, waiting).await
     }
 
-    async fn until_ended(&self, tenant: &TenantId, waiting: Waiting<'_>) -> Result<Execution, RunError> {
+    async fn until_ended(&self, tenant: &TenantId, mut waiting: Waiting) -> Result<Execution, RunError> {
+        let missing = || RunError::Store(StoreError::NotFound);
         loop {
-            let found = self.store.get_execution(tenant, waiting.id()).await?;
-            let execution = found.ok_or(RunError::Store(StoreError::NotFound))?;
+            let look = || self.store.peek_execution(tenant, waiting.id());
+            let execution = patiently("looking for an end", look).await?.answer.ok_or_else(missing)?;
             match execution.status {
-                // It will run after the next start, but not for this caller.
+                // It will run elsewhere, or after the next start, but not for this caller.
                 Status::Queued if self.closing.is_cancelled() => return Err(RunError::ShuttingDown),
-                status if status.terminal() => return Ok(execution),
+                status if status.terminal() => {
+                    return self.store.get_execution(tenant, waiting.id()).await?.ok_or_else(missing);
+                }
                 _ => {}
             }
-            // Ends in other processes are announced to nobody, so everybody looks from time to time.
-            let tick = tokio::time::sleep(self.config.queue_tick);
+            // An announcement may be lost, so everybody looks from time to time; many wait, so not too often.
+            let tick = tokio::time::sleep(self.config.queue_tick * 5);
             tokio::select! {
-                () = waiting.ended(), if !waiting.has_ended() => {}
+                () = waiting.rung() => {}
                 () = self.closing.cancelled(), if !self.closing.is_cancelled() => {}
                 () = tick => {}
             }
@@ -182,45 +208,13 @@ impl Runner {
         self.wait(&execution.tenant, execution.id).await
     }
 
+    /// Wakes whoever waits for the end of this execution here.
+    pub(crate) fn ended(&self, id: Uuid) {
+        self.waiters.ring(id);
+        self.readers.ring(id);
+    }
+
     pub(crate) fn lease_ms(&self) -> i64 {
         i64::try_from(self.config.lease.as_millis()).unwrap_or(i64::MAX)
-    }
-
-    async fn accept(&self, caller: &Caller, request: Request) -> Result<Order, RunError> {
-        if self.closing.is_cancelled() {
-            return Err(RunError::ShuttingDown);
-        }
-        if self.waiters.count() >= self.config.max_waiting {
-            return Err(RunError::TooBusy);
-        }
-        accept(&self.store, caller, request).await
-    }
-
-    /// A slot, when there is one and the tenant may have it. A tenant with a limit on its concurrency always queues,
-    /// because claiming is where running executions are counted.
-    async fn free_slot(&self, order: &Order) -> Result<Option<OwnedSemaphorePermit>, RunError> {
-        let limited = match self.limited.get(&order.tenant).await {
-            Some(limited) => limited,
-            None => {
-                let tenant = self.store.get_tenant(&order.tenant).await?;
-                let limited = tenant.is_some_and(|tenant| tenant.policy.max_concurrent.is_some());
-                self.limited.insert(order.tenant.clone(), limited).await;
-                limited
-            }
-        };
-        if limited {
-            return Ok(None);
-        }
-        Ok(Arc::clone(&self.slots).try_acquire_owned().ok())
-    }
-
-    async fn enqueue(&self, order: Order, idempotency: Option<Idempotency>) -> Result<Uuid, RunError> {
-        match self.store.insert_execution(&order.row(Born::Queued, idempotency)).await? {
-            Inserted::Existing(earlier) => Ok(earlier.id),
-            Inserted::New(_) => {
-                self.queued.notify_one();
-                Ok(order.id)
-            }
-        }
     }
 }

@@ -1,76 +1,80 @@
-//! Callers who wait for an execution that somebody else carries: woken when it ends in this process.
+//! Those who wait for something to happen to an execution that they do not carry: woken to look again.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// Who waits for what. An entry lives as long as somebody waits for it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Waiters {
-    events: Mutex<HashMap<Uuid, Event>>,
+    bells: Arc<Mutex<HashMap<Uuid, Bell>>>,
 }
 
 #[derive(Default)]
-struct Event {
-    ended: CancellationToken,
+struct Bell {
+    rung: watch::Sender<()>,
     waiting: usize,
 }
 
-/// One caller's wait. It must begin before the caller looks whether the execution has already ended.
-pub struct Waiting<'a> {
-    waiters: &'a Waiters,
+/// One wait. It must begin before its owner looks how things stand: what happens after that look rings.
+pub struct Waiting {
+    waiters: Waiters,
     id: Uuid,
-    ended: CancellationToken,
+    rung: watch::Receiver<()>,
 }
 
 impl Waiters {
-    pub fn wait_for(&self, id: Uuid) -> Waiting<'_> {
-        let mut events = self.lock();
-        let event = events.entry(id).or_default();
-        event.waiting += 1;
-        Waiting { waiters: self, id, ended: event.ended.clone() }
+    pub fn wait_for(&self, id: Uuid) -> Waiting {
+        let mut bells = self.lock();
+        let bell = bells.entry(id).or_default();
+        bell.waiting += 1;
+        Waiting { waiters: self.clone(), id, rung: bell.rung.subscribe() }
     }
 
-    /// Wakes everybody who waits for this execution; later callers find it ended in the store.
-    pub fn wake(&self, id: Uuid) {
-        if let Some(event) = self.lock().get(&id) {
-            event.ended.cancel();
+    /// Wakes everybody who waits for this execution.
+    pub fn ring(&self, id: Uuid) {
+        if let Some(bell) = self.lock().get(&id) {
+            bell.rung.send_replace(());
         }
     }
 
-    /// How many callers wait at this moment.
-    pub fn count(&self) -> usize {
-        self.lock().values().map(|event| event.waiting).sum()
+    pub fn ring_all(&self) {
+        self.lock().values().for_each(|bell| bell.rung.send_replace(()));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Event>> {
-        self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// How many wait at this moment.
+    pub fn count(&self) -> usize {
+        self.lock().values().map(|bell| bell.waiting).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Bell>> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting<'_> {
+impl Waiting {
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    pub async fn ended(&self) {
-        self.ended.cancelled().await;
-    }
-
-    pub fn has_ended(&self) -> bool {
-        self.ended.is_cancelled()
+    /// Returns when it was rung since the wait began, or since the last return.
+    pub async fn rung(&mut self) {
+        if self.rung.changed().await.is_err() {
+            // The bell lives as long as this wait; it cannot have gone.
+            std::future::pending::<()>().await;
+        }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut events = self.waiters.lock();
-        if let Some(event) = events.get_mut(&self.id) {
-            event.waiting -= 1;
-            if event.waiting == 0 {
-                events.remove(&self.id);
+        let mut bells = self.waiters.lock();
+        if let Some(bell) = bells.get_mut(&self.id) {
+            bell.waiting -= 1;
+            if bell.waiting == 0 {
+                bells.remove(&self.id);
             }
         }
     }
@@ -84,12 +88,14 @@ mod tests {
     async fn all_waiters_wake_and_none_is_remembered() {
         let waiters = Waiters::default();
         let (first, other) = (Uuid::now_v7(), Uuid::now_v7());
-        let (a, b, c) = (waiters.wait_for(first), waiters.wait_for(first), waiters.wait_for(other));
+        let (mut a, mut b, mut c) = (waiters.wait_for(first), waiters.wait_for(first), waiters.wait_for(other));
         assert_eq!(waiters.count(), 3);
-        waiters.wake(first);
-        a.ended().await;
-        b.ended().await;
-        assert!(!c.ended.is_cancelled());
+        waiters.ring(first);
+        a.rung().await;
+        b.rung().await;
+        assert!(!c.rung.has_changed().expect("the bell is there"));
+        waiters.ring_all();
+        c.rung().await;
         drop((a, b, c));
         assert_eq!(waiters.count(), 0);
         assert!(waiters.lock().is_empty());

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
 use guest::names;
-use guest::protocol::{Exit, ExitStatus, FromGuest, Skip, Stream};
+use guest::protocol::{Attempt, Exit, ExitStatus, FromGuest, MAX_ATTEMPTS, Skip, Stream};
 
 use crate::job::{Caps, Streams};
 use crate::outcome::Skipped;
@@ -42,6 +42,7 @@ pub struct Heard {
     pub output: Option<Bytes>,
     pub output_too_large: bool,
     pub skipped: Vec<Skipped>,
+    pub attempts: Vec<Attempt>,
     /// Bytes of logs, output and files.
     pub bytes_out: u64,
 }
@@ -133,6 +134,7 @@ impl Conversation {
                 self.exit(exit)
             }
             (State::Running, FromGuest::Log { stream, bytes }) => self.log(stream, bytes),
+            (State::Running, FromGuest::Tried(attempt)) => self.tried(attempt),
             (State::Running, FromGuest::Exit(exit)) if !matches!(exit.status, ExitStatus::NotStarted(_)) => {
                 self.exit(exit)
             }
@@ -171,6 +173,14 @@ impl Conversation {
         }
         self.heard.bytes_out += bytes.len() as u64;
         Ok(Event::Log { stream, bytes })
+    }
+
+    fn tried(&mut self, attempt: Attempt) -> Result<Event<'static>, Violation> {
+        if self.heard.attempts.len() >= MAX_ATTEMPTS {
+            return Err("more attempts than allowed");
+        }
+        self.heard.attempts.push(attempt);
+        Ok(Event::Nothing)
     }
 
     fn exit(&mut self, exit: Exit) -> Result<Event<'static>, Violation> {

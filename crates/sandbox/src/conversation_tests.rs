@@ -1,6 +1,7 @@
 //! Every way in which a guest can break the protocol, and that nothing it says does more than that.
 
 use guest::frame;
+use guest::protocol::Call;
 use proptest::prelude::*;
 
 use super::*;
@@ -10,7 +11,7 @@ const CAPS: Caps = Caps { log_bytes: 10, output_bytes: 8, artifact_bytes: 100, a
 const EXIT: FromGuest<'static> = exit(ExitStatus::Code(0));
 
 const fn exit(status: ExitStatus) -> FromGuest<'static> {
-    FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0 })
+    FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None })
 }
 
 fn log(bytes: &[u8]) -> FromGuest<'_> {
@@ -78,6 +79,11 @@ fn messages_out_of_order_are_refused() {
             root_read_only: true,
             scratch_bytes: 0,
             scratch_inodes: 0,
+            cgroup: None,
+            gvisor: false,
+            witness: false,
+            routes: false,
+            sockets: true,
         })
     };
     let failed = || FromGuest::Failed { step: "x", errno: 1 };
@@ -241,4 +247,14 @@ proptest! {
         prop_assert!(heard.output.is_none_or(|output| output.len() as u64 <= CAPS.output_bytes));
         prop_assert!(heard.skipped.len() <= MAX_SKIPPED);
     }
+}
+
+#[test]
+fn attempts_are_told_while_the_script_runs_and_are_bounded() {
+    let tried = || FromGuest::Tried(Attempt { call: Call::Connect, to: ([1, 1, 1, 1], 443).into() });
+    let heard = hear(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done]).expect("in order");
+    assert_eq!(heard.attempts.len(), 1);
+    assert!(hear(&[tried()]).is_err() && collect(&[tried()]).is_err());
+    let flood: Vec<_> = std::iter::once(FromGuest::Started).chain((0..=MAX_ATTEMPTS).map(|_| tried())).collect();
+    assert!(hear(&flood[..flood.len() - 1]).is_ok() && hear(&flood).is_err());
 }

@@ -14,7 +14,7 @@ use crate::isolation::Isolation;
 use crate::job::{Job, Sink, SinkError};
 use crate::judge::{self, Ended};
 use crate::launcher::Shape;
-use crate::outcome::{Ran, Usage};
+use crate::outcome::{Outcome, Ran, Usage};
 use crate::supervision::{Supervised, Supervision};
 use crate::wire::{self, Receiver, Sender};
 
@@ -29,6 +29,20 @@ pub trait Handle: Send {
 
     /// Waits until nothing of the sandbox is left, and hands back what the kernel counted for it.
     async fn gone(&mut self) -> Counters;
+
+    /// What ended the sandbox from outside, if the backend knows of anything; to be asked after `gone`.
+    fn ended_by(&self) -> Option<EndedBy> {
+        None
+    }
+}
+
+/// An end that came from outside, as a backend saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedBy {
+    /// What it makes of a run that had not come to its own end.
+    pub outcome: Outcome,
+    /// A clause for the caller: "its node was lost".
+    pub because: Option<&'static str>,
 }
 
 /// A started sandbox that is ready for its one job. Dropping it kills it.
@@ -38,6 +52,8 @@ pub struct Guest {
     hold: Hold,
     shape: Shape,
     isolation: Isolation,
+    /// The guest sees its script's calls for other machines.
+    witness: bool,
 }
 
 impl Guest {
@@ -54,7 +70,7 @@ impl Guest {
         let hold = Hold(handle);
         let greeting = tokio::time::timeout(within, greet(&mut receiver, describe)).await;
         match greeting.unwrap_or(Err(GuestError::NotReady(within))) {
-            Ok(isolation) => Ok(Guest { receiver, sender, hold, shape, isolation }),
+            Ok((isolation, witness)) => Ok(Guest { receiver, sender, hold, shape, isolation, witness }),
             Err(error) => {
                 hold.end().await;
                 Err(error)
@@ -77,8 +93,14 @@ impl Guest {
             Ok(()) => Supervision::new((&mut self.receiver, &mut self.sender), job, &stop, sink).run().await,
             Err(why) => Err(GuestError::Job(why)),
         };
-        let counters = self.hold.end().await;
-        conclude(supervised?, &counters, job, self.isolation)
+        let (counters, ended_by) = self.hold.end().await;
+        let ran = conclude(supervised?, &counters, job, (self.isolation, self.witness))?;
+        Ok(match ended_by {
+            Some(ended_by) if ran.outcome == Outcome::Lost => {
+                Ran { outcome: ended_by.outcome, because: ended_by.because, ..ran }
+            }
+            _ => ran,
+        })
     }
 
     /// Kills the guest without using it and waits until it is gone.
@@ -91,24 +113,31 @@ impl Guest {
 async fn greet(
     receiver: &mut Receiver,
     describe: impl FnOnce(&Measured<'_>) -> Isolation,
-) -> Result<Isolation, GuestError> {
+) -> Result<(Isolation, bool), GuestError> {
     let whole = receiver.next().await?.ok_or(GuestError::Vanished)?;
     match receiver.message(whole)? {
-        FromGuest::Ready(measured) => Ok(describe(&measured)),
+        FromGuest::Ready(measured) => Ok((describe(&measured), measured.witness)),
         FromGuest::Failed { step, errno } => Err(GuestError::setup(step, errno)),
         _ => Err(GuestError::Violation("it spoke before it was ready".into())),
     }
 }
 
 /// Puts together what was heard and what the kernel counted.
-fn conclude(supervised: Supervised, counters: &Counters, job: &Job, isolation: Isolation) -> Result<Ran, GuestError> {
+fn conclude(
+    supervised: Supervised,
+    counters: &Counters,
+    job: &Job,
+    (isolation, witness): (Isolation, bool),
+) -> Result<Ran, GuestError> {
     let Supervised { ended, heard, started_after, wall } = supervised;
+    let counters = &judge::counted(counters, heard.exit.and_then(|exit| exit.counted));
     let spoke = heard.started || heard.no_room || heard.exit.is_some();
     if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 {
         return Err(GuestError::Vanished);
     }
     Ok(Ran {
         outcome: judge::judge(ended, &heard, counters),
+        because: None,
         exit_code: heard.exit.map(|exit| judge::exit_code(exit.status)),
         output: heard.output,
         skipped: heard.skipped,
@@ -120,6 +149,7 @@ fn conclude(supervised: Supervised, counters: &Counters, job: &Job, isolation: I
             bytes_out: heard.bytes_out,
         },
         logs_truncated: heard.exit.is_some_and(|exit| exit.log_bytes_dropped > 0),
+        attempts: witness.then_some(heard.attempts),
         isolation,
         started_after,
     })
@@ -129,13 +159,14 @@ fn conclude(supervised: Supervised, counters: &Counters, job: &Job, isolation: I
 struct Hold(Box<dyn Handle>);
 
 impl Hold {
-    async fn end(mut self) -> Counters {
+    async fn end(mut self) -> (Counters, Option<EndedBy>) {
         self.0.kill();
         let gone = tokio::time::timeout(GONE_WITHIN, self.0.gone()).await;
-        gone.unwrap_or_else(|_| {
+        let counters = gone.unwrap_or_else(|_| {
             tracing::error!("a sandbox was killed and is still there after {} s", GONE_WITHIN.as_secs());
             Counters::default()
-        })
+        });
+        (counters, self.0.ended_by())
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use guest::jail::Network;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -100,6 +101,12 @@ impl FromStr for Control {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
     pub backend: &'static str,
+    /// The OCI runtime, where there is one.
+    pub runtime: Option<String>,
+    /// The id of the image, where there is one.
+    pub image: Option<String>,
+    /// The host's network is said out loud wherever this is shown.
+    pub network: Network,
     /// Each control in force with the means that enforces it, such as "cgroup v1" or "abi 7".
     pub controls: BTreeMap<Control, String>,
 }
@@ -119,8 +126,17 @@ impl Isolation {
 
 impl Serialize for Isolation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Isolation", 3)?;
+        let mut fields = serializer.serialize_struct("Isolation", 6)?;
         fields.serialize_field("backend", self.backend)?;
+        if let Some(runtime) = &self.runtime {
+            fields.serialize_field("runtime", runtime)?;
+        }
+        if let Some(image) = &self.image {
+            fields.serialize_field("image", image)?;
+        }
+        if self.network == Network::Host {
+            fields.serialize_field("network", "host")?;
+        }
         fields.serialize_field("controls", &self.controls)?;
         fields.serialize_field("missing", &self.missing())?;
         fields.end()

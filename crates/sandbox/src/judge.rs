@@ -62,6 +62,19 @@ pub fn judge(ended: Ended, heard: &Heard, counters: &Counters) -> Outcome {
     }
 }
 
+/// What is taken as counted: what the host's side saw itself, and where it saw less, what the guest says of its own
+/// control group. A container's host sees only whether memory ran out; a native one counts everything itself. The
+/// guest's word is good for naming a failure and for what a run cost; it never makes a success of one.
+pub fn counted(by_host: &Counters, by_guest: Option<Counters>) -> Counters {
+    let by_guest = by_guest.unwrap_or_default();
+    Counters {
+        cpu_micros: by_host.cpu_micros.max(by_guest.cpu_micros),
+        peak_memory_bytes: by_host.peak_memory_bytes.max(by_guest.peak_memory_bytes),
+        oom_kills: by_host.oom_kills.max(by_guest.oom_kills),
+        forks_refused: by_host.forks_refused.max(by_guest.forks_refused),
+    }
+}
+
 /// The code a shell would report.
 pub fn exit_code(status: ExitStatus) -> i32 {
     match status {
@@ -80,7 +93,7 @@ mod tests {
 
     /// A run that came to its end with this status.
     fn exited(status: ExitStatus) -> Heard {
-        let exit = Exit { status, disk_full: false, log_bytes_dropped: 0 };
+        let exit = Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None };
         Heard { started: true, exit: Some(exit), done: true, ..Heard::default() }
     }
 
@@ -162,6 +175,20 @@ mod tests {
         for (ended, heard, counters, expected) in table {
             assert_eq!(judge(ended, &heard, &counters), expected, "{ended:?} {heard:?} {counters:?}");
         }
+    }
+
+    #[test]
+    fn a_guests_word_names_a_failure_and_makes_no_success() {
+        let by_host = Counters { cpu_micros: 7, ..Counters::default() };
+        let by_guest = Counters { oom_kills: 1, peak_memory_bytes: 5, ..Counters::default() };
+        assert_eq!(counted(&by_host, None), by_host);
+        let both = counted(&by_host, Some(by_guest));
+        assert_eq!(both, Counters { cpu_micros: 7, ..by_guest });
+        assert_eq!(judge(Ended::ByItself, &code(1), &both), Outcome::OutOfMemory);
+        assert_eq!(judge(Ended::Deadline, &killed(), &both), Outcome::TimedOut);
+        // Silence does not take back what the host saw.
+        let seen = counted(&by_guest, Some(Counters::default()));
+        assert_eq!(judge(Ended::ByItself, &vanished(), &seen), Outcome::OutOfMemory);
     }
 
     #[test]

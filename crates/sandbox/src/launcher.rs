@@ -24,9 +24,11 @@ pub trait Launcher: Send + Sync {
 }
 
 /// Everything about a sandbox that is fixed before its job is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub runtime: Runtime,
+    /// The image a skill asks for, where sandboxes have images; `None` is the launcher's own for the runtime.
+    pub image: Option<String>,
     pub memory_bytes: u64,
     /// Thousandths of a core.
     pub cpu_millis: u32,
@@ -93,6 +95,23 @@ pub enum LaunchError {
     /// No interpreter for this runtime was found.
     #[error("no {0} interpreter was found; install one or see `skillbox doctor`")]
     NoInterpreter(Runtime),
+    /// The operator does not allow this image.
+    #[error("image {0:?} is not allowed here; the setting image_allowlist says which are")]
+    ImageNotAllowed(String),
+    /// The engine does not have this image, and we never fetch any.
+    #[error(
+        "the engine has no image {0:?}; run `docker pull {0}` there, import it, or name another in image_python, image_node or image_bash"
+    )]
+    ImageMissing(String),
+    /// The engine has this image, and it cannot be used.
+    #[error("image {image:?} cannot be used: {why}")]
+    ImageUnfit { image: String, why: String },
+    /// The engine made something weaker than it was asked for.
+    #[error("the engine did not do what it was asked for: {}; it is too old, or something in front of it changes requests", .0.join(", "))]
+    Weakened(Vec<String>),
+    /// Nothing is wrong but that there is no room now. In the words of whoever has none.
+    #[error("there is no room for a sandbox now: {0}")]
+    NoRoom(String),
     /// The process that makes sandboxes went away.
     #[error("the launcher process is gone")]
     LauncherGone,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use guest::protocol::Attempt;
 use serde::{Deserialize, Serialize};
 
 use crate::isolation::Isolation;
@@ -76,6 +77,8 @@ impl FromStr for Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     pub outcome: Outcome,
+    /// What took the sandbox away, in a clause such as "its node was lost", where its backend knows.
+    pub because: Option<&'static str>,
     /// 128 + signal when the script was killed by one; none when it was still running or never started.
     pub exit_code: Option<i32>,
     /// The bytes of `output.json`, whatever they are.
@@ -83,6 +86,8 @@ pub struct Ran {
     pub skipped: Vec<Skipped>,
     pub usage: Usage,
     pub logs_truncated: bool,
+    /// The script's calls for other machines, as its guest saw them; none where nobody looked.
+    pub attempts: Option<Vec<Attempt>>,
     pub isolation: Isolation,
     /// From the first byte of the job to the start of the process.
     pub started_after: Duration,

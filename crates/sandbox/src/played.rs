@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use guest::frame::{self, MAX_FROM_GUEST};
-use guest::jail::Counters;
+use guest::jail::{Counters, Network};
 use guest::protocol::{Exit, ExitStatus, FromGuest, Measured, Stream, ToGuest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
@@ -19,8 +19,15 @@ use crate::job::{Caps, Job, JobFile, Sink, SinkError, Streams};
 use crate::launcher::{Runtime, Shape};
 use crate::outcome::Ran;
 
-pub const SHAPE: Shape =
-    Shape { runtime: Runtime::Bash, memory_bytes: 0, cpu_millis: 0, pids: 0, disk_bytes: 0, disk_inodes: 0 };
+pub const SHAPE: Shape = Shape {
+    runtime: Runtime::Bash,
+    image: None,
+    memory_bytes: 0,
+    cpu_millis: 0,
+    pids: 0,
+    disk_bytes: 0,
+    disk_inodes: 0,
+};
 
 /// A handle on nothing that counts.
 pub struct Played {
@@ -70,7 +77,7 @@ impl Peer {
     }
 
     pub async fn exit(&mut self, status: ExitStatus) {
-        self.say(&FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0 })).await;
+        self.say(&FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None })).await;
     }
 
     /// Does nothing until the host goes away.
@@ -166,11 +173,16 @@ pub fn ready() -> FromGuest<'static> {
         root_read_only: true,
         scratch_bytes: 1,
         scratch_inodes: 1,
+        cgroup: None,
+        gvisor: false,
+        witness: true,
+        routes: false,
+        sockets: true,
     })
 }
 
 pub fn nothing_holds(_: &Measured<'_>) -> Isolation {
-    Isolation { backend: "played", controls: BTreeMap::new() }
+    Isolation { backend: "played", runtime: None, image: None, network: Network::Own, controls: BTreeMap::new() }
 }
 
 pub const NONE: Counters = Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };

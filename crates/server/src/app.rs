@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use blobs::{Blobs, Signer};
 use runner::Runner;
+use skill::signature::PublicKey;
 use store::Store;
 
-use crate::auth::Keyring;
+use crate::auth::{Keyring, Tokens};
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::paging::Cursors;
+use crate::webhooks::Signatures;
 
 /// The running server's parts. Handlers get it as `State<Shared>`.
 pub struct App {
@@ -21,10 +24,22 @@ pub struct App {
     pub runner: Arc<Runner>,
     /// Knows which key strings are valid.
     pub keyring: Keyring,
+    /// Checks tokens, when the operator accepts any.
+    pub tokens: Option<Tokens>,
     /// Signs and checks download URLs.
     pub signer: Signer,
     /// Seals page cursors.
     pub cursors: Cursors,
+    /// What receipts are checked with, by generation; the last is the one that signs.
+    pub receipt_keys: Vec<PublicKey>,
+    /// Signs webhooks.
+    pub signatures: Arc<Signatures>,
+    /// Hosts that webhooks may reach although they are private.
+    pub webhook_private_hosts: Vec<String>,
+    /// Skills as agents' tools.
+    pub mcp: mcp::Http,
+    /// What `/metrics` tells beyond what the other parts know.
+    pub metrics: Metrics,
     /// The bounds on requests.
     pub limits: Limits,
     /// Base of download URLs when the operator named one.
@@ -38,6 +53,7 @@ pub type Shared = Arc<App>;
 pub struct Limits {
     pub body_bytes: usize,
     pub skill_bytes: usize,
+    pub file_bytes: u64,
     pub body_timeout: Duration,
     pub url_ttl: Duration,
 }
@@ -47,6 +63,7 @@ impl From<&Config> for Limits {
         Limits {
             body_bytes: config.max_body_bytes,
             skill_bytes: config.max_skill_bytes,
+            file_bytes: config.max_file_bytes,
             body_timeout: config.body_timeout,
             url_ttl: config.url_ttl,
         }

@@ -13,10 +13,14 @@ pub async fn record(
     caller: &Caller,
     action: &str,
     object: impl Into<String>,
-    detail: Value,
+    mut detail: Value,
 ) -> Result<(), ApiError> {
+    // A token has no row that could be pointed to, so its subject is written down.
+    if let (Some(subject), Value::Object(detail)) = (caller.identity.subject(), &mut detail) {
+        detail.insert("subject".into(), subject.into());
+    }
     let entry = NewAudit {
-        actor: Some(caller.key.id),
+        actor: caller.identity.key_id(),
         action: action.to_owned(),
         object: object.into(),
         detail,

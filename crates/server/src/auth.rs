@@ -1,20 +1,25 @@
 //! Who calls, and what they may do.
 //!
-//! A permission is a type: a handler that takes [`Allowed<Publish>`] cannot run without a valid key that has the scope.
-//! The tenant comes from the key; only a service key may name another one in `X-Tenant-ID`.
+//! A permission is a type: a handler that takes [`Allowed<Publish>`] cannot run without a valid key or token that has
+//! the scope. The tenant comes from the key or token; only a service key may name another one in `X-Tenant-ID`.
 
 mod allowed;
+mod identity;
+mod jwks;
 mod keyring;
+mod tokens;
+mod watcher;
 
 pub use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
+pub use identity::Identity;
 pub use keyring::{Keyring, MAX_KEY_LENGTH, display_prefix, new_key};
-
-use std::sync::Arc;
+pub use tokens::{Tokens, TokensError};
+pub use watcher::Watcher;
 
 use axum::extract::FromRequestParts;
 use http::header;
 use http::request::Parts;
-use store::{Key, TenantId};
+use store::TenantId;
 
 use crate::app::Shared;
 use crate::error::{ApiError, Slug};
@@ -23,21 +28,25 @@ use crate::request_id::RequestId;
 /// An authenticated caller.
 #[derive(Clone)]
 pub struct Caller {
-    /// The tenant acted in: the key's own, or the one a service key named.
+    /// The tenant acted in: the identity's own, or the one a service key named.
     pub tenant: TenantId,
-    pub key: Arc<Key>,
+    pub identity: Identity,
     pub request_id: Option<String>,
 }
 
 impl Caller {
     /// Whether the key's own limits leave this skill visible.
     pub fn may_use(&self, skill: &str) -> bool {
-        self.key.skills.as_ref().is_none_or(|skills| skills.iter().any(|name| name == skill))
+        self.identity.skills().is_none_or(|skills| skills.iter().any(|name| name == skill))
     }
 
     /// The caller as the runner knows one.
     pub fn for_runner(&self) -> runner::Caller {
-        runner::Caller { tenant: self.tenant.clone(), key_id: Some(self.key.id), skills: self.key.skills.clone() }
+        runner::Caller {
+            tenant: self.tenant.clone(),
+            key_id: self.identity.key_id(),
+            skills: self.identity.skills().cloned(),
+        }
     }
 }
 
@@ -45,11 +54,24 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        let token = bearer(parts).ok_or_else(unauthorized)?;
-        let key = app.keyring.authenticate(&app.store, token).await?.ok_or_else(unauthorized)?;
-        let tenant = tenant(parts, app, &key).await?;
+        let identity = identify(app, bearer(parts).ok_or_else(unauthorized)?).await?;
+        let tenant = tenant(parts, app, &identity).await?;
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone());
-        Ok(Caller { tenant, key, request_id })
+        Ok(Caller { tenant, identity, request_id })
+    }
+}
+
+/// A credential is a token when it looks like one and tokens are accepted here; else it can only be a key.
+async fn identify(app: &Shared, credential: &str) -> Result<Identity, ApiError> {
+    match &app.tokens {
+        Some(tokens) if Tokens::looks_like_one(credential) => {
+            let checked = tokens.authenticate(&app.store, credential).await?;
+            checked.into_token(unauthorized).map(Identity::Token)
+        }
+        _ => {
+            let key = app.keyring.authenticate(&app.store, credential).await?;
+            key.map(Identity::Key).ok_or_else(unauthorized)
+        }
     }
 }
 
@@ -70,17 +92,17 @@ fn bearer(parts: &Parts) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn tenant(parts: &Parts, app: &Shared, key: &Key) -> Result<TenantId, ApiError> {
+async fn tenant(parts: &Parts, app: &Shared, identity: &Identity) -> Result<TenantId, ApiError> {
     let named: Vec<_> = parts.headers.get_all("x-tenant-id").iter().collect();
     let text = match named.as_slice() {
-        [] => return Ok(key.tenant.clone()),
+        [] => return Ok(identity.tenant().clone()),
         [one] => one.to_str().unwrap_or_default(),
         _ => return Err(ApiError::forbidden("X-Tenant-ID was sent more than once.")),
     };
-    if text == key.tenant.as_str() {
-        return Ok(key.tenant.clone());
+    if text == identity.tenant().as_str() {
+        return Ok(identity.tenant().clone());
     }
-    if !key.service {
+    if !identity.is_service() {
         return Err(ApiError::forbidden("X-Tenant-ID names another tenant than the key's own."));
     }
     let other = TenantId::try_from(text).map_err(|_| ApiError::not_found())?;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::error::{ApiError, Slug};
 
 /// A JSON body together with its bytes.
@@ -85,10 +85,12 @@ pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
 }
 
 /// Lets a body take at most the configured time to arrive.
-pub async fn within<T>(app: &Shared, reading: impl Future<Output = T>) -> Result<T, ApiError> {
-    tokio::time::timeout(app.limits.body_timeout, reading)
-        .await
-        .map_err(|_| ApiError::new(Slug::RequestTimeout, "The body did not arrive in time."))
+pub async fn within<T>(app: &App, reading: impl Future<Output = T>) -> Result<T, ApiError> {
+    tokio::time::timeout(app.limits.body_timeout, reading).await.map_err(|_| timed_out())
+}
+
+pub fn timed_out() -> ApiError {
+    ApiError::new(Slug::RequestTimeout, "The body did not arrive in time.")
 }
 
 /// The declared type without parameters, in lower case; empty when there is none.

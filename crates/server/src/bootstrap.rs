@@ -17,6 +17,8 @@ pub enum BootstrapError {
          or start once on 127.0.0.1 to get a first key."
     )]
     OpenWithoutKeys(std::net::IpAddr),
+    #[error("no key exists yet, and there is no data directory to keep a first one in. Set SKILLBOX_BOOTSTRAP_KEY.")]
+    NoPlace,
     #[error("SKILLBOX_BOOTSTRAP_KEY was revoked. Unset it, or choose another.")]
     Revoked,
     #[error("SKILLBOX_BOOTSTRAP_KEY is another key already, in tenant `{0}` and with fewer rights. Choose another.")]
@@ -32,7 +34,7 @@ pub enum BootstrapError {
 /// The first key has every scope and the service flag: it is the operator's, who must be able to make tenants.
 pub async fn first_key(
     config: &Config,
-    data: &DataDir,
+    data: Option<&DataDir>,
     store: &Store,
     keyring: &Keyring,
 ) -> Result<Option<String>, BootstrapError> {
@@ -48,6 +50,7 @@ pub async fn first_key(
     if !config.is_loopback() {
         return Err(BootstrapError::OpenWithoutKeys(config.bind));
     }
+    let data = data.ok_or(BootstrapError::NoPlace)?;
     let key = new_key();
     // The file comes first: a key that nobody can read would lock the operator out of a fresh installation.
     data.keep_key(&key)?;
@@ -57,14 +60,20 @@ pub async fn first_key(
 
 async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -> Result<(), BootstrapError> {
     let wanted = operator_key(keyring, tenant, "bootstrap", key);
-    match store.find_key(&wanted.hash).await? {
+    let mut known = store.find_key(&wanted.hash).await?;
+    if known.is_none() {
+        match store.insert_key(&wanted).await {
+            Ok(_) => return Ok(()),
+            // Another replica that starts at the same moment was quicker.
+            Err(StoreError::Conflict(_)) => known = store.find_key(&wanted.hash).await?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match known {
         Some(known) if known.revoked_at.is_some() => Err(BootstrapError::Revoked),
         Some(known) if !is_as_good(&known, &wanted) => Err(BootstrapError::Taken(known.tenant)),
         Some(_) => Ok(()),
-        None => {
-            store.insert_key(&wanted).await?;
-            Ok(())
-        }
+        None => Err(StoreError::NotFound.into()),
     }
 }
 

@@ -4,12 +4,19 @@
 //! of the server sees a [`Config`] whose every value has been checked.
 
 mod args;
+mod local;
+mod parse;
+mod reader;
 mod reference;
+mod sandboxes;
 mod settings;
+mod storage;
+mod tokens;
 mod values;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +24,12 @@ use std::time::Duration;
 use sandbox::Control;
 
 pub use args::Args;
+pub use local::Local;
 pub use reference::{Effective, effective, reference_markdown};
+pub use sandboxes::{Docker, Kubernetes, Sandbox};
+pub use storage::{Retention, S3};
+pub use tokens::{Jwt, JwtKey};
+
 use settings::{CLIENT_VARIABLES, SETTINGS, Setting, Standing};
 
 /// Why the configuration cannot be used. Every variant names what to change.
@@ -25,8 +37,6 @@ use settings::{CLIENT_VARIABLES, SETTINGS, Setting, Standing};
 pub enum ConfigError {
     #[error("{name}: {why}")]
     Bad { name: String, why: String },
-    #[error("{name} is not supported by this build yet ({what}). Unset it to start.")]
-    Later { name: String, what: &'static str },
     #[error("the configuration file {path}: {why}")]
     File { path: String, why: String },
 }
@@ -48,22 +58,63 @@ pub enum LogFormat {
     Json,
 }
 
-/// Everything the server needs to know, checked. Not `Debug`: it holds the bootstrap key.
+/// Which part of the work this process does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    All,
+    /// Answers callers and runs nothing itself.
+    Api,
+    /// Runs what is queued and answers nobody but health checks.
+    Worker,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Role::All => "all",
+            Role::Api => "api",
+            Role::Worker => "worker",
+        })
+    }
+}
+
+/// Everything the server needs to know, checked. Not `Debug`: it holds secrets.
 #[derive(Clone)]
 pub struct Config {
+    pub role: Role,
     pub data_dir: PathBuf,
     /// None: SQLite in the data directory.
     pub db_dsn: Option<String>,
+    /// None: the data directory's own.
+    pub secret: Option<String>,
+    /// None: a directory in the data directory.
+    pub s3: Option<S3>,
+    pub retention: Retention,
+    /// Whether a start brings the tables up to date, or waits until somebody else has.
+    pub migrate_on_start: bool,
     pub bind: IpAddr,
     pub api_port: u16,
     /// Without a trailing slash.
     pub public_url: Option<String>,
     pub bootstrap_key: Option<String>,
+    pub jwt: Option<Jwt>,
+    /// What opens `/metrics`, beside a service key.
+    pub metrics_token: Option<String>,
+    /// Hosts that webhooks may reach although their addresses are private, and without TLS.
+    pub webhook_private_hosts: Vec<String>,
+    pub webhook_timeout: Duration,
+    /// Which of the keys derived from the secret signs receipts; 1 and up.
+    pub receipt_key_generation: u32,
+    pub sandbox: Sandbox,
     pub require: Vec<Control>,
     pub image_allowlist: Vec<String>,
     pub runtime_path: Option<OsString>,
     pub launchers: usize,
     pub max_concurrent_execs: usize,
+    pub lease: Duration,
+    /// Where the process is to die, for tests of crashes.
+    #[cfg(debug_assertions)]
+    pub failpoint: Option<runner::Failpoint>,
     pub default_timeout: Duration,
     pub max_timeout: Duration,
     pub default_memory_bytes: u64,
@@ -75,6 +126,7 @@ pub struct Config {
     pub max_artifact_bytes: u64,
     pub max_artifact_files: u32,
     pub max_skill_bytes: usize,
+    pub max_file_bytes: u64,
     pub max_body_bytes: usize,
     pub max_connections: usize,
     pub header_timeout: Duration,
@@ -152,6 +204,7 @@ impl Config {
 #[derive(Default)]
 struct Surroundings {
     data_home: Option<PathBuf>,
+    config_home: Option<PathBuf>,
     home: Option<PathBuf>,
     path: Option<OsString>,
 }
@@ -161,6 +214,7 @@ impl Surroundings {
     fn look() -> Surroundings {
         Surroundings {
             data_home: std::env::var_os("XDG_DATA_HOME").map(PathBuf::from),
+            config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
             home: std::env::var_os("HOME").map(PathBuf::from),
             path: std::env::var_os("PATH"),
         }
@@ -187,14 +241,12 @@ fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
 fn admit(setting: &Setting, value: &str) -> Result<bool, ConfigError> {
     let empty = value.trim().is_empty();
     match setting.standing {
-        Standing::Later if empty => Ok(false),
-        Standing::Later => Err(ConfigError::Later { name: setting.env(), what: setting.help }),
         Standing::Reserved => Ok(!empty),
-        Standing::Supported if empty => Err(ConfigError::Bad {
+        Standing::Supported | Standing::Hidden if empty => Err(ConfigError::Bad {
             name: setting.env(),
             why: "is empty; give it a value, or unset it to take the default".into(),
         }),
-        Standing::Supported => Ok(true),
+        Standing::Supported | Standing::Hidden => Ok(true),
     }
 }
 

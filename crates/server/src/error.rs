@@ -9,7 +9,7 @@ use blobs::BlobError;
 use http::{HeaderValue, StatusCode, header};
 use runner::RunError;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use skill::SkillError;
 use store::StoreError;
 use utoipa::ToSchema;
@@ -62,6 +62,8 @@ slugs! {
     VersionExists = "version_exists", CONFLICT;
     /// The request body is larger than allowed.
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
+    /// The tenant may not keep that many bytes in files.
+    QuotaExceeded = "quota_exceeded", PAYLOAD_TOO_LARGE;
     /// The content type or encoding is not one this route reads.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE;
     /// The idempotency key was used with another request body.
@@ -88,11 +90,27 @@ slugs! {
     TrailingData = "trailing_data", UNPROCESSABLE_ENTITY;
     /// Archive entries overlap.
     OverlappingEntries = "overlapping_entries", UNPROCESSABLE_ENTITY;
+    /// The tenant requires signatures, and the skill has none.
+    SignatureMissing = "signature_missing", UNPROCESSABLE_ENTITY;
+    /// The signature cannot be read, or is not for this name, version and content.
+    SignatureInvalid = "signature_invalid", UNPROCESSABLE_ENTITY;
+    /// The tenant requires signatures, and does not trust the key of this one.
+    KeyUntrusted = "key_untrusted", UNPROCESSABLE_ENTITY;
+    /// The tenant requires signatures, and the key of this one was revoked.
+    KeyRevoked = "key_revoked", UNPROCESSABLE_ENTITY;
+    /// The tenant has revoked this content.
+    DigestRevoked = "digest_revoked", UNPROCESSABLE_ENTITY;
+    /// The tenant requires signatures, and has accepted a later signed version before.
+    Rollback = "rollback", UNPROCESSABLE_ENTITY;
+    /// The scanner found what the tenant does not allow, or a reviewer rejected this content; see `details`.
+    ScanRefused = "scan_refused", UNPROCESSABLE_ENTITY;
     /// Too many executions are waiting; see `Retry-After`.
     TooBusy = "too_busy", TOO_MANY_REQUESTS;
+    /// The tenant asks for more executions a minute than its policy allows; see `Retry-After`.
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS;
     /// Our failure. The request id finds it in the log.
     Internal = "internal", INTERNAL_SERVER_ERROR;
-    /// Something the server needs does not answer.
+    /// Something the server needs does not answer; see `Retry-After`.
     NotReady = "not_ready", SERVICE_UNAVAILABLE;
     /// The server is shutting down; see `Retry-After`.
     ShuttingDown = "shutting_down", SERVICE_UNAVAILABLE;
@@ -122,13 +140,15 @@ pub struct ApiError {
     message: String,
     /// Boxed, as is the cause: most errors have neither, and every handler returns this type.
     details: Option<Box<Value>>,
+    /// When it makes sense to come back.
+    retry_after_s: Option<u64>,
     /// What went wrong inside; for the log only.
     cause: Option<Box<str>>,
 }
 
 impl ApiError {
     pub fn new(slug: Slug, message: impl Into<String>) -> ApiError {
-        ApiError { slug, message: message.into(), details: None, cause: None }
+        ApiError { slug, message: message.into(), details: None, retry_after_s: None, cause: None }
     }
 
     pub fn bad_request(message: impl Into<String>) -> ApiError {
@@ -150,8 +170,18 @@ impl ApiError {
         ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::Internal, message) }
     }
 
+    /// Our failure, and one that is likely to pass: a database or an object store that does not answer.
+    fn outage(cause: impl std::fmt::Display) -> ApiError {
+        let message = "Something the server needs does not answer. Try again shortly.";
+        ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::NotReady, message) }.with_retry(1)
+    }
+
     pub fn with_details(self, details: Value) -> ApiError {
         ApiError { details: Some(Box::new(details)), ..self }
+    }
+
+    fn with_retry(self, retry_after_s: u64) -> ApiError {
+        ApiError { retry_after_s: Some(retry_after_s.max(1)), ..self }
     }
 
     pub fn slug(&self) -> Slug {
@@ -161,24 +191,31 @@ impl ApiError {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// For a caller who gets no HTTP answer: the slug and the sentence. The cause is logged, as with an answer.
+    pub fn tell(self) -> (Slug, String) {
+        self.log();
+        (self.slug, self.message)
+    }
+
+    fn log(&self) {
+        if let Some(cause) = &self.cause {
+            tracing::error!(cause, "request failed");
+        }
+    }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        if let Some(cause) = &self.cause {
-            tracing::error!(cause, "request failed");
-        }
+        self.log();
         let body = ErrorBody { error: self.slug, message: self.message, details: self.details.map(|details| *details) };
         let mut response = (self.slug.status(), axum::Json(body)).into_response();
         let headers = response.headers_mut();
-        match self.slug {
-            Slug::Unauthorized => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            Slug::TooBusy | Slug::ShuttingDown => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            _ => {}
+        if self.slug == Slug::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -222,6 +259,7 @@ impl From<StoreError> for ApiError {
             ),
             StoreError::Cursor => ApiError::bad_request("The cursor is not one this list gave out."),
             StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch.into(),
+            other if other.is_outage() => ApiError::outage(chain(&other)),
             other => ApiError::internal(chain(&other)),
         }
     }
@@ -229,7 +267,10 @@ impl From<StoreError> for ApiError {
 
 impl From<BlobError> for ApiError {
     fn from(error: BlobError) -> ApiError {
-        ApiError::internal(chain(&error))
+        match error.is_outage() {
+            true => ApiError::outage(chain(&error)),
+            false => ApiError::internal(chain(&error)),
+        }
     }
 }
 
@@ -254,16 +295,44 @@ impl From<RunError> for ApiError {
     fn from(error: RunError) -> ApiError {
         match error {
             RunError::UnknownSkill => ApiError::not_found(),
+            RunError::NoSuchFile => ApiError::not_found(),
+            RunError::FileTooLarge { limit_bytes } => {
+                ApiError::new(Slug::TooLarge, format!("The file is larger than {limit_bytes} bytes."))
+            }
+            RunError::OverQuota => ApiError::new(
+                Slug::QuotaExceeded,
+                "This tenant may not keep that many bytes in files. Delete some, or ask for more room.",
+            ),
             RunError::InvalidRequest(why) => ApiError::bad_request(stopped(&why)),
             RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, sentence(&why)),
+            RunError::Distrusted(distrust) => {
+                let slug = Slug::named(distrust.code()).unwrap_or(Slug::SignatureInvalid);
+                ApiError::new(slug, distrust.to_string())
+            }
+            RunError::ScanRefused(findings) => ApiError::new(
+                Slug::ScanRefused,
+                "The scanner found what this tenant does not allow. Mend it, or ask for an approval under the policy `review`.",
+            )
+            .with_details(json!({ "findings": findings })),
+            RunError::Rejected => ApiError::new(Slug::ScanRefused, "A reviewer rejected exactly this content."),
             RunError::ScopeSkill => ApiError::forbidden("This key may not use this skill."),
             RunError::IdempotencyMismatch => ApiError::new(
                 Slug::IdempotencyMismatch,
                 "This Idempotency-Key was used with another request body. Take a new one.",
             ),
-            RunError::TooBusy => ApiError::new(Slug::TooBusy, "Too many executions are waiting. Try again shortly."),
+            RunError::TooBusy => {
+                ApiError::new(Slug::TooBusy, "Too many executions are waiting. Try again shortly.").with_retry(1)
+            }
+            RunError::QueueFull { retry_after_s } => {
+                let message = "As many executions of this tenant are waiting as its policy allows. Try again shortly.";
+                ApiError::new(Slug::TooBusy, message).with_retry(retry_after_s)
+            }
+            RunError::RateLimited { retry_after_s } => {
+                let message = "This tenant asks for more executions a minute than its policy allows.";
+                ApiError::new(Slug::RateLimited, message).with_retry(retry_after_s)
+            }
             RunError::ShuttingDown => {
-                ApiError::new(Slug::ShuttingDown, "The server is shutting down. Try again shortly.")
+                ApiError::new(Slug::ShuttingDown, "The server is shutting down. Try again shortly.").with_retry(1)
             }
             RunError::Store(error) => error.into(),
             RunError::Blobs(error) => error.into(),

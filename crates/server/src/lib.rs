@@ -4,13 +4,16 @@
 //! skill's files itself. [`router`] lists every route; [`error`] is where failures become HTTP; [`config`] alone reads
 //! the environment.
 
+mod agent;
 mod app;
+mod assemble;
 mod audit;
 mod auth;
 mod body;
 mod bootstrap;
 pub mod config;
 mod data_dir;
+mod doctor;
 mod download;
 mod error;
 mod extract;
@@ -18,10 +21,13 @@ mod guard;
 mod linger;
 mod links;
 mod listen;
+mod metrics;
+mod migrate;
 mod openapi;
 mod origin;
 mod paging;
 mod patience;
+mod receipts;
 mod request_id;
 mod router;
 mod routes;
@@ -29,7 +35,13 @@ mod secrets;
 mod serve;
 mod telemetry;
 mod time;
+mod waiting;
+mod webhooks;
 
+pub use doctor::{Service, docker_config, kubernetes_config, services};
 pub use error::Slug;
+pub use migrate::migrate;
 pub use openapi::{openapi, openapi_json};
 pub use serve::{Bound, ServeError, serve, serve_until};
+pub use store::Migrated;
+pub use telemetry::start as start_logging;

@@ -12,7 +12,6 @@ use crate::origin::Origin;
 pub struct Links {
     app: Shared,
     origin: Origin,
-    expires_at_unix: i64,
 }
 
 impl FromRequestParts<Shared> for Links {
@@ -20,21 +19,25 @@ impl FromRequestParts<Shared> for Links {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let origin = Origin::from_request_parts(parts, app).await?;
-        let ttl = i64::try_from(app.limits.url_ttl.as_secs()).unwrap_or(i64::MAX / 2);
-        let expires_at_unix = unix_now() + ttl.max(1);
-        Ok(Links { app: app.clone(), origin, expires_at_unix })
+        Ok(Links { app: app.clone(), origin })
     }
 }
 
 impl Links {
-    pub fn url(&self, key: Key, file_name: &str, content_type: &str) -> String {
+    /// The object store's own URL, or one of ours where there is no object store.
+    pub fn url(&self, key: Key, file_name: &str, content_type: &str) -> Result<String, ApiError> {
+        let ttl = self.app.limits.url_ttl;
+        if let Some(url) = self.app.blobs.presign(&key, file_name, content_type, ttl)? {
+            return Ok(url);
+        }
+        let ttl_s = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX / 2);
         let token = self.app.signer.sign(&Claims {
             key,
             filename: file_name.to_owned(),
             content_type: content_type.to_owned(),
-            expires_at: self.expires_at_unix,
+            expires_at: unix_now() + ttl_s.max(1),
         });
-        format!("{}/v1/blobs/{token}", self.origin.0)
+        Ok(format!("{}/v1/blobs/{token}", self.origin.0))
     }
 }
 

@@ -61,7 +61,8 @@ fn description() -> String {
         "Runs agent skills: JSON in, JSON and files out, each run in its own single-use sandbox.\n\n\
          Send a key as `Authorization: Bearer <key>`. Every response carries `X-Request-ID`. Every error is `{\"error\",\"message\",\"details\"?}`. \
          Times are RFC 3339 in UTC. Lists are arrays; the next page is in the `Link` header. \
-         A service key may act for another tenant by naming it in `X-Tenant-ID`.\n\n\
+         A service key may act for another tenant by naming it in `X-Tenant-ID`. \
+         The same skills are tools of agents at `/mcp`, by the Model Context Protocol.\n\n\
          | error | status | meaning |\n|---|---|---|\n",
     );
     for slug in Slug::ALL {

@@ -44,13 +44,13 @@ impl Cursors {
         Cursors { key }
     }
 
-    fn seal(&self, tenant: &TenantId, path: &str, after: &str) -> String {
+    pub fn seal(&self, tenant: &TenantId, path: &str, after: &str) -> String {
         let mut token = self.mac(tenant, path, after.as_bytes()).to_vec();
         token.extend_from_slice(after.as_bytes());
         BASE64URL_NOPAD.encode(&token)
     }
 
-    fn open(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
+    pub fn open(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
         let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
         let (seal, after) = bytes.split_at_checked(MAC_LENGTH)?;
         let genuine = bool::from(self.mac(tenant, path, after).ct_eq(seal));

@@ -2,14 +2,19 @@
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
-use axum::routing::get;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::Shared;
-use crate::routes::{audit, blobs, docs, execution_files, executions, health, keys, skill_files, skills, tenants};
+use crate::config::Role;
+use crate::metrics::count;
+use crate::routes::{
+    audit, blobs, discovery, docs, execution_events, execution_files, executions, files, health, keys, mcp, metrics,
+    receipts, skill_files, skill_reviews, skills, tenants, trust_digests, trust_keys, trust_versions, webhooks,
+};
 use crate::{guard, linger, openapi, request_id};
 
 /// The documented routes.
@@ -20,13 +25,24 @@ pub fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(executions::create, executions::list))
         .routes(routes!(executions::get))
         .routes(routes!(executions::logs))
+        .routes(routes!(execution_events::follow))
         .routes(routes!(executions::cancel))
         .routes(routes!(execution_files::list))
         .routes(routes!(execution_files::get))
+        .routes(routes!(receipts::get))
+        .routes(routes!(receipts::key))
+        .routes(routes!(files::create, files::list))
+        .routes(routes!(files::get, files::update, files::delete))
+        .routes(routes!(files::download))
+        .routes(routes!(files::versions))
         .routes(routes!(skills::create, skills::list))
         .routes(routes!(skills::validate))
+        .routes(routes!(discovery::prompt))
+        .routes(routes!(discovery::index))
         .routes(routes!(skills::versions))
         .routes(routes!(skills::get, skills::delete))
+        .routes(routes!(skill_reviews::approve))
+        .routes(routes!(skill_reviews::reject))
         .routes(routes!(skill_files::content))
         .routes(routes!(skill_files::list))
         .routes(routes!(skill_files::get))
@@ -35,22 +51,40 @@ pub fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(keys::revoke))
         .routes(routes!(tenants::create, tenants::list))
         .routes(routes!(tenants::get, tenants::update, tenants::delete))
+        .routes(routes!(trust_keys::add, trust_keys::list))
+        .routes(routes!(trust_keys::revoke))
+        .routes(routes!(trust_digests::revoke, trust_digests::list))
+        .routes(routes!(trust_digests::unrevoke))
+        .routes(routes!(trust_versions::list))
+        .routes(routes!(trust_versions::forget))
+        .routes(routes!(webhooks::secret))
         .routes(routes!(audit::list))
         .routes(routes!(docs::openapi))
 }
 
+/// What a process of this role answers.
+pub fn build(app: Shared, role: Role) -> Router {
+    let routes = match role {
+        Role::All | Role::Api => service(),
+        // A worker has no callers but whoever looks after it.
+        Role::Worker => Router::new().route("/health", get(health::health)).route("/ready", get(health::ready)),
+    };
+    let counted = from_fn_with_state(app.clone(), count);
+    layered(routes.route("/metrics", get(metrics::show))).layer(counted).with_state(app)
+}
+
 /// The whole service.
-pub fn build(app: Shared) -> Router {
+fn service() -> Router<Shared> {
     let (routes, _) = documented().split_for_parts();
-    let routes = routes
+    routes
+        .route("/mcp", post(mcp::serve).get(mcp::serve).delete(mcp::serve))
         .route("/docs", get(docs::page))
         .route("/docs/docs.css", get(docs::style))
-        .route("/docs/docs.js", get(docs::script));
-    layered(routes).with_state(app)
+        .route("/docs/docs.js", get(docs::script))
 }
 
 /// What holds for every route. A request passes the layers from the last one added to the first.
-fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
+pub fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
     routes
         .fallback(guard::unknown_route)
         .method_not_allowed_fallback(guard::wrong_method)

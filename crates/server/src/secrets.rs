@@ -1,15 +1,26 @@
 //! Keys derived from the installation's one secret, one for each use, so that none can stand in for another.
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
-/// The 32 random bytes kept in the data directory.
+/// The 32 random bytes kept in the data directory, or the operator's own secret, hashed to as many.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
 impl Secret {
     pub fn new(bytes: [u8; 32]) -> Secret {
         Secret(bytes)
+    }
+
+    /// The secret that an operator chose.
+    pub fn of(text: &str) -> Secret {
+        Secret(Sha256::digest(text).into())
+    }
+
+    /// Tells secrets apart without telling anything about them.
+    pub fn fingerprint(&self) -> String {
+        HEXLOWER.encode(&self.derive("fingerprint"))
     }
 
     /// The key for one use.

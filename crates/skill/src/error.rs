@@ -5,6 +5,9 @@
 
 use std::path::PathBuf;
 
+use crate::Finding;
+use crate::signature::{SIGNATURE_FILE, SignatureError};
+
 /// A skill that cannot be accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
@@ -13,8 +16,9 @@ pub enum SkillError {
     Archive(String),
     #[error("there is no SKILL.md; put one at the root of the skill, or inside its single top directory")]
     NoSkillFile,
-    #[error("SKILL.md{}: {message}", at_line(*.line))]
-    Frontmatter { line: Option<u32>, message: String },
+    /// What a manifest says cannot be used. At least one finding; a reader who mends them all is done.
+    #[error("{}", told(.0))]
+    Invalid(Vec<Finding>),
     /// Content that no honest tool makes, or that would unpack differently elsewhere.
     #[error("{}{}", of_entry(.entry), .hazard.sentence())]
     Refused { hazard: Hazard, entry: Option<String> },
@@ -22,6 +26,9 @@ pub enum SkillError {
     TooLarge { limit_bytes: u64 },
     #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
+    /// There is a file for a signature, and what it holds is none.
+    #[error("{}: {}", SIGNATURE_FILE, .0)]
+    Signature(SignatureError),
     /// A stored archive that is not the one its digest names.
     #[error("the stored archive does not match its digest")]
     Digest,
@@ -47,17 +54,18 @@ impl SkillError {
     /// The stable word for this error in API answers.
     pub fn slug(&self) -> &'static str {
         match self {
-            Self::Archive(_) | Self::NoSkillFile | Self::Frontmatter { .. } => "invalid_skill",
+            Self::Archive(_) | Self::NoSkillFile | Self::Invalid(_) => "invalid_skill",
             Self::Refused { hazard, .. } => hazard.slug(),
             Self::TooLarge { .. } => "too_large",
             Self::Unreadable { .. } => "unreadable",
+            Self::Signature(_) => "signature_invalid",
             Self::Digest => "digest_mismatch",
         }
     }
 
     /// True for archives that were refused rather than merely wrong.
     pub fn is_hostile(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        matches!(self, Self::Refused { .. } | Self::Signature(_))
     }
 
     /// True when less of the same would have been accepted.
@@ -69,8 +77,21 @@ impl SkillError {
         Self::Archive(message.into())
     }
 
-    pub(crate) fn frontmatter(line: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
-        Self::Frontmatter { line: line.into(), message: message.into() }
+    pub(crate) fn invalid(code: &'static str, path: &str, line: u32, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Finding::noted(code, message).at(path, line)])
+    }
+
+    /// The same told as findings, each with its precise code, for callers who only want to know.
+    pub fn findings(&self) -> Vec<Finding> {
+        let one = |code| Finding::noted(code, self.to_string());
+        match self {
+            Self::Invalid(findings) => findings.clone(),
+            Self::Archive(_) => vec![one("not_an_archive")],
+            Self::NoSkillFile => vec![one("no_skill_file")],
+            Self::Refused { hazard, entry } => vec![Finding { path: entry.clone(), ..one(hazard.slug()) }],
+            Self::Signature(_) => vec![Finding { path: Some(SIGNATURE_FILE.to_owned()), ..one(self.slug()) }],
+            Self::TooLarge { .. } | Self::Unreadable { .. } | Self::Digest => vec![one(self.slug())],
+        }
     }
 }
 
@@ -95,12 +116,12 @@ impl Hazard {
     fn sentence(self) -> &'static str {
         match self {
             Self::UnsafePath => {
-                "the path is not a plain relative one in UTF-8 (no leading slash, drive, `..`, backslash, control character, nor excessive length or depth)"
+                "the path is not a plain relative one in UTF-8 (no leading slash, drive, `..`, backslash, control character, `;` and a number at the end, nor excessive length or depth)"
             }
             Self::Link => "links are not allowed; put the file itself into the skill",
             Self::SpecialFile => "only regular files and directories are allowed",
             Self::Duplicate => {
-                "the name occurs twice, differs from another only in case, or is both a file and a directory"
+                "the name occurs twice, differs from another only in case or in how its letters are encoded, or is both a file and a directory"
             }
             Self::TooManyEntries => "the skill has too many entries; leave out what it does not need",
             Self::Bomb => "the content is compressed too strongly to be accepted",
@@ -135,8 +156,14 @@ pub(crate) fn shown(text: &str) -> String {
     short
 }
 
-fn at_line(line: Option<u32>) -> String {
-    line.map(|line| format!(" line {line}")).unwrap_or_default()
+/// The first of them, and how many more there are.
+fn told(findings: &[Finding]) -> String {
+    let first = findings.first().map(Finding::to_string).unwrap_or_default();
+    match findings.len() {
+        0 | 1 => first,
+        2 => format!("{first} (and one more problem)"),
+        count => format!("{first} (and {} more problems)", count - 1),
+    }
 }
 
 fn of_entry(entry: &Option<String>) -> String {

@@ -1,8 +1,10 @@
-//! What lint has to say about a skill that was read.
+//! One remark about a skill: what lint, the scanner and a refusal all speak in.
+
+use std::fmt;
 
 use serde::Serialize;
 
-use crate::SkillError;
+use crate::rules;
 
 /// One remark about a skill, with a stable code and a sentence that says how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,7 +22,7 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The skill is stored, but will not do what its author meant.
+    /// The skill is refused, or will not do what its author meant.
     Error,
     /// Other runtimes or models may refuse or misread the skill.
     Warning,
@@ -28,13 +30,32 @@ pub enum Severity {
     Info,
 }
 
+impl Severity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl Finding {
     pub(crate) fn new(code: &'static str, severity: Severity, message: impl Into<String>) -> Self {
         Self { code, severity, path: None, line: None, message: message.into() }
     }
 
-    pub(crate) fn warning(code: &'static str, message: impl Into<String>) -> Self {
-        Self::new(code, Severity::Warning, message)
+    /// A finding as the default profile judges it. What that profile does not show is kept as information, for the
+    /// profiles that do.
+    pub(crate) fn noted(code: &'static str, message: impl Into<String>) -> Self {
+        let severity = rules::severity(code, crate::Profile::Default);
+        Self::new(code, severity.unwrap_or(Severity::Info), message)
     }
 
     pub(crate) fn at(mut self, path: &str, line: impl Into<Option<u32>>) -> Self {
@@ -44,18 +65,20 @@ impl Finding {
     }
 }
 
-/// A skill that could not be read at all has exactly this one finding.
-impl From<&SkillError> for Finding {
-    fn from(error: &SkillError) -> Self {
-        let mut finding = Self::new(error.slug(), Severity::Error, error.to_string());
-        match error {
-            SkillError::Frontmatter { line, .. } => {
-                finding.path = Some("SKILL.md".to_owned());
-                finding.line = *line;
-            }
-            SkillError::Refused { entry, .. } => finding.path.clone_from(entry),
-            _ => {}
+/// `SKILL.md line 3: the name is missing`.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.path, self.line) {
+            (Some(path), Some(line)) => write!(f, "{path} line {line}: {}", self.message),
+            (Some(path), None) => write!(f, "{path}: {}", self.message),
+            (None, _) => f.write_str(&self.message),
         }
-        finding
     }
+}
+
+/// What is noticed while a skill is read: what keeps it from being accepted, and what does not.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub problems: Vec<Finding>,
+    pub remarks: Vec<Finding>,
 }

@@ -7,52 +7,70 @@ use crate::{Limits, SkillError};
 /// A `SKILL.md` whose frontmatter was read but not yet understood.
 #[derive(Debug)]
 pub(crate) struct Frontmatter<'a> {
+    /// `SKILL.md`, as the file is really spelled.
+    pub path: &'a str,
     /// The mapping; lines count from the opening fence, so add one for a line of the file.
     pub root: Option<Node>,
+    /// The line the Markdown begins on.
+    pub body_line: u32,
     /// The Markdown, without blank lines around it.
     pub body: &'a str,
-    /// The whole text without its byte order mark.
-    pub text: &'a str,
     /// The line of the file whose description had to be quoted before it was YAML.
     pub repaired_line: Option<u32>,
 }
 
 impl<'a> Frontmatter<'a> {
-    pub(crate) fn read(bytes: &'a [u8], limits: &Limits) -> Result<Self, SkillError> {
-        if bytes.len() as u64 > limits.skill_file_bytes {
-            let message = format!(
-                "the file is longer than {} KiB; move detail into files beside it",
-                limits.skill_file_bytes >> 10
-            );
-            return Err(SkillError::frontmatter(None, message));
-        }
-        let text = clean_text(bytes)?;
-        let (yaml, body) = split(text)?;
-        let (root, repaired_line) = parse(yaml)?;
-        Ok(Self { root, body: body.trim_start_matches(['\r', '\n']).trim_end(), text, repaired_line })
+    pub(crate) fn read(path: &'a str, bytes: &'a [u8], limits: &Limits) -> Result<Self, SkillError> {
+        check_len(path, bytes.len() as u64, limits)?;
+        let text = clean_text(path, bytes)?;
+        let (yaml, body) = split(path, text)?;
+        let (root, repaired_line) = parse(path, yaml)?;
+        let body = body.trim_start_matches(['\r', '\n']);
+        let body_line = line_number(&text[..text.len() - body.len()]);
+        Ok(Self { root, body: body.trim_end(), body_line, repaired_line, path })
     }
 }
 
+/// The frontmatter of a `SKILL.md` as it was written, nothing judged.
+pub fn frontmatter(bytes: &[u8]) -> Result<serde_json::Value, SkillError> {
+    let read = Frontmatter::read("SKILL.md", bytes, &Limits::default())?;
+    Ok(read.root.map_or(serde_json::Value::Null, |root| root.to_json()))
+}
+
+/// Looked at before the file is unpacked, and when it is read.
+pub(crate) fn check_len(path: &str, len: u64, limits: &Limits) -> Result<(), SkillError> {
+    if len <= limits.skill_file_bytes {
+        return Ok(());
+    }
+    let message =
+        format!("the file is longer than {} KiB; move detail into files beside it", limits.skill_file_bytes >> 10);
+    Err(SkillError::invalid("skill_file_large", path, 1, message))
+}
+
+/// The line that follows this much text, counted from one.
+fn line_number(before: impl AsRef<[u8]>) -> u32 {
+    let newlines = before.as_ref().iter().filter(|byte| **byte == b'\n').count();
+    u32::try_from(newlines + 1).unwrap_or(u32::MAX)
+}
+
 /// The file as text, without a byte order mark; anything but text is an error with its line.
-fn clean_text(bytes: &[u8]) -> Result<&str, SkillError> {
-    let line_at = |offset: usize| {
-        let newlines = bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
-        u32::try_from(newlines + 1).unwrap_or(u32::MAX)
-    };
+pub(crate) fn clean_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, SkillError> {
+    let line_at = |offset: usize| line_number(&bytes[..offset]);
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        SkillError::frontmatter(line_at(error.valid_up_to()), "the file is not valid UTF-8; save it as UTF-8")
+        let message = "the file is not valid UTF-8; save it as UTF-8";
+        SkillError::invalid("not_utf8", path, line_at(error.valid_up_to()), message)
     })?;
     let control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if let Some(at) = text.find(control) {
         let character = text[at..].chars().next().map_or(0, u32::from);
         let message = format!("the file contains the control character U+{character:04X}; remove it");
-        return Err(SkillError::frontmatter(line_at(at), message));
+        return Err(SkillError::invalid("control_character", path, line_at(at), message));
     }
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// The text between the two fences, and the text after them. A fence is a line of exactly `---`.
-fn split(text: &str) -> Result<(&str, &str), SkillError> {
+fn split<'a>(path: &str, text: &'a str) -> Result<(&'a str, &'a str), SkillError> {
     const FENCE: &str = "---";
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
@@ -61,7 +79,7 @@ fn split(text: &str) -> Result<(&str, &str), SkillError> {
             "the first line must be exactly `---`, with name and description below it, but is `{}`",
             shown(bare(first))
         );
-        return Err(SkillError::frontmatter(1, message));
+        return Err(SkillError::invalid("frontmatter_missing", path, 1, message));
     }
     let mut at = first.len();
     for line in lines {
@@ -70,7 +88,8 @@ fn split(text: &str) -> Result<(&str, &str), SkillError> {
         }
         at += line.len();
     }
-    Err(SkillError::frontmatter(1, "the frontmatter never ends; close it with a line of exactly `---`"))
+    let message = "the frontmatter never ends; close it with a line of exactly `---`";
+    Err(SkillError::invalid("frontmatter_unclosed", path, 1, message))
 }
 
 fn bare(line: &str) -> &str {
@@ -79,18 +98,18 @@ fn bare(line: &str) -> &str {
 }
 
 /// Reads the YAML; when it is none only for a colon in the description, as in many published skills, quotes that first.
-fn parse(yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillError> {
+fn parse(path: &str, yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillError> {
     let error = match yaml::parse(yaml) {
         Ok(root) => return Ok((root, None)),
         Err(error) => error,
     };
-    if error.malformed
+    if error.code == yaml::SYNTAX
         && let Some((repaired, line)) = quote_description(yaml)
         && let Ok(root) = yaml::parse(&repaired)
     {
         return Ok((root, Some(line + 1)));
     }
-    Err(error.into_skill_error())
+    Err(error.in_file(path, 1))
 }
 
 /// The same YAML with the plain scalar of `description` in single quotes, and the line it starts on.
@@ -132,7 +151,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Frontmatter<'_>, SkillError> {
-        Frontmatter::read(text.as_bytes(), &Limits::default())
+        Frontmatter::read("SKILL.md", text.as_bytes(), &Limits::default())
     }
 
     #[test]
@@ -171,13 +190,13 @@ mod tests {
             ("---\na: 1\n---\n\u{9b}\n", 4),
         ] {
             match read(text) {
-                Err(SkillError::Frontmatter { line: Some(found), message }) => {
-                    assert_eq!(found, line, "{text:?}: {message}");
+                Err(SkillError::Invalid(findings)) => {
+                    assert_eq!(findings[0].line, Some(line), "{text:?}: {findings:?}")
                 }
                 other => panic!("{text:?}: {other:?}"),
             }
         }
-        let error = Frontmatter::read(b"---\na: \xff\n---\n", &Limits::default()).expect_err("not UTF-8");
+        let error = Frontmatter::read("SKILL.md", b"---\na: \xff\n---\n", &Limits::default()).expect_err("not UTF-8");
         assert_eq!(error.to_string(), "SKILL.md line 2: the file is not valid UTF-8; save it as UTF-8");
     }
 

@@ -7,8 +7,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Packed;
+use crate::frontmatter::{self, Frontmatter};
 use crate::path::{self, Names};
-use crate::{Hazard, Limits, SkillError};
+use crate::{Hazard, Limits, SkillError, yaml};
+
+/// Less than this is simply unpacked: that it might be refused then costs little.
+const REHEARSED_FROM_BYTES: u64 = 16 << 20;
 
 /// One file whose bytes still have to be fetched.
 pub(crate) struct Source<'a> {
@@ -63,14 +67,15 @@ impl<'a> Intake<'a> {
             return Err(Hazard::UnsafePath.of(name));
         }
         self.names.add(path, false)?;
-        if path::is_junk(path) {
-            self.junk += 1;
-            return Ok(());
-        }
         self.total_bytes = self.total_bytes.saturating_add(size);
         if self.total_bytes > self.limits.unpacked_bytes {
             let limit_bytes = self.limits.unpacked_bytes;
             return Err(SkillError::TooLarge { limit_bytes });
+        }
+        if path::is_junk(path) {
+            self.junk += 1;
+            // It is dropped, but what no program could unpack is refused wherever it stands.
+            return content.check(path);
         }
         let path = path.to_owned();
         self.sources.push(Source { path, executable, size, content });
@@ -87,6 +92,26 @@ impl<'a> Intake<'a> {
         Some(wrapper)
     }
 
+    /// Tries large content out before room is made for all of it, so that what is refused never costs that room.
+    pub(crate) fn rehearse(&self) -> Result<(), SkillError> {
+        for source in self.sources.iter().filter(|source| path::is_skill_file(&source.path)) {
+            frontmatter::check_len(&source.path, source.size, self.limits)?;
+        }
+        for source in self.sources.iter().filter(|source| source.path == path::SIDECAR) {
+            yaml::check_len(source.size).map_err(|error| error.in_file(&source.path, 0))?;
+        }
+        if self.total_bytes <= REHEARSED_FROM_BYTES {
+            return Ok(());
+        }
+        for Source { path, content, .. } in &self.sources {
+            content.check(path)?;
+            if path::is_skill_file(path) {
+                content.check_frontmatter(path, self.limits)?;
+            }
+        }
+        Ok(())
+    }
+
     fn count_entry(&mut self) -> Result<(), SkillError> {
         self.entries += 1;
         if self.entries > self.limits.entries {
@@ -97,6 +122,28 @@ impl<'a> Intake<'a> {
 }
 
 impl Content<'_> {
+    /// Finds what is wrong with packed content without keeping what comes out of it.
+    fn check(&self, path: &str) -> Result<(), SkillError> {
+        match self {
+            Self::Packed(packed) => packed.check(path),
+            Self::Bytes(_) | Self::OnDisk { .. } => Ok(()),
+        }
+    }
+
+    /// The same for a `SKILL.md`, whose length was looked at.
+    fn check_frontmatter(&self, path: &str, limits: &Limits) -> Result<(), SkillError> {
+        let mut unpacked = Vec::new();
+        let text = match self {
+            Self::Packed(packed) => {
+                packed.append_to(&mut unpacked, path)?;
+                &unpacked
+            }
+            Self::Bytes(bytes) => bytes,
+            Self::OnDisk { .. } => return Ok(()),
+        };
+        Frontmatter::read(path, text, limits).map(drop)
+    }
+
     /// Appends exactly the announced bytes to `out` and returns their CRC-32.
     pub(crate) fn append_to(self, out: &mut Vec<u8>, path: &str) -> Result<u32, SkillError> {
         let start = out.len();

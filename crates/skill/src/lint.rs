@@ -1,51 +1,50 @@
 //! Remarks about skills that are accepted but could be better.
 //!
-//! Pure: looks at what was read and never changes it. Every code here is documented for users and stays as it is.
+//! Pure: looks at what was read and never changes it. All that any profile could say is said here; which of it is shown, and how
+//! much it matters, is in the table of rules.
 
 use crate::canonical::SkillFile;
 use crate::error::shown;
-use crate::finding::{Finding, Severity};
+use crate::finding::Finding;
 use crate::frontmatter::Frontmatter;
-use crate::manifest::Manifest;
-use crate::path;
+use crate::manifest::{Manifest, Mode, Origin};
+use crate::path::{self, SKILL_FILE};
 use crate::script::{Lang, Script};
 
-const SKILL_FILE: &str = "SKILL.md";
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
 const LONGEST_COMPATIBILITY: usize = 500;
 /// What the format's authors recommend, because a model reads all of it.
-const MOST_LINES: usize = 500;
+const MOST_LINES: u32 = 500;
+/// Words that Anthropic keeps for itself.
+const RESERVED: [&str; 2] = ["anthropic", "claude"];
+const MOST_FILES: usize = 500;
+const LARGEST_FILE: usize = 25_000_000;
+const LARGEST_SKILL: usize = 30_000_000;
 
 /// What only the text of `SKILL.md` shows.
 pub(crate) fn text(frontmatter: &Frontmatter<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut remarks = Vec::new();
+    let mut remark =
+        |code, message: String, line| remarks.push(Finding::noted(code, message).at(frontmatter.path, line));
     if let Some(line) = frontmatter.repaired_line {
         let message = "the description contains a colon and is not quoted, so it is not YAML; put it in quotes";
-        findings.push(Finding::warning("description_unquoted", message).at(SKILL_FILE, line));
-    }
-    let hidden = |line: &str| line.chars().find(|c| is_invisible(*c));
-    let mut lines = frontmatter.text.lines().zip(1u32..);
-    if let Some((character, line)) = lines.find_map(|(line, number)| Some((hidden(line)?, number))) {
-        let message = format!(
-            "the invisible character U+{:04X} can hide text from people that models read; remove it",
-            u32::from(character)
-        );
-        findings.push(Finding::warning("invisible_character", message).at(SKILL_FILE, line));
+        remark("description_unquoted", message.to_owned(), line);
     }
     if frontmatter.body.is_empty() {
         let message = "there are no instructions below the frontmatter; say when and how to use the skill";
-        findings.push(Finding::warning("no_instructions", message).at(SKILL_FILE, None));
-    } else if frontmatter.body.lines().count() > MOST_LINES {
+        remark("no_instructions", message.to_owned(), frontmatter.body_line);
+    } else if frontmatter.body.lines().count() > MOST_LINES as usize {
         let message = format!("the instructions have more than {MOST_LINES} lines; move detail into files beside them");
-        findings.push(Finding::new("instructions_long", Severity::Info, message).at(SKILL_FILE, None));
+        remark("instructions_long", message, frontmatter.body_line.saturating_add(MOST_LINES));
     }
-    findings
+    remarks
 }
 
 /// Everything about a package that lint looks at.
 pub(crate) struct Subject<'a> {
     pub manifest: &'a Manifest,
+    pub origin: &'a Origin<'a>,
     pub files: &'a [SkillFile],
     pub scripts: &'a [Script],
     pub entrypoint: Option<&'a Script>,
@@ -54,15 +53,18 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    pub(crate) fn findings(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        findings.extend(self.name());
-        findings.extend(self.directory());
-        findings.extend(self.lengths());
-        findings.extend(self.entrypoint());
-        findings.extend(self.paths());
-        findings.extend(self.scripts.iter().filter_map(|script| self.line_ends(script)));
-        findings
+    pub(crate) fn remarks(&self) -> Vec<Finding> {
+        let mut remarks = Vec::new();
+        remarks.extend(self.name());
+        remarks.extend(self.reserved());
+        remarks.extend(self.directory());
+        remarks.extend(self.lengths());
+        remarks.extend(self.markup());
+        remarks.extend(self.entrypoint());
+        remarks.extend(self.paths());
+        remarks.extend(self.sizes());
+        remarks.extend(self.scripts.iter().filter_map(|script| self.line_ends(script)));
+        remarks
     }
 
     fn name(&self) -> Option<Finding> {
@@ -76,7 +78,14 @@ impl Subject<'_> {
         let message = format!(
             "other runtimes refuse the name `{name}`; use at most {LONGEST_NAME} lower-case letters, digits and single hyphens"
         );
-        (!portable).then(|| Finding::warning("name_not_portable", message).at(SKILL_FILE, None))
+        (!portable).then(|| self.origin.at(Finding::noted("name_not_portable", message), "name"))
+    }
+
+    fn reserved(&self) -> Option<Finding> {
+        let name = self.manifest.name.to_ascii_lowercase();
+        let word = RESERVED.iter().find(|word| name.contains(*word))?;
+        let message = format!("the name contains the reserved word `{word}`; choose another");
+        Some(self.origin.at(Finding::noted("name_reserved", message), "name"))
     }
 
     fn directory(&self) -> Option<Finding> {
@@ -86,24 +95,41 @@ impl Subject<'_> {
             shown(directory),
             self.manifest.name
         );
-        Some(Finding::warning("name_not_directory", message).at(SKILL_FILE, None))
+        Some(self.origin.at(Finding::noted("name_not_directory", message), "name"))
     }
 
     fn lengths(&self) -> Vec<Finding> {
-        let compatibility = self.manifest.compatibility.as_deref().unwrap_or_default();
-        let long = |code, field, text: &str, most| {
-            let length = text.chars().count();
+        let manifest = self.manifest;
+        let short = manifest.metadata.get("short-description").and_then(|value| value.as_str());
+        let texts = [
+            ("description_long", "description", Some(manifest.description.as_str()), LONGEST_DESCRIPTION),
+            ("compatibility_long", "compatibility", manifest.compatibility.as_deref(), LONGEST_COMPATIBILITY),
+            ("short_description_long", "metadata", short, LONGEST_DESCRIPTION),
+        ];
+        let long = |(code, field, text, most): (_, &str, Option<&str>, usize)| {
+            let length = text?.chars().count();
             let message = format!("`{field}` has {length} characters; keep it to {most}");
-            (length > most).then(|| Finding::warning(code, message).at(SKILL_FILE, None))
+            (length > most).then(|| self.origin.at(Finding::noted(code, message), field))
         };
+        texts.into_iter().filter_map(long).collect()
+    }
+
+    /// A tag is refused where a lone bracket may pass.
+    fn markup(&self) -> Option<Finding> {
         let description = &self.manifest.description;
-        [
-            long("description_long", "description", description, LONGEST_DESCRIPTION),
-            long("compatibility_long", "compatibility", compatibility, LONGEST_COMPATIBILITY),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let opened = description.split_once('<').map(|(_, rest)| rest);
+        let is_tag = |rest: &str| {
+            let inner = rest.split_once('>').map(|(inner, _)| inner.trim_start_matches('/'));
+            inner.is_some_and(|inner| inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '!' | '?')))
+        };
+        let (code, message) = match opened {
+            Some(rest) if is_tag(rest) => ("description_tag", "the description contains an XML tag; say it in words"),
+            _ if description.contains(['<', '>']) => {
+                ("description_angle_bracket", "the description contains `<` or `>`; say it in words")
+            }
+            _ => return None,
+        };
+        Some(self.origin.at(Finding::noted(code, message), "description"))
     }
 
     fn entrypoint(&self) -> Option<Finding> {
@@ -114,11 +140,11 @@ impl Subject<'_> {
                     "`entrypoint` names `{}`, which is not a file of the skill that can run; correct the path",
                     shown(declared)
                 );
-                Some(Finding::new("entrypoint_missing", Severity::Error, message).at(SKILL_FILE, None))
+                Some(self.origin.at(Finding::noted("entrypoint_missing", message), "entrypoint"))
             }
-            (None, None) if !self.scripts.is_empty() => {
+            (None, None) if !self.scripts.is_empty() && self.manifest.mode == Mode::Executable => {
                 let message = "no script runs by default, so callers have to name one; add `entrypoint` or a main.py, main.js or main.sh";
-                Some(Finding::new("no_entrypoint", Severity::Info, message))
+                Some(Finding::noted("no_entrypoint", message).at(self.origin.path, 1))
             }
             (None, None) => None,
         }
@@ -128,30 +154,56 @@ impl Subject<'_> {
     fn language(&self, entrypoint: &Script) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == entrypoint.path)?;
         let own = Lang::of(file).filter(|own| *own != entrypoint.lang)?;
-        let message = format!("`lang` is {}, but this file looks like {own}; correct one of them", entrypoint.lang);
-        Some(Finding::warning("lang_mismatch", message).at(&file.path, None))
+        let message = format!(
+            "`lang` is {}, but the entrypoint `{}` looks like {own}; correct one of them",
+            entrypoint.lang, entrypoint.path
+        );
+        Some(self.origin.at(Finding::noted("lang_mismatch", message), "lang"))
     }
 
     fn paths(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let mut remarks = Vec::new();
+        let mut remark =
+            |code, message: &str, path: &str, line| remarks.push(Finding::noted(code, message).at(path, line));
         let paths = || self.files.iter().map(|file| file.path.as_str());
         if let Some(path) = paths().find(|path| path::is_skill_file(path) && *path != SKILL_FILE) {
             let message = "call this file exactly SKILL.md; other runtimes look for that spelling";
-            findings.push(Finding::warning("skill_file_name", message).at(path, None));
+            remark("skill_file_name", message, path, Some(1));
         }
-        if let Some(path) = paths().find(|path| path.chars().any(is_invisible)) {
-            let message = "the file's name contains an invisible character; rename it";
-            findings.push(Finding::warning("invisible_character", message).at(&shown(path), None));
+        let below = |path: &&str| path.rsplit_once('/').is_some_and(|(_, name)| path::is_skill_file(name));
+        if let Some(path) = paths().find(below) {
+            let message = "this is a second SKILL.md in one skill; keep one in each";
+            remark("skill_files_several", message, path, Some(1));
         }
         if let Some(path) = paths().find(|path| path.split('/').any(|part| part == ".git")) {
             let message = "the repository's history is part of the skill; leave `.git` out";
-            findings.push(Finding::warning("version_control", message).at(path, None));
+            remark("version_control", message, path, None);
         }
         if self.junk > 0 {
-            let message = format!("{} file(s) that the desktop left behind were dropped", self.junk);
-            findings.push(Finding::new("junk_dropped", Severity::Info, message));
+            let message =
+                format!("{} file(s) that the desktop left behind were dropped; nothing needs to be done", self.junk);
+            remarks.push(Finding::noted("junk_dropped", message));
         }
-        findings
+        remarks
+    }
+
+    /// What an upload elsewhere would be too large for.
+    fn sizes(&self) -> Vec<Finding> {
+        let mut remarks = Vec::new();
+        let (count, total) = (self.files.len(), self.files.iter().map(|file| file.bytes.len()).sum::<usize>());
+        if count > MOST_FILES {
+            let message = format!("the skill has {count} files; keep it to {MOST_FILES}");
+            remarks.push(Finding::noted("files_many", message).at(self.origin.path, 1));
+        }
+        if total > LARGEST_SKILL {
+            let message = format!("the files have {total} bytes together; keep them to {LARGEST_SKILL}");
+            remarks.push(Finding::noted("skill_large", message).at(self.origin.path, 1));
+        }
+        for file in self.files.iter().filter(|file| file.bytes.len() > LARGEST_FILE) {
+            let message = format!("the file has {} bytes; keep it to {LARGEST_FILE}", file.bytes.len());
+            remarks.push(Finding::noted("file_large", message).at(&file.path, None));
+        }
+        remarks
     }
 
     /// Bash reads the carriage return as part of each command, and the kernel as part of the interpreter's name.
@@ -160,15 +212,6 @@ impl Subject<'_> {
         let first = file.bytes.split(|byte| *byte == b'\n').next()?;
         let matters = script.lang == Lang::Bash || first.starts_with(b"#!");
         let message = "the script has Windows line ends and may not start; save it with Unix ones";
-        (matters && first.ends_with(b"\r")).then(|| Finding::warning("script_line_ends", message).at(&script.path, 1))
+        (matters && first.ends_with(b"\r")).then(|| Finding::noted("script_line_ends", message).at(&script.path, 1))
     }
-}
-
-/// Characters that show nothing but change what is read: zero width, direction marks, tags, odd byte order marks.
-///
-/// The joiners U+200C and U+200D are not among them: scripts and emoji need them.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -1,21 +1,29 @@
-//! What a skill says about itself: the fields of its frontmatter, judged.
+//! What a skill says about itself, judged: the frontmatter of `SKILL.md`, or the manifest of another dialect, with the sidecar
+//! beside it.
 //!
-//! A field that is wrong is an error; one that is merely unusual becomes a finding. Nothing here looks at the skill's other
-//! files. The same settings as flat `metadata` keys (`skillbox.timeout`) and in sidecar files belong into
-//! [`Manifest::read`], before the fields are taken.
+//! A field that is wrong is a problem; one that is merely unusual becomes a remark. All problems are collected, so that an author
+//! sees them at once. Nothing here looks at the skill's other files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 mod fields;
+mod settings;
+mod sidecar;
+mod skillware;
+mod values;
 
-use crate::finding::{Finding, Severity};
-use crate::frontmatter::Frontmatter;
+use crate::finding::{Finding, Notes};
+use crate::frontmatter::{Frontmatter, clean_text};
 use crate::script::Lang;
-use crate::{SkillError, parse_cpu, parse_duration, parse_memory};
-use fields::{Fields, Placed};
+use crate::yaml::{self, Node};
+use crate::{Permissions, SkillError};
+use fields::{Document, Fields};
+use settings::{Merged, Settings};
+use sidecar::Sidecar;
+pub(crate) use skillware::has_execute;
 
-/// The frontmatter and the instructions of a skill. It is stored as JSON.
+/// What a skill says about itself, and its instructions. It is stored as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub name: String,
@@ -25,10 +33,19 @@ pub struct Manifest {
     pub lang: Option<Lang>,
     pub image: Option<String>,
     pub entrypoint: Option<String>,
+    /// Arguments the entrypoint is always given, before the caller's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entrypoint_args: Vec<String>,
+    /// The entrypoint expects to start in the skill's own directory, unless the caller says otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_in_skill: bool,
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub resources: Resources,
     pub mode: Mode,
+    /// The author's promise that running it twice with one request does no more than running it once.
+    #[serde(default)]
+    pub idempotent: bool,
     pub license: Option<String>,
     pub compatibility: Option<String>,
     #[serde(default)]
@@ -38,8 +55,8 @@ pub struct Manifest {
     pub input_schema: Option<Value>,
     pub output_schema: Option<Value>,
     /// The capability manifest; `{}` asks for nothing.
-    #[serde(default = "nothing")]
-    pub permissions: Value,
+    #[serde(default)]
+    pub permissions: Permissions,
     /// Keys we do not know, kept as they were written.
     #[serde(default)]
     pub unknown: Map<String, Value>,
@@ -52,6 +69,9 @@ pub struct Manifest {
 pub struct Resources {
     pub memory_bytes: Option<u64>,
     pub cpu_millis: Option<u32>,
+    /// Of the log and of the output document, each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
 }
 
 /// Whether a skill is there to be run or to be read.
@@ -63,39 +83,206 @@ pub enum Mode {
 }
 
 const DEFAULT_VERSION: &str = "1.0.0";
-const PERMISSIONS: [&str; 4] = ["network", "filesystem", "env_vars", "syscalls"];
+/// Fields of ours that the specification does not know.
+const NOT_IN_SPEC: [&str; 11] = [
+    "version", "lang", "image", "entrypoint", "timeout", "resources", "mode", "idempotent", "input_schema",
+    "output_schema", "permissions",
+];
+
+/// The documents of a skill, read but not yet understood.
+pub(crate) enum Sheets<'a> {
+    /// `SKILL.md`, and perhaps a sidecar.
+    Open(Frontmatter<'a>, Option<Sheet<'a>>),
+    /// A Skillware manifest with its instructions, and perhaps a sidecar.
+    Skillware(Sheet<'a>, &'a str, Option<Sheet<'a>>),
+    /// Nothing but the sidecar.
+    Sidecar(Sheet<'a>),
+}
+
+/// A file that is YAML as a whole.
+pub(crate) struct Sheet<'a> {
+    document: Document<'a>,
+    root: Option<Node>,
+}
+
+impl<'a> Sheet<'a> {
+    pub(crate) fn read(path: &'a str, bytes: &[u8]) -> Result<Self, SkillError> {
+        yaml::check_len(bytes.len() as u64).map_err(|error| error.in_file(path, 0))?;
+        let root = yaml::parse(clean_text(path, bytes)?).map_err(|error| error.in_file(path, 0))?;
+        Ok(Self { document: Document { path, lines_above: 0 }, root })
+    }
+}
+
+/// The file that names the skill, and the lines its keys stand on.
+#[derive(Default)]
+pub(crate) struct Origin<'a> {
+    pub path: &'a str,
+    lines: Vec<(String, u32)>,
+    /// The place that names the entrypoint, which may be another file.
+    entrypoint: Option<(&'a str, u32)>,
+}
+
+impl Origin<'_> {
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.lines.iter().any(|(found, _)| found == key)
+    }
+
+    /// The finding at the key it is about, or else at the top.
+    pub(crate) fn at(&self, finding: Finding, key: &str) -> Finding {
+        if let Some((path, line)) = self.entrypoint.filter(|_| key == "entrypoint") {
+            return finding.at(path, line);
+        }
+        let line = self.lines.iter().find(|(found, _)| found == key).map_or(1, |(_, line)| *line);
+        finding.at(self.path, line)
+    }
+}
+
+/// What the naming document says, before the settings of all places are put together.
+#[derive(Default)]
+struct Basis<'a> {
+    origin: Origin<'a>,
+    name: String,
+    description: String,
+    license: Option<String>,
+    compatibility: Option<String>,
+    metadata: Map<String, Value>,
+    allowed_tools: Option<String>,
+    unknown: Map<String, Value>,
+    instructions: String,
+    places: Vec<Settings<'a>>,
+}
 
 impl Manifest {
-    /// Judges the frontmatter. `has_scripts` decides the mode where the author did not.
-    pub(crate) fn read(
-        frontmatter: Frontmatter<'_>,
-        has_scripts: bool,
-        findings: &mut Vec<Finding>,
-    ) -> Result<Self, SkillError> {
-        let mut fields = Fields::new(frontmatter.root)?;
-        let default_mode = if has_scripts { Mode::Executable } else { Mode::Cognitive };
-        let manifest = Self {
-            name: fields.required("name", read_name)?,
-            description: fields.required("description", |text| Ok(text.trim().to_owned()))?,
-            version: fields.optional("version", read_version)?.unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
-            lang: fields.optional("lang", str::parse)?,
-            image: fields.text("image")?,
-            entrypoint: fields.text("entrypoint")?,
-            timeout_ms: fields.optional("timeout", |text| positive(parse_duration(text)))?,
-            resources: read_resources(&mut fields, findings)?,
-            mode: fields.optional("mode", str::parse)?.unwrap_or(default_mode),
-            license: fields.text("license")?,
-            compatibility: fields.text("compatibility")?,
-            metadata: fields.map("metadata")?,
-            allowed_tools: read_allowed_tools(&mut fields, findings)?,
-            input_schema: fields.schema("input_schema")?,
-            output_schema: fields.schema("output_schema")?,
-            permissions: read_permissions(&mut fields, findings)?,
-            unknown: fields.rest(findings),
-            instructions: frontmatter.body.to_owned(),
+    /// Understands the documents. `has_scripts` decides the mode where the author did not.
+    pub(crate) fn read<'a>(sheets: Sheets<'a>, has_scripts: bool, notes: &mut Notes) -> (Self, Origin<'a>) {
+        let (mut basis, sidecar) = match sheets {
+            Sheets::Open(frontmatter, sidecar) => (of_frontmatter(frontmatter, notes), sidecar),
+            Sheets::Skillware(sheet, text, sidecar) => (skillware::read(sheet, text, notes), sidecar),
+            Sheets::Sidecar(sheet) => return of_sidecar(sheet, has_scripts, notes),
         };
-        Ok(manifest)
+        let mut args = Vec::new();
+        let mut starts_in_skill = false;
+        if let Some(sheet) = sidecar {
+            let sidecar = Sidecar::read(sheet, notes);
+            sidecar.compare_name(&basis.name, notes);
+            (args, starts_in_skill) = (sidecar.args, sidecar.starts_in_skill);
+            basis.places.push(sidecar.settings);
+        }
+        // They belong to the sidecar's script, which counts only where nobody else names one.
+        if basis.places.iter().rev().skip(1).any(|place| place.entrypoint.is_some()) {
+            (args, starts_in_skill) = (Vec::new(), false);
+        }
+        basis.merge(args, starts_in_skill, has_scripts, notes)
     }
+}
+
+impl<'a> Basis<'a> {
+    fn merge(
+        self,
+        entrypoint_args: Vec<String>,
+        starts_in_skill: bool,
+        has_scripts: bool,
+        notes: &mut Notes,
+    ) -> (Manifest, Origin<'a>) {
+        let entrypoint = self.places.iter().find_map(|place| place.entrypoint.as_ref());
+        let origin = Origin { entrypoint: entrypoint.map(|said| (said.path, said.line)), ..self.origin };
+        let mut merged = Merged { places: self.places };
+        let default_mode = if has_scripts { Mode::Executable } else { Mode::Cognitive };
+        let manifest = Manifest {
+            name: self.name,
+            description: self.description,
+            version: merged.first(|place| place.version.take(), notes).unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
+            lang: merged.first(|place| place.lang.take(), notes),
+            image: merged.first(|place| place.image.take(), notes),
+            entrypoint: merged.first(|place| place.entrypoint.take(), notes),
+            entrypoint_args,
+            starts_in_skill,
+            timeout_ms: merged.timeout(notes),
+            resources: merged.resources(notes),
+            mode: merged.first(|place| place.mode.take(), notes).unwrap_or(default_mode),
+            idempotent: merged.first(|place| place.idempotent.take(), notes).unwrap_or(false),
+            license: self.license,
+            compatibility: self.compatibility,
+            metadata: self.metadata,
+            allowed_tools: self.allowed_tools,
+            input_schema: merged.first(|place| place.input_schema.take(), notes),
+            output_schema: merged.first(|place| place.output_schema.take(), notes),
+            permissions: merged.permissions(notes),
+            unknown: self.unknown,
+            instructions: self.instructions,
+        };
+        (manifest, origin)
+    }
+}
+
+fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<'a> {
+    let document = Document { path: frontmatter.path, lines_above: 1 };
+    let mut fields = Fields::new(document, frontmatter.root, notes);
+    let origin = Origin { path: frontmatter.path, lines: fields.lines(), ..Origin::default() };
+    for key in NOT_IN_SPEC.iter().filter(|key| origin.has(key)) {
+        let message = format!("the specification does not know `{key}`; write it as `skillbox.{key}` under `metadata`");
+        notes.remarks.push(origin.at(Finding::noted("key_not_in_spec", message), key));
+    }
+    let metadata = fields.nested("metadata", notes);
+    let own = Settings::of_frontmatter(&mut fields, notes);
+    let flat = Settings::of_metadata(&metadata, notes);
+    Basis {
+        name: fields.required("name", "name_missing", values::name, notes),
+        description: fields.required("description", "description_missing", |text| Ok(text.trim().to_owned()), notes),
+        license: fields.prose("license", notes),
+        compatibility: fields.prose("compatibility", notes),
+        metadata: metadata.into_text_map("metadata_not_strings", notes),
+        allowed_tools: read_allowed_tools(&mut fields, notes),
+        unknown: fields.rest(notes),
+        instructions: frontmatter.body.to_owned(),
+        places: vec![own, flat],
+        origin,
+    }
+}
+
+/// A directory with nothing but the sidecar to say what it is.
+fn of_sidecar<'a>(sheet: Sheet<'a>, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
+    let sidecar = Sidecar::read(sheet, notes);
+    let origin = Origin { path: sidecar.path, lines: sidecar.lines, ..Origin::default() };
+    let mut required = |said: Option<fields::Said<'a, String>>, key: &str, missing| {
+        let message = format!("`skill.{key}` is missing or cannot be used; every skill needs one");
+        if said.is_none() {
+            notes.problems.push(origin.at(Finding::noted(missing, message), key));
+        }
+        said.map(|said| said.value).unwrap_or_default()
+    };
+    let name = required(sidecar.name, "name", "name_missing");
+    let description = required(sidecar.description, "description", "description_missing");
+    let message = format!("other runtimes read SKILL.md only; add one beside `{}`", origin.path);
+    notes.remarks.push(Finding::noted("skill_file_foreign", message).at(origin.path, 1));
+    let basis = Basis { name, description, origin, places: vec![sidecar.settings], ..Basis::default() };
+    basis.merge(sidecar.args, sidecar.starts_in_skill, has_scripts, notes)
+}
+
+fn read_allowed_tools(fields: &mut Fields<'_>, notes: &mut Notes) -> Option<String> {
+    let said = fields.texts("allowed-tools", notes)?;
+    if said.value.is_list {
+        let message =
+            "write `allowed-tools` as one string with spaces between the tools; not every runtime reads a list";
+        notes.remarks.push(Finding::noted("allowed_tools_list", message).at(said.path, said.line));
+    } else if said.value.items.iter().any(|text| has_outer_comma(text)) {
+        let message = "write spaces between the tools of `allowed-tools`, without commas";
+        notes.remarks.push(Finding::noted("allowed_tools_commas", message).at(said.path, said.line));
+    }
+    Some(said.value.items.join(" "))
+}
+
+/// A comma between tools, as opposed to one in the brackets of a tool.
+fn has_outer_comma(text: &str) -> bool {
+    let mut open = 0usize;
+    text.chars().any(|c| {
+        match c {
+            '(' => open += 1,
+            ')' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && open == 0
+    })
 }
 
 impl Mode {
@@ -123,72 +310,4 @@ impl std::str::FromStr for Mode {
             other => Err(format!("`{}` is not a mode; write executable or cognitive", crate::error::shown(other))),
         }
     }
-}
-
-/// `^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`
-fn read_name(text: &str) -> Result<String, String> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if first && text.len() <= 128 && text.bytes().all(inside) {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "`{}` cannot be a name; use at most 128 letters, digits, `.`, `_` and `-`, starting with a letter or digit",
-        crate::error::shown(text)
-    ))
-}
-
-/// `X.Y.Z[-pre]`, kept exactly as written.
-fn read_version(text: &str) -> Result<String, String> {
-    let parsed = semver::Version::parse(text).ok();
-    if text.len() <= 64 && parsed.is_some_and(|version| version.build.is_empty()) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("`{}` is not a version; write three numbers such as 1.2.0, or 1.2.0-beta.1", crate::error::shown(text)))
-}
-
-fn positive<T: PartialOrd + Default>(value: Result<T, crate::UnitError>) -> Result<T, String> {
-    let value = value.map_err(|error| error.to_string())?;
-    if value > T::default() { Ok(value) } else { Err("it must be more than zero".to_owned()) }
-}
-
-fn read_resources(fields: &mut Fields, findings: &mut Vec<Finding>) -> Result<Resources, SkillError> {
-    let mut inner = fields.nested("resources")?;
-    let resources = Resources {
-        memory_bytes: inner.optional("memory", |text| positive(parse_memory(text)))?,
-        cpu_millis: inner.optional("cpu", |text| positive(parse_cpu(text)))?,
-    };
-    inner.rest(findings);
-    Ok(resources)
-}
-
-fn read_allowed_tools(fields: &mut Fields, findings: &mut Vec<Finding>) -> Result<Option<String>, SkillError> {
-    let Some(Placed { line, value: tools }) = fields.texts("allowed-tools")? else {
-        return Ok(None);
-    };
-    if tools.is_list {
-        let message =
-            "write `allowed-tools` as one string with spaces between the tools; not every runtime reads a list";
-        findings.push(Finding::new("allowed_tools_list", Severity::Info, message).at("SKILL.md", line));
-    }
-    Ok(Some(tools.items.join(" ")))
-}
-
-fn read_permissions(fields: &mut Fields, findings: &mut Vec<Finding>) -> Result<Value, SkillError> {
-    let Some(Placed { line, value: permissions }) = fields.json_map("permissions")? else {
-        return Ok(nothing());
-    };
-    for key in permissions.keys().filter(|key| !PERMISSIONS.contains(&key.as_str())) {
-        let message = format!(
-            "`permissions.{}` means nothing here; the permissions are {}",
-            crate::error::shown(key),
-            PERMISSIONS.join(", ")
-        );
-        findings.push(Finding::warning("unknown_permission", message).at("SKILL.md", line));
-    }
-    Ok(Value::Object(permissions))
-}
-
-fn nothing() -> Value {
-    Value::Object(Map::new())
 }

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::canonical::{self, SkillFile};
-use crate::frontmatter::Frontmatter;
-use crate::intake::{Content, Intake};
-use crate::manifest::Manifest;
+use crate::canonical::{self, Canonical, SkillFile};
+use crate::finding::Notes;
+use crate::intake::{Content, Intake, Source};
+use crate::manifest::{Manifest, Sheets};
 use crate::script::{self, Lang, Script};
-use crate::{Finding, Limits, SkillError, lint, path};
+use crate::signature::{self, SIGNATURE_FILE};
+use crate::{Finding, Limits, Profile, SkillError, dialect, lint, path};
 
 /// A skill, whole and checked.
 #[derive(Debug, Clone)]
@@ -23,14 +24,38 @@ pub struct Package {
     pub digest: String,
     /// The canonical zip, which is what is stored.
     pub archive: Bytes,
+    /// As the default profile has them.
     pub findings: Vec<Finding>,
+    /// The text of `SKILL.md.minisig`, which is no part of the archive. That it is a signature is all that was checked.
+    pub signature: Option<String>,
+    /// All that any profile could say.
+    remarks: Vec<Finding>,
 }
 
 impl Package {
+    /// What this profile has to say about the skill.
+    pub fn findings_for(&self, profile: Profile) -> Vec<Finding> {
+        profile.judge(&self.remarks)
+    }
+
     /// The declared language, else that of the entrypoint.
     pub fn lang(&self) -> Option<Lang> {
         let of_entrypoint = self.entrypoint.as_ref().map(|script| script.lang);
         self.manifest.lang.or(of_entrypoint)
+    }
+
+    /// A zip to send the skill in: the canonical one, with the signature in it if there is one.
+    pub fn for_transport(&self) -> Result<Bytes, SkillError> {
+        let Some(signature) = &self.signature else { return Ok(self.archive.clone()) };
+        let source = |path: &str, executable, bytes: &[u8]| Source {
+            path: path.to_owned(),
+            executable: Some(executable),
+            size: bytes.len() as u64,
+            content: Content::Bytes(bytes.to_vec()),
+        };
+        let files = self.files.iter().map(|file| source(&file.path, file.executable, &file.bytes));
+        let signature = source(SIGNATURE_FILE, false, signature.as_bytes());
+        Ok(canonical::pack(files.chain([signature]).collect())?.archive)
     }
 }
 
@@ -46,31 +71,50 @@ pub fn read_parts(parts: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<Pack
 /// Turns what a reader took in into a package. `directory` is the name of the directory it lay in, if it did.
 pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Result<Package, SkillError> {
     let directory = intake.unwrap().or(directory);
-    let Intake { limits, sources, junk, .. } = intake;
     // Looked for before anything is unpacked, so that what is no skill costs nothing.
-    if !sources.iter().any(|source| path::is_skill_file(&source.path)) {
+    if !path::is_skill(intake.sources.iter().map(|source| source.path.as_str())) {
         return Err(SkillError::NoSkillFile);
     }
-    let canonical = canonical::pack(sources)?;
-    let files = canonical.files;
-    let skill_file = files.iter().find(|file| path::is_skill_file(&file.path)).ok_or(SkillError::NoSkillFile)?;
+    let signature = signature::take(&mut intake)?;
+    intake.rehearse()?;
+    let Intake { limits, sources, junk, .. } = intake;
+    let Canonical { archive, digest, files } = canonical::pack(sources)?;
 
-    let scripts = script::find_scripts(&files);
-    let frontmatter = Frontmatter::read(&skill_file.bytes, limits)?;
-    let mut findings = lint::text(&frontmatter);
-    let manifest = Manifest::read(frontmatter, !scripts.is_empty(), &mut findings)?;
+    let mut scripts = script::find_scripts(&files);
+    let mut notes = Notes::default();
+    let sheets = dialect::sheets(&files, limits, &mut notes)?;
+    if let Sheets::Skillware(..) = sheets {
+        dialect::mark_shim(&mut scripts);
+    }
+    let (manifest, origin) = Manifest::read(sheets, !scripts.is_empty(), &mut notes);
+    if !notes.problems.is_empty() {
+        return Err(SkillError::Invalid(in_order(notes.problems, origin.path)));
+    }
     let entrypoint = find_entrypoint(&manifest, &files, &scripts);
 
     let subject = lint::Subject {
         manifest: &manifest,
+        origin: &origin,
         files: &files,
         scripts: &scripts,
         entrypoint: entrypoint.as_ref(),
         directory: directory.as_deref(),
         junk,
     };
-    findings.extend(subject.findings());
-    Ok(Package { manifest, scripts, entrypoint, digest: canonical.digest, archive: canonical.archive, findings, files })
+    let mut remarks = notes.remarks;
+    remarks.extend(subject.remarks());
+    let remarks = in_order(remarks, origin.path);
+    let findings = Profile::Default.judge(&remarks);
+    Ok(Package { manifest, scripts, entrypoint, digest, archive, findings, remarks, files, signature })
+}
+
+/// As a reader goes through them: the manifest from top to bottom, then the other files.
+fn in_order(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.path.as_deref() != Some(manifest), finding.path.clone(), finding.line);
+        key(a).cmp(&key(b))
+    });
+    findings
 }
 
 /// The declared entrypoint if it can run, else the default one if none is declared.
@@ -83,6 +127,6 @@ fn find_entrypoint(manifest: &Manifest, files: &[SkillFile], scripts: &[Script])
     let path = declared.strip_prefix("./").unwrap_or(declared);
     let file = files.iter().find(|file| file.path == path)?;
     let lang = manifest.lang.or_else(|| Lang::of(file))?;
-    let path = path.to_owned();
-    Some(Script { path, lang })
+    let found = scripts.iter().find(|script| script.path == path).cloned();
+    Some(Script { lang, ..found.unwrap_or_else(|| Script::new(file, lang)) })
 }

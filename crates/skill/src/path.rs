@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::{Hazard, Limits, SkillError};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{Hazard, Limits, SkillError, invisible};
 
 /// A zip header counts the bytes of a name in sixteen bits.
 const LONGEST_IN_ZIP: usize = 65_535;
@@ -24,8 +26,14 @@ pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, Skill
         && !drive
         && !path.contains(|c: char| c == '\\' || c.is_control())
         && path.split('/').all(plain)
+        && !has_file_version(path)
         && path.split('/').count() <= limits.depth.saturating_add(1);
     if safe { Ok(path) } else { Err(Hazard::UnsafePath.of(name)) }
+}
+
+/// `a;1` is the first version of `a` on VMS, and Info-ZIP unpacks it as `a` wherever it runs.
+fn has_file_version(path: &str) -> bool {
+    path.rsplit_once(';').is_some_and(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Files that desktop systems leave behind and no author meant to ship.
@@ -34,13 +42,17 @@ pub(crate) fn is_junk(path: &str) -> bool {
         || path.rsplit('/').next().is_some_and(|name| name == ".DS_Store" || name.eq_ignore_ascii_case("thumbs.db"))
 }
 
-/// The names seen so far, as a file system that ignores case would see them.
+/// The names seen so far, as a file system sees them that ignores case, composition and invisible characters.
+///
+/// A tree, so that a deep path costs the length of its components and not that of all its parents' paths.
 #[derive(Default)]
 pub(crate) struct Names {
-    seen: HashMap<String, Seen>,
+    /// By the parent's number and the folded name in it. The root is number 0.
+    nodes: HashMap<(usize, String), Node>,
 }
 
-struct Seen {
+struct Node {
+    number: usize,
     spelling: String,
     kind: Kind,
 }
@@ -57,52 +69,73 @@ enum Kind {
 impl Names {
     /// Adds a checked path; fails when another path could not exist beside it.
     pub(crate) fn add(&mut self, path: &str, directory: bool) -> Result<(), SkillError> {
-        for (slash, _) in path.match_indices('/') {
-            self.place(&path[..slash], Kind::Implied, path)?;
+        let mut parent = 0;
+        let mut parts = path.split('/').peekable();
+        while let Some(part) = parts.next() {
+            let kind = match (parts.peek(), directory) {
+                (Some(_), _) => Kind::Implied,
+                (None, true) => Kind::Directory,
+                (None, false) => Kind::File,
+            };
+            parent = self.place(parent, part, kind).ok_or_else(|| Hazard::Duplicate.of(path))?;
         }
-        let kind = if directory { Kind::Directory } else { Kind::File };
-        self.place(path, kind, path)
+        Ok(())
     }
 
-    fn place(&mut self, path: &str, kind: Kind, entry: &str) -> Result<(), SkillError> {
-        let Some(seen) = self.seen.get_mut(&folded(path)) else {
-            let spelling = path.to_owned();
-            self.seen.insert(folded(path), Seen { spelling, kind });
-            return Ok(());
-        };
-        let compatible = match (seen.kind, kind) {
-            (Kind::Implied | Kind::Directory, Kind::Implied) => true,
-            (Kind::Implied, Kind::Directory) => {
-                seen.kind = Kind::Directory;
-                true
-            }
-            _ => false,
-        };
-        if compatible && seen.spelling == path {
-            return Ok(());
+    /// The number of the name in its directory, unless something there stands in its way.
+    fn place(&mut self, parent: usize, name: &str, kind: Kind) -> Option<usize> {
+        let number = self.nodes.len() + 1;
+        let new = || Node { number, spelling: name.to_owned(), kind };
+        let node = self.nodes.entry((parent, folded(name))).or_insert_with(new);
+        if node.number == number {
+            return Some(number);
         }
-        Err(Hazard::Duplicate.of(entry))
+        match (node.kind, kind) {
+            (Kind::Implied | Kind::Directory, Kind::Implied) => {}
+            (Kind::Implied, Kind::Directory) => node.kind = Kind::Directory,
+            _ => return None,
+        }
+        (node.spelling == name).then_some(node.number)
     }
 }
 
-fn folded(path: &str) -> String {
-    path.to_lowercase()
+/// What two names have in common that some file system takes for one.
+fn folded(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_uppercase();
+    }
+    let visible = name.chars().filter(|c| !invisible::is_ignorable(*c));
+    // Down and up again, because both directions map several letters to one: `ẞ` to `ß`, `ß` to `SS`, `ſ` to `S`.
+    let upper = visible.nfd().collect::<String>().to_lowercase().to_uppercase();
+    upper.nfd().collect()
 }
 
-/// The single top directory that holds everything, when `SKILL.md` lies in it and not at the root.
+/// The single top directory that holds everything, when the skill lies in it and not at the root.
 pub(crate) fn wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let (top, _) = paths.clone().next()?.split_once('/')?;
     let inside = |path: &'a str| path.strip_prefix(top)?.strip_prefix('/');
-    let mut has_skill_file = false;
-    for path in paths {
-        has_skill_file |= is_skill_file(inside(path)?);
+    if !paths.clone().all(|path| inside(path).is_some()) {
+        return None;
     }
-    has_skill_file.then_some(top)
+    is_skill(paths.filter_map(inside)).then_some(top)
 }
+
+/// Whether these are the files of a skill, by their names at its root, in any of the dialects that are read.
+pub fn is_skill<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> bool {
+    let has = |name: &str| paths.clone().any(|path| path == name);
+    paths.clone().any(is_skill_file) || has(SIDECAR) || (has(SKILLWARE_MANIFEST) && has(SKILLWARE_CODE))
+}
+
+pub(crate) const SKILL_FILE: &str = "SKILL.md";
+/// The capability manifest beside a skill, or instead of its `SKILL.md`.
+pub(crate) const SIDECAR: &str = "skillsandbox.yaml";
+pub(crate) const SKILLWARE_MANIFEST: &str = "manifest.yaml";
+pub(crate) const SKILLWARE_CODE: &str = "skill.py";
+pub(crate) const SKILLWARE_TEXT: &str = "instructions.md";
 
 /// Whether this is the skill's own description, whichever way it is capitalised.
 pub(crate) fn is_skill_file(path: &str) -> bool {
-    path.eq_ignore_ascii_case("SKILL.md")
+    path.eq_ignore_ascii_case(SKILL_FILE)
 }
 
 #[cfg(test)]
@@ -121,6 +154,9 @@ mod tests {
             ("naïve/ünï.txt", "naïve/ünï.txt"),
             ("with space/a:b", "with space/a:b"),
             ("%2e%2e/x", "%2e%2e/x"),
+            ("．．/x", "．．/x"),
+            ("a;b", "a;b"),
+            ("d;1/a", "d;1/a"),
         ] {
             assert_eq!(check(name, &Limits::default()).ok(), Some(plain), "{name}");
         }
@@ -133,8 +169,8 @@ mod tests {
         let deep = "d/".repeat(33) + "f";
         for name in [
             "", "/", "/etc/passwd", "//x", "..", "../x", "a/../../x", "a/..", "./../x", "a/./b", ".", "a//b", "a//",
-            "..\\x", "a\\b", "\\\\host\\x", "C:\\x", "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}", "a\u{85}b", ".//x",
-            &long, &longer, &deep,
+            "a;1", "d/a;", "a;b;22", "..\\x", "a\\b", "\\\\host\\x", "C:\\x", "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}",
+            "a\u{85}b", ".//x", &long, &longer, &deep,
         ] {
             let error = check(name, &Limits::default()).expect_err(name);
             assert_eq!(error.slug(), "unsafe_path", "{name}");
@@ -156,6 +192,17 @@ mod tests {
             (&["a/b", "a/", "a/"], false),
             (&["a/", "A"], false),
             (&["x/a/b", "x/A"], false),
+            (&["straße", "STRASSE"], false),
+            (&["straße", "straẞe"], false),
+            (&["ſ", "s"], false),
+            (&["\u{e9}", "e\u{301}"], false),
+            (&["\u{c9}/x", "e\u{301}/y"], false),
+            (&["\u{212a}", "k"], false),
+            (&["σ", "ς"], false),
+            (&["ﬁle", "FILE"], false),
+            (&["a\u{200d}b", "ab"], false),
+            (&["x/a", "y/a"], true),
+            (&["e", "é"], true),
         ] {
             let mut seen = Names::default();
             let added = names.iter().try_for_each(|name| seen.add(name.trim_end_matches('/'), name.ends_with('/')));

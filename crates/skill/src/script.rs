@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::SkillFile;
+use crate::summary;
 
 /// An interpreter that a skill may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,10 +22,31 @@ pub enum Lang {
 pub struct Script {
     pub path: String,
     pub lang: Lang,
+    /// What its `--help` would say first, as far as the text shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What has to stand between the interpreter and the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shim: Option<Shim>,
+}
+
+/// A way of calling code that is no script by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shim {
+    /// Makes an object of the module's class and hands the input to its `execute`.
+    Skillware,
 }
 
 /// The default entrypoints in the order in which they are looked for, at the root and then in `scripts/`.
 const DEFAULT_NAMES: [&str; 4] = ["main.py", "run.py", "main.js", "main.sh"];
+
+impl Script {
+    pub(crate) fn new(file: &SkillFile, lang: Lang) -> Self {
+        let description = summary::of(&file.bytes, lang);
+        Self { path: file.path.clone(), lang, description, shim: None }
+    }
+}
 
 impl Lang {
     pub fn as_str(self) -> &'static str {
@@ -60,11 +82,16 @@ impl Lang {
         if program == "env" {
             program = base_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
         }
-        match program {
+        Self::of_program(program)
+    }
+
+    /// The language of an interpreter, by its name or path.
+    pub(crate) fn of_program(program: &str) -> Option<Self> {
+        match base_name(program) {
             "node" | "nodejs" => Some(Self::Node),
             "bash" | "sh" => Some(Self::Bash),
-            _ => {
-                let version = program.strip_prefix("python")?;
+            other => {
+                let version = other.strip_prefix("python")?;
                 let numeric = version.chars().all(|c| c == '.' || c.is_ascii_digit());
                 numeric.then_some(Self::Python)
             }
@@ -72,9 +99,13 @@ impl Lang {
     }
 
     /// What runs this file, if anything does: its shebang decides, then its extension.
+    ///
+    /// A name without an extension is enough for a shebang to count, because many ways of packing lose the executable bit.
+    /// With an extension that says something else the bit is asked for, so that a template of a script is not one.
     pub(crate) fn of(file: &SkillFile) -> Option<Self> {
         let by_extension = Self::by_extension(&file.path);
-        if by_extension.is_none() && !file.executable {
+        let may_be_script = by_extension.is_some() || file.executable || !base_name(&file.path).contains('.');
+        if !may_be_script {
             return None;
         }
         Self::by_shebang(&file.bytes).or(by_extension)
@@ -104,12 +135,7 @@ impl FromStr for Lang {
 
 /// Every file that can run, in path order.
 pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
-    let script = |file: &SkillFile| {
-        let lang = Lang::of(file)?;
-        let path = file.path.clone();
-        Some(Script { path, lang })
-    };
-    files.iter().filter_map(script).collect()
+    files.iter().filter_map(|file| Some(Script::new(file, Lang::of(file)?))).collect()
 }
 
 /// The script that runs when the caller names none and the manifest has no `entrypoint`.
@@ -118,6 +144,9 @@ pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
 pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Lang>) -> Option<&Script> {
     let at_root = DEFAULT_NAMES.iter().map(|name| (*name).to_owned());
     let in_scripts = DEFAULT_NAMES.iter().map(|name| format!("scripts/{name}"));
+    if let Some(shimmed) = scripts.iter().find(|script| script.shim.is_some()) {
+        return Some(shimmed);
+    }
     let found: Vec<&Script> =
         at_root.chain(in_scripts).filter_map(|path| scripts.iter().find(|script| script.path == path)).collect();
     let of_lang = found.iter().find(|script| Some(script.lang) == lang);
@@ -150,7 +179,10 @@ mod tests {
             (".py", "", false, None),
             ("dir.py/readme", "", false, None),
             ("tool", "#!/usr/bin/env python3\n", true, Some(Lang::Python)),
-            ("tool", "#!/usr/bin/env python3\n", false, None),
+            ("tool", "#!/usr/bin/env python3\n", false, Some(Lang::Python)),
+            ("tool", "no shebang", true, None),
+            ("notes.txt", "#!/bin/sh\n", false, None),
+            ("script.tpl", "#!/bin/sh\n", true, Some(Lang::Bash)),
             ("tool", "#!/usr/bin/python3.12\r\n", true, Some(Lang::Python)),
             ("tool", "#! /bin/sh -e\n", true, Some(Lang::Bash)),
             ("tool", "#!/usr/bin/env -S A=b node --no-warnings\n", true, Some(Lang::Node)),

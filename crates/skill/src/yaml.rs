@@ -1,4 +1,4 @@
-//! YAML as far as frontmatter needs it: a tree of text with line numbers.
+//! YAML as far as a skill's manifests need it: a tree of text with line numbers.
 //!
 //! The only place that knows the YAML library. Scalars keep the text they were written with, because `version: 1.10` is not a
 //! number; whoever wants a number asks for one. Everything that can make a small file large or surprising is refused:
@@ -36,23 +36,32 @@ pub(crate) struct Key {
 #[derive(Debug, PartialEq)]
 pub(crate) struct YamlError {
     pub line: u32,
+    pub code: &'static str,
     pub message: String,
-    /// The text is not YAML at all, as opposed to YAML that we refuse.
-    pub malformed: bool,
 }
+
+/// The text is not YAML at all, as opposed to YAML that we refuse.
+pub(crate) const SYNTAX: &str = "yaml_syntax";
 
 /// Hand-written frontmatter is a page; this is forty.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
+const LARGE: &str = "yaml_large";
 const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 32;
-const TOO_MUCH: &str = "the frontmatter has too many values or nests too deeply";
+const TOO_MUCH: &str = "there are too many values, or they nest too deeply; move detail into the instructions";
+
+/// Looked at before the text is even unpacked, and when it is read.
+pub(crate) fn check_len(len: u64) -> Result<(), YamlError> {
+    if len <= MAX_BYTES as u64 {
+        return Ok(());
+    }
+    let message = format!("the YAML is longer than {} KiB; move detail into the instructions", MAX_BYTES >> 10);
+    Err(refused(1, LARGE, message))
+}
 
 /// Reads one YAML document; an empty one is `None`.
 pub(crate) fn parse(text: &str) -> Result<Option<Node>, YamlError> {
-    if text.len() > MAX_BYTES {
-        let message = format!("the frontmatter is longer than {} KiB", MAX_BYTES >> 10);
-        return Err(refused(1, message));
-    }
+    check_len(text.len() as u64)?;
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
@@ -77,13 +86,17 @@ impl<'a> Reader<'a> {
                 (Event::StreamEnd, _) => return Ok(root),
                 (Event::StreamStart | Event::DocumentEnd, _) => {}
                 (Event::DocumentStart(..), line) if root.is_some() => {
-                    return Err(refused(line, "the frontmatter holds more than one document"));
+                    return Err(refused(
+                        line,
+                        "yaml_documents",
+                        "there is more than one YAML document; keep the first",
+                    ));
                 }
                 (Event::DocumentStart(..), _) => {
                     let event = self.next()?;
                     root = Some(self.node(event, 0)?);
                 }
-                (_, line) => return Err(refused(line, "the YAML is not well-formed")),
+                (_, line) => return Err(refused(line, SYNTAX, "the YAML is not well-formed; check the indentation")),
             }
         }
     }
@@ -92,32 +105,31 @@ impl<'a> Reader<'a> {
         match self.events.next_event() {
             Some(Ok((event, span))) => Ok((event, line_of(&span))),
             Some(Err(error)) => Err(malformed(&error)),
-            None => Err(refused(1, "the YAML ends too early")),
+            None => Err(refused(1, SYNTAX, "the YAML ends too early; check the indentation")),
         }
     }
 
     fn node(&mut self, (event, line): (Event<'a>, u32), depth: usize) -> Result<Node, YamlError> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || depth > MAX_DEPTH {
-            return Err(refused(line, TOO_MUCH));
+            return Err(refused(line, LARGE, TOO_MUCH));
         }
         if event.tag().is_some() {
-            return Err(refused(line, "YAML tags (`!…`) are not allowed; write the plain value"));
+            return Err(refused(line, "yaml_tag", "YAML tags (`!…`) are not allowed; write the plain value"));
         }
         if event.anchor_id().is_some() {
-            return Err(refused(line, "YAML anchors (`&…`) are not allowed; write the value where it is needed"));
+            let message = "YAML anchors (`&…`) are not allowed; write the value where it is needed";
+            return Err(refused(line, "yaml_anchor", message));
         }
         let data = match event {
             Event::Scalar(text, style, ..) => scalar(text.into_owned(), style, line)?,
             Event::SequenceStart(..) => self.sequence(depth)?,
             Event::MappingStart(..) => self.mapping(depth)?,
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                return Err(refused(
-                    line,
-                    "YAML aliases (`*…`) are not allowed; write the value, in quotes if it is text that starts with `*`",
-                ));
+                let message = "YAML aliases (`*…`) are not allowed; write the value, in quotes if it is text that starts with `*`";
+                return Err(refused(line, "yaml_anchor", message));
             }
-            _ => return Err(refused(line, "the YAML is not well-formed")),
+            _ => return Err(refused(line, SYNTAX, "the YAML is not well-formed; check the indentation")),
         };
         Ok(Node { line, data })
     }
@@ -143,10 +155,11 @@ impl<'a> Reader<'a> {
             let node = self.node(event, depth + 1)?;
             let line = node.line;
             let Data::Scalar { text, .. } = node.data else {
-                return Err(refused(line, "a key must be plain text"));
+                return Err(refused(line, "yaml_key", "a key must be plain text; write a word"));
             };
             if !seen.insert(text.clone()) {
-                return Err(refused(line, format!("the key `{}` occurs twice", shown(&text))));
+                let message = format!("the key `{}` occurs twice; keep one of them", shown(&text));
+                return Err(refused(line, "yaml_duplicate_key", message));
             }
             let event = self.next()?;
             let value = self.node(event, depth + 1)?;
@@ -158,7 +171,7 @@ impl<'a> Reader<'a> {
 /// Escapes such as `"\0"` can spell what the file itself may not contain.
 fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<Data, YamlError> {
     if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Err(refused(line, "a value contains a control character"));
+        return Err(refused(line, "control_character", "a value contains a control character; remove it"));
     }
     let plain = style == ScalarStyle::Plain;
     Ok(Data::Scalar { text, plain })
@@ -239,22 +252,22 @@ fn malformed(error: &ScanError) -> YamlError {
     const LONGEST: usize = 200;
     let line = number(error.marker().line());
     if *error.kind() == ErrorKind::RecursionLimitExceeded {
-        return refused(line, TOO_MUCH);
+        return refused(line, LARGE, TOO_MUCH);
     }
     let complaint: String = error.info().chars().take(LONGEST).collect();
     let message =
         format!("this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them");
-    YamlError { line, message, malformed: true }
+    YamlError { line, code: SYNTAX, message }
 }
 
-fn refused(line: u32, message: impl Into<String>) -> YamlError {
-    YamlError { line, message: message.into(), malformed: false }
+fn refused(line: u32, code: &'static str, message: impl Into<String>) -> YamlError {
+    YamlError { line, code, message: message.into() }
 }
 
 impl YamlError {
-    /// The same refusal, told by the line of `SKILL.md`, where one fence stands above the YAML.
-    pub(crate) fn into_skill_error(self) -> SkillError {
-        SkillError::frontmatter(self.line + 1, self.message)
+    /// The same refusal for the file the YAML stands in, with so many lines above it.
+    pub(crate) fn in_file(self, path: &str, lines_above: u32) -> SkillError {
+        SkillError::invalid(self.code, path, self.line.saturating_add(lines_above), self.message)
     }
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::page::age_cursor;
 use crate::row::Row;
-use crate::sql::sql;
+use crate::sql::{Sql, sql};
 use crate::{Micros, Page, Store, StoreError, TenantId, now};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,19 +51,24 @@ impl Audit {
     }
 }
 
-impl Store {
-    pub async fn append_audit(&self, tenant: &TenantId, new: &NewAudit) -> Result<(), StoreError> {
-        let insert = sql("INSERT INTO audit (id, tenant, actor, action, object, detail, \
+impl NewAudit {
+    pub(crate) fn insert<'a>(&'a self, tenant: &'a TenantId) -> Sql<'a> {
+        sql("INSERT INTO audit (id, tenant, actor, action, object, detail, \
              request_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
         .bind(Uuid::now_v7())
         .bind(tenant)
-        .bind(new.actor)
-        .bind(&new.action)
-        .bind(&new.object)
-        .bind(new.detail.to_string())
-        .bind(&new.request_id)
-        .bind(now());
-        self.db.write(insert).await.map(drop)
+        .bind(self.actor)
+        .bind(&self.action)
+        .bind(&self.object)
+        .bind(self.detail.to_string())
+        .bind(&self.request_id)
+        .bind(now())
+    }
+}
+
+impl Store {
+    pub async fn append_audit(&self, tenant: &TenantId, new: &NewAudit) -> Result<(), StoreError> {
+        self.db.write(new.insert(tenant)).await.map(drop)
     }
 
     /// Newest first.

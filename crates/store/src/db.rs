@@ -99,6 +99,15 @@ impl Db {
         }
     }
 
+    /// What ends a RETURNING in a transaction whose commit need not wait for the disk: what is committed later waits for
+    /// both.
+    pub fn without_flush(&self) -> &'static str {
+        match self {
+            Db::Sqlite { .. } => "",
+            Db::Postgres(_) => ", set_config('synchronous_commit', 'off', TRUE) AS flushed",
+        }
+    }
+
     pub async fn close(&self) {
         match self {
             Db::Sqlite { read, write } => {
@@ -119,13 +128,17 @@ impl Tx {
         })
     }
 
-    /// The first row of a query, or of a statement's RETURNING.
-    pub async fn one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
-        let mut rows = match self {
+    /// The rows of a query, or of a statement's RETURNING.
+    pub async fn all(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+        Ok(match self {
             Tx::Sqlite(tx) => sqlite_rows(sqlite!(sql, fetch_all, &mut **tx)),
             Tx::Postgres(tx) => postgres_rows(postgres!(sql, fetch_all, &mut **tx)),
-        };
-        Ok(rows.pop())
+        })
+    }
+
+    /// The only row of such a query or statement, if there is one.
+    pub async fn one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
+        Ok(self.all(sql).await?.pop())
     }
 
     pub async fn commit(self) -> Result<(), StoreError> {

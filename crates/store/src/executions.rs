@@ -1,4 +1,5 @@
-//! Executions: accepted, read, listed and cancelled here; run under a lease in `leases.rs`.
+//! Executions as they are read and listed. They come to be in `acceptance.rs`, run under a lease in `leases.rs`, and end
+//! there or in `cancels.rs` and `reaping.rs`.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -7,7 +8,7 @@ use crate::page::age_cursor;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::words::words;
-use crate::{Lease, Micros, Page, Store, StoreError, TenantId, now};
+use crate::{Micros, Page, Store, StoreError, TenantId};
 
 words! {
     /// Where an execution is in its life; the last four are ends it never leaves.
@@ -25,60 +26,6 @@ impl Status {
     pub fn terminal(self) -> bool {
         !matches!(self, Status::Queued | Status::Running)
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewExecution {
-    pub id: Uuid,
-    pub tenant: TenantId,
-    pub key_id: Option<Uuid>,
-    pub skill_name: String,
-    pub skill_version: String,
-    pub digest: String,
-    /// JSON text; absent when the caller sent none.
-    pub input: Option<String>,
-    /// JSON text: everything a worker needs to run it later.
-    pub request: String,
-    pub idempotency: Option<Idempotency>,
-    pub born: Born,
-}
-
-/// The caller's promise that equal keys mean one execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
-    pub key: String,
-    pub body_sha256: String,
-}
-
-/// Whether a worker must claim it first, or the process that accepted it runs it at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Born {
-    Queued,
-    /// `started` says that the job may act before another word is stored, so it is never handed to another worker.
-    Running {
-        owner: String,
-        lease_ms: i64,
-        started: bool,
-    },
-}
-
-/// What `insert_execution` did.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Inserted {
-    /// Stored; with the lease when it was born running.
-    New(Option<Lease>),
-    /// The same tenant sent the same key and body before: this is that execution.
-    Existing(Box<Execution>),
-}
-
-/// What `request_cancel` did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancel {
-    /// It was queued and will never run.
-    Cancelled,
-    /// It is running; whoever holds the lease learns of it with the next heartbeat.
-    Requested,
-    AlreadyFinished,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -102,7 +49,7 @@ pub struct Execution {
     pub detail: Option<String>,
     /// How often a worker has taken it up.
     pub attempt: i32,
-    /// Whether the job reached a guest, after which it is not safe to run it again.
+    /// Whether the job reached a guest, after which it is not safe to run it again unless the skill says so.
     pub started: bool,
     pub cancel_requested: bool,
     pub created_at: Micros,
@@ -110,6 +57,9 @@ pub struct Execution {
     pub finished_at: Option<Micros>,
     pub duration_ms: i64,
     pub has_archive: bool,
+    /// It had one, and it went with a deleted artifact.
+    pub archive_removed: bool,
+    pub webhook: Option<String>,
 }
 
 /// Which executions to list; what is absent does not restrict.
@@ -124,17 +74,28 @@ pub struct ExecutionFilter {
 
 const SHORT_COLUMNS: &str = "id, tenant, key_id, skill_name, skill_version, digest, status, \
     attempt, started, cancel_requested, created_at, started_at, finished_at, duration_ms, \
-    outcome, exit_code, has_archive, error";
+    outcome, exit_code, has_archive, archive_removed, error";
 
 /// The documents, any of which may be a megabyte: read for one execution, blank in a list.
-const LONG_COLUMNS: &str = ", input, request, output, logs, detail";
+const LONG_COLUMNS: &str = ", input, request, output, logs, detail, webhook";
 const NO_LONG_COLUMNS: &str = ", CAST(NULL AS TEXT) AS input, '' AS request, \
-    CAST(NULL AS TEXT) AS output, '' AS logs, CAST(NULL AS TEXT) AS detail";
+    CAST(NULL AS TEXT) AS output, '' AS logs, CAST(NULL AS TEXT) AS detail, \
+    CAST(NULL AS TEXT) AS webhook";
 
 impl Execution {
     /// What `Page::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         age_cursor(self.created_at, self.id)
+    }
+
+    /// Begins a query for whole executions, or one with `more` columns besides.
+    pub(crate) fn select<'a>(more: &'static str) -> Sql<'a> {
+        sql("SELECT ").push(more).push(SHORT_COLUMNS).push(LONG_COLUMNS).push(" FROM executions")
+    }
+
+    /// Begins a query for executions without their documents.
+    fn peek<'a>() -> Sql<'a> {
+        sql("SELECT ").push(SHORT_COLUMNS).push(NO_LONG_COLUMNS).push(" FROM executions")
     }
 
     /// Ends a statement that returns whole executions.
@@ -167,53 +128,31 @@ impl Execution {
             finished_at: row.get("finished_at")?,
             duration_ms: row.get("duration_ms")?,
             has_archive: row.get("has_archive")?,
+            archive_removed: row.get("archive_removed")?,
+            webhook: row.get("webhook")?,
         })
     }
 }
 
 impl Store {
-    /// Stores an accepted execution: one statement, one commit. However many equal requests come
-    /// in parallel, one of them is `New`.
-    pub async fn insert_execution(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
-        loop {
-            let lease = lease_at_birth(new);
-            let inserted = self.db.write(insert(new, lease.as_ref())).await;
-            if inserted.map_err(|error| error.or_conflict("this execution id exists"))? > 0 {
-                return Ok(Inserted::New(lease));
-            }
-            // The insert gave way to an earlier one with this key. Should that one have been
-            // removed in between, ours is new after all.
-            if let Some(idempotency) = &new.idempotency
-                && let Some(existing) = self.replayed(&new.tenant, idempotency).await?
-            {
-                return Ok(Inserted::Existing(Box::new(existing)));
-            }
-        }
-    }
-
-    async fn replayed(&self, tenant: &TenantId, idempotency: &Idempotency) -> Result<Option<Execution>, StoreError> {
-        let select = sql("SELECT body_sha256, ")
-            .push(SHORT_COLUMNS)
-            .push(LONG_COLUMNS)
-            .push_arg(" FROM executions WHERE tenant = ", tenant)
-            .push_arg(" AND idempotency_key = ", &idempotency.key);
-        let Some(row) = self.db.read_one(select).await? else {
-            return Ok(None);
-        };
-        if row.get::<&str>("body_sha256")? != idempotency.body_sha256 {
-            return Err(StoreError::IdempotencyMismatch);
-        }
-        Execution::from_row(&row).map(Some)
-    }
-
     pub async fn get_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Execution>, StoreError> {
-        let select = sql("SELECT ")
-            .push(SHORT_COLUMNS)
-            .push(LONG_COLUMNS)
-            .push_arg(" FROM executions WHERE tenant = ", tenant)
-            .push_arg(" AND id = ", id);
+        let select = Execution::select("").push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(Execution::from_row).transpose()
+    }
+
+    /// How things stand with it, without `input`, `request`, `output`, `logs` and `detail`.
+    pub async fn peek_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Execution>, StoreError> {
+        let select = Execution::peek().push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
+        let row = self.db.read_one(select).await?;
+        row.as_ref().map(Execution::from_row).transpose()
+    }
+
+    /// What was signed about it when it was recorded; nothing when it has not ended, or ended without a worker.
+    pub async fn get_receipt(&self, tenant: &TenantId, id: Uuid) -> Result<Option<String>, StoreError> {
+        let select = sql("SELECT receipt FROM executions WHERE tenant = $1 AND id = $2").bind(tenant).bind(id);
+        let row = self.db.read_one(select).await?;
+        Ok(row.map(|row| row.get("receipt")).transpose()?.flatten())
     }
 
     /// Newest first, without `input`, `request`, `output`, `logs` and `detail`.
@@ -223,10 +162,7 @@ impl Store {
         filter: &ExecutionFilter,
         page: &Page,
     ) -> Result<Vec<Execution>, StoreError> {
-        let mut select = sql("SELECT ")
-            .push(SHORT_COLUMNS)
-            .push(NO_LONG_COLUMNS)
-            .push_arg(" FROM executions WHERE tenant = ", tenant);
+        let mut select = Execution::peek().push_arg(" WHERE tenant = ", tenant);
         if let Some(status) = filter.status {
             // Spelled out, because only then the indexes of what waits or runs can serve it.
             select = select.push(" AND status = '").push(status.as_str()).push("'");
@@ -244,76 +180,16 @@ impl Store {
         row.map_or(Ok(0), |row| row.get("count"))
     }
 
-    /// Ends a queued execution at once and asks a running one to stop. `None` when the tenant has
-    /// no such execution.
-    pub async fn request_cancel(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Cancel>, StoreError> {
-        // One statement, so that a worker that claims it meanwhile is either stopped or told.
-        let update = sql("UPDATE executions SET cancel_requested = TRUE, \
-             finished_at = CASE status WHEN 'queued' THEN $3 ELSE finished_at END, \
-             outcome = CASE status WHEN 'queued' THEN 'cancelled' ELSE outcome END, \
-             error = CASE status WHEN 'queued' THEN $4 ELSE error END, \
-             request = CASE status WHEN 'queued' THEN '' ELSE request END, \
-             status = CASE status WHEN 'queued' THEN 'cancelled' ELSE status END \
-             WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') RETURNING status")
-        .bind(tenant)
-        .bind(id)
-        .bind(now())
-        .bind(CANCELLED_BEFORE_START);
-        if let Some(row) = self.db.write_returning(update).await?.pop() {
-            return Ok(Some(match row.parse("status")? {
-                Status::Running => Cancel::Requested,
-                _ => Cancel::Cancelled,
-            }));
-        }
-        let found = self.get_execution(tenant, id).await?;
-        Ok(found.map(|_| Cancel::AlreadyFinished))
+    pub async fn count_queued(&self, tenant: &TenantId) -> Result<i64, StoreError> {
+        let row = self.db.read_one(count_queued(tenant)).await?;
+        row.map_or(Ok(0), |row| row.get("count"))
     }
 }
-
-pub(crate) const CANCELLED_BEFORE_START: &str = "The execution was cancelled before it started.";
 
 pub(crate) fn count_running(tenant: &TenantId) -> Sql<'_> {
     sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'running'").bind(tenant)
 }
 
-fn lease_at_birth(new: &NewExecution) -> Option<Lease> {
-    match &new.born {
-        Born::Queued => None,
-        Born::Running { owner, .. } => {
-            Some(Lease { execution_id: new.id, tenant: new.tenant.clone(), owner: owner.clone(), token: 1 })
-        }
-    }
-}
-
-fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>) -> Sql<'a> {
-    let now = now();
-    let (status, started_at, lease_until, started) = match new.born {
-        Born::Queued => (Status::Queued, None, None, false),
-        Born::Running { lease_ms, started, .. } => (Status::Running, Some(now), Some(now + lease_ms * 1000), started),
-    };
-    // Attempts and tokens count how often it was taken up; being born running is the first time.
-    let taken_up = i64::from(lease.is_some());
-    sql("INSERT INTO executions (id, tenant, key_id, skill_name, skill_version, digest, status, \
-         attempt, owner, token, lease_until, idempotency_key, body_sha256, created_at, started_at, \
-         input, request, started) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
-         ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING")
-    .bind(new.id)
-    .bind(&new.tenant)
-    .bind(new.key_id)
-    .bind(&new.skill_name)
-    .bind(&new.skill_version)
-    .bind(&new.digest)
-    .bind(status)
-    .bind(taken_up)
-    .bind(lease.map(|lease| lease.owner.as_str()))
-    .bind(taken_up)
-    .bind(lease_until)
-    .bind(new.idempotency.as_ref().map(|i| i.key.as_str()))
-    .bind(new.idempotency.as_ref().map(|i| i.body_sha256.as_str()))
-    .bind(now)
-    .bind(started_at)
-    .bind(&new.input)
-    .bind(&new.request)
-    .bind(started)
+pub(crate) fn count_queued(tenant: &TenantId) -> Sql<'_> {
+    sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'queued'").bind(tenant)
 }

@@ -1,11 +1,12 @@
-//! Files: the artifacts of executions. Their bytes are blobs.
+//! Files, and among them the artifacts of executions. Their bytes are blobs.
 
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::Tx;
+use crate::page::age_cursor;
 use crate::row::Row;
-use crate::sql::{Arg, sql};
+use crate::sql::{Arg, Sql, sql};
 use crate::{Lease, Micros, Store, StoreError, TenantId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,7 +39,17 @@ pub struct NewFile {
 }
 
 impl FileRow {
-    fn from_row(row: &Row) -> Result<FileRow, StoreError> {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        age_cursor(self.created_at, self.id)
+    }
+
+    /// The id of the first version, whichever this is.
+    pub fn first_id(&self) -> Uuid {
+        self.parent_id.unwrap_or(self.id)
+    }
+
+    pub(crate) fn from_row(row: &Row) -> Result<FileRow, StoreError> {
         Ok(FileRow {
             id: row.parse("id")?,
             tenant: row.parse("tenant")?,
@@ -57,10 +68,8 @@ impl FileRow {
     }
 }
 
-/// The artifacts of one execution; later versions of them are files, but not its artifacts.
-const SELECT: &str = "SELECT id, tenant, execution_id, session_id, name, content_type, size_bytes, \
-    sha256, blob_key, version, parent_id, created_at, updated_at FROM files \
-    WHERE tenant = $1 AND execution_id = $2 AND parent_id IS NULL";
+pub(crate) const COLUMNS: &str = "id, tenant, execution_id, session_id, name, content_type, size_bytes, sha256, \
+    blob_key, version, parent_id, created_at, updated_at";
 
 impl Store {
     /// By name.
@@ -69,7 +78,7 @@ impl Store {
         tenant: &TenantId,
         execution_id: Uuid,
     ) -> Result<Vec<FileRow>, StoreError> {
-        let select = sql(SELECT).bind(tenant).bind(execution_id).push(" ORDER BY name");
+        let select = artifacts(tenant, execution_id).push(" ORDER BY name");
         let rows = self.db.read(select).await?;
         rows.iter().map(FileRow::from_row).collect()
     }
@@ -80,10 +89,19 @@ impl Store {
         execution_id: Uuid,
         name: &str,
     ) -> Result<Option<FileRow>, StoreError> {
-        let select = sql(SELECT).bind(tenant).bind(execution_id).push_arg(" AND name = ", name);
+        let select = artifacts(tenant, execution_id).push_arg(" AND name = ", name);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(FileRow::from_row).transpose()
     }
+}
+
+/// The artifacts of one execution; later versions of them are files, but not its artifacts.
+fn artifacts(tenant: &TenantId, execution_id: Uuid) -> Sql<'_> {
+    sql("SELECT ")
+        .push(COLUMNS)
+        .push_arg(" FROM files WHERE tenant = ", tenant)
+        .push_arg(" AND execution_id = ", execution_id)
+        .push(" AND parent_id IS NULL")
 }
 
 /// Adds an execution's artifacts inside the transaction that finishes it.

@@ -3,57 +3,135 @@
 //! Owns the SQL, for Postgres and SQLite alike; nothing outside this crate knows which one serves.
 //! Knows no HTTP, no sandbox and no blobs. Every function on a tenant's data takes the tenant;
 //! the only finders without one are `find_key` (the key is how a tenant becomes known) and the
-//! lease functions, which act for all tenants at once.
+//! functions on leases, webhooks and retention, which act for all tenants at once.
 
+mod acceptance;
+mod announcements;
+mod archives;
 mod audit;
+pub mod bench;
+mod bucket;
+mod cancels;
+mod claims;
 mod db;
 mod error;
 mod executions;
 mod files;
 mod keys;
 mod leases;
+mod load;
 mod migrations;
 mod page;
 mod postgres;
+mod reaping;
+mod retention;
+mod reviews;
 mod row;
+mod segments;
+mod settings;
+mod signatures;
 mod skills;
 mod sql;
 mod sqlite;
 mod tenants;
 mod time;
+mod trust;
+mod uploads;
+mod webhooks;
 mod words;
 
+pub use acceptance::{Born, Idempotency, Inserted, NewExecution};
+pub use announcements::{Announcement, Announcements};
+pub use archives::{ArchiveNote, ArchiveUse};
 pub use audit::{Audit, NewAudit};
+pub use cancels::Cancel;
 pub use error::StoreError;
-pub use executions::{Born, Cancel, Execution, ExecutionFilter, Idempotency, Inserted, NewExecution, Status};
+pub use executions::{Execution, ExecutionFilter, Status};
 pub use files::{FileRow, NewFile};
 pub use keys::{Key, NewKey, Scope};
-pub use leases::{Beat, Fenced, Finished, Gone, Lease, Reaped};
+pub use leases::{Asked, Beat, Finished, Lease};
+pub use load::{Connections, Load};
+pub use migrations::Migrated;
 pub use page::Page;
-pub use skills::{NewSkill, Put, SkillRow};
-pub use tenants::{Tenant, TenantId, TenantPolicy, VersionPolicy};
+pub use reaping::{Fenced, Gone, Reaped};
+pub use retention::Ended;
+pub use reviews::Verdict;
+pub use segments::{LogStream, Segment};
+pub use signatures::{NewSignature, NewestSigned, Trust};
+pub use skills::{NewSkill, Put, SkillRow, SkillStatus};
+pub use tenants::{ScanPolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 pub use time::{Micros, now};
+pub use trust::{NewTrustedKey, RevokedDigest, SignaturePolicy, TrustedKey};
+pub use uploads::{Added, DeletedFile, FileFilter};
+pub use webhooks::{Webhook, WebhookState};
 pub use words::UnknownWord;
 
+use announcements::Announcer;
 use db::Db;
 
 /// A handle on the database; clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     db: Db,
+    announcer: Announcer,
+}
+
+/// A database by its name.
+enum Named<'a> {
+    Sqlite(&'a str),
+    Postgres(&'a str),
+}
+
+impl Named<'_> {
+    fn parse(dsn: &str) -> Result<Named<'_>, StoreError> {
+        match dsn.split_once(':') {
+            Some(("sqlite", path)) => Ok(Named::Sqlite(path)),
+            Some(("postgres" | "postgresql", _)) => Ok(Named::Postgres(dsn)),
+            _ => Err(StoreError::Dsn("a database is named by `sqlite:<path>` or `postgres://…`".into())),
+        }
+    }
 }
 
 impl Store {
     /// Opens `sqlite:<path>` or `postgres://…` and brings its tables up to date.
     pub async fn open(dsn: &str) -> Result<Store, StoreError> {
-        let db = match dsn.split_once(':') {
-            Some(("sqlite", path)) => sqlite::open(path).await?,
-            Some(("postgres" | "postgresql", _)) => postgres::open(dsn).await?,
-            _ => {
-                return Err(StoreError::Dsn("a database is named by `sqlite:<path>` or `postgres://…`".into()));
-            }
-        };
-        Ok(Store { db })
+        Ok(Store::of(match Named::parse(dsn)? {
+            Named::Sqlite(path) => sqlite::open(path).await?,
+            Named::Postgres(dsn) => postgres::open(dsn).await?,
+        }))
+    }
+
+    /// Opens a database whose tables somebody else has brought up to date; `Behind` when nobody has.
+    pub async fn open_as_it_is(dsn: &str) -> Result<Store, StoreError> {
+        Ok(Store::of(match Named::parse(dsn)? {
+            Named::Sqlite(path) => sqlite::open_as_it_is(path).await?,
+            Named::Postgres(dsn) => postgres::open_as_it_is(dsn).await?,
+        }))
+    }
+
+    /// Brings the tables of a database up to date and does nothing else.
+    pub async fn migrate(dsn: &str) -> Result<Migrated, StoreError> {
+        match Named::parse(dsn)? {
+            Named::Sqlite(path) => sqlite::migrate(path).await,
+            Named::Postgres(dsn) => postgres::migrate(dsn).await,
+        }
+    }
+
+    /// Whether this program can use the tables as they are. Nothing is changed.
+    pub async fn expect_tables(dsn: &str) -> Result<(), StoreError> {
+        match Named::parse(dsn)? {
+            Named::Sqlite(path) => sqlite::expect(path).await,
+            Named::Postgres(dsn) => postgres::expect(dsn).await,
+        }
+    }
+
+    fn of(db: Db) -> Store {
+        Store { db, announcer: Announcer::new() }
+    }
+
+    /// What a Postgres server calls its version. Nothing is made or changed there.
+    pub async fn server_version(dsn: &str) -> Result<String, StoreError> {
+        postgres::version(dsn).await
     }
 
     /// Asks the database for a sign of life.
@@ -63,6 +141,7 @@ impl Store {
 
     /// Waits for what is under way and closes every connection.
     pub async fn close(&self) {
+        self.announcer.stop();
         self.db.close().await;
     }
 }

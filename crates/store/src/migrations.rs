@@ -1,20 +1,160 @@
-//! The tables, one SQL text for both databases, carried inside the program.
+//! The tables, one SQL text for both databases, carried inside the program; and which program may use which tables.
+//!
+//! Servers are replaced one by one, so for a while an older program works on tables that a newer one has changed. A
+//! step therefore only adds: tables, indexes, columns that may be absent or have a default, never a new word in an old
+//! column. A step that an older program cannot live with says so in its own text, by writing the number of the first
+//! step a program must know into `settings` under `oldest schema`; older programs then refuse to start.
+
+use std::time::Duration;
 
 use sqlx::SqlSafeStr;
-use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType};
 
 use crate::StoreError;
 
-const STEPS: &[(i64, &str, &str)] = &[(1, "initial", include_str!("../../../migrations/0001_initial.sql"))];
+const STEPS: &[(i64, &str, &str)] = &[
+    (1, "initial", include_str!("../../../migrations/0001_initial.sql")),
+    (2, "production", include_str!("../../../migrations/0002_production.sql")),
+    (3, "scanning", include_str!("../../../migrations/0003_scanning.sql")),
+    (4, "trust", include_str!("../../../migrations/0004_trust.sql")),
+    (5, "files", include_str!("../../../migrations/0005_files.sql")),
+    (6, "capacity", include_str!("../../../migrations/0006_capacity.sql")),
+];
 
-/// Takes the steps that this database has not taken.
-pub(crate) async fn run(connection: &mut impl Migrate) -> Result<(), StoreError> {
-    let steps = STEPS.iter().map(|&(version, name, text)| {
-        let kind = MigrationType::Simple;
-        Migration::new(version, name.into(), kind, text.into_sql_str(), false)
-    });
-    // `Migrator::run` is the same, but its future cannot be sent between threads.
-    let migrator = Migrator::with_migrations(steps.collect());
-    migrator.run_direct(None, connection, false).await?;
-    Ok(())
+/// Where the steps that were taken are written down; the name is sqlx's.
+const TABLE: &str = "_sqlx_migrations";
+
+/// How often, and with which pauses, a step is tried whose table somebody else has locked. In the pauses everybody who
+/// waits behind us gets on.
+const TRIES: u32 = 15;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What `Store::migrate` did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    /// The last step that had been taken before; 0 in an empty database.
+    pub from: i64,
+    /// The steps taken now, by number and name.
+    pub taken: Vec<(i64, &'static str)>,
+    /// The last step that is taken now. It may be one of a newer program.
+    pub to: i64,
+}
+
+/// What the two databases are asked beyond what sqlx asks them.
+pub(crate) trait Tables: Migrate {
+    /// Whether any step was ever taken.
+    async fn exist(&mut self) -> Result<bool, sqlx::Error>;
+    /// The first step that a program must know to use these tables, when one of them says so.
+    async fn oldest(&mut self) -> Result<Option<String>, sqlx::Error>;
+}
+
+/// Takes the steps that this database has not taken. Whoever else wants to meanwhile waits.
+pub(crate) async fn migrate(connection: &mut impl Tables) -> Result<Migrated, StoreError> {
+    connection.ensure_migrations_table(TABLE).await?;
+    let (from, missing) = look(connection).await?;
+    for step in &missing {
+        take(connection, step).await?;
+    }
+    let taken = missing.iter().filter_map(|step| STEPS.iter().find(|known| known.0 == step.version));
+    let taken: Vec<_> = taken.map(|&(version, name, _)| (version, name)).collect();
+    let to = taken.last().map_or(from, |&(version, _)| version.max(from));
+    Ok(Migrated { from, taken, to })
+}
+
+/// Changes nothing: the steps must have been taken by somebody else.
+pub(crate) async fn expect(connection: &mut impl Tables) -> Result<(), StoreError> {
+    let (taken, missing) = match connection.exist().await? {
+        true => look(connection).await?,
+        false => (0, steps().collect()),
+    };
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(StoreError::Behind { taken, needed: newest() }),
+    }
+}
+
+/// The last step that was taken, and those of ours that were not. An error when this program must not use the tables.
+async fn look(connection: &mut impl Tables) -> Result<(i64, Vec<Migration>), StoreError> {
+    if let Some(version) = connection.dirty_version(TABLE).await? {
+        return Err(MigrateError::Dirty(version).into());
+    }
+    let applied = connection.list_applied_migrations(TABLE).await?;
+    let last = applied.last().map_or(0, |step| step.version);
+    if last > newest() {
+        let oldest = connection.oldest().await?.and_then(|oldest| oldest.parse().ok()).unwrap_or(0);
+        if oldest > newest() {
+            return Err(StoreError::Newer { needed: oldest, known: newest() });
+        }
+    }
+    let mut missing = Vec::new();
+    for step in steps() {
+        match applied.iter().find(|applied| applied.version == step.version) {
+            None => missing.push(step),
+            Some(applied) if applied.checksum == step.checksum => {}
+            Some(_) => return Err(MigrateError::VersionMismatch(step.version).into()),
+        }
+    }
+    Ok((last, missing))
+}
+
+/// Takes one step, whole or not at all.
+async fn take(connection: &mut impl Tables, step: &Migration) -> Result<(), StoreError> {
+    for _ in 1..TRIES {
+        match connection.apply(TABLE, step).await {
+            Err(error) if is_locked(&error) => tokio::time::sleep(PAUSE).await,
+            taken => return Ok(taken.map(drop)?),
+        }
+    }
+    match connection.apply(TABLE, step).await {
+        Err(error) if is_locked(&error) => Err(StoreError::TableLocked { step: step.version }),
+        taken => Ok(taken.map(drop)?),
+    }
+}
+
+/// Postgres gave up waiting for the lock of a table; see `LOCK_TIMEOUT` there.
+fn is_locked(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else { return false };
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
+}
+
+fn steps() -> impl Iterator<Item = Migration> {
+    STEPS.iter().map(|&(version, name, text)| {
+        Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false)
+    })
+}
+
+/// The last step that this program knows.
+fn newest() -> i64 {
+    STEPS.last().map_or(0, |step| step.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_count_up_without_gaps() {
+        assert!(STEPS.iter().map(|step| step.0).eq(1..=newest()));
+    }
+
+    /// A step that takes something away, or demands something that an older program does not write.
+    fn only_adds(text: &str) -> bool {
+        let words = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+        let upper = words.to_uppercase();
+        let removes = ["DROP ", "RENAME ", "ALTER COLUMN", "DELETE FROM", "TRUNCATE", "SET NOT NULL"];
+        let demands = upper.split(';').any(|statement| {
+            statement.contains("ADD COLUMN") && statement.contains("NOT NULL") && !statement.contains("DEFAULT")
+        });
+        !demands && !removes.iter().any(|word| upper.contains(word))
+    }
+
+    #[test]
+    fn a_step_only_adds_or_says_which_programs_it_shuts_out() {
+        for (version, name, text) in STEPS {
+            assert!(only_adds(text) || text.contains("'oldest schema'"), "step {version} ({name})");
+        }
+        assert!(!only_adds("ALTER TABLE a\n DROP COLUMN b;"));
+        assert!(!only_adds("ALTER TABLE a ADD COLUMN b TEXT NOT NULL;"));
+        assert!(only_adds("ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT ''; -- DROP nothing\n"));
+    }
 }

@@ -52,7 +52,7 @@ pub(crate) fn age_cursor(created_at: Micros, id: Uuid) -> String {
     format!("{created_at}.{id}")
 }
 
-fn parse_age_cursor(cursor: &str) -> Result<(Micros, Uuid), StoreError> {
+pub(crate) fn parse_age_cursor(cursor: &str) -> Result<(Micros, Uuid), StoreError> {
     let parse = || {
         let (created_at, id) = cursor.split_once('.')?;
         Some((created_at.parse().ok()?, id.parse().ok()?))

@@ -6,7 +6,18 @@ use serde_json::Value;
 use crate::db::Tx;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::{Micros, Page, Store, StoreError, TenantId, VersionPolicy, now};
+use crate::words::words;
+use crate::{Micros, NewSignature, Page, Store, StoreError, TenantId, VersionPolicy, now, signatures};
+
+words! {
+    /// Whether a version of a skill runs.
+    SkillStatus, "skill status" {
+        Available = "available",
+        /// Held until somebody approves it.
+        Review = "review",
+        Rejected = "rejected",
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SkillRow {
@@ -17,10 +28,12 @@ pub struct SkillRow {
     pub description: String,
     pub lang: Option<String>,
     pub mode: String,
-    pub status: String,
+    pub status: SkillStatus,
     pub manifest: Value,
     pub entrypoint: Option<String>,
     pub scripts: Value,
+    /// What was said about this content when it was uploaded.
+    pub findings: Value,
     pub size_bytes: i64,
     pub created_at: Micros,
     /// When this content was uploaded; the newest is what `latest` means.
@@ -38,7 +51,10 @@ pub struct NewSkill {
     pub manifest: Value,
     pub entrypoint: Option<String>,
     pub scripts: Value,
+    pub findings: Value,
+    pub status: SkillStatus,
     pub size_bytes: i64,
+    pub signature: Option<NewSignature>,
 }
 
 /// What an upload did.
@@ -55,8 +71,8 @@ pub enum Put {
 
 /// Named one by one: `*` would break statements that a running server has prepared when a newer
 /// server adds a column.
-const COLUMNS: &str = "tenant, name, version, digest, description, lang, mode, status, manifest, \
-    entrypoint, scripts, size_bytes, created_at, updated_at";
+pub(crate) const COLUMNS: &str = "tenant, name, version, digest, description, lang, mode, status, manifest, \
+    entrypoint, scripts, findings, size_bytes, created_at, updated_at";
 
 impl SkillRow {
     /// What `Page::after` takes to continue behind this row.
@@ -64,7 +80,7 @@ impl SkillRow {
         self.name.clone()
     }
 
-    fn from_row(row: &Row) -> Result<SkillRow, StoreError> {
+    pub(crate) fn from_row(row: &Row) -> Result<SkillRow, StoreError> {
         Ok(SkillRow {
             tenant: row.parse("tenant")?,
             name: row.get("name")?,
@@ -73,10 +89,11 @@ impl SkillRow {
             description: row.get("description")?,
             lang: row.get("lang")?,
             mode: row.get("mode")?,
-            status: row.get("status")?,
+            status: row.parse("status")?,
             manifest: row.json("manifest")?,
             entrypoint: row.get("entrypoint")?,
             scripts: row.json("scripts")?,
+            findings: row.json("findings")?,
             size_bytes: row.get("size_bytes")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
@@ -91,6 +108,7 @@ impl Store {
         loop {
             let mut tx = self.db.begin().await?;
             if let Some(row) = tx.one(insert(tenant, new)).await? {
+                signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
                 tx.commit().await?;
                 return Ok(Put::Created(SkillRow::from_row(&row)?));
             }
@@ -99,19 +117,23 @@ impl Store {
             let Some(row) = tx.one(select).await? else { continue };
             let old = SkillRow::from_row(&row)?;
             if old.digest == new.digest {
+                // The same content may come back with a signature, or with a new one.
+                signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+                tx.commit().await?;
                 return Ok(Put::Unchanged(old));
             }
             if policy == VersionPolicy::Immutable {
                 return Err(StoreError::VersionExists);
             }
             let row = replace(&mut tx, tenant, new).await?;
+            signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
             tx.commit().await?;
             let old_digest = old.digest;
             return Ok(Put::Replaced { row, old_digest });
         }
     }
 
-    /// `latest` is the version uploaded last.
+    /// `latest` is the version uploaded last of those that are available.
     pub async fn get_skill(
         &self,
         tenant: &TenantId,
@@ -119,14 +141,15 @@ impl Store {
         version: &str,
     ) -> Result<Option<SkillRow>, StoreError> {
         let select = match version {
-            "latest" => select_name(tenant, name).push(" ORDER BY updated_at DESC, version DESC LIMIT 1"),
+            "latest" => select_name(tenant, name)
+                .push(" AND status = 'available' ORDER BY updated_at DESC, version DESC LIMIT 1"),
             exact => select_version(tenant, name, exact),
         };
         let row = self.db.read_one(select).await?;
         row.as_ref().map(SkillRow::from_row).transpose()
     }
 
-    /// The latest version of each skill, by name.
+    /// The latest version of each skill, by name; of one without an available version, the last upload.
     pub async fn list_skills(&self, tenant: &TenantId, page: &Page) -> Result<Vec<SkillRow>, StoreError> {
         let select = sql("SELECT ")
             .push(COLUMNS)
@@ -135,7 +158,8 @@ impl Store {
             .push(
                 " AND NOT EXISTS (SELECT 1 FROM skills AS newer WHERE newer.tenant = row.tenant \
                   AND newer.name = row.name \
-                  AND (newer.updated_at, newer.version) > (row.updated_at, row.version))",
+                  AND (CASE newer.status WHEN 'available' THEN 1 ELSE 0 END, newer.updated_at, newer.version) \
+                    > (CASE row.status WHEN 'available' THEN 1 ELSE 0 END, row.updated_at, row.version))",
             )
             .push_some(" AND name > ", page.after.as_deref())
             .push(" ORDER BY name");
@@ -166,26 +190,13 @@ impl Store {
         let rows = self.db.write_returning(delete).await?;
         rows.first().map(SkillRow::from_row).transpose()
     }
-
-    /// Whether a version, or an execution that has not finished, still needs this archive.
-    pub async fn digest_in_use(&self, tenant: &TenantId, digest: &str) -> Result<bool, StoreError> {
-        let select = sql("SELECT 1 AS one WHERE \
-             EXISTS (SELECT 1 FROM skills WHERE tenant = $1 AND digest = $2) \
-             OR EXISTS (SELECT 1 FROM executions \
-                 WHERE tenant = $1 AND digest = $2 AND status = 'queued') \
-             OR EXISTS (SELECT 1 FROM executions \
-                 WHERE tenant = $1 AND digest = $2 AND status = 'running')")
-        .bind(tenant)
-        .bind(digest);
-        Ok(self.db.read_one(select).await?.is_some())
-    }
 }
 
 fn select_name<'a>(tenant: &'a TenantId, name: &'a str) -> Sql<'a> {
     sql("SELECT ").push(COLUMNS).push_arg(" FROM skills WHERE tenant = ", tenant).push_arg(" AND name = ", name)
 }
 
-fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &'a str) -> Sql<'a> {
+pub(crate) fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &'a str) -> Sql<'a> {
     select_name(tenant, name).push_arg(" AND version = ", version)
 }
 
@@ -193,8 +204,8 @@ fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &'a str) -> 
 fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     let now = now();
     sql("INSERT INTO skills (tenant, name, version, digest, description, lang, mode, manifest, \
-         entrypoint, scripts, size_bytes, created_at, updated_at, status) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'available') \
+         entrypoint, scripts, size_bytes, created_at, updated_at, status, findings) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
          ON CONFLICT (tenant, name, version) DO NOTHING RETURNING ")
     .push(COLUMNS)
     .bind(tenant)
@@ -210,12 +221,14 @@ fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     .bind(new.size_bytes)
     .bind(now)
     .bind(now)
+    .bind(new.status)
+    .bind(new.findings.to_string())
 }
 
 async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<SkillRow, StoreError> {
     let update = sql("UPDATE skills SET digest = $4, description = $5, lang = $6, mode = $7, \
          manifest = $8, entrypoint = $9, scripts = $10, size_bytes = $11, updated_at = $12, \
-         status = 'available' WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
+         status = $13, findings = $14 WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
     .push(COLUMNS)
     .bind(tenant)
     .bind(&new.name)
@@ -228,7 +241,9 @@ async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<Skill
     .bind(&new.entrypoint)
     .bind(new.scripts.to_string())
     .bind(new.size_bytes)
-    .bind(now());
+    .bind(now())
+    .bind(new.status)
+    .bind(new.findings.to_string());
     let row = tx.one(update).await?.ok_or(StoreError::NotFound)?;
     SkillRow::from_row(&row)
 }

@@ -42,6 +42,14 @@ impl<'a> Sql<'a> {
         self
     }
 
+    /// The whole statement inside another one.
+    pub fn within(mut self, before: &'static str, after: &'static str) -> Self {
+        let text = self.text.to_mut();
+        text.insert_str(0, before);
+        text.push_str(after);
+        self
+    }
+
     /// More text, then a placeholder for `value`.
     pub fn push_arg(self, text: &'static str, value: impl Into<Arg<'a>>) -> Self {
         let mut sql = self.push(text).bind(value);

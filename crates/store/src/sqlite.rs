@@ -5,9 +5,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use sqlx::SqliteConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::db::Db;
+use crate::migrations::{Migrated, Tables};
 use crate::{StoreError, migrations};
 
 /// Reads are short and mostly answered from memory; more connections than this only cost threads.
@@ -16,8 +18,31 @@ const READERS: u32 = 4;
 /// How long to wait for another process (a backup, a second `skillbox`) that holds the file's lock.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// `path` is what follows `sqlite:`; `//` before it is accepted, as in other programs' spelling.
+/// Opens the database and brings its tables up to date. `path` is what follows `sqlite:`; `//` before it is accepted,
+/// as in other programs' spelling.
 pub(crate) async fn open(path: &str) -> Result<Db, StoreError> {
+    let (write, options) = writer(path).await?;
+    migrate_by(&write).await?;
+    Ok(with_readers(write, options))
+}
+
+/// Opens the database with the tables that somebody else has brought up to date.
+pub(crate) async fn open_as_it_is(path: &str) -> Result<Db, StoreError> {
+    let (write, options) = writer(path).await?;
+    migrations::expect(&mut *write.acquire().await?).await?;
+    Ok(with_readers(write, options))
+}
+
+pub(crate) async fn migrate(path: &str) -> Result<Migrated, StoreError> {
+    migrate_by(&writer(path).await?.0).await
+}
+
+pub(crate) async fn expect(path: &str) -> Result<(), StoreError> {
+    let (write, _) = writer(path).await?;
+    migrations::expect(&mut *write.acquire().await?).await
+}
+
+async fn writer(path: &str) -> Result<(SqlitePool, SqliteConnectOptions), StoreError> {
     let path = Path::new(path.strip_prefix("//").unwrap_or(path));
     create(path)?;
     let options = SqliteConnectOptions::new()
@@ -31,11 +56,24 @@ pub(crate) async fn open(path: &str) -> Result<Db, StoreError> {
         // NORMAL would save one fdatasync a commit (0.2 ms on a plain SSD) and lose the last ones.
         .synchronous(SqliteSynchronous::Full)
         .optimize_on_close(true, None);
-    let write = pool(1).connect_with(options.clone()).await?;
-    migrate(&write).await?;
-    // Whatever is sent to the wrong pool by mistake is refused instead of racing the writer.
+    Ok((pool(1).connect_with(options.clone()).await?, options))
+}
+
+/// Whatever is sent to the readers by mistake is refused instead of racing the writer.
+fn with_readers(write: SqlitePool, options: SqliteConnectOptions) -> Db {
     let read = pool(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-    Ok(Db::Sqlite { read, write })
+    Db::Sqlite { read, write }
+}
+
+impl Tables for SqliteConnection {
+    async fn exist(&mut self) -> Result<bool, sqlx::Error> {
+        let count = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
+        Ok(sqlx::query_scalar::<_, i64>(count).fetch_one(self).await? > 0)
+    }
+
+    async fn oldest(&mut self) -> Result<Option<String>, sqlx::Error> {
+        sqlx::query_scalar("SELECT value FROM settings WHERE name = 'oldest schema'").fetch_optional(self).await
+    }
 }
 
 fn pool(connections: u32) -> SqlitePoolOptions {
@@ -62,9 +100,9 @@ fn create(path: &Path) -> Result<(), StoreError> {
 }
 
 /// All steps in one transaction: a second process that starts meanwhile waits, then finds them done.
-async fn migrate(pool: &SqlitePool) -> Result<(), StoreError> {
+async fn migrate_by(pool: &SqlitePool) -> Result<Migrated, StoreError> {
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
-    migrations::run(&mut *tx).await?;
+    let migrated = migrations::migrate(&mut *tx).await?;
     tx.commit().await?;
-    Ok(())
+    Ok(migrated)
 }

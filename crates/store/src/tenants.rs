@@ -6,9 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::row::Row;
-use crate::sql::sql;
+use crate::sql::{Sql, sql};
 use crate::words::words;
-use crate::{Micros, Page, Store, StoreError, UnknownWord, now};
+use crate::{Micros, Page, SignaturePolicy, Store, StoreError, UnknownWord, now};
 
 /// A tenant's name: a letter or digit, then up to 63 of letters, digits, `.`, `_` and `-`.
 ///
@@ -75,13 +75,59 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of an upload in which the scanner finds an error.
+    #[derive(Default)]
+    ScanPolicy, "scan policy" {
+        /// Nobody looks.
+        Off = "off",
+        /// It is told.
+        #[default]
+        Report = "report",
+        /// It is stored, and does not run until somebody approves it.
+        Review = "review",
+        /// It is refused.
+        Block = "block",
+    }
+}
+
 /// What a tenant may do.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TenantPolicy {
     pub versions: VersionPolicy,
+    pub scan: ScanPolicy,
     /// How many executions may run at once; `claim_next` leaves the rest queued.
     pub max_concurrent: Option<u32>,
+    /// How many executions may wait at once; `insert_queued` refuses the rest.
+    pub max_queued: Option<u32>,
+    /// How many executions may be asked for in a minute; see `take_token`.
+    pub rate_per_minute: Option<u32>,
+    /// How many bytes of uploaded files it may keep; `add_file` refuses the rest.
+    pub max_file_bytes: Option<u64>,
+    /// Its share of the workers, compared with other tenants that wait: 1 to `MAX_WEIGHT`.
+    pub weight: u32,
+    /// What becomes of skills without a signature that it trusts.
+    pub signatures: SignaturePolicy,
+}
+
+impl TenantPolicy {
+    pub const MAX_WEIGHT: u32 = 1000;
+}
+
+impl Default for TenantPolicy {
+    fn default() -> TenantPolicy {
+        TenantPolicy {
+            versions: VersionPolicy::default(),
+            scan: ScanPolicy::default(),
+            max_concurrent: None,
+            max_queued: None,
+            rate_per_minute: None,
+            max_file_bytes: None,
+            weight: 1,
+            signatures: SignaturePolicy::default(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -102,15 +148,33 @@ impl Tenant {
             id: row.parse("id")?,
             policy: TenantPolicy {
                 versions: row.parse("versions")?,
+                scan: row.parse("scan")?,
                 max_concurrent: row.number_opt("max_concurrent")?,
+                max_queued: row.number_opt("max_queued")?,
+                rate_per_minute: row.number_opt("rate_per_minute")?,
+                max_file_bytes: row.number_opt("max_file_bytes")?,
+                weight: row.number("weight")?,
+                signatures: row.parse("signatures")?,
             },
             created_at: row.get("created_at")?,
         })
     }
 }
 
-const INSERT: &str = "INSERT INTO tenants (id, versions, max_concurrent, created_at, served_at) \
-    VALUES ($1, $2, $3, $4, 0) ON CONFLICT (id) DO NOTHING";
+const INSERT: &str = "INSERT INTO tenants (id, versions, max_concurrent, max_queued, rate_per_minute, weight, \
+    max_file_bytes, signatures, scan, created_at, served_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0) \
+    ON CONFLICT (id) DO NOTHING";
+
+const SELECT: &str = "SELECT id, versions, max_concurrent, max_queued, rate_per_minute, weight, max_file_bytes, signatures, \
+    scan, created_at FROM tenants";
+
+/// What a tenant trusts goes with it.
+const TRUST: [&str; 4] = [
+    "DELETE FROM signatures WHERE tenant = $1",
+    "DELETE FROM newest_signed WHERE tenant = $1",
+    "DELETE FROM revoked_digests WHERE tenant = $1",
+    "DELETE FROM trusted_keys WHERE tenant = $1",
+];
 
 impl Store {
     /// The tenant, made with the default policy if it is new.
@@ -127,8 +191,7 @@ impl Store {
 
     pub async fn create_tenant(&self, id: &TenantId, policy: TenantPolicy) -> Result<Tenant, StoreError> {
         let created_at = now();
-        let insert =
-            sql(INSERT).bind(id).bind(policy.versions).bind(policy.max_concurrent.map(i64::from)).bind(created_at);
+        let insert = bind_policy(sql(INSERT).bind(id), &policy).bind(created_at);
         match self.db.write(insert).await? {
             0 => Err(StoreError::Conflict("this tenant exists")),
             _ => Ok(Tenant { id: id.clone(), policy, created_at }),
@@ -136,27 +199,22 @@ impl Store {
     }
 
     pub async fn get_tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
-        let select = sql("SELECT id, versions, max_concurrent, created_at FROM tenants WHERE id = $1");
-        let row = self.db.read_one(select.bind(id)).await?;
+        let row = self.db.read_one(sql(SELECT).push_arg(" WHERE id = ", id)).await?;
         row.as_ref().map(Tenant::from_row).transpose()
     }
 
     /// All tenants, by name.
     pub async fn list_tenants(&self, page: &Page) -> Result<Vec<Tenant>, StoreError> {
-        let select = sql("SELECT id, versions, max_concurrent, created_at FROM tenants")
-            .push_some(" WHERE id > ", page.after.as_deref())
-            .push(" ORDER BY id");
+        let select = sql(SELECT).push_some(" WHERE id > ", page.after.as_deref()).push(" ORDER BY id");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(Tenant::from_row).collect()
     }
 
     /// False when there is no such tenant.
     pub async fn update_tenant_policy(&self, id: &TenantId, policy: &TenantPolicy) -> Result<bool, StoreError> {
-        let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3 WHERE id = $1")
-            .bind(id)
-            .bind(policy.versions)
-            .bind(policy.max_concurrent.map(i64::from));
-        Ok(self.db.write(update).await? > 0)
+        let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3, max_queued = $4, \
+             rate_per_minute = $5, weight = $6, max_file_bytes = $7, signatures = $8, scan = $9 WHERE id = $1");
+        Ok(self.db.write(bind_policy(update.bind(id), policy)).await? > 0)
     }
 
     /// Removes a tenant that owns nothing: no skills, executions or files, and no key that was not
@@ -165,6 +223,10 @@ impl Store {
         let mut tx = self.db.begin().await?;
         let keys = sql("DELETE FROM keys WHERE tenant = $1 AND revoked_at IS NOT NULL").bind(id);
         tx.write(keys).await?;
+        for trust in TRUST {
+            tx.write(sql(trust).bind(id)).await?;
+        }
+        tx.write(sql("DELETE FROM skill_reviews WHERE tenant = $1").bind(id)).await?;
         let tenant = sql("DELETE FROM tenants WHERE id = $1").bind(id);
         let deleted = tx.write(tenant).await.map_err(|error| match error {
             // What a foreign key forbids here is to orphan what the tenant still owns.
@@ -176,6 +238,17 @@ impl Store {
         tx.commit().await?;
         Ok(deleted > 0)
     }
+}
+
+fn bind_policy<'a>(sql: Sql<'a>, policy: &TenantPolicy) -> Sql<'a> {
+    sql.bind(policy.versions)
+        .bind(policy.max_concurrent.map(i64::from))
+        .bind(policy.max_queued.map(i64::from))
+        .bind(policy.rate_per_minute.map(i64::from))
+        .bind(i64::from(policy.weight.clamp(1, TenantPolicy::MAX_WEIGHT)))
+        .bind(policy.max_file_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)))
+        .bind(policy.signatures)
+        .bind(policy.scan)
 }
 
 #[cfg(test)]

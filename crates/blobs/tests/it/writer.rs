@@ -1,15 +1,22 @@
-use blobs::{BlobError, Key};
+use blobs::BlobError;
 use bytes::Bytes;
 
-use crate::{blobs, files};
+use crate::support::{Bench, on_both};
 
-/// More than a writer holds in memory, so that it has spilled to a file.
-const LONG: usize = 1_000_000;
+/// More than a writer holds in memory, so that it has spilled to a file or begun an upload of several parts.
+const LONG: usize = 11_000_000;
 
-#[tokio::test]
-async fn nothing_is_visible_before_the_end() {
-    let (blobs, _dir) = blobs();
-    let key = Key::artifact("acme", 7, "report");
+on_both!(
+    nothing_is_visible_before_the_end,
+    pieces_make_the_same_blob_as_the_whole,
+    every_length_around_a_part_is_whole,
+    a_dropped_writer_leaves_nothing,
+    a_dropped_writer_leaves_the_old_blob,
+    parallel_writers_of_one_key_end_with_one_whole_blob,
+);
+
+async fn nothing_is_visible_before_the_end(bench: Bench) {
+    let (blobs, key) = (&bench.blobs, bench.artifact("report"));
     let mut writer = blobs.writer(&key);
     writer.write(&vec![b'x'; LONG]).await.expect("write");
     assert_eq!(blobs.get(&key, u64::MAX).await.expect("get"), None);
@@ -19,10 +26,9 @@ async fn nothing_is_visible_before_the_end() {
     assert_eq!(bytes.len(), LONG);
 }
 
-#[tokio::test]
-async fn pieces_make_the_same_blob_as_the_whole() {
-    let (blobs, _dir) = blobs();
-    let (pieces, whole) = (Key::artifact("acme", 7, "pieces"), Key::artifact("acme", 7, "whole"));
+async fn pieces_make_the_same_blob_as_the_whole(bench: Bench) {
+    let blobs = &bench.blobs;
+    let (pieces, whole) = (bench.artifact("pieces"), bench.artifact("whole"));
     let bytes: Vec<u8> = (0..LONG).map(|n| (n % 251) as u8).collect();
     let mut writer = blobs.writer(&pieces);
     for piece in bytes.chunks(70_001) {
@@ -35,22 +41,30 @@ async fn pieces_make_the_same_blob_as_the_whole() {
     assert_eq!(read, bytes);
 }
 
-#[tokio::test]
-async fn a_dropped_writer_leaves_nothing() {
-    let (blobs, dir) = blobs();
-    let key = Key::artifact("acme", 7, "report");
-    for size in [10, LONG] {
-        let mut writer = blobs.writer(&key);
-        writer.write(&vec![b'x'; size]).await.expect("write");
-        drop(writer);
-        assert_eq!(files(&dir), [""; 0]);
+/// S3 takes parts of five mebibytes.
+async fn every_length_around_a_part_is_whole(bench: Bench) {
+    const PART: usize = 5 << 20;
+    let bytes: Vec<u8> = (0..=2 * PART).map(|n| (n % 251) as u8).collect();
+    for length in [1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART, 2 * PART + 1] {
+        let key = bench.artifact(&length.to_string());
+        let stored = bench.blobs.put(&key, Bytes::copy_from_slice(&bytes[..length])).await.expect("put");
+        assert_eq!(stored.size, length as u64);
+        let read = bench.blobs.get(&key, stored.size).await.expect("get").expect("a blob");
+        assert!(read == bytes[..length], "{length}");
     }
 }
 
-#[tokio::test]
-async fn a_dropped_writer_leaves_the_old_blob() {
-    let (blobs, _dir) = blobs();
-    let key = Key::artifact("acme", 7, "report");
+async fn a_dropped_writer_leaves_nothing(bench: Bench) {
+    for size in [10, LONG] {
+        let mut writer = bench.blobs.writer(&bench.artifact("report"));
+        writer.write(&vec![b'x'; size]).await.expect("write");
+        drop(writer);
+        bench.is_empty().await;
+    }
+}
+
+async fn a_dropped_writer_leaves_the_old_blob(bench: Bench) {
+    let (blobs, key) = (&bench.blobs, bench.artifact("report"));
     blobs.put(&key, Bytes::from_static(b"old")).await.expect("put");
     let mut writer = blobs.writer(&key);
     writer.write(&vec![b'x'; LONG]).await.expect("write");
@@ -65,8 +79,8 @@ fn an_abandoned_write_cannot_be_finished() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().expect("a runtime");
     let (release, wait) = std::sync::mpsc::channel::<()>();
     runtime.spawn_blocking(move || wait.recv());
-    let (blobs, _dir) = blobs();
-    let key = Key::artifact("acme", 7, "report");
+    let bench = Bench::directory();
+    let (blobs, key) = (&bench.blobs, bench.artifact("report"));
     runtime.block_on(async {
         let mut writer = blobs.writer(&key);
         let bytes = vec![b'x'; LONG];
@@ -82,19 +96,17 @@ fn an_abandoned_write_cannot_be_finished() {
     });
 }
 
-#[tokio::test]
-async fn parallel_writers_of_one_key_end_with_one_whole_blob() {
-    let (blobs, dir) = blobs();
-    let key = Key::skill("acme", "digest");
+async fn parallel_writers_of_one_key_end_with_one_whole_blob(bench: Bench) {
+    let key = bench.skill("digest");
     let mut writers = tokio::task::JoinSet::new();
-    for letter in b'a'..b'i' {
-        let (blobs, key) = (blobs.clone(), key.clone());
+    for letter in b'a'..b'e' {
+        let (blobs, key) = (bench.blobs.clone(), key.clone());
         writers.spawn(async move { blobs.put(&key, Bytes::from(vec![letter; LONG])).await });
     }
     for stored in writers.join_all().await {
         stored.expect("put");
     }
-    let bytes = blobs.get(&key, u64::MAX).await.expect("get").expect("a blob");
+    let bytes = bench.blobs.get(&key, u64::MAX).await.expect("get").expect("a blob");
     assert!(bytes.len() == LONG && bytes.iter().all(|b| *b == bytes[0]));
-    assert_eq!(files(&dir).len(), 1);
+    assert_eq!(bench.names().await, [key.as_str()]);
 }

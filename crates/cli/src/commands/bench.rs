@@ -1,15 +1,17 @@
-//! `skillbox bench`: what the service adds to a bare interpreter, measured on one machine in one run.
+//! `skillbox bench`: what the service adds to a bare interpreter, measured on one machine in one run. `bench store`
+//! measures a database instead.
 //!
 //! Both sides are measured in turn, so that whatever else the machine does hits both. It prints figures and judges nothing.
 
 mod figures;
+mod store;
 mod workload;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 use client::{Client, RunRequest, Status};
 
 use crate::output::Output;
@@ -18,7 +20,22 @@ use figures::{Figures, Machine, Report};
 use workload::Workload;
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<BenchCommand>,
+    #[command(flatten)]
+    runs: RunsArgs,
+}
+
+#[derive(Subcommand)]
+enum BenchCommand {
+    /// Measure what the configured Postgres takes, in a database made for the purpose and removed again.
+    Store(store::StoreArgs),
+}
+
+#[derive(Args)]
+struct RunsArgs {
     /// How often to measure each side.
     #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -28,6 +45,13 @@ pub struct BenchArgs {
 }
 
 pub async fn run(args: BenchArgs, output: Output) -> Result<ExitCode> {
+    match args.what {
+        Some(BenchCommand::Store(args)) => store::run(&args, output).await,
+        None => run_skills(args.runs, output).await,
+    }
+}
+
+async fn run_skills(args: RunsArgs, output: Output) -> Result<ExitCode> {
     let workload = Workload::new().await?;
     let measured = workload.serving(async |client| {
         tokio::select! {
@@ -45,7 +69,7 @@ pub async fn run(args: BenchArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(args: &BenchArgs, workload: &Workload, client: &Client) -> Result<(Figures, Figures)> {
+async fn measure(args: &RunsArgs, workload: &Workload, client: &Client) -> Result<(Figures, Figures)> {
     let spinner = progress::spinner(&format!("measuring {} runs of each", args.runs));
     for _ in 0..args.warmup {
         bare(workload)?;

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use serde_json::json;
+use server::Service;
 use server::config::Config;
 
 use crate::output::Output;
@@ -14,14 +16,33 @@ pub struct DoctorArgs {
     server: server::config::Args,
 }
 
-/// Looks at the machine as `serve` would with the same flags and variables. Exit code 1 says that no skill can run here.
+/// Looks at the machine, and at every service that is configured, as `serve` would with the same flags and variables.
+/// Exit code 1 says that a server would not start here, or could run no skill.
 pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
-    let report = sandbox::doctor(config.runtime_path).await;
-    if output.is_json() {
-        output.line(&serde_json::to_string(&report)?)?;
+    let (text, mut document, healthy) = if let Some(docker) = server::docker_config(&config) {
+        let report = sandbox::docker_doctor(docker).await;
+        (report.to_string(), serde_json::to_value(&report)?, report.is_healthy())
+    } else if let Some(kubernetes) = server::kubernetes_config(&config) {
+        let report = sandbox::kubernetes_doctor(kubernetes).await;
+        (report.to_string(), serde_json::to_value(&report)?, report.is_healthy())
     } else {
-        output.line(report.to_string().trim_end())?;
+        let report = sandbox::doctor(config.runtime_path.clone()).await;
+        (report.to_string(), serde_json::to_value(&report)?, report.is_healthy())
+    };
+    let services = server::services(&config).await;
+    if output.is_json() {
+        document["services"] = json!(services);
+        output.line(&document.to_string())?;
+    } else {
+        output.line(format!("{}{text}", services.iter().map(told).collect::<String>()).trim_end())?;
     }
-    Ok(if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let healthy = healthy && services.iter().all(|service| service.ok);
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(service: &Service) -> String {
+    let mark = if service.ok { "" } else { "problem: " };
+    let warning = service.warning.as_ref().map(|warning| format!("warning: {warning}\n")).unwrap_or_default();
+    format!("{:<13} {mark}{}\n{warning}", service.name, service.detail)
 }

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Client, Execution, ExecutionFilter, ExecutionSummary, File};
+use client::{Client, Execution, ExecutionFilter, ExecutionSummary, File, LogLine};
 
+use super::follow::{Followed, follow};
 use super::listing::{ListArgs, collect};
+use super::run::summary;
 use crate::args::Global;
 use crate::output::{Output, note};
 use crate::target::Target;
@@ -26,9 +28,17 @@ pub enum ExecCommand {
     Logs {
         /// The execution's id.
         id: String,
+        /// Go on until the execution has ended.
+        #[arg(long, short = 'f')]
+        follow: bool,
     },
     /// Stop an execution that is queued or running.
     Cancel {
+        /// The execution's id.
+        id: String,
+    },
+    /// Print the signed receipt of an execution that has ended.
+    Receipt {
         /// The execution's id.
         id: String,
     },
@@ -72,7 +82,8 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
                 output.table(&[], details(&execution))?;
             }
         }
-        ExecCommand::Logs { id } => logs(&client, &id, output).await?,
+        ExecCommand::Logs { id, follow: true } => return follow_logs(&client, &id, output).await,
+        ExecCommand::Logs { id, follow: false } => logs(&client, &id, output).await?,
         ExecCommand::Cancel { id } => {
             let answer = client.cancel(&id).await?;
             if output.is_json() {
@@ -82,6 +93,8 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
                 output.line(&format!("{id} {status}"))?;
             }
         }
+        // The receipt is one document, whatever the format of everything else: a byte more would spoil it.
+        ExecCommand::Receipt { id } => output.line(&client.execution_receipt(&id).await?.raw)?,
         ExecCommand::Files { id, download } => {
             let files = client.execution_files(&id).await?;
             if output.is_json() {
@@ -125,6 +138,26 @@ async fn logs(client: &Client, id: &str, output: Output) -> Result<()> {
     }
     output.untrusted(&String::from_utf8_lossy(&held))?;
     Ok(())
+}
+
+/// The log as it is written. The result is the log's end, not ours, so its code is not our exit code.
+async fn follow_logs(client: &Client, id: &str, output: Output) -> Result<ExitCode> {
+    let show = |line: &LogLine| {
+        if output.is_json() {
+            let line = serde_json::json!({"stream": line.stream, "time": line.time, "text": line.text});
+            output.line(&line.to_string())?;
+        } else {
+            output.untrusted(&line.text)?;
+        }
+        Ok(())
+    };
+    match follow(client, id, show).await? {
+        Followed::Ended(ran) => {
+            note(&summary(&ran));
+            Ok(ExitCode::SUCCESS)
+        }
+        Followed::Interrupted => Ok(Followed::interrupted()),
+    }
 }
 
 /// How far the bytes go without the character that is cut off at their end.

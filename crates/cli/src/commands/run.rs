@@ -1,66 +1,93 @@
 //! `skillbox run`.
 
+mod here;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
-use client::{Execution, Reply, RunRequest, Status};
+use clap::Args;
+use client::{Client, Execution, LogLine, Reply, RunRequest, Status};
 
 use super::exec;
+use super::follow::{Followed, follow};
+use super::inputs::Inputs;
 use crate::args::Global;
-use crate::output::{Output, note, untrusted_note};
+use crate::local::{LocalArgs, Target, target};
+use crate::output::{Output, note, untrusted_note, untrusted_piece};
 use crate::{connection, input, progress, text};
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// The skill's name, or name@version.
+    /// A skill's name on the server, or name@version; or a directory, which is run here without a server.
+    #[arg(value_name = "SKILL|DIR")]
     skill: String,
-    /// Input document: JSON, @FILE, or - for standard input.
-    #[arg(long, short = 'i', value_name = "JSON|@FILE|-")]
-    input: Option<String>,
+    /// Run this file of the skill instead of its entrypoint.
+    #[arg(value_name = "SCRIPT", conflicts_with = "script")]
+    path: Option<String>,
+    #[command(flatten)]
+    inputs: Inputs,
     /// Version to run instead of the newest.
     #[arg(long)]
     version: Option<String>,
-    /// Run this file of the skill instead of its entrypoint.
+    /// The same as SCRIPT.
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
-    /// Directory the script starts in.
-    #[arg(long, value_enum)]
-    cwd: Option<Cwd>,
-    /// Standard input of the script: text, @FILE, or -.
-    #[arg(long, value_name = "TEXT|@FILE|-")]
-    stdin: Option<String>,
-    /// Environment variable for the script; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = input::assignment)]
-    env: Vec<(String, String)>,
-    /// Time limit, such as 30s; it can only shorten the skill's own.
-    #[arg(long, value_name = "DURATION")]
-    timeout: Option<String>,
     /// Write the files the run leaves into this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "background")]
     download: Option<PathBuf>,
     /// Do not wait for the end; print the execution's id.
-    #[arg(long = "async")]
+    #[arg(long = "async", conflicts_with = "follow")]
     background: bool,
+    /// Print the log while it is written, then the result.
+    #[arg(long, short = 'f')]
+    follow: bool,
+    /// Have this URL called, with a signature, when the run has ended.
+    #[arg(long, value_name = "URL", requires = "background")]
+    webhook: Option<String>,
     /// Send the run under this key: repeated with the same key, it gives the same execution.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    #[command(flatten)]
+    local: LocalArgs,
     /// Arguments of the script.
     #[arg(last = true)]
     pub args: Vec<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Cwd {
-    Sandbox,
-    Skill,
-    Workspace,
+impl RunArgs {
+    fn script(&self) -> Option<String> {
+        self.path.clone().or_else(|| self.script.clone())
+    }
+
+    /// The first flag that was given and means nothing without a server.
+    fn for_a_server(&self) -> Option<&'static str> {
+        let flags = [
+            (self.background, "--async"),
+            (self.follow, "--follow"),
+            (self.version.is_some(), "--version"),
+            (self.webhook.is_some(), "--webhook"),
+            (self.idempotency_key.is_some(), "--idempotency-key"),
+        ];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
+    }
 }
 
 pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitCode> {
+    if let Target::Here(path) = target(&args.skill, global.names_a_server()) {
+        if let Some(flag) = args.for_a_server() {
+            bail!("{flag} needs a server, and {} is run without one", args.skill);
+        }
+        return here::run(&path, &args, output).await;
+    }
+    if let Some(flag) = args.local.given() {
+        bail!("{flag} works for a directory only; write ./{} if that is one", args.skill);
+    }
     let client = connection::open(global)?;
     let request = request(&args)?;
+    if args.follow {
+        return follow_run(&client, &args, &request, output).await;
+    }
     let spinner = progress::spinner(&format!("running {}", request.skill));
     let ran = client.run(&request).await;
     drop(spinner);
@@ -72,29 +99,72 @@ pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitC
     Ok(ExitCode::from(exit_code(&ran)))
 }
 
-fn request(args: &RunArgs) -> Result<RunRequest> {
-    if args.input.as_deref() == Some("-") && args.stdin.as_deref() == Some("-") {
-        bail!("standard input can be read only once; give --input or --stdin as a file");
+/// Starts the run, shows its log as it comes, and then the rest of its result.
+async fn follow_run(client: &Client, args: &RunArgs, request: &RunRequest, output: Output) -> Result<ExitCode> {
+    let started = client.run(request).await?;
+    let id = started.execution_id.to_string();
+    // Only a script's own standard output is a result; else the output document is, and all lines are words about it.
+    let apart = args.script().is_some() && !output.is_json();
+    let (mut stdout, mut stderr) = (0, 0);
+    let show = |line: &LogLine| {
+        match line.stream.as_str() {
+            "stdout" if apart => {
+                stdout += line.text.len();
+                output.untrusted(&line.text)?;
+            }
+            // Written before anybody watched: which stream it was only the result tells.
+            "merged" if apart => {}
+            _ => {
+                stderr += line.text.len();
+                untrusted_piece(&line.text);
+            }
+        }
+        Ok(())
+    };
+    let ran = match follow(client, &id, show).await? {
+        Followed::Ended(ran) => ran,
+        Followed::Interrupted => return Ok(Followed::interrupted()),
+    };
+    if output.is_json() {
+        output.line(&ran.raw)?;
+    } else {
+        if apart {
+            output.untrusted(behind(ran.stdout.as_deref(), stdout))?;
+            untrusted_piece(behind(ran.stderr.as_deref(), stderr));
+        }
+        if let Some(document) = &ran.output {
+            output.line(&serde_json::to_string_pretty(document)?)?;
+        }
+        note(&summary(&ran));
     }
+    if let Some(directory) = &args.download {
+        exec::save(client, &id, &ran.files, directory).await?;
+    }
+    Ok(ExitCode::from(exit_code(&ran)))
+}
+
+/// What of a stream was not shown yet.
+fn behind(stream: Option<&str>, shown: usize) -> &str {
+    stream.and_then(|text| text.get(shown..)).unwrap_or_default()
+}
+
+fn request(args: &RunArgs) -> Result<RunRequest> {
+    args.inputs.check()?;
     let (name, version) = input::name_and_version(&args.skill);
     let version = args.version.clone().or_else(|| (version != "latest").then(|| version.to_owned()));
-    let cwd = args.cwd.map(|cwd| match cwd {
-        Cwd::Sandbox => "sandbox".to_owned(),
-        Cwd::Skill => "skill".to_owned(),
-        Cwd::Workspace => "workspace".to_owned(),
-    });
     Ok(RunRequest {
         skill: name.to_owned(),
         version,
-        input: args.input.as_deref().map(input::read_json).transpose()?,
-        env: args.env.iter().cloned().collect(),
+        input: args.inputs.input()?,
+        env: args.inputs.env.iter().cloned().collect(),
         input_files: Vec::new(),
-        script: args.script.clone(),
+        script: args.script(),
         args: args.args.clone(),
-        stdin: args.stdin.as_deref().map(input::read).transpose()?,
-        cwd,
-        timeout: args.timeout.clone(),
-        mode: args.background.then(|| "async".to_owned()),
+        stdin: args.inputs.stdin()?,
+        cwd: args.inputs.cwd.map(|cwd| cwd.as_str().to_owned()),
+        timeout: args.inputs.timeout.clone(),
+        mode: (args.background || args.follow).then(|| "async".to_owned()),
+        webhook: args.webhook.clone(),
         idempotency_key: args.idempotency_key.clone(),
     })
 }

@@ -1,16 +1,23 @@
 //! `skillbox skill`.
 
-pub(super) mod local;
+pub(crate) mod lint;
+pub(crate) mod local;
 mod pull;
 pub(super) mod push;
+mod review;
+mod sarif;
 mod scaffold;
+mod signing;
+mod verify;
+
+pub(super) use verify::public_keys;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Client, Skill, SkillDetail};
+use client::{Client, Script, Skill, SkillDetail, SkillSignature};
 use serde_json::json;
 
 use super::listing::{ListArgs, collect};
@@ -25,11 +32,14 @@ pub enum SkillCommand {
         /// Skill directories or zip files.
         #[arg(required = true, value_name = "DIR|ZIP")]
         paths: Vec<PathBuf>,
+        /// Send nothing when the server has exactly this content in this version; needs a key that may read.
+        #[arg(long)]
+        if_changed: bool,
     },
     /// Pack a directory into the zip the server would store.
     Package(local::PackageArgs),
-    /// Check a skill without a server.
-    Lint(local::LintArgs),
+    /// Check skills without a server.
+    Lint(lint::LintArgs),
     /// List the newest version of every skill.
     List(ListArgs),
     /// Show a skill and its instructions.
@@ -41,10 +51,22 @@ pub enum SkillCommand {
         /// The skill's name.
         name: String,
     },
+    /// Let a skill run that is held for review.
+    Approve(NameArgs),
+    /// Keep a skill from running, held or not.
+    Reject(NameArgs),
     /// Download a skill into a directory.
     Pull(pull::PullArgs),
     /// Make a new skill to start from.
     New(scaffold::NewArgs),
+    /// Make a pair of keys to sign skills with, in the format of minisign.
+    Keygen(signing::KeygenArgs),
+    /// Sign a skill: writes SKILL.md.minisig into its directory.
+    Sign(signing::SignArgs),
+    /// Print what a signature of a skill is made over, to sign or check it with minisign itself.
+    Statement(signing::StatementArgs),
+    /// Check a skill's signature. Exit code 1 says that it is not to be trusted.
+    Verify(verify::VerifyArgs),
 }
 
 #[derive(Args)]
@@ -55,21 +77,25 @@ pub struct NameArgs {
 
 pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Result<ExitCode> {
     match command {
-        // These three need no server.
+        // These need no server.
         SkillCommand::Package(args) => return local::package(&args, output),
-        SkillCommand::Lint(args) => return local::lint(&args, output),
+        SkillCommand::Lint(args) => return lint::run(&args, output),
         SkillCommand::New(args) => return scaffold::run(&args, output),
+        SkillCommand::Keygen(args) => return signing::keygen(&args, output),
+        SkillCommand::Sign(args) => return signing::sign(&args, output),
+        SkillCommand::Statement(args) => return signing::statement(&args, output),
+        SkillCommand::Verify(args) => return verify::run(global, &args, output).await,
         _ => {}
     }
     let client = connection::open(global)?;
     match command {
-        SkillCommand::Push { paths } => push::run(&client, &paths, output).await?,
+        SkillCommand::Push { paths, if_changed } => push::run(&client, &paths, if_changed, output).await?,
         SkillCommand::List(args) => {
             let rows = collect(args, async |page| client.skills(&page).await).await?;
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["name", "version", "lang", "description"], rows.items.iter().map(row))?;
+                output.table(&["name", "version", "lang", "status", "description"], rows.items.iter().map(row))?;
             }
         }
         SkillCommand::Get(args) => get(&client, &args, output).await?,
@@ -79,11 +105,13 @@ pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Resu
             if output.is_json() {
                 output.array(&versions.raw)?;
             } else {
-                output.table(&["version", "digest", "updated"], versions.items.iter().map(version_row))?;
+                output.table(&["version", "status", "digest", "updated"], versions.items.iter().map(version_row))?;
             }
         }
+        SkillCommand::Approve(args) => review::approve(&client, &args, output).await?,
+        SkillCommand::Reject(args) => review::reject(&client, &args, output).await?,
         SkillCommand::Pull(args) => pull::run(&client, &args, output).await?,
-        SkillCommand::Package(_) | SkillCommand::Lint(_) | SkillCommand::New(_) => {}
+        _ => {}
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -120,6 +148,7 @@ fn row(skill: &Skill) -> Vec<String> {
         skill.name.clone(),
         skill.version.clone(),
         text::or_dash(skill.lang.as_deref()),
+        text::or_dash(skill.status.as_deref()),
         text::brief(&skill.description, 80),
     ]
 }
@@ -128,13 +157,29 @@ fn version_row(skill: &Skill) -> Vec<String> {
     let when = skill.updated_at.as_deref().or(skill.created_at.as_deref()).map(text::time);
     vec![
         skill.version.clone(),
+        text::or_dash(skill.status.as_deref()),
         text::or_dash(skill.digest.as_deref().map(text::digest).as_deref()),
         text::or_dash(when.as_deref()),
     ]
 }
 
+/// A script, and what it says about itself.
+fn script(script: &Script) -> String {
+    match &script.description {
+        Some(description) => format!("{}  {}", script.path, text::brief(description, 80)),
+        None => script.path.clone(),
+    }
+}
+
+/// `406E4FAC70A6468A, trusted, 2026-11-16 19:00:00`
+fn signature(signature: &SkillSignature) -> String {
+    let standing = if signature.trusted { "trusted" } else { signature.problem.as_deref().unwrap_or("not trusted") };
+    let when = signature.signed_at.as_deref().map(|at| format!(", {}", text::time(at)));
+    format!("{}, {standing}{}", signature.key_id, when.unwrap_or_default())
+}
+
 fn details(skill: &SkillDetail) -> Vec<Vec<String>> {
-    let scripts: Vec<&str> = skill.scripts.iter().map(|script| script.path.as_str()).collect();
+    let scripts: Vec<String> = skill.scripts.iter().map(script).collect();
     let facts = [
         ("name", Some(skill.name.clone())),
         ("version", Some(skill.version.clone())),
@@ -146,10 +191,17 @@ fn details(skill: &SkillDetail) -> Vec<Vec<String>> {
         ("memory", skill.resources.memory.clone()),
         ("cpu", skill.resources.cpu.clone()),
         ("entrypoint", skill.entrypoint.clone()),
-        ("scripts", (!scripts.is_empty()).then(|| scripts.join(", "))),
+        ("scripts", (!scripts.is_empty()).then(|| scripts.join("\n"))),
         ("input schema", skill.input_schema.as_ref().map(|schema| schema.to_string())),
         ("output schema", skill.output_schema.as_ref().map(|schema| schema.to_string())),
         ("digest", skill.digest.clone()),
+        ("signature", skill.signature.as_ref().map(signature)),
+        ("status", skill.status.clone()),
+        (
+            "findings",
+            (!skill.findings.is_empty())
+                .then(|| skill.findings.iter().map(review::words).collect::<Vec<_>>().join("\n")),
+        ),
     ];
     facts.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?])).collect()
 }

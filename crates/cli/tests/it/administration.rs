@@ -26,12 +26,16 @@ fn keys_are_made_used_and_revoked() {
 #[test]
 fn tenants_are_made_entered_and_removed() {
     let server = Server::start();
-    let made = server.json(&["tenant", "create", "acme", "--immutable", "--max-concurrent", "3"]);
+    let made = server.json(&["tenant", "create", "acme", "--immutable", "--scan", "review", "--max-concurrent", "3"]);
     assert_eq!(made["policy"]["versions"], "immutable", "{made}");
     assert!(server.run(&["tenant", "list"]).ok().stdout.contains("acme"));
     assert!(server.run(&["tenant", "get", "acme"]).ok().stdout.contains("immutable"));
     let changed = server.json(&["tenant", "update", "acme", "--max-concurrent", "5"]);
-    assert_eq!(changed["policy"], serde_json::json!({"versions": "immutable", "max_concurrent": 5}), "{changed}");
+    assert_eq!(
+        changed["policy"],
+        serde_json::json!({"versions": "immutable", "scan": "review", "max_concurrent": 5, "weight": 1, "signatures": "off"}),
+        "{changed}"
+    );
 
     // The first key is a service key: it may act for another tenant, whose skills are its own.
     server.push("mine", "main.sh", "true\n");
@@ -60,4 +64,31 @@ fn a_wrong_key_says_how_to_give_a_right_one() {
     let mut command = server.command(&["skill", "list"]);
     command.env("HOME", stranger.path());
     assert!(ended(command).failed(2).stderr.contains("hint:"));
+}
+
+#[test]
+fn a_held_skill_is_looked_at_and_approved_or_rejected() {
+    let server = Server::start();
+    server.run(&["tenant", "update", "default", "--scan", "review"]).ok();
+    let home = tempfile::tempdir().expect("a directory");
+    let skill = home.path().join("held");
+    std::fs::create_dir(&skill).expect("a directory");
+    std::fs::write(skill.join("SKILL.md"), "---\nname: held\ndescription: x\n---\n# Held\n").expect("a file");
+    std::fs::write(skill.join("main.sh"), "echo ran\n: stratum+tcp://pool.example:3333\n").expect("a file");
+    let pushed = server.run(&["skill", "push", &skill.display().to_string()]).ok();
+    assert!(
+        pushed.stdout.contains("held for review") && pushed.stderr.contains("error[miner] main.sh:2:"),
+        "{pushed:?}"
+    );
+    server.run(&["run", "held"]).failed(2);
+    assert!(server.run(&["skill", "versions", "held"]).ok().stdout.contains("review"));
+    let vague = server.run(&["skill", "approve", "held"]).failed(2);
+    assert!(vague.stderr.contains("held@1.0.0"), "{}", vague.stderr);
+    let approved = server.run(&["skill", "approve", "held@1.0.0"]).ok();
+    assert!(approved.stdout.contains("approved") && approved.stderr.contains("error[miner]"), "{approved:?}");
+    server.run(&["run", "held"]).ok();
+    let rejected = server.json(&["skill", "reject", "held@1.0.0"]);
+    assert_eq!(rejected["status"], "rejected", "{rejected}");
+    assert!(server.run(&["skill", "get", "held@1.0.0"]).ok().stdout.contains("error[miner]"));
+    server.run(&["run", "held"]).failed(2);
 }

@@ -35,7 +35,22 @@ impl Answer {
 
 impl Api {
     pub fn of(server: &Server) -> Self {
-        Api { http: reqwest::Client::new(), url: server.url.clone(), key: server.key.clone() }
+        Api::new(&server.url, &server.key)
+    }
+
+    pub fn new(url: &str, key: &str) -> Self {
+        Api { http: reqwest::Client::new(), url: url.to_owned(), key: key.to_owned() }
+    }
+
+    /// The same server, as somebody else.
+    pub fn with_key(&self, key: &str) -> Self {
+        Api { key: key.to_owned(), ..self.clone() }
+    }
+
+    /// Whether so many executions wait.
+    pub async fn queued_at_least(&self, count: usize) -> bool {
+        let rows = self.get(&format!("/v1/executions?limit=1&offset={}&status=queued", count - 1)).await;
+        !rows.json::<Vec<Value>>().await.expect("JSON").is_empty()
     }
 
     /// Posts a run; an error is a connection that broke.
@@ -66,6 +81,17 @@ impl Api {
         answer.await.expect("an answer")
     }
 
+    pub async fn post(&self, path: &str) -> reqwest::Response {
+        let answer = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.key).send();
+        answer.await.expect("an answer")
+    }
+
+    /// Something as JSON, from a server that may be in trouble.
+    pub async fn try_get(&self, path: &str) -> Result<Answer, reqwest::Error> {
+        let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().await?;
+        Ok(Answer { status: answer.status().as_u16(), body: answer.json().await? })
+    }
+
     pub async fn execution(&self, id: &str) -> Value {
         self.get(&format!("/v1/executions/{id}")).await.json().await.expect("JSON")
     }
@@ -94,7 +120,7 @@ impl Api {
 }
 
 /// Asks until there is something, for a bounded time.
-pub async fn until<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = async {
         loop {
             match ask().await {

@@ -102,12 +102,14 @@ fn bad_input_is_refused_before_any_call() {
 }
 
 #[test]
-fn lint_passes_every_example() {
+fn lint_passes_every_example_but_the_thief() {
     for entry in std::fs::read_dir(examples()).expect("the examples") {
         let path = entry.expect("an entry").path();
-        let ended = run(&["skill", "lint", &path.display().to_string(), "-o", "json"]).ok();
-        let report = ended.json();
-        assert_eq!(report["valid"], true, "{report}");
+        let thief = path.ends_with("malicious");
+        let ended = run(&["skill", "lint", &path.display().to_string(), "-o", "json"]);
+        let report = if thief { ended.failed(1).json() } else { ended.ok().json() };
+        assert_eq!(report["valid"], !thief, "{report}");
+        assert_eq!(report["findings"][0]["code"] == "credential_theft", thief, "{report}");
         assert_eq!(report["name"], path.file_name().expect("a name").to_str().expect("UTF-8"));
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde_json::json;
 use store::{Execution, ExecutionFilter, Page, Status, Store, TenantId};
 
@@ -29,7 +30,7 @@ echo note > "${SANDBOX_FILES_DIR}note.txt"
 const SLEEPER: &str = "sleep 300\n";
 
 /// Leaves enough files that storing them takes a while.
-const HEAVY: &str = r#"for part in $(seq 24); do head -c 2M /dev/urandom > "${SANDBOX_FILES_DIR}part-$part"; done"#;
+const HEAVY: &str = r#"for part in $(seq 48); do head -c 2M /dev/urandom > "${SANDBOX_FILES_DIR}part-$part"; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_moment_every_accepted_execution_ends_once_and_nothing_is_left() {
@@ -234,8 +235,14 @@ impl Life {
     async fn assert_nothing_is_left_in_files(&self, api: &Api) {
         let mut owed = BTreeSet::from([PathBuf::from(".unfinished")]);
         for id in self.ended.keys() {
-            let names = api.execution(id).await["files_list"].as_array().cloned().unwrap_or_default();
-            let directory = Path::new("default/executions").join(id);
+            let execution = api.execution(id).await;
+            let names = execution["files_list"].as_array().cloned().unwrap_or_default();
+            // Each attempt has a place of its own, so that a late one cannot touch what a later one stored.
+            let directory = match execution["attempt"].as_u64() {
+                Some(attempt @ 2..) => format!("default/executions/{id}-{attempt}"),
+                _ => format!("default/executions/{id}"),
+            };
+            let directory = Path::new(&directory);
             owed.extend(names.iter().map(|name| directory.join("files").join(text(name))));
             owed.extend((!names.is_empty()).then(|| directory.join("archive.tar.gz")));
         }
@@ -250,7 +257,7 @@ impl Life {
         assert_eq!(names(&self.server.temporary()), [""; 0]);
     }
 
-    /// Waits until so many executions have blobs and have not ended.
+    /// Waits until so many executions have blobs and have not ended, and lets the server stand still there.
     async fn files_are_stored_by(&self, count: usize) {
         let api = Api::of(&self.server);
         let storing = async || {
@@ -259,6 +266,7 @@ impl Life {
             (storing.count() >= count).then_some(())
         };
         until("files are stored", storing).await;
+        self.server.signal(Signal::STOP);
     }
 
     /// Whether there are blobs of executions that had not ended when the server died.
@@ -266,8 +274,11 @@ impl Life {
         rows.iter().any(|row| !row.status.terminal() && !self.blobs(&row.id.to_string()).is_empty())
     }
 
+    /// Of all its attempts.
     fn blobs(&self, id: &str) -> BTreeSet<PathBuf> {
-        leaves(&self.server.data().join("blobs/default/executions").join(id))
+        let executions = self.server.data().join("blobs/default/executions");
+        let attempts = names(&executions).into_iter().filter(|name| name.starts_with(id));
+        attempts.flat_map(|attempt| leaves(&executions.join(attempt))).collect()
     }
 }
 

@@ -29,7 +29,11 @@ struct Expect {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_of_every_example_holds() {
-    let server = Server::start();
+    every_case_holds(&Server::start()).await;
+}
+
+/// The same on a server of somebody else's making.
+pub async fn every_case_holds(server: &Server) {
     let http = reqwest::Client::new();
     let mut wrong = Vec::new();
     for skill in sorted(&examples()).into_iter().filter(|path| path.join("SKILL.md").is_file()) {

@@ -1,7 +1,9 @@
 //! Running skills with the real binary: results, exit codes, files, cancelling.
 
+use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::Server;
@@ -96,4 +98,66 @@ fn an_async_run_can_be_cancelled() {
         std::thread::sleep(Duration::from_millis(50));
     };
     assert_eq!(status, "cancelled");
+}
+
+/// Writes a line every now and then, so that somebody can watch.
+const TALKER: &str = "for n in 1 2 3; do echo \"line $n\"; sleep 0.3; done; echo '{\"n\":3}' > \"$SANDBOX_OUTPUT\"\n";
+
+#[test]
+fn a_run_is_followed_while_it_talks() {
+    let server = Server::start();
+    server.push("talker", "main.sh", TALKER);
+    let ran = server.run(&["run", "talker", "--follow"]).ok();
+    assert!(ran.stderr.starts_with("line 1\nline 2\nline 3\nsuccess in "), "{}", ran.stderr);
+    let output: Value = serde_json::from_str(&ran.stdout).expect("the output document alone stands on standard output");
+    assert_eq!(output, serde_json::json!({"n": 3}));
+    let json = server.run(&["run", "talker", "-f", "-o", "json"]).ok().json();
+    assert_eq!((&json["status"], &json["logs"]), (&"success".into(), &"line 1\nline 2\nline 3\n".into()));
+
+    server.push("failing", "main.sh", "echo no; exit 3\n");
+    server.run(&["run", "failing", "--follow"]).failed(3);
+    // A script's standard output is its result, also while it is written.
+    let script = server.run(&["run", "talker", "--script", "main.sh", "--follow"]).ok();
+    assert!(script.stdout.starts_with("line 1\nline 2\nline 3\n"), "{}", script.stdout);
+}
+
+#[test]
+fn the_log_of_a_run_can_be_followed_from_elsewhere() {
+    let server = Server::start();
+    server.push("talker", "main.sh", TALKER);
+    let started = server.run(&["run", "talker", "--async"]).ok();
+    let id = started.stdout.trim();
+    let log = server.run(&["exec", "logs", "-f", id]).ok();
+    assert_eq!(log.stdout, "line 1\nline 2\nline 3\n");
+    assert!(log.stderr.contains("success in "), "{}", log.stderr);
+    assert_eq!(server.run(&["exec", "logs", id, "--follow"]).ok().stdout, log.stdout, "also afterwards");
+    server.run(&["exec", "logs", "-f", "0190c0de-0000-7000-8000-000000000000"]).failed(2);
+}
+
+#[test]
+fn the_webhook_secret_can_be_read() {
+    let server = Server::start();
+    let secret = server.run(&["webhook", "secret"]).ok().stdout;
+    assert!(secret.starts_with("whsec_"), "{secret}");
+    assert_eq!(server.json(&["webhook", "secret"])["secret"], secret.trim());
+}
+
+#[test]
+fn whoever_stops_watching_is_told_how_to_go_on() {
+    let server = Server::start();
+    server.push("endless", "main.sh", "echo begun; sleep 600\n");
+    let mut watching = server.spawn(&["run", "endless", "--follow"]);
+    let mut words = BufReader::new(watching.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    words.read_line(&mut line).expect("a line");
+    assert_eq!(line, "begun\n");
+    kill_process(Pid::from_child(&watching), Signal::INT).expect("it is ours to stop");
+    assert_eq!(watching.wait().expect("it ends").code(), Some(130));
+    let mut rest = String::new();
+    words.read_to_string(&mut rest).expect("the rest");
+    let listed = server.json(&["exec", "list", "--skill", "endless"]);
+    let id = listed[0]["execution_id"].as_str().expect("an id");
+    assert!(rest.contains(&format!("exec cancel {id}")) && rest.contains(&format!("exec logs -f {id}")), "{rest}");
+    assert_eq!(listed[0]["status"], "running", "it goes on");
+    server.run(&["exec", "cancel", id]).ok();
 }

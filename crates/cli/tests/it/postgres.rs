@@ -1,7 +1,7 @@
 //! The real server with its metadata in a real Postgres.
 
 #[path = "../../../store/tests/it/postgres.rs"]
-mod cluster;
+pub mod cluster;
 
 use serde_json::{Value, json};
 

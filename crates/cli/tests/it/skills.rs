@@ -12,6 +12,11 @@ fn a_skill_is_pushed_read_pulled_and_deleted() {
         (&"word-counter".into(), &"1.0.0".into(), &"available".into())
     );
     assert!(server.run(&["skill", "push", &source]).ok().stdout.contains("unchanged"));
+    // Nothing is sent, so a key that may only read is enough.
+    let reader = server.json(&["key", "create", "--scope", "read"])["key"].as_str().expect("a key").to_owned();
+    let kept = server.run(&["-k", &reader, "skill", "push", "--if-changed", &source]).ok();
+    assert!(kept.stdout.contains("unchanged"), "{}", kept.stdout);
+    server.run(&["-k", &reader, "skill", "push", &source]).failed(2);
 
     let list = server.json(&["skill", "list"]);
     assert_eq!(list[0]["name"], "word-counter");
@@ -27,6 +32,7 @@ fn a_skill_is_pushed_read_pulled_and_deleted() {
     server.run(&["skill", "pull", "word-counter", "-O", "copy"]).failed(2);
 
     server.run(&["skill", "delete", "word-counter"]).ok();
+    server.run(&["-k", &reader, "skill", "push", "--if-changed", &source]).failed(2);
     let gone = server.run(&["skill", "get", "word-counter"]).failed(2);
     assert!(gone.stderr.contains("hint:") && gone.stderr.contains("request "), "{}", gone.stderr);
 }

@@ -16,7 +16,7 @@ fn path() -> String {
     std::env::var("PATH").expect("a PATH")
 }
 
-fn clean(home: &Path) -> Command {
+pub fn clean(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillbox"));
     command.env_clear().env("PATH", path()).env("HOME", home).current_dir(home);
     command
@@ -32,6 +32,7 @@ pub fn examples() -> PathBuf {
 }
 
 /// What a command printed and how it ended.
+#[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
@@ -93,17 +94,35 @@ impl Server {
 
     /// A server with these variables in its environment.
     pub fn with(settings: &[(&str, &str)]) -> Self {
+        let mut server = Self::prepared(settings);
+        server.key = server.start_again().expect("a first key");
+        server
+    }
+
+    /// One that was told its first key.
+    pub fn with_key(key: &str, settings: &[(&str, &str)]) -> Self {
+        let mut server = Self::prepared(settings);
+        server.key = key.to_owned();
+        assert_eq!(server.start_again(), None, "it needs no other key");
+        server
+    }
+
+    /// One that was not started yet.
+    pub fn prepared(settings: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(home.path().join("tmp")).expect("a directory");
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut server = Self { url: String::new(), key: String::new(), home, settings, child: None };
-        server.key = server.start_again().expect("a first key");
-        server
+        Self { url: String::new(), key: String::new(), home, settings, child: None }
     }
 
     /// Starts it on what its earlier life left, and gives back the key, if this start made one.
     pub fn start_again(&mut self) -> Option<String> {
         self.begin_to_start();
+        self.ready()
+    }
+
+    /// Waits until it is ready, and gives back the key, if this start made one.
+    pub fn ready(&mut self) -> Option<String> {
         let stdout = self.child.as_mut().and_then(|child| child.stdout.take()).expect("a pipe");
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -143,8 +162,21 @@ impl Server {
 
     /// SIGTERM, which it answers by draining.
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
-        kill_process(pid, Signal::TERM).expect("it is ours to stop");
+        kill_process(pid, signal).expect("it is ours");
+    }
+
+    /// Whether it ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        let ended = self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some());
+        if ended {
+            self.child = None;
+        }
+        ended
     }
 
     /// Waits for the end that it was asked for.
@@ -175,7 +207,18 @@ impl Server {
     pub fn command(&self, args: &[&str]) -> assert_cmd::Command {
         let mut command = skillbox(self.home());
         command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
+        // One that was told its key keeps no file of it.
+        if !self.data().join("key").exists() {
+            command.env("SKILLBOX_API_KEY", &self.key);
+        }
         command
+    }
+
+    /// The same, left running, with a pipe for what it says.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = clean(self.home());
+        command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the command starts")
     }
 
     pub fn run(&self, args: &[&str]) -> Ended {
@@ -197,8 +240,19 @@ impl Server {
     /// Makes a one-script skill and publishes it.
     #[track_caller]
     pub fn push(&self, name: &str, script: &str, text: &str) {
+        self.push_with("", name, script, text);
+    }
+
+    /// The same, of a skill that may run again.
+    #[track_caller]
+    pub fn push_idempotent(&self, name: &str, script: &str, text: &str) {
+        self.push_with("idempotent: true\n", name, script, text);
+    }
+
+    #[track_caller]
+    fn push_with(&self, fields: &str, name: &str, script: &str, text: &str) {
         let directory = self.home().join(name);
-        write_skill(&directory, name, script, text);
+        write_skill_with(fields, &directory, name, script, text);
         self.run(&["skill", "push", &directory.display().to_string()]).ok();
     }
 }
@@ -218,8 +272,16 @@ impl Drop for Server {
 }
 
 pub fn write_skill(directory: &Path, name: &str, script: &str, text: &str) {
+    write_skill_with("", directory, name, script, text);
+}
+
+/// The same with further lines of frontmatter.
+fn write_skill_with(fields: &str, directory: &Path, name: &str, script: &str, text: &str) {
     std::fs::create_dir_all(directory).expect("a directory");
-    let manifest = format!("---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n---\n# {name}\n");
+    let manifest =
+        format!("---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{fields}---\n# {name}\n");
     std::fs::write(directory.join("SKILL.md"), manifest).expect("a manifest");
-    std::fs::write(directory.join(script), text).expect("a script");
+    let script = directory.join(script);
+    std::fs::create_dir_all(script.parent().expect("a parent")).expect("a directory");
+    std::fs::write(script, text).expect("a script");
 }

@@ -175,7 +175,7 @@ fn removed(directory: &Path) -> bool {
 }
 
 /// The number after `name ` in a file of such lines.
-fn field(text: &str, name: &str) -> Option<u64> {
+pub fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

@@ -2,7 +2,7 @@
 
 use super::cgroup::Group;
 use super::{confine, identity, root, sys};
-use guest::jail::{CHANNEL_FD, Plan, ToLauncher};
+use guest::jail::{CHANNEL_FD, Network, Plan, ToLauncher, WITNESS_FD};
 use guest::protocol::FromGuest;
 use guest::{channel, frame};
 use rustix::process::Signal;
@@ -18,18 +18,18 @@ struct Failure {
 }
 
 /// Enters the cgroup, waits for a plan on `channel` and becomes the sandbox. Never returns.
-pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>) -> ! {
+pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>, network: Network) -> ! {
     let entered = group.enter();
     let Some((plan, stream)) = park(channel) else {
         // The launcher has gone, and with it every reason to exist.
         std::process::exit(0);
     };
-    let Err(failure) = become_guest(entered, &plan, &stream, program);
+    let Err(failure) = become_guest(entered, &plan, &stream, program, network);
     report(&stream, &failure);
     std::process::exit(1);
 }
 
-fn park(channel: OwnedFd) -> Option<(Plan, OwnedFd)> {
+fn park(channel: OwnedFd) -> Option<(Box<Plan>, OwnedFd)> {
     let packet = channel::receive(&channel).ok()??;
     match postcard::from_bytes(&packet.bytes) {
         Ok(ToLauncher::Launch { plan, .. }) => Some((plan, packet.fd?)),
@@ -43,6 +43,7 @@ fn become_guest(
     plan: &Plan,
     stream: &OwnedFd,
     program: BorrowedFd<'_>,
+    network: Network,
 ) -> Result<Infallible, Failure> {
     // The cgroup was entered before parking, because entering is slow.
     step("enter cgroup", entered)?;
@@ -55,7 +56,9 @@ fn become_guest(
     step("user and group", identity::assume())?;
     step("new root", root::enter(plan, sources))?;
     step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
-    step("loopback", sys::bring_up_loopback())?;
+    if network == Network::Own {
+        step("loopback", sys::bring_up_loopback())?;
+    }
     step("resource limits", confine::set_rlimits(&plan.rlimits))?;
     step("descriptors", arrange_descriptors(stream))?;
     // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
@@ -68,9 +71,19 @@ fn become_guest(
     step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
     step("landlock", confine::restrict_paths(&plan.landlock))?;
     step("capabilities", identity::drop_capabilities())?;
+    // Before the filters, which forbid to install another.
+    step("witness", leave_witness(plan))?;
     // Last, because it forbids most of the calls above.
     step("seccomp", confine::filter_system_calls(&plan.seccomp))?;
     step("start guest", Err(execute(plan, program)))
+}
+
+/// Leaves what the script's calls are heard on where the guest looks for it.
+fn leave_witness(plan: &Plan) -> io::Result<()> {
+    match confine::witness(&plan.witness) {
+        Some(witness) => sys::place_fd(witness.as_fd(), WITNESS_FD),
+        None => Ok(()),
+    }
 }
 
 fn step<T>(step: &'static str, result: io::Result<T>) -> Result<T, Failure> {

@@ -8,6 +8,7 @@ use landlock::{
 };
 use rustix::process::Resource;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// The newest rights we know; an older kernel enforces those it has.
 const KNOWN_ABI: ABI = ABI::V6;
@@ -28,6 +29,13 @@ pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
         rustix::process::setrlimit(resource, both)?;
     }
     Ok(())
+}
+
+/// The same as far as the kernel lets us: gVisor's knows only some of them.
+pub fn lower_rlimits(limits: &[(Rlimit, u64)]) {
+    for limit in limits {
+        let _ = set_rlimits(std::slice::from_ref(limit));
+    }
 }
 
 fn resource(limit: Rlimit) -> Resource {
@@ -80,6 +88,12 @@ fn allow(
         }
     }
     Ok(ruleset)
+}
+
+/// Installs the program whose calls are heard on the descriptor that comes back. A kernel that cannot do it, or that has
+/// somebody else listening already, is no reason not to run: nothing is allowed or refused by it.
+pub fn witness(program: &[u8]) -> Option<OwnedFd> {
+    if program.is_empty() { None } else { sys::install_witness(program).ok() }
 }
 
 pub fn filter_system_calls(programs: &[Vec<u8>]) -> io::Result<()> {

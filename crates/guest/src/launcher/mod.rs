@@ -7,14 +7,15 @@
 
 mod cgroup;
 mod child;
-mod confine;
+pub mod confine;
 mod identity;
 mod root;
 mod sys;
 
 use cgroup::Group;
+pub use cgroup::field;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, ToLauncher};
+use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, ToLauncher};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
@@ -23,13 +24,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use sys::Cloned;
 
-/// Every namespace but the cgroup one, which a child enters after its cgroup.
-const NAMESPACES: u64 = (libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS) as u64;
+/// Every namespace but that of the network, which the host says, and the cgroup one, which a child enters after its
+/// cgroup.
+const NAMESPACES: libc::c_int =
+    libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
 /// How long the dying have at the end of the launcher. A kernel in trouble may never let one go.
 const LAST_WAIT: Duration = Duration::from_secs(5);
@@ -59,6 +57,7 @@ struct Launcher {
     /// This very program, for the guest to be executed from.
     program: OwnedFd,
     cgroups: Cgroups,
+    network: Network,
     spares_wanted: usize,
     /// Cleared when making a spare failed, until something changes.
     replenish: bool,
@@ -94,13 +93,14 @@ fn start() -> io::Result<Launcher> {
     let program = std::fs::File::open("/proc/self/exe")?.into();
     confine::forbid_core_dumps();
     let packet = channel::receive(&host)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let Ok(ToLauncher::Start { cgroups, spares }) = postcard::from_bytes(&packet.bytes) else {
+    let Ok(ToLauncher::Start { cgroups, spares, network }) = postcard::from_bytes(&packet.bytes) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     Ok(Launcher {
         host,
         program,
         cgroups,
+        network,
         spares_wanted: spares as usize,
         replenish: true,
         spares: VecDeque::new(),
@@ -177,11 +177,11 @@ impl Launcher {
             let (ours, theirs) =
                 rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             let target = group.clone_target()?;
-            match sys::clone_into(NAMESPACES, target.as_ref().map(AsFd::as_fd))? {
+            match sys::clone_into(namespaces(self.network), target.as_ref().map(AsFd::as_fd))? {
                 Cloned::Child => {
                     // Copies of the launcher's descriptors would hide its end from the host and from siblings.
                     sys::close_all_but([theirs.as_fd(), self.program.as_fd()])?;
-                    child::run(&group, theirs, self.program.as_fd())
+                    child::run(&group, theirs, self.program.as_fd(), self.network)
                 }
                 Cloned::Parent { pid, pidfd } => match identity::map(pid) {
                     Ok(unique_uid) => Ok((pid, pidfd, ours, unique_uid)),
@@ -275,6 +275,14 @@ impl Launcher {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+fn namespaces(network: Network) -> u64 {
+    let network = match network {
+        Network::Own => libc::CLONE_NEWNET,
+        Network::Host => 0,
+    };
+    (NAMESPACES | network) as u64
 }
 
 /// Sets a spare's limits and gives it the packet with its plan.

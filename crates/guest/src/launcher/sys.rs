@@ -94,6 +94,20 @@ pub fn bring_up_loopback() -> io::Result<()> {
 
 /// Installs one seccomp program, given as raw instructions.
 pub fn install_seccomp(program: &[u8]) -> io::Result<()> {
+    install(program, 0).map(drop)
+}
+
+/// The same of one that makes calls wait, and hands back where they are heard.
+pub fn install_witness(program: &[u8]) -> io::Result<OwnedFd> {
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    // With the second flag, which kernels before 5.19 do not know, a call that was heard is not disturbed by signals.
+    let heard = install(program, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+        .or_else(|_| install(program, listener))?;
+    // SAFETY: with this flag the kernel returns a new descriptor, which nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(heard as i32) })
+}
+
+fn install(program: &[u8], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     let filters: Vec<libc::sock_filter> = program
         .chunks_exact(8)
         .map(|raw| libc::sock_filter {
@@ -105,8 +119,8 @@ pub fn install_seccomp(program: &[u8]) -> io::Result<()> {
         .collect();
     let fprog = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_ptr().cast_mut() };
     // SAFETY: `fprog` points into `filters`; the kernel copies and checks the program during the call.
-    let done = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const fprog) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(done) }
 }
 
 /// Makes `fd` the descriptor `target`, which then survives an exec.

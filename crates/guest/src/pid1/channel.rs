@@ -3,18 +3,28 @@
 //! A host that went away, or that does not speak the protocol, is the end of this process: nothing here returns
 //! an error.
 
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use guest::frame::{self, CHUNK, HEADER, MAX_FROM_GUEST, MAX_TO_GUEST};
 use guest::jail::CHANNEL_FD;
 use guest::protocol::{FromGuest, ToGuest};
-use rustix::io::{FdFlags, fcntl_setfd, read, retry_on_intr, write};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd, read, retry_on_intr, write};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin, stdout};
+
+use super::kernel;
 
 /// The size of the buffer until a longer frame comes: one whole chunk and its header.
 const INPUT: usize = CHUNK + 4096;
 
+/// A host that wanted this sandbox has said something by then. One that died before its connection was made has left
+/// nobody whose going away would be the end of it.
+const FIRST_WORD: Duration = Duration::from_secs(300);
+
 pub struct Channel {
-    stream: OwnedFd,
+    from_host: OwnedFd,
+    to_host: OwnedFd,
     /// Bytes received and not yet handed out are at `start..end`.
     input: Vec<u8>,
     start: usize,
@@ -23,13 +33,36 @@ pub struct Channel {
 }
 
 impl Channel {
-    pub fn open() -> Self {
+    /// The stream that a launcher left for this process.
+    pub fn on_socket() -> Self {
         // SAFETY: whoever started this process left the stream on this descriptor, and nobody else here owns it.
         let stream = unsafe { OwnedFd::from_raw_fd(CHANNEL_FD) };
-        if fcntl_setfd(&stream, FdFlags::CLOEXEC).is_err() {
-            end();
+        match (fcntl_setfd(&stream, FdFlags::CLOEXEC), fcntl_dupfd_cloexec(&stream, CHANNEL_FD)) {
+            (Ok(()), Ok(copy)) => Channel::new(stream, copy),
+            _ => end(),
         }
-        Channel { stream, input: vec![0; INPUT], start: 0, end: 0, output: touched(HEADER + MAX_FROM_GUEST) }
+    }
+
+    /// The standard streams of a container, which from then on lead nowhere.
+    pub fn on_standard_streams() -> Self {
+        let moved = || {
+            let from_host = fcntl_dupfd_cloexec(stdin(), CHANNEL_FD)?;
+            let to_host = fcntl_dupfd_cloexec(stdout(), CHANNEL_FD)?;
+            let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+            dup2_stdin(&null)?;
+            dup2_stdout(&null)?;
+            dup2_stderr(&null)?;
+            Ok::<_, Errno>((from_host, to_host))
+        };
+        match moved() {
+            Ok((from_host, to_host)) => Channel::new(from_host, to_host),
+            Err(_) => end(),
+        }
+    }
+
+    fn new(from_host: OwnedFd, to_host: OwnedFd) -> Self {
+        let (input, output) = (vec![0; INPUT], touched(HEADER + MAX_FROM_GUEST));
+        Channel { from_host, to_host, input, start: 0, end: 0, output }
     }
 
     /// Sends one message, waiting as long as the host takes to read.
@@ -40,10 +73,19 @@ impl Channel {
         }
         let mut rest = &self.output[..];
         while !rest.is_empty() {
-            match retry_on_intr(|| write(&self.stream, rest)) {
+            match retry_on_intr(|| write(&self.to_host, rest)) {
                 Ok(written) => rest = &rest[written..],
                 Err(_) => end(),
             }
+        }
+    }
+
+    /// Waits for the host to say anything, and not for ever.
+    pub fn wait_for_first_word(&self) {
+        let mut ready = [libc::pollfd { fd: self.from_host.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        kernel::poll(&mut ready, FIRST_WORD);
+        if ready[0].revents == 0 {
+            end();
         }
     }
 
@@ -74,7 +116,7 @@ impl Channel {
     /// Takes what the stream has; to be called when it is readable.
     pub fn fill(&mut self) {
         self.make_room();
-        match retry_on_intr(|| read(&self.stream, &mut self.input[self.end..])) {
+        match retry_on_intr(|| read(&self.from_host, &mut self.input[self.end..])) {
             Ok(0) | Err(_) => end(),
             Ok(count) => self.end += count,
         }
@@ -112,7 +154,7 @@ impl Channel {
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.from_host.as_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ptr;
 use std::time::Duration;
 
+use guest::jail::Counters;
 use guest::protocol::ExitStatus;
 use rustix::io::Errno;
 
@@ -16,6 +17,15 @@ pub fn hide_from_same_user() -> Result<(), Errno> {
     // SAFETY: this prctl takes a number and touches no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Whether a socket of this family can be had; it is closed at once.
+pub fn can_open_socket(family: i32) -> bool {
+    // SAFETY: `socket` touches no memory, and the descriptor it hands back is ours alone.
+    unsafe {
+        let socket = libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        socket >= 0 && libc::close(socket) == 0
+    }
 }
 
 /// From now on `poll` is interrupted when a child ends, and nothing else is.
@@ -90,6 +100,22 @@ pub fn bury_everything_and_tell(of_interest: i32) -> Option<ExitStatus> {
             }
         }
         poll(&mut [], BURYING);
+    }
+}
+
+/// What the buried took, where no control group counted it: the time of all, the memory of the largest.
+pub fn counted_for_the_dead() -> Counters {
+    // SAFETY: the structure is plain, lives here, and all of it may be zero.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let micros = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned();
+    Counters {
+        cpu_micros: micros(usage.ru_utime) + micros(usage.ru_stime),
+        peak_memory_bytes: usage.ru_maxrss.cast_unsigned() * 1024,
+        ..Counters::default()
     }
 }
 

@@ -6,29 +6,74 @@ use guest::protocol::{Measured, paths};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open, statvfs};
 use rustix::io::Errno;
 
+use super::cgroup::Cgroup;
 use super::failure::Failure;
+use super::kernel;
 
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
 const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 
+/// What gVisor's kernel has always called itself.
+const GVISOR: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
+
 /// Looks at everything once.
-pub fn measure() -> Result<Measured<'static>, Failure> {
+pub fn measure(cgroup: Option<Cgroup>, witness: bool) -> Result<Measured<'static>, Failure> {
     let status = &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
     let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
+    let gvisor = is_gvisor();
     let scratch = statvfs(paths::SANDBOX).map_err(Failure::at("statvfs /sandbox"))?;
     Ok(Measured {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
-        // What cannot be read counts as the worst.
-        capabilities: CAPABILITY_SETS.iter().map(|set| hex(status, set).unwrap_or(u64::MAX)).fold(0, |a, b| a | b),
-        no_new_privileges: field(status, "NoNewPrivs") == Some("1"),
+        capabilities: capabilities(status, gvisor),
+        no_new_privileges: rustix::thread::no_new_privs().unwrap_or(false),
         seccomp: field(status, "Seccomp").and_then(|mode| mode.parse().ok()).unwrap_or(0),
         landlock: landlock(),
         namespaces: NAMESPACES.iter().filter_map(|&name| Some((name, namespace(name)?))).collect(),
-        root_read_only: root.f_flag.contains(StatVfsMountFlags::RDONLY),
+        root_read_only: root.f_flag.contains(StatVfsMountFlags::RDONLY) || (gvisor && root_is_mounted_read_only()),
         scratch_bytes: scratch.f_blocks.saturating_mul(scratch.f_frsize),
         scratch_inodes: scratch.f_files,
+        cgroup: cgroup.map(Cgroup::held),
+        gvisor,
+        witness,
+        routes: has_routes(),
+        sockets: [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket),
     })
+}
+
+/// Whether the kernel is gVisor's.
+pub fn is_gvisor() -> bool {
+    rustix::system::uname().version().to_bytes() == GVISOR
+}
+
+/// Everything in any of the sets. What cannot be read counts as the worst, but gVisor has no ambient set to show.
+fn capabilities(status: &str, gvisor: bool) -> u64 {
+    let shown = CAPABILITY_SETS.iter().filter(|set| !(gvisor && **set == "CapAmb"));
+    shown.map(|set| hex(status, set).unwrap_or(u64::MAX)).fold(0, |all, set| all | set)
+}
+
+/// gVisor does not say so of a file system, only in its list of mounts.
+fn root_is_mounted_read_only() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some("/") && words.nth(1).is_some_and(|options| options.split(',').any(|o| o == "ro"))
+    })
+}
+
+/// Whether any route leads further than loopback. A list that cannot be read counts as the worst; the newer protocol may
+/// be missing altogether.
+fn has_routes() -> bool {
+    let Ok(list) = fs::read_to_string("/proc/self/net/route") else { return true };
+    let newer = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
+    leads_out(&list, &newer)
+}
+
+/// One list has a heading and the device in front, the other has no heading and the device at the end.
+fn leads_out(list: &str, newer: &str) -> bool {
+    let mut devices = list.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let mut newer = newer.lines().filter_map(|line| line.split_whitespace().last());
+    devices.any(|device| device != "lo") || newer.any(|device| device != "lo")
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -73,6 +118,15 @@ mod tests {
         assert_eq!(field(STATUS, "Sec"), None);
         assert_eq!(hex(STATUS, "CapEff"), Some(0x1ff_ffff_ffff));
         assert_eq!(hex(STATUS, "CapBnd"), None);
+    }
+
+    #[test]
+    fn a_route_that_leads_out_is_seen() {
+        let heading = "Iface\tDestination\tGateway \tFlags\n";
+        let newer = "00000000000000000000000000000001 80 0 00 0 00000000 00000002 00000000 80200001       lo\n";
+        assert!(!leads_out(heading, newer) && !leads_out("", ""));
+        assert!(leads_out(&format!("{heading}eth0\t00000000\t0101A8C0\t0003\n"), newer));
+        assert!(leads_out(heading, &newer.replace("lo", "eth0")));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! PID 1 inside a sandbox: says what holds, places one job, runs it, buries everything, sends what it left.
 //!
-//! It is already confined when it starts and cannot gain anything. It is one thread, keeps no more memory than
+//! It is already confined when it starts, or confines itself first, and cannot gain anything. It is one thread, keeps no more memory than
 //! the buffers it makes before the script starts, and ends as soon as its host does not listen any more, which
 //! ends the sandbox. It decides nothing: every bound comes from the host, which checks them again.
 
+mod cgroup;
 mod channel;
 mod collect;
+mod crowd;
 mod failure;
 mod kernel;
 mod listing;
@@ -14,16 +16,60 @@ mod oom;
 mod place;
 mod process;
 mod scratch;
+mod shebang;
 mod watch;
+mod witness;
 
+use crate::launcher::confine;
 use channel::Channel;
 use failure::Failure;
-use guest::protocol::{Exit, ExitStatus, FromGuest};
+use guest::jail::{Counters, Scratch as Cap};
+use guest::protocol::{Exit, ExitStatus, FromGuest, ToGuest};
+use witness::Witness;
 
 /// Runs the one job of this sandbox; the stream to the host is on descriptor 3.
 pub fn main() -> ! {
-    let mut host = Channel::open();
-    let ended = prepare().and_then(|oom| serve(&mut host, oom));
+    let host = Channel::on_socket();
+    let witness = Witness::left_by_the_launcher();
+    run(host, prepare().map(|oom| Prepared { oom, caps: None, witness }))
+}
+
+/// The same in a container, where the host is on the standard streams and says how to confine what comes.
+pub fn main_in_container() -> ! {
+    let mut host = Channel::on_standard_streams();
+    host.wait_for_first_word();
+    let confine = match host.receive() {
+        ToGuest::Confine(confine) => confine,
+        _ => channel::end(),
+    };
+    let prepared = prepare().and_then(|oom| {
+        confine::lower_rlimits(&confine.rlimits);
+        confine::restrict_paths(&confine.landlock).map_err(Failure::io("landlock"))?;
+        // Before the filters, which forbid to install another.
+        let witness = confine::witness(&confine.witness).map(Witness::new);
+        // Last, because it forbids most of what was needed until here.
+        confine::filter_system_calls(&confine.seccomp).map_err(Failure::io("seccomp"))?;
+        let caps = Some(Caps { scratch: confine.scratch, processes: confine.processes });
+        Ok(Prepared { oom, caps, witness })
+    });
+    run(host, prepared)
+}
+
+/// Everything there is before the first message.
+struct Prepared {
+    oom: oom::Score,
+    caps: Option<Caps>,
+    witness: Option<Witness>,
+}
+
+/// What nothing around this sandbox holds, and we have to see to ourselves.
+struct Caps {
+    scratch: Cap,
+    processes: u32,
+}
+
+fn run(mut host: Channel, prepared: Result<Prepared, Failure>) -> ! {
+    let ended = prepared.and_then(|prepared| serve(&mut host, prepared));
     if let Err(Failure { step, errno }) = ended {
         host.send(&FromGuest::Failed { step, errno: errno.raw_os_error() });
         std::process::exit(1);
@@ -42,11 +88,15 @@ fn prepare() -> Result<oom::Score, Failure> {
     Ok(oom)
 }
 
-fn serve(host: &mut Channel, oom: oom::Score) -> Result<(), Failure> {
-    host.send(&FromGuest::Ready(measure::measure()?));
+fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
+    let Prepared { oom, caps, mut witness } = prepared;
+    let cgroup = cgroup::Cgroup::find();
+    host.send(&FromGuest::Ready(measure::measure(cgroup, witness.is_some())?));
 
     let order = place::receive(host)?;
-    let mut scratch = scratch::Scratch::open()?;
+    let mut scratch = scratch::Scratch::open(caps.as_ref().map(|caps| caps.scratch))?;
+    let in_container = caps.is_some();
+    let mut crowd = crowd::Crowd::new(caps.map(|caps| caps.processes), cgroup);
     let started = process::start(&order.program, order.stdin.as_ref(), &oom);
     if started.is_ok() {
         host.send(&FromGuest::Started);
@@ -54,14 +104,24 @@ fn serve(host: &mut Channel, oom: oom::Score) -> Result<(), Failure> {
     // Everything needed later is allocated now, while the interpreter starts: the script may leave no memory.
     let mut listing = listing::Listing::new();
     let mut logs = watch::Logs::new(order.bounds.log_bytes);
-    let exit = match started {
-        Ok(running) => watch::watch(host, running, &mut logs, &mut scratch),
+    let mut exit = match started {
+        Ok(running) => watch::watch(host, running, &mut logs, (&mut scratch, &mut crowd, witness.as_mut())),
         Err(errno) => {
             kernel::bury_everything();
             let status = ExitStatus::NotStarted(errno.raw_os_error());
-            Exit { status, disk_full: scratch.was_full(), log_bytes_dropped: 0 }
+            Exit { status, disk_full: scratch.was_full(), log_bytes_dropped: 0, counted: None }
         }
     };
+    let counted = match cgroup {
+        Some(cgroup) => Some(cgroup.counters()),
+        None if in_container => Some(kernel::counted_for_the_dead()),
+        // The launcher of a native sandbox counts for it.
+        None => None,
+    };
+    exit.counted = counted.map(|counted| {
+        let refused = counted.forks_refused.max(u64::from(crowd.is_too_large()));
+        Counters { forks_refused: refused, ..counted }
+    });
     host.send(&FromGuest::Exit(exit));
     collect::collect(host, &order.bounds, &mut listing, logs.buffer());
     host.send(&FromGuest::Done);

@@ -53,7 +53,7 @@ pub fn receive(host: &mut Channel) -> Result<Order, Failure> {
             ToGuest::Link { path, target } => link(path, target)?,
             ToGuest::Stdin { size } => stdin = Some(receive_stdin(host, size)?),
             ToGuest::Run(run) => return order(&run, stdin),
-            ToGuest::Chunk(_) | ToGuest::Stop => return Err(unexpected()),
+            ToGuest::Chunk(_) | ToGuest::Stop | ToGuest::Confine(_) => return Err(unexpected()),
         }
     }
 }

@@ -10,13 +10,15 @@ use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::kernel::last_errno;
-use super::oom;
+use super::{oom, shebang};
 
 /// What to execute, ready to be handed to the kernel.
 pub struct Program {
     /// The paths to try, in the order of `PATH`.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
+    /// The arguments that run it through the interpreter it names, for where its file system executes nothing.
+    by_interpreter: Vec<CString>,
     environment: Vec<CString>,
     cwd: CString,
     split_streams: bool,
@@ -50,6 +52,15 @@ impl Program {
         Ok(Program {
             candidates,
             arguments: run.argv.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
+            by_interpreter: match shebang::interpreter(first) {
+                Some(words) => words
+                    .iter()
+                    .map(String::as_str)
+                    .chain(run.argv.iter().copied())
+                    .map(text)
+                    .collect::<Result<_, _>>()?,
+                None => Vec::new(),
+            },
             environment,
             cwd: text(run.cwd)?,
             split_streams: run.split_streams,
@@ -70,6 +81,7 @@ pub fn start(program: &Program, stdin: Option<&OwnedFd>, oom: &oom::Score) -> Re
     let child = Child {
         candidates: program.candidates.iter().map(|path| path.as_ptr()).collect(),
         arguments: pointers(&program.arguments),
+        by_interpreter: pointers(&program.by_interpreter),
         environment: pointers(&program.environment),
         cwd: program.cwd.as_ptr(),
         stdin: stdin.unwrap_or(&nothing).as_raw_fd(),
@@ -102,6 +114,8 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 struct Child {
     candidates: Vec<*const c_char>,
     arguments: Vec<*const c_char>,
+    /// Only the end when there is no interpreter.
+    by_interpreter: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     cwd: *const c_char,
     stdin: RawFd,
@@ -142,6 +156,10 @@ impl Child {
                     libc::EACCES => why = libc::EACCES,
                     other => fail(REPORT_FD, other),
                 }
+            }
+            if why == libc::EACCES && !self.by_interpreter[0].is_null() {
+                libc::execve(self.by_interpreter[0], self.by_interpreter.as_ptr(), self.environment.as_ptr());
+                why = errno();
             }
             fail(REPORT_FD, why)
         }

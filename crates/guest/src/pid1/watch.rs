@@ -8,9 +8,11 @@ use guest::protocol::{Exit, ExitStatus, FromGuest, Stream};
 use rustix::io::{read, retry_on_intr};
 
 use super::channel::Channel;
+use super::crowd::Crowd;
 use super::kernel::{self, Reaped};
 use super::process::Running;
 use super::scratch::Scratch;
+use super::witness::Witness;
 
 /// How long to sleep at most, so that a full file system is noticed while it is full.
 const TICK: Duration = Duration::from_millis(50);
@@ -18,15 +20,21 @@ const TICK: Duration = Duration::from_millis(50);
 /// How many of the dead to bury before looking at the host again; a fork bomb makes more all the time.
 const FUNERALS: usize = 256;
 
-/// Runs until the script ends or the host says stop, then until every process is dead and every log byte sent.
-pub fn watch(host: &mut Channel, running: Running, logs: &mut Logs, scratch: &mut Scratch) -> Exit {
+/// Runs until the script ends, has written or started too much, or the host says stop, then until every process is dead and every log byte sent.
+pub fn watch(
+    host: &mut Channel,
+    running: Running,
+    logs: &mut Logs,
+    (scratch, crowd, mut witness): (&mut Scratch, &mut Crowd, Option<&mut Witness>),
+) -> Exit {
     let pid = running.pid;
     let mut pipes = pipes(running);
     let mut funerals = Funerals { status: None, more: false };
-    while funerals.status.is_none() && !host.stop_received() {
+    while funerals.status.is_none() && !host.stop_received() && !scratch.is_over_its_cap() && !crowd.is_too_large() {
         let (first, second) = (pipes.first().and_then(Pipe::open), pipes.get(1).and_then(Pipe::open));
-        let mut ready = [poll_for(Some(host.as_fd())), poll_for(first), poll_for(second)];
-        kernel::poll(&mut ready, if funerals.more { Duration::ZERO } else { TICK });
+        let calls = witness.as_deref().map(Witness::as_fd);
+        let mut ready = [poll_for(Some(host.as_fd())), poll_for(first), poll_for(second), poll_for(calls)];
+        kernel::poll(&mut ready, if funerals.more { Duration::ZERO } else { crowd.tick().unwrap_or(TICK) });
         if ready[0].revents != 0 {
             host.fill();
         }
@@ -35,8 +43,14 @@ pub fn watch(host: &mut Channel, running: Running, logs: &mut Logs, scratch: &mu
                 logs.pass_on(host, pipe);
             }
         }
+        if ready[3].revents != 0
+            && let Some(witness) = &mut witness
+        {
+            witness.look(host);
+        }
         funerals = bury(pid);
         scratch.sample();
+        crowd.sample();
     }
     let killed = kernel::bury_everything_and_tell(pid);
     // Nobody can write any more, so this comes to an end; a pipe that a dead process kept open is no reason to wait.
@@ -48,6 +62,7 @@ pub fn watch(host: &mut Channel, running: Running, logs: &mut Logs, scratch: &mu
         status: funerals.status.or(killed).unwrap_or(ExitStatus::Signal(libc::SIGKILL)),
         disk_full: scratch.was_full(),
         log_bytes_dropped: logs.dropped,
+        counted: None,
     }
 }
 

@@ -2,17 +2,50 @@
 
 use std::io::Read;
 
-use blobs::Key;
-use store::Status;
+use blobs::{Key, Prefix};
+use store::{ExecutionFilter, Page, Status};
+use tempfile::TempDir;
+use uuid::Uuid;
 
-use crate::support::{Bench, acme, detail};
+use crate::support::{Bench, acme, detail, open, s3};
+
+const LEAVES_FILES: &str = "cd $SANDBOX_FILES_DIR; mkdir -p sub/deep; printf hello > a.txt; : > empty; \
+    head -c 3000000 /dev/zero > sub/deep/big.bin; printf '<svg/>' > 'sub/ü chart.svg'; ln -s a.txt link";
 
 #[tokio::test]
 async fn files_are_stored_apart_and_in_one_archive() {
     let bench = Bench::new().await;
-    let script = "cd $SANDBOX_FILES_DIR; mkdir -p sub/deep; printf hello > a.txt; : > empty; \
-        head -c 3000000 /dev/zero > sub/deep/big.bin; printf '<svg/>' > 'sub/ü chart.svg'; ln -s a.txt link";
-    bench.script("main.sh", script).await;
+    bench.script("main.sh", LEAVES_FILES).await;
+    files_and_archive(&bench).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_there() {
+    let test = "a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_there";
+    let (Some(first), Some(second)) = (s3(test).await, s3(test).await) else { return };
+    let data = TempDir::new().expect("a temporary directory");
+    let (store, _) = open(data.path()).await;
+    store.ensure_tenant(&acme()).await.expect("a tenant");
+    // The text is this run's own, and so is the digest: the bucket is not.
+    let script = format!("{LEAVES_FILES} # {}", Uuid::new_v4());
+    let publisher = Bench::on(data, store.clone(), first.clone(), |config| config.slots = 0).await;
+    publisher.script("main.sh", &script).await;
+
+    let elsewhere = TempDir::new().expect("a temporary directory");
+    let worker = Bench::on(elsewhere, store.clone(), second, |_| {}).await;
+    let checked = tokio::spawn(async move { files_and_archive(&worker).await }).await;
+    let page = Page { limit: 100, offset: 0, after: None };
+    for run in store.list_executions(&acme(), &ExecutionFilter::default(), &page).await.expect("a list") {
+        first.delete_prefix(&Prefix::execution("acme", run.id)).await.expect("deleted");
+    }
+    let skill = store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
+    assert!(publisher.runner.unpublish(&acme(), "demo", &skill.version).await.expect("answered"));
+    let key = Key::skill("acme", &skill.digest);
+    assert_eq!(first.get(&key, 1 << 20).await.expect("answered"), None, "it goes with its skill");
+    checked.expect("all of it holds");
+}
+
+async fn files_and_archive(bench: &Bench) {
     let run = bench.run(r#"{"skill":"demo"}"#).await;
     assert_eq!((run.status, run.has_archive), (Status::Success, true), "{:?}", run.error);
 
@@ -74,4 +107,18 @@ async fn when_blobs_fail_the_run_is_lost_and_nothing_half_written_stays() {
     std::fs::remove_file(&in_the_way).expect("removed");
     let files = bench.store.list_execution_files(&acme(), run.id).await.expect("files");
     assert!(files.is_empty() && bench.execution_blobs().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_lost_runs_again_when_its_skill_may() {
+    let bench = Bench::new().await;
+    let skill = "---\nname: demo\ndescription: Leaves a file.\nidempotent: true\n---\nRuns.\n";
+    bench.publish(&[("SKILL.md", skill), ("main.sh", "echo x > ${SANDBOX_FILES_DIR}a")]).await;
+    let in_the_way = bench.data.path().join("blobs/acme/executions");
+    std::fs::write(&in_the_way, "").expect("written");
+    let run = bench.run(r#"{"skill":"demo"}"#).await;
+    assert_eq!((run.status, run.outcome.as_deref(), run.attempt), (Status::Failed, Some("lost"), 3));
+    std::fs::remove_file(&in_the_way).expect("removed");
+    let run = bench.run(r#"{"skill":"demo"}"#).await;
+    assert_eq!((run.status, run.attempt), (Status::Success, 1));
 }

@@ -6,7 +6,7 @@ use runner::RunError;
 use store::{Cancel, Status};
 use uuid::Uuid;
 
-use crate::support::{Bench, acme, caller, request};
+use crate::support::{Bench, acme, caller, open, request};
 
 #[tokio::test]
 async fn a_running_execution_is_stopped_and_keeps_what_it_wrote() {
@@ -39,14 +39,48 @@ async fn a_queued_execution_ends_at_once_and_its_caller_is_told() {
 }
 
 #[tokio::test]
-async fn a_cancel_request_from_another_process_comes_with_the_heartbeat() {
+async fn a_cancel_request_that_did_not_come_through_this_runner_is_announced_to_it() {
+    let bench = Bench::with(|config| config.lease = Duration::from_secs(600)).await;
+    bench.script("main.sh", "sleep 600").await;
+    let run = bench.spawn(r#"{"skill":"demo"}"#, None);
+    let id = bench.one(Status::Running).await.id;
+    // Straight to the store, as another server would; the next heartbeat is minutes away.
+    assert_eq!(bench.store.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn a_cancel_request_that_was_never_announced_comes_with_the_heartbeat() {
     let bench = Bench::with(|config| config.lease = Duration::from_millis(600)).await;
     bench.script("main.sh", "sleep 600").await;
     let run = bench.spawn(r#"{"skill":"demo"}"#, None);
     let id = bench.one(Status::Running).await.id;
-    // Straight to the store, as another server would.
-    assert_eq!(bench.store.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    // SQLite announces nothing to other processes, and this handle stands for one.
+    let (other, _) = open(bench.data.path()).await;
+    assert_eq!(other.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
     assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn what_is_asked_before_the_start_and_announced_to_nobody_is_heeded_at_the_start() {
+    let bench = Bench::with(|config| config.lease = Duration::from_secs(600)).await;
+    bench.script("main.sh", "echo begun; sleep \"$SECONDS_TO_SLEEP\"").await;
+    bench.launcher.close();
+    let submit = async |seconds| {
+        let asked = format!(r#"{{"skill":"demo","env":{{"SECONDS_TO_SLEEP":"{seconds}"}}}}"#);
+        bench.runner.submit(&caller(), request(&asked), None).await.expect("accepted")
+    };
+    let (followed, cancelled) = (submit("0").await, submit("600").await);
+    bench.launcher.launched(2).await;
+    let (other, _) = open(bench.data.path()).await;
+    assert!(other.watch(&acme(), followed).await.expect("answered"));
+    assert_eq!(other.request_cancel(&acme(), cancelled).await.expect("answered"), Some(Cancel::Requested));
+    bench.launcher.open();
+    let end = async |id| bench.runner.wait(&acme(), id).await.expect("an execution");
+    assert_eq!(end(cancelled).await.status, Status::Cancelled);
+    assert_eq!(end(followed).await.status, Status::Success);
+    let pieces = bench.store.read_log(&acme(), followed, 1, 0, 9).await.expect("read");
+    assert_eq!(pieces.iter().map(|piece| piece.text.as_str()).collect::<String>(), "begun\n");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use store::{Born, Gone, NewExecution, Reaped, Status};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::support::{Bench, SKILL_MD, acme, open, package, until};
+use crate::support::{Bench, SKILL_MD, acme, caller, open, package, request, until};
 
 #[tokio::test]
 async fn a_late_result_is_refused_and_its_blobs_are_removed() {
@@ -50,7 +50,7 @@ async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
         let inserted = store.insert_execution(&accepted(id, &digest, born)).await.expect("inserted");
         if id == started {
             let store::Inserted::New(Some(lease)) = inserted else { panic!("no lease") };
-            assert!(store.mark_started(&lease).await.expect("marked"));
+            assert!(store.mark_started(&lease).await.expect("marked").is_some());
             blobs.put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half")).await.expect("stored");
         }
     }
@@ -88,6 +88,63 @@ async fn what_a_dying_reaper_did_not_clear_the_next_one_does() {
     assert!(bench.execution_blobs().is_empty());
 }
 
+#[tokio::test]
+async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing() {
+    let bench = Bench::with(|config| config.slots = 2).await;
+    let skill = SKILL_MD.replace("---\nDo it", "idempotent: true\n---\nDo it");
+    let script = "echo \"$TOKEN\"; echo x > ${SANDBOX_FILES_DIR}a.txt";
+    bench.publish(&[("SKILL.md", &skill), ("main.sh", script)]).await;
+    bench.launcher.close();
+    let caller = bench.spawn(r#"{"skill":"demo","env":{"TOKEN":"hunter2"}}"#, None);
+    let id = started(&bench).await;
+    assert!(bench.stored(id).await.request.contains("hunter2"), "all that is needed to run it again is stored");
+    let reaped = reap(&bench).await;
+    assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
+    bench.launcher.launched(2).await;
+    bench.launcher.open();
+    let done = caller.await.expect("no panic").expect("an execution");
+    assert_eq!((done.status, done.attempt, done.logs.as_str()), (Status::Success, 2, "hunter2\n"));
+    assert_eq!(bench.stored(id).await.request, "", "and goes with the end");
+    // Both attempts had their say by the time the drain is over.
+    bench.runner.drain(std::time::Duration::from_secs(60)).await;
+    let file = bench.store.list_execution_files(&acme(), id).await.expect("listed").remove(0);
+    let key = Key::parse(&file.blob_key).expect("a key");
+    assert_eq!(bench.blobs.get(&key, 100).await.expect("readable").as_deref(), Some(&b"x\n"[..]));
+    let archive = runner::archive_key(&bench.stored(id).await).expect("an archive");
+    assert!(bench.blobs.get(&archive, 10_000).await.expect("readable").is_some());
+    assert_eq!(bench.execution_blobs().len(), 2, "nothing is left of the other: {:?}", bench.execution_blobs());
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
+    let bench = Bench::with(|config| config.slots = 1).await;
+    bench.script("main.sh", "echo at last").await;
+    // More failures than one attempt has patience for.
+    bench.launcher.fail(5);
+    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let done = bench.one(Status::Success).await;
+    let done = (done.id, done.attempt, bench.stored(id).await.logs);
+    assert_eq!(done, (id, 2, "at last\n".to_owned()));
+}
+
+#[tokio::test]
+async fn an_altered_archive_is_refused_and_goes_on_record() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "echo never").await;
+    let digest = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo never")]).digest;
+    let key = Key::skill("acme", &digest);
+    let mut bytes = bench.blobs.get(&key, 1 << 20).await.expect("readable").expect("stored").to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bench.blobs.put(&key, Bytes::from(bytes)).await.expect("stored");
+    let run = bench.run(r#"{"skill":"demo"}"#).await;
+    assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")));
+    assert!(run.error.as_deref().is_some_and(|error| error.contains("digest")), "{:?}", run.error);
+    let trail = bench.store.list_audit(&acme(), &store::Page::default()).await.expect("listed");
+    assert_eq!((trail[0].action.as_str(), trail[0].object.as_str()), ("skill.altered", digest.as_str()));
+    assert_eq!(bench.launcher.launches(), 0);
+}
+
 /// The running execution, as soon as it may no longer be taken up by another worker.
 async fn started(bench: &Bench) -> Uuid {
     until(async || bench.with_status(Status::Running).await.pop().filter(|run| run.started)).await.id
@@ -110,6 +167,9 @@ fn accepted(id: Uuid, digest: &str, born: Born) -> NewExecution {
         input: None,
         request: r#"{"skill":"demo"}"#.to_owned(),
         idempotency: None,
+        idempotent: false,
+        awaited: false,
+        webhook: None,
         born,
     }
 }

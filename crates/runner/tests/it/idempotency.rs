@@ -34,6 +34,25 @@ async fn the_same_key_with_another_body_is_refused() {
 }
 
 #[tokio::test]
+async fn a_used_key_is_known_whatever_the_new_request_names() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "true").await;
+    let first = bench.spawn(r#"{"skill":"demo"}"#, Some("k")).await.expect("no panic").expect("an execution");
+    let other = Idempotency { body_sha256: "other".to_owned(), ..idempotency("k") };
+    for unknown in [r#"{"skill":"gone"}"#, r#"{"skill":"demo","timeout_ms":0}"#] {
+        let answer = bench.runner.execute(&caller(), request(unknown), Some(other.clone())).await;
+        assert!(matches!(answer, Err(RunError::IdempotencyMismatch)), "{answer:?}");
+        let answer = bench.runner.submit(&caller(), request(unknown), Some(other.clone())).await;
+        assert!(matches!(answer, Err(RunError::IdempotencyMismatch)), "{answer:?}");
+    }
+    // The same body again is the same execution, though its skill was deleted meanwhile.
+    let gone = bench.runner.execute(&caller(), request(r#"{"skill":"gone"}"#), Some(idempotency("k"))).await;
+    assert_eq!(gone.expect("the earlier one").id, first.id);
+    let unused = bench.runner.execute(&caller(), request(r#"{"skill":"gone"}"#), Some(idempotency("new"))).await;
+    assert!(matches!(unused, Err(RunError::UnknownSkill)), "{unused:?}");
+}
+
+#[tokio::test]
 async fn a_caller_who_goes_away_does_not_stop_the_run() {
     let bench = Bench::new().await;
     bench.script("main.sh", "echo finished").await;

@@ -3,10 +3,20 @@
 mod artifacts;
 mod cancelling;
 mod crashes;
+mod dialects;
 mod idempotency;
+mod killed;
+mod limits;
 mod outputs;
+#[path = "../../../store/tests/it/postgres.rs"]
+mod postgres;
 mod publishing;
 mod queueing;
+mod receipts;
 mod refusals;
+mod replicas;
+mod retention;
+mod reviews;
 mod running;
 mod support;
+mod trust;

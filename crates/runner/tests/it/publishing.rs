@@ -2,7 +2,7 @@
 
 use blobs::Key;
 use runner::RunError;
-use store::{Put, Status, StoreError, VersionPolicy};
+use store::{Put, Status, StoreError, TenantPolicy, VersionPolicy};
 
 use crate::support::{Bench, SKILL_MD, acme, package, until};
 
@@ -31,7 +31,8 @@ async fn an_immutable_version_stays_and_the_refused_archive_goes() {
     bench.script("main.sh", "echo one").await;
     let other = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]);
     let digest = other.digest.clone();
-    let refused = bench.runner.publish(&acme(), other, VersionPolicy::Immutable).await;
+    let immutable = TenantPolicy { versions: VersionPolicy::Immutable, ..TenantPolicy::default() };
+    let refused = bench.runner.publish(&acme(), other, &[], &immutable).await;
     assert!(matches!(refused, Err(RunError::Store(StoreError::VersionExists))), "{refused:?}");
     assert!(!has_archive(&bench, &digest).await);
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
@@ -76,7 +77,42 @@ async fn a_schema_that_cannot_be_used_is_told_to_the_author() {
     let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
     let package = package(&[("SKILL.md", skill_md), ("main.sh", "true")]);
     let digest = package.digest.clone();
-    let refused = bench.runner.publish(&acme(), package, VersionPolicy::Mutable).await;
+    let refused = bench.runner.publish(&acme(), package, &[], &TenantPolicy::default()).await;
     assert!(matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")), "{refused:?}");
     assert!(!has_archive(&bench, &digest).await);
+}
+
+#[tokio::test]
+async fn the_archive_of_an_upload_that_never_ended_is_removed_in_time() {
+    let bench = Bench::with(|config| config.reap_tick = std::time::Duration::from_millis(10)).await;
+    bench.script("main.sh", "echo kept").await;
+    // A server noted it, stored it, and died.
+    let note = bench.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    bench.blobs.put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip")).await.expect("stored");
+    // What an hour does.
+    bench.store.abandon_archive(&note).await.expect("abandoned");
+    until(async || (!has_archive(&bench, "sha256:dead").await).then_some(())).await;
+    assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "kept\n");
+}
+
+#[tokio::test]
+async fn the_same_content_published_and_removed_at_once_never_lacks_its_archive() {
+    let bench = std::sync::Arc::new(Bench::new().await);
+    let skill = |version: &str| SKILL_MD.replace("---\nDo it", &format!("version: {version}\n---\nDo it"));
+    for round in 0..10 {
+        // Two versions of one name differ in their content, so the same content is published again and again.
+        let (publishing, removing) = (std::sync::Arc::clone(&bench), std::sync::Arc::clone(&bench));
+        bench.publish(&[("SKILL.md", &skill("2.0.0")), ("main.sh", "echo same")]).await;
+        let text = skill("2.0.0");
+        let publish =
+            tokio::spawn(async move { publishing.publish(&[("SKILL.md", &text), ("main.sh", "echo same")]).await });
+        let remove = tokio::spawn(async move { removing.runner.unpublish(&acme(), "demo", "2.0.0").await });
+        let (published, removed) = (publish.await.expect("no panic"), remove.await.expect("no panic"));
+        removed.expect("answered");
+        drop(published);
+        let row = bench.store.get_skill(&acme(), "demo", "2.0.0").await.expect("answered");
+        if let Some(row) = row {
+            assert!(has_archive(&bench, &row.digest).await, "round {round}");
+        }
+    }
 }

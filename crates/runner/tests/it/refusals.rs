@@ -1,9 +1,11 @@
 //! What may not run costs no sandbox; what makes sense is recorded, what does not is an error.
 
 use runner::{Caller, RunError};
-use store::Status;
+use store::{Page, Status};
+use tempfile::TempDir;
+use uuid::Uuid;
 
-use crate::support::{Bench, acme, caller, request};
+use crate::support::{Bench, acme, caller, open, request, s3};
 
 #[tokio::test]
 async fn refused_requests_are_recorded_without_a_sandbox() {
@@ -51,16 +53,40 @@ async fn nonsense_leaves_no_trace() {
 
 #[tokio::test]
 async fn an_archive_with_one_flipped_bit_is_not_run() {
-    let bench = Bench::new().await;
-    bench.script("main.sh", "echo genuine").await;
+    with_one_flipped_bit(Bench::new().await).await;
+}
+
+#[tokio::test]
+async fn an_object_with_one_flipped_bit_is_not_run() {
+    let Some(blobs) = s3("an_object_with_one_flipped_bit_is_not_run").await else { return };
+    let data = TempDir::new().expect("a temporary directory");
+    let (store, _) = open(data.path()).await;
+    store.ensure_tenant(&acme()).await.expect("a tenant");
+    with_one_flipped_bit(Bench::on(data, store, blobs, |_| {}).await).await;
+}
+
+async fn with_one_flipped_bit(bench: Bench) {
+    // The text is this run's own, and so is the digest: the bucket is not.
+    let word = Uuid::new_v4().to_string();
+    bench.script("main.sh", &format!("echo genuine {word}")).await;
     let row = bench.store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
-    let path = bench.data.path().join("blobs").join(blobs::Key::skill("acme", &row.digest).as_str());
-    let mut archive = std::fs::read(&path).expect("an archive");
-    let at = archive.windows(7).position(|window| window == b"genuine").expect("the script");
-    archive[at] ^= 1;
-    std::fs::write(&path, archive).expect("written");
+    let key = blobs::Key::skill("acme", &row.digest);
+    let genuine = bench.blobs.get(&key, 1 << 20).await.expect("answered").expect("an archive");
+    let mut damaged = genuine.to_vec();
+    let at = damaged.windows(7).position(|window| window == b"genuine").expect("the script");
+    damaged[at] ^= 1;
+    bench.blobs.put(&key, damaged.into()).await.expect("stored");
     let run = bench.run(r#"{"skill":"demo"}"#).await;
+    let launches = bench.launcher.launches();
+    bench.blobs.put(&key, genuine).await.expect("stored");
+    let healed = bench.run(r#"{"skill":"demo"}"#).await;
+    bench.blobs.delete(&key).await.expect("deleted");
+
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")));
     assert!(run.error.is_some_and(|error| error.contains("digest")));
-    assert_eq!(bench.launcher.launches(), 0);
+    assert_eq!(launches, 0);
+    assert_eq!((healed.status, healed.logs.contains(&word)), (Status::Success, true), "nothing damaged is cached");
+    let trail = bench.store.list_audit(&acme(), &Page::default()).await.expect("a trail");
+    let trail: Vec<_> = trail.iter().map(|entry| (entry.action.as_str(), entry.object.as_str(), entry.actor)).collect();
+    assert_eq!(trail, [("skill.altered", row.digest.as_str(), None)]);
 }

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use blobs::Blobs;
+use blobs::{Blobs, S3Config};
 use runner::{Caller, Detail, Request, RunError, Runner, RunnerConfig};
 use sandbox::{Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape};
-use store::{Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, VersionPolicy};
+use store::{Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, TenantPolicy};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -43,12 +44,14 @@ impl Bench {
         // A test that waits for the tick instead of an event would hang rather than pass slowly.
         config.queue_tick = Duration::from_secs(600);
         change(&mut config);
-        let runner = Runner::start(config, store.clone(), blobs.clone(), launcher.clone()).await.expect("a runner");
+        let runner =
+            Runner::start(config, store.clone(), blobs.clone(), Some(launcher.clone())).await.expect("a runner");
         Bench { runner, store, blobs, launcher, data }
     }
 
     pub async fn publish(&self, files: &[(&str, &str)]) -> Put {
-        self.runner.publish(&acme(), package(files), VersionPolicy::Mutable).await.expect("published")
+        let policy = TenantPolicy::default();
+        self.runner.publish(&acme(), package(files), &[], &policy).await.expect("published").put
     }
 
     /// A skill called `demo` with this one script.
@@ -121,6 +124,28 @@ pub async fn open(data: &Path) -> (Store, Blobs) {
     (store, blobs)
 }
 
+/// The tests' S3 server, shared with others: a test stores only what is its own and removes it. Without a server the test
+/// says so and is not run.
+pub async fn s3(test: &str) -> Option<Blobs> {
+    #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+    let set = |name: &str| std::env::var(format!("SKILLBOX_TEST_S3_{name}")).ok();
+    let (Some(endpoint), Some(access_key), Some(secret_key)) = (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
+    else {
+        println!("NEEDS S3: {test} was not run, because SKILLBOX_TEST_S3_ENDPOINT is not set");
+        return None;
+    };
+    let config = S3Config {
+        endpoint,
+        region: "us-east-1".to_owned(),
+        access_key,
+        secret_key,
+        bucket_skills: "skillbox-test-skills".to_owned(),
+        bucket_executions: "skillbox-test-executions".to_owned(),
+        public_url: None,
+    };
+    Some(Blobs::s3(config).await.expect("an S3 server"))
+}
+
 pub fn package(files: &[(&str, &str)]) -> skill::Package {
     let parts = files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect();
     skill::read_parts(parts, &skill::Limits::default()).expect("a skill")
@@ -151,6 +176,8 @@ pub struct Watched {
     native: NativeLauncher,
     launches: watch::Sender<usize>,
     gate: Semaphore,
+    /// So many launches fail before the next succeeds.
+    failures: AtomicUsize,
 }
 
 impl Watched {
@@ -158,7 +185,17 @@ impl Watched {
         let config =
             NativeConfig { owner: Owner(owner.to_owned()), processes: 1, require: Vec::new(), search_path: None };
         let native = NativeLauncher::start(config).expect("a launcher");
-        Watched { native, launches: watch::Sender::new(0), gate: Semaphore::new(Semaphore::MAX_PERMITS) }
+        Watched {
+            native,
+            launches: watch::Sender::new(0),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS),
+            failures: AtomicUsize::new(0),
+        }
+    }
+
+    /// The next launches fail, as they do while an engine is away.
+    pub fn fail(&self, launches: usize) {
+        self.failures.store(launches, Ordering::SeqCst);
     }
 
     pub fn launches(&self) -> usize {
@@ -185,6 +222,10 @@ impl Launcher for Watched {
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
         self.launches.send_modify(|launches| *launches += 1);
         let _open = self.gate.acquire().await.expect("the gate is never closed for good");
+        let failing = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if failing.is_ok() {
+            return Err(LaunchError::LauncherGone);
+        }
         self.native.launch(shape).await
     }
 

@@ -38,7 +38,8 @@ async fn probe(search_path: Option<OsString>) -> Result<Isolation, crate::Launch
     NativeLauncher::start(config)?.probe().await
 }
 
-fn advice(error: &crate::LaunchError) -> String {
+/// Why the native sandbox does not work here, and what to do about it.
+pub fn advice(error: &crate::LaunchError) -> String {
     format!(
         "{error}. The native sandbox needs unprivileged user namespaces: check \
          `sysctl kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns user.max_user_namespaces`, \

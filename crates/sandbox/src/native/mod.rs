@@ -5,15 +5,14 @@ pub mod doctor;
 mod interpreters;
 mod plan;
 mod process;
-mod program;
-mod seccomp;
 
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
+use crate::network::HostNetwork;
 use async_trait::async_trait;
 use cgroups::Hierarchy;
-use guest::jail::{Cgroups, Controller, Enforced};
+use guest::jail::{Cgroups, Controller, Enforced, Network};
 use guest::protocol::Measured;
 use interpreters::Interpreters;
 use plan::HostRoot;
@@ -31,6 +30,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// The smallest sandbox that can say what holds in it.
 const PROBE: Shape = Shape {
     runtime: Runtime::Bash,
+    image: None,
     memory_bytes: 64 << 20,
     cpu_millis: 1000,
     pids: 16,
@@ -57,6 +57,7 @@ pub struct NativeLauncher {
     interpreters: Interpreters,
     hierarchy: Hierarchy,
     cgroups: Cgroups,
+    network: Network,
     /// The namespaces of this process, which no sandbox may share.
     namespaces: BTreeMap<String, u64>,
     processes: Vec<Mutex<Arc<Process>>>,
@@ -66,10 +67,19 @@ pub struct NativeLauncher {
 impl NativeLauncher {
     /// Finds out what this machine has and starts the launcher processes.
     pub fn start(config: NativeConfig) -> Result<NativeLauncher, LaunchError> {
+        NativeLauncher::start_with(config, Network::Own)
+    }
+
+    /// The same, of sandboxes that see the whole network of this machine.
+    pub fn start_on_host_network(config: NativeConfig, _: HostNetwork) -> Result<NativeLauncher, LaunchError> {
+        NativeLauncher::start_with(config, Network::Host)
+    }
+
+    fn start_with(config: NativeConfig, network: Network) -> Result<NativeLauncher, LaunchError> {
         allow_many_descriptors();
         let hierarchy = Hierarchy::find();
         let cgroups = hierarchy.claim();
-        let start = || Process::start(&cgroups).map(|process| Mutex::new(Arc::new(process)));
+        let start = || Process::start(&cgroups, network).map(|process| Mutex::new(Arc::new(process)));
         let processes = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
         Ok(NativeLauncher {
             require: config.require,
@@ -77,6 +87,7 @@ impl NativeLauncher {
             interpreters: Interpreters::find(config.search_path.as_deref()),
             hierarchy,
             cgroups,
+            network,
             namespaces: own_namespaces(),
             processes,
             next: AtomicUsize::new(0),
@@ -89,7 +100,7 @@ impl NativeLauncher {
         let mut process = self.processes[index].lock().unwrap_or_else(PoisonError::into_inner);
         if !process.is_alive() {
             tracing::warn!("a launcher process died; starting another");
-            *process = Arc::new(Process::start(&self.cgroups)?);
+            *process = Arc::new(Process::start(&self.cgroups, self.network)?);
         }
         Ok(Arc::clone(&process))
     }
@@ -102,7 +113,7 @@ impl NativeLauncher {
         let launched = self.clone_guest(shape, theirs.as_fd()).await?;
         drop(theirs);
         let describe = |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
-        let guest = Guest::connect(ours, Box::new(launched.handle), *shape, READY_WITHIN, describe).await?;
+        let guest = Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_WITHIN, describe).await?;
         Ok(guest)
     }
 
@@ -110,7 +121,7 @@ impl NativeLauncher {
     async fn clone_guest(&self, shape: &Shape, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
         let mut attempts = 0..self.processes.len();
         loop {
-            let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups);
+            let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups, self.network);
             match self.process()?.launch(plan::limits(shape), plan, stream).await {
                 Err(LaunchError::LauncherGone) if attempts.next().is_some() => {}
                 launched => return launched,
@@ -151,7 +162,8 @@ impl NativeLauncher {
         let by_rlimit = !plan::has(&self.cgroups, Controller::Pids);
         set(Control::ProcessLimit, enforced.pids || by_rlimit, if by_rlimit { "rlimit" } else { cgroup });
         set(Control::UniqueUid, enforced.unique_uid, "per run");
-        Isolation { backend: "native", controls }
+        let network = if own("net") { Network::Own } else { Network::Host };
+        Isolation { backend: "native", runtime: None, image: None, network, controls }
     }
 }
 

@@ -1,13 +1,11 @@
 //! From a shape to the plan of a sandbox: a pure function, and the whole native policy on one page.
 
 use super::interpreters::Interpreters;
-use super::seccomp;
 use crate::launcher::Shape;
-use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Landlock, Limits, Plan, Rlimit, Scratch};
+use crate::policy::{self, MASKED, WRITABLE};
+use crate::seccomp;
+use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, Scratch};
 use guest::protocol::paths;
-
-/// Everything a script may write, all on one file system with one cap.
-const WRITABLE: [&str; 5] = [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"];
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -15,17 +13,12 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 /// several programs a name means.
 const ETC: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 
-/// Parts of `/proc` about the host rather than the sandbox.
-const MASKED: &[&str] = &[
-    "/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/driver",
-    "/proc/fs", "/proc/interrupts", "/proc/irq", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys",
-    "/proc/kmsg", "/proc/modules", "/proc/partitions", "/proc/pressure", "/proc/sched_debug", "/proc/scsi",
-    "/proc/sysrq-trigger", "/proc/timer_list",
+/// What a script needs beside the network itself, where it has the host's: how names are resolved, and whose
+/// certificates are believed. Never the directory around the certificates, which has private keys in it too.
+const NETWORK_ETC: [&str; 7] = [
+    "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf",
+    "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs",
 ];
-
-const OPEN_FILES: u64 = 1024;
-const STACK_BYTES: u64 = 8 << 20;
-const LOCKED_BYTES: u64 = 64 << 10;
 
 /// What the host has at the top of its file system, read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +26,7 @@ pub struct HostRoot {
     /// Links into `/usr` on merged systems, directories on others.
     pub top: Vec<Entry>,
     pub etc: Vec<String>,
+    pub network_etc: Vec<String>,
 }
 
 impl HostRoot {
@@ -44,8 +38,11 @@ impl HostRoot {
                     Err(_) => std::path::Path::new(path).is_dir().then(|| bind(path)),
                 },
             );
-        let etc = ETC.iter().filter(|path| std::path::Path::new(path).exists());
-        HostRoot { top: top.collect(), etc: etc.map(|path| path.to_string()).collect() }
+        let there = |paths: &[&str]| -> Vec<String> {
+            let there = paths.iter().filter(|path| std::path::Path::new(path).exists());
+            there.map(|path| path.to_string()).collect()
+        };
+        HostRoot { top: top.collect(), etc: there(&ETC), network_etc: there(&NETWORK_ETC) }
     }
 }
 
@@ -55,23 +52,29 @@ pub fn limits(shape: &Shape) -> Limits {
 }
 
 /// The plan of a sandbox of this shape on this host.
-pub fn plan(shape: &Shape, host: &HostRoot, interpreters: &Interpreters, cgroups: &Cgroups) -> Plan {
+pub fn plan(shape: &Shape, host: &HostRoot, interpreters: &Interpreters, cgroups: &Cgroups, network: Network) -> Plan {
     Plan {
         hostname: "sandbox".to_owned(),
-        root: root(host, interpreters),
+        root: root(host, interpreters, network),
         scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         rlimits: rlimits(shape, cgroups),
-        landlock: landlock(),
-        seccomp: seccomp::programs(),
+        landlock: policy::landlock(),
+        seccomp: seccomp::programs(network),
+        witness: seccomp::witness(),
         path: interpreters.path(),
     }
 }
 
-fn root(host: &HostRoot, interpreters: &Interpreters) -> Vec<Entry> {
+fn root(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Vec<Entry> {
     let mut root = vec![bind("/usr")];
     root.extend(host.top.iter().cloned());
     root.extend(host.etc.iter().map(|path| bind(path)));
     root.extend(own_etc());
+    root.extend(match network {
+        Network::Own => own_names(),
+        Network::Host => hosts_names(&host.network_etc),
+    });
+    root.push(etc("hostname", "sandbox\n"));
     root.extend(DEVICES.iter().map(|path| Entry::Device { path: path.to_string() }));
     root.extend([("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].map(|(name, number)| {
         Entry::Symlink { path: format!("/dev/{name}"), target: format!("/proc/self/fd{number}") }
@@ -84,30 +87,34 @@ fn root(host: &HostRoot, interpreters: &Interpreters) -> Vec<Entry> {
     root
 }
 
-fn own_etc() -> [Entry; 5] {
-    let file = |name: &str, contents: String| Entry::File { path: format!("/etc/{name}"), contents };
-    [
-        file("passwd", format!("sandbox:x:{INSIDE_ID}:{INSIDE_ID}::{}:/bin/bash\n", paths::TMP)),
-        file("group", format!("sandbox:x:{INSIDE_ID}:\n")),
-        file("hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n".to_owned()),
-        file("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n".to_owned()),
-        file("hostname", "sandbox\n".to_owned()),
+fn own_etc() -> Vec<Entry> {
+    vec![
+        etc("passwd", &format!("sandbox:x:{INSIDE_ID}:{INSIDE_ID}::{}:/bin/bash\n", paths::TMP)),
+        etc("group", &format!("sandbox:x:{INSIDE_ID}:\n")),
     ]
 }
 
+/// The only name there is.
+fn own_names() -> Vec<Entry> {
+    vec![
+        etc("hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"),
+        etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ]
+}
+
+/// The names that the host knows, and whom it asks for others.
+fn hosts_names(network_etc: &[String]) -> Vec<Entry> {
+    let mut names = vec![etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")];
+    names.extend(network_etc.iter().map(|path| bind(path)));
+    names
+}
+
+fn etc(name: &str, contents: &str) -> Entry {
+    Entry::File { path: format!("/etc/{name}"), contents: contents.to_owned() }
+}
+
 fn rlimits(shape: &Shape, cgroups: &Cgroups) -> Vec<(Rlimit, u64)> {
-    let mut limits = vec![
-        // Not 0: that still starts the program that a host may have to take core dumps. See `seccomp::KEPT_LIMIT`.
-        (Rlimit::Core, 1),
-        (Rlimit::FileSize, shape.disk_bytes),
-        (Rlimit::MemoryLock, LOCKED_BYTES),
-        (Rlimit::MessageQueue, 0),
-        (Rlimit::Nice, 0),
-        (Rlimit::OpenFiles, OPEN_FILES),
-        (Rlimit::PendingSignals, 1024),
-        (Rlimit::RealtimePriority, 0),
-        (Rlimit::Stack, STACK_BYTES),
-    ];
+    let mut limits = policy::rlimits(shape);
     // Where a cgroup holds the limit these would only hide its counters.
     if !has(cgroups, Controller::Pids) {
         limits.push((Rlimit::Processes, u64::from(shape.pids)));
@@ -127,16 +134,6 @@ pub fn has(cgroups: &Cgroups, wanted: Controller) -> bool {
     }
 }
 
-fn landlock() -> Landlock {
-    Landlock {
-        read_and_execute: vec!["/".to_owned()],
-        // Of proc only a process's own files can be written at all. The other devices are to be read: that a
-        // write to /dev/zero is refused is how the guest sees that Landlock works.
-        read_and_write: vec!["/dev/null".to_owned(), "/proc".to_owned()],
-        everything: WRITABLE.map(str::to_owned).to_vec(),
-    }
-}
-
 fn bind(path: &str) -> Entry {
     Entry::Bind { source: path.to_owned(), target: path.to_owned() }
 }
@@ -150,6 +147,7 @@ mod tests {
 
     const SHAPE: Shape = Shape {
         runtime: Runtime::Python,
+        image: None,
         memory_bytes: 256 << 20,
         cpu_millis: 500,
         pids: 64,
@@ -162,6 +160,7 @@ mod tests {
         HostRoot {
             top: vec![link("/bin", "usr/bin"), link("/lib", "usr/lib")],
             etc: vec!["/etc/ld.so.cache".to_owned()],
+            network_etc: vec!["/etc/resolv.conf".to_owned()],
         }
     }
 
@@ -177,6 +176,7 @@ mod tests {
     /// The filters have tests of their own, and as bytes say nothing to a reader.
     fn readable(mut plan: Plan) -> Plan {
         plan.seccomp.clear();
+        plan.witness.clear();
         plan
     }
 
@@ -184,13 +184,26 @@ mod tests {
     fn a_sandbox_with_cgroups() {
         let directories =
             [Controller::Memory, Controller::Pids, Controller::Cpu].map(|c| (c, "/x".to_owned())).to_vec();
-        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::V1 { directories });
+        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::V1 { directories }, Network::Own);
         insta::assert_debug_snapshot!(readable(plan));
     }
 
     #[test]
     fn without_cgroups_rlimits_stand_in() {
-        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::None);
+        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::None, Network::Own);
         insta::assert_debug_snapshot!(plan.rlimits);
+    }
+
+    #[test]
+    fn the_hosts_network_brings_its_names_and_takes_unix_sockets() {
+        let made = |network| plan(&SHAPE, &host(), &pyenv(), &Cgroups::None, network);
+        let (own, open) = (made(Network::Own), made(Network::Host));
+        let new: Vec<_> = open.root.iter().filter(|entry| !own.root.contains(entry)).collect();
+        let dns = etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
+        assert_eq!(new, [&dns, &bind("/etc/resolv.conf")]);
+        assert_ne!(open.seccomp, own.seccomp);
+        // Everything else stays as it is.
+        let same = Plan { root: own.root.clone(), seccomp: own.seccomp.clone(), ..open };
+        assert_eq!(same, own);
     }
 }

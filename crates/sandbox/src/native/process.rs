@@ -1,11 +1,12 @@
 //! The host's end of one launcher process.
 
-use super::{cgroups, program};
+use super::cgroups;
 use crate::guest::Handle;
 use crate::launcher::LaunchError;
+use crate::program;
 use async_trait::async_trait;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Plan, ToLauncher};
+use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, Plan, ToLauncher};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -51,10 +52,10 @@ struct Tables {
 }
 
 impl Process {
-    pub fn start(cgroups: &Cgroups) -> Result<Process, LaunchError> {
+    pub fn start(cgroups: &Cgroups, network: Network) -> Result<Process, LaunchError> {
         let (socket, child) = spawn().map_err(|source| setup("start launcher", source))?;
         let waiting = Arc::new(Waiting(Mutex::new(Some(Tables::default()))));
-        let start = ToLauncher::Start { cgroups: cgroups.clone(), spares: SPARES };
+        let start = ToLauncher::Start { cgroups: cgroups.clone(), spares: SPARES, network };
         let process = Process {
             child,
             socket,
@@ -88,7 +89,7 @@ impl Process {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply, replied) = oneshot::channel();
         self.waiting.with(|tables| tables.launches.insert(id, reply)).ok_or(LaunchError::LauncherGone)?;
-        match self.send(&ToLauncher::Launch { id, limits, plan }, Some(stream)) {
+        match self.send(&ToLauncher::Launch { id, limits, plan: Box::new(plan) }, Some(stream)) {
             Err(LaunchError::Setup { source, .. }) if source.raw_os_error() == Some(libc::EPIPE) => {
                 // Its end was not noticed yet; whoever comes next must not ask it again.
                 self.waiting.close();

@@ -3,10 +3,21 @@
 use bytes::Bytes;
 use sandbox::{JobFile, Outcome, Runtime, Streams};
 
-use crate::support::{file, job, run};
+use crate::support::{Backend, file, job, on_every_backend, run};
 
-#[tokio::test]
-async fn a_script_finds_its_files_and_hands_back_output_and_artifacts() {
+on_every_backend! {
+    a_script_finds_its_files_and_hands_back_output_and_artifacts,
+    the_environment_is_exactly_what_was_asked_for_and_a_path,
+    a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals,
+    standard_input_is_at_its_end_unless_given,
+    large_inputs_and_artifacts_arrive_whole,
+    merged_streams_keep_the_order_of_writing_exactly,
+    split_streams_are_told_apart,
+    an_executable_file_runs_by_its_own_first_line,
+    the_script_and_not_the_guest_is_killed_when_memory_is_gone,
+}
+
+async fn a_script_finds_its_files_and_hands_back_output_and_artifacts(on: Backend) {
     let script = r#"
 import json, os
 document = json.load(open("/sandbox/input.json"))
@@ -19,7 +30,7 @@ json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
 "#;
     let mut job = job(Runtime::Python, script);
     job.files.push(file("/sandbox/input/data.csv", "a,b\n"));
-    let (ran, kept) = run(Runtime::Python, &job).await;
+    let (ran, kept) = run(on, Runtime::Python, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
     assert_eq!(ran.output.as_deref(), Some(&br#"{"document": {}}"#[..]));
     assert_eq!(kept.names(), ["empty", "reports/2026/a.txt"]);
@@ -27,11 +38,10 @@ json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
     assert!(ran.skipped.is_empty());
 }
 
-#[tokio::test]
-async fn the_environment_is_exactly_what_was_asked_for_and_a_path() {
+async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
     let mut job = job(Runtime::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
     job.env = vec![("GREETING".into(), "grüße\nzwei".into()), ("EMPTY".into(), String::new())];
-    let (_, kept) = run(Runtime::Python, &job).await;
+    let (_, kept) = run(on, Runtime::Python, &job).await;
     let found: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&kept.merged).unwrap();
     assert_eq!(found["GREETING"], "grüße\nzwei");
     assert_eq!(found["EMPTY"], "");
@@ -41,16 +51,20 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path() {
     assert!(found["PATH"].as_str().unwrap().contains("/usr/bin"));
 }
 
-#[tokio::test]
-async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals() {
+async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals(on: Backend) {
     let script =
         "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
     let mut job = job(Runtime::Bash, script);
     job.cwd = "/workspace".into();
-    let (_, kept) = run(Runtime::Bash, &job).await;
+    let (_, kept) = run(on, Runtime::Bash, &job).await;
     let log = kept.text();
     let lines: Vec<_> = log.lines().collect();
-    assert_eq!(lines[..4], ["1000", "1000", "/workspace", "0022"], "{log}");
+    let user = if on == Backend::Native { "1000" } else { "65534" };
+    assert_eq!(lines[..4], [user, user, "/workspace", "0022"], "{log}");
+    if on == Backend::Runsc {
+        // gVisor shows neither signals nor descriptors in /proc as Linux does.
+        return;
+    }
     assert!(lines[4].starts_with("SigBlk") && lines[4].ends_with("0000000000000000"), "{log}");
     assert!(lines[5].starts_with("SigIgn") && lines[5].ends_with("0000000000000000"), "{log}");
     // Three standard streams and the directory that `ls` itself reads.
@@ -58,62 +72,56 @@ async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_si
     assert_ne!(lines[7], "1", "{log}");
 }
 
-#[tokio::test]
-async fn standard_input_is_at_its_end_unless_given() {
+async fn standard_input_is_at_its_end_unless_given(on: Backend) {
     let script = "import sys\nprint(repr(sys.stdin.read()))\n";
     let mut job = job(Runtime::Python, script);
-    let (_, kept) = run(Runtime::Python, &job).await;
+    let (_, kept) = run(on, Runtime::Python, &job).await;
     assert_eq!(kept.text(), "''\n");
     job.stdin = Some(Bytes::from("first\nsecond"));
-    let (_, kept) = run(Runtime::Python, &job).await;
+    let (_, kept) = run(on, Runtime::Python, &job).await;
     assert_eq!(kept.text(), "'first\\nsecond'\n");
 }
 
-#[tokio::test]
-async fn large_inputs_and_artifacts_arrive_whole() {
+async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
     let script = "cp /sandbox/input/big /sandbox/out/files/big; cat > /sandbox/out/files/stdin";
     let mut job = job(Runtime::Bash, script);
     let big: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes: big.clone().into(), executable: false });
     job.stdin = Some(big.clone().into());
-    let (ran, kept) = run(Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Runtime::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
     assert!(kept.files["big"] == big && kept.files["stdin"] == big);
     assert!(ran.usage.bytes_in >= 10_000_000 && ran.usage.bytes_out >= 10_000_000);
 }
 
-#[tokio::test]
-async fn merged_streams_keep_the_order_of_writing_exactly() {
+async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {
     let script = "import os\nfor n in range(2000):\n    os.write(1 + n % 2, b'%d\\n' % n)\n";
-    let (_, kept) = run(Runtime::Python, &job(Runtime::Python, script)).await;
+    let (_, kept) = run(on, Runtime::Python, &job(Runtime::Python, script)).await;
     let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
     assert_eq!(kept.text(), expected);
 }
 
-#[tokio::test]
-async fn split_streams_are_told_apart() {
+async fn split_streams_are_told_apart(on: Backend) {
     let mut job = job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
     job.streams = Streams::Split;
-    let (_, kept) = run(Runtime::Node, &job).await;
+    let (_, kept) = run(on, Runtime::Node, &job).await;
     assert_eq!((&kept.stdout[..], &kept.stderr[..]), (&b"out\nend"[..], &b"err\n"[..]));
     assert!(kept.merged.is_empty());
 }
 
-#[tokio::test]
-async fn an_executable_file_runs_by_its_own_first_line() {
+async fn an_executable_file_runs_by_its_own_first_line(on: Backend) {
     let mut job = job(Runtime::Bash, "");
     let bytes = Bytes::from("#!/bin/bash\necho \"$0 $1\"\n");
     job.files.push(JobFile { path: "/sandbox/scripts/tool".into(), bytes, executable: true });
     job.argv = vec!["/sandbox/scripts/tool".into(), "an argument".into()];
-    let (ran, kept) = run(Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Runtime::Bash, &job).await;
     assert_eq!(kept.text(), "/sandbox/scripts/tool an argument\n");
     assert_eq!(ran.exit_code, Some(0));
 }
 
-#[tokio::test]
-async fn the_script_and_not_the_guest_is_killed_when_memory_is_gone() {
+async fn the_script_and_not_the_guest_is_killed_when_memory_is_gone(on: Backend) {
     let script = "cat /proc/self/oom_score_adj; cat /proc/1/oom_score_adj";
-    let (_, kept) = run(Runtime::Bash, &job(Runtime::Bash, script)).await;
+    let (_, kept) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
     let text = kept.text();
     let scores: Vec<i32> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(scores[0], 1000);

@@ -5,26 +5,72 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptions};
+use bollard::{API_DEFAULT_VERSION, Docker};
 use guest::jail::UID_BASE;
+use sandbox::Owner;
 
-/// Processes, cgroups, mounts and files. Other programs on the machine do not count, so two of these can be compared.
+use crate::support::test_engine;
+
+/// Processes, cgroups, mounts, files, and containers and volumes of the engine. Other programs on the machine do not count, so two of these can be compared.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inventory {
     pub processes: BTreeMap<u32, String>,
     pub cgroups: BTreeSet<PathBuf>,
     pub mounts: BTreeSet<String>,
     pub directories: BTreeSet<PathBuf>,
+    pub containers: BTreeSet<String>,
+    pub volumes: BTreeSet<String>,
 }
 
 impl Inventory {
-    pub fn take() -> Self {
+    pub async fn take() -> Self {
+        let (containers, volumes) = on_engine().await;
         Inventory {
+            containers,
+            volumes,
             processes: processes(),
             cgroups: cgroups(),
-            mounts: fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect(),
+            mounts: mounts(),
             directories: directories(),
         }
     }
+
+    /// How many containers this owner has on the engine.
+    pub async fn containers_of(owner: &Owner) -> usize {
+        containers(&docker().await.unwrap(), |name| name == owner.0).await.len()
+    }
+}
+
+/// The containers of launchers in this process, and all volumes but the guest's, where there is an engine.
+async fn on_engine() -> (BTreeSet<String>, BTreeSet<String>) {
+    let Some(docker) = docker().await else { return Default::default() };
+    let ours = format!("test-{}-", std::process::id());
+    let volumes = docker.list_volumes(None::<ListVolumesOptions>).await.unwrap().volumes.unwrap_or_default();
+    let containers = containers(&docker, |owner| owner.starts_with(&ours)).await;
+    // That of the guest stays, one for each build of it.
+    let names = volumes.into_iter().map(|volume| volume.name).filter(|name| !name.starts_with("skillbox-guest-"));
+    (containers, names.collect())
+}
+
+async fn docker() -> Option<Docker> {
+    let host = test_engine()?;
+    let docker = if host.starts_with("unix:") {
+        Docker::connect_with_unix(&host, 60, API_DEFAULT_VERSION).unwrap()
+    } else {
+        Docker::connect_with_http(&host, 60, API_DEFAULT_VERSION).unwrap()
+    };
+    Some(docker.negotiate_version().await.unwrap())
+}
+
+async fn containers(docker: &Docker, of: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let options = ListContainersOptionsBuilder::default().all(true).build();
+    let all = docker.list_containers(Some(options)).await.unwrap().into_iter();
+    let theirs = all.filter(|container| {
+        let owner = container.labels.as_ref().and_then(|labels| labels.get("skillbox.owner"));
+        owner.is_some_and(|owner| of(owner))
+    });
+    theirs.filter_map(|container| container.id).collect()
 }
 
 /// What the cgroups of launchers in this process are called.
@@ -57,8 +103,16 @@ fn processes() -> BTreeMap<u32, String> {
     all.iter().filter(|(pid, _)| descends(**pid)).map(|(pid, (_, name))| (*pid, name.clone())).collect()
 }
 
+/// All but those of containers and pods: an engine or a cluster may work for others too, and ours are counted by name.
+fn mounts() -> BTreeSet<String> {
+    let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/"];
+    let of_containers = |line: &&str| theirs.iter().any(|part| line.contains(part));
+    all.lines().filter(|line| !of_containers(line)).map(str::to_owned).collect()
+}
+
 /// Every directory below a mounted cgroup hierarchy that a launcher of this process made.
-fn cgroups() -> BTreeSet<PathBuf> {
+pub fn cgroups() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut look_in = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(directory) = look_in.pop() {

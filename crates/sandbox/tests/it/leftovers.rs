@@ -6,8 +6,8 @@ use std::time::Duration;
 use sandbox::{Control, Launcher, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::inventory::Inventory;
-use crate::support::{Kept, MACHINE, job, launcher, run_in, shape};
+use crate::inventory::{Inventory, cgroups};
+use crate::support::{Kept, MACHINE, job, native_launcher, run_in, shape};
 
 /// A launcher process and the children it keeps ready.
 const AT_REST: usize = 1 + 2;
@@ -15,10 +15,10 @@ const AT_REST: usize = 1 + 2;
 #[tokio::test]
 async fn the_inventory_sees_what_is_there_while_it_is_there() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let during = Inventory::take();
+    let during = Inventory::take().await;
     // The launcher, and the guest it made.
     assert!(during.processes.len() >= before.processes.len() + 2, "{during:?}");
     let by_cgroup = parked.isolation().controls.contains_key(&Control::MemoryLimit);
@@ -29,49 +29,49 @@ async fn the_inventory_sees_what_is_there_while_it_is_there() {
 #[tokio::test]
 async fn a_launcher_holds_no_more_after_many_runs_than_before() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     let script = "(setsid sleep 1000 &) ; sleep 1000 & exit 0";
     for _ in 0..10 {
         run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
-        let now = Inventory::take();
+        let now = Inventory::take().await;
         assert!(now.processes.len() <= AT_REST, "{:?}", now.processes);
         assert_eq!(now.mounts, before.mounts);
     }
     drop(launcher);
-    assert_eq!(Inventory::take(), before);
+    assert_eq!(Inventory::take().await, before);
 }
 
 #[tokio::test]
 async fn a_guest_that_is_dropped_or_discarded_leaves_nothing() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     drop(launcher.launch(&shape(Runtime::Bash)).await.unwrap());
     launcher.launch(&shape(Runtime::Bash)).await.unwrap().discard().await;
     drop(launcher);
-    assert_eq!(Inventory::take(), before);
+    assert_eq!(Inventory::take().await, before);
 }
 
 #[tokio::test]
 async fn a_run_whose_caller_goes_away_is_killed() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let job = job(Runtime::Bash, "sleep 1000");
     let mut kept = Kept::default();
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
     drop(launcher);
-    assert_eq!(Inventory::take(), before);
+    assert_eq!(Inventory::take().await, before);
 }
 
 #[tokio::test]
 async fn a_launcher_that_goes_away_takes_its_running_sandboxes_with_it() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let job = job(Runtime::Bash, "sleep 1000");
@@ -80,21 +80,21 @@ async fn a_launcher_that_goes_away_takes_its_running_sandboxes_with_it() {
     let (ran, ()) = tokio::join!(run, async { drop(launcher) });
     // Whether the script had started is luck; that it did not go on is not.
     assert!(ran.map_or(true, |ran| ran.exit_code.is_none()));
-    assert_eq!(Inventory::take(), before);
+    assert_eq!(Inventory::take().await, before);
     drop(parked);
 }
 
 #[tokio::test]
 async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     let _machine = MACHINE.write().await;
-    let before = Inventory::take();
-    let launcher = launcher();
+    let before = Inventory::take().await;
+    let launcher = native_launcher();
     let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let victim = children().into_iter().find(|child| !before.processes.contains_key(child)).unwrap();
     let its_cgroups = || {
         let name = format!("{victim}-");
         let ours = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&name);
-        Inventory::take().cgroups.iter().filter(ours).count()
+        cgroups().iter().filter(ours).count()
     };
     let by_cgroup = parked.isolation().controls.contains_key(&Control::MemoryLimit);
     assert_eq!(its_cgroups() > 0, by_cgroup);
@@ -113,7 +113,7 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     }
     assert_eq!(its_cgroups(), 0);
     drop(launcher);
-    assert_eq!(Inventory::take(), before);
+    assert_eq!(Inventory::take().await, before);
 }
 
 /// The processes that this one started itself.

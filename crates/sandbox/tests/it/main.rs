@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
 mod contract;
+mod docker;
 mod hostile;
 mod inventory;
+mod kubernetes;
 mod leftovers;
 mod outcomes;
+mod pods;
 mod support;
+mod witness;

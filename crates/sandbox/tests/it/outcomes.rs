@@ -3,55 +3,64 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::{Control, GuestError, JobFile, Launcher, Outcome, Runtime};
+use sandbox::{Control, GuestError, JobFile, Outcome, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Kept, MACHINE, MIB, job, lacks, launcher, run, run_in, shape};
+use crate::support::{Backend, Kept, MACHINE, MIB, job, lacks, on_every_backend, run, run_in, shape};
 
-#[tokio::test]
-async fn exit_codes_and_signals_are_the_scripts_own() {
+on_every_backend! {
+    exit_codes_and_signals_are_the_scripts_own,
+    a_program_that_cannot_be_started_is_a_failed_run_with_a_reason,
+    results_of_a_failed_run_are_kept,
+    the_deadline_ends_a_run_and_keeps_its_results,
+    a_request_ends_a_run_and_keeps_its_results,
+    a_run_that_is_cancelled_before_it_starts_does_not_start,
+    a_job_that_does_not_fit_is_a_full_disk,
+    limits_that_a_script_survives_are_not_its_end,
+    usage_is_measured,
+    isolation_is_measured_in_the_guest,
+    a_job_outside_the_contract_is_refused_before_anything_runs,
+}
+
+async fn exit_codes_and_signals_are_the_scripts_own(on: Backend) {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143)] {
-        let (ran, _) = run(Runtime::Bash, &job(Runtime::Bash, script)).await;
+        let (ran, _) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{script}");
     }
 }
 
-#[tokio::test]
-async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason() {
+async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Backend) {
     for (program, code) in [("no-such-program", 127), ("/sandbox/nothing", 127), ("/sandbox/input.json", 126)] {
         let mut job = job(Runtime::Bash, "");
         job.argv = vec![program.into()];
-        let (ran, kept) = run(Runtime::Bash, &job).await;
+        let (ran, kept) = run(on, Runtime::Bash, &job).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{program}");
         assert!(kept.text().starts_with(&format!("skillbox: cannot start {program}: ")), "{}", kept.text());
     }
 }
 
-#[tokio::test]
-async fn results_of_a_failed_run_are_kept() {
+async fn results_of_a_failed_run_are_kept(on: Backend) {
     let script = "echo '{}' > $SANDBOX_OUTPUT; echo x > $SANDBOX_FILES_DIR/kept; echo failing; exit 3";
-    let (ran, kept) = run(Runtime::Bash, &job(Runtime::Bash, script)).await;
+    let (ran, kept) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
     assert_eq!(ran.exit_code, Some(3));
     assert_eq!(ran.output.as_deref(), Some(&b"{}\n"[..]));
     assert_eq!((kept.names(), kept.text().as_str()), (vec!["kept"], "failing\n"));
 }
 
-#[tokio::test]
-async fn the_deadline_ends_a_run_and_keeps_its_results() {
+async fn the_deadline_ends_a_run_and_keeps_its_results(on: Backend) {
     let script = "echo '{}' > $SANDBOX_OUTPUT; echo before; trap '' TERM INT HUP; while :; do sleep 1000; done";
     let mut job = job(Runtime::Bash, script);
     job.timeout = Duration::from_millis(500);
-    let (ran, kept) = run(Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Runtime::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::TimedOut, Some(137)));
     assert_eq!(ran.output.as_deref(), Some(&b"{}\n"[..]));
     assert_eq!(kept.text(), "before\n");
     assert!(ran.usage.wall_ms >= 500);
 }
 
-#[tokio::test]
-async fn a_request_ends_a_run_and_keeps_its_results() {
+async fn a_request_ends_a_run_and_keeps_its_results(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
+    let launcher = on.launcher().await;
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let stop = CancellationToken::new();
     // The run itself says when it has started.
@@ -63,10 +72,9 @@ async fn a_request_ends_a_run_and_keeps_its_results() {
     assert_eq!(ran.output.as_deref(), Some(&b"[]\n"[..]));
 }
 
-#[tokio::test]
-async fn a_run_that_is_cancelled_before_it_starts_does_not_start() {
+async fn a_run_that_is_cancelled_before_it_starts_does_not_start(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
+    let launcher = on.launcher().await;
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
@@ -74,52 +82,75 @@ async fn a_run_that_is_cancelled_before_it_starts_does_not_start() {
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Cancelled, None));
 }
 
-#[tokio::test]
-async fn a_job_that_does_not_fit_is_a_full_disk() {
+async fn a_job_that_does_not_fit_is_a_full_disk(on: Backend) {
     let mut job = job(Runtime::Bash, "");
     let bytes = Bytes::from(vec![7; 40 * MIB as usize]);
     job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes, executable: false });
-    let (ran, _) = run(Runtime::Bash, &job).await;
+    let (ran, _) = run(on, Runtime::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, None));
 }
 
-#[tokio::test]
-async fn limits_that_a_script_survives_are_not_its_end() {
+async fn limits_that_a_script_survives_are_not_its_end(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
+    let launcher = on.launcher().await;
     let script = "head -c 100M /dev/zero > /tmp/full; sleep 0.2; rm /tmp/full; exit 0";
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
+    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)));
     let failing = script.replace("exit 0", "exit 1");
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, &failing)).await;
+    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, &failing)).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, Some(1)));
 }
 
-#[tokio::test]
-async fn usage_is_measured() {
+async fn usage_is_measured(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
+    let launcher = on.launcher().await;
     let script = "x = bytearray(40 << 20)\nimport time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n";
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Python), &job(Runtime::Python, script)).await;
+    let (ran, _) = run_in(&*launcher, &shape(Runtime::Python), &job(Runtime::Python, script)).await;
     assert!(ran.usage.cpu_ms >= 300 && ran.usage.wall_ms >= 300, "{:?}", ran.usage);
     assert!(ran.usage.peak_memory_bytes >= 40 * MIB, "{:?}", ran.usage);
 }
 
-#[tokio::test]
-async fn isolation_is_measured_in_the_guest() {
+async fn isolation_is_measured_in_the_guest(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
-    let needs = [Control::MemoryLimit, Control::ProcessLimit, Control::UniqueUid];
-    if lacks(&launcher, &needs, "the full list of controls").await {
+    let launcher = on.launcher().await;
+    if on == Backend::Native
+        && lacks(&*launcher, &[Control::MemoryLimit, Control::UniqueUid], "the full list of controls").await
+    {
         return;
     }
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
-    assert_eq!(ran.isolation.backend, "native");
-    let missing = ran.isolation.missing();
+    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    let isolation = ran.isolation;
     // Whether swap can be limited, and whether there is Landlock, depends on how the kernel was built.
-    let optional: &[Control] =
-        if has_landlock() { &[Control::SwapLimit] } else { &[Control::SwapLimit, Control::Landlock] };
-    assert!(missing.iter().all(|control| optional.contains(control)), "{missing:?}");
+    let mut may_miss = vec![Control::SwapLimit];
+    if !has_landlock() {
+        may_miss.push(Control::Landlock);
+    }
+    match on {
+        Backend::Native => assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("native", None)),
+        Backend::Runc => {
+            assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("docker", Some("runc")));
+            may_miss.extend([Control::UserNamespace, Control::UniqueUid]);
+        }
+        Backend::Runsc => {
+            assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("docker", Some("runsc")));
+            assert_eq!(isolation.controls[&Control::PidNamespace], "gvisor");
+            may_miss.extend([Control::UserNamespace, Control::UniqueUid, Control::ProcessLimit, Control::Landlock]);
+        }
+        Backend::Pod => {
+            assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("kubernetes", None));
+            // Real nodes with control groups v1 show a pod where in their tree it is.
+            may_miss.extend([Control::UserNamespace, Control::UniqueUid, Control::CgroupNamespace]);
+        }
+    }
+    let image = isolation.image.as_deref().unwrap_or_default();
+    let known = match on {
+        Backend::Native => image.is_empty(),
+        Backend::Pod => image == "skillbox/bash:test",
+        Backend::Runc | Backend::Runsc => image.starts_with("sha256:"),
+    };
+    assert!(known, "{image}");
+    let missing = isolation.missing();
+    assert!(missing.iter().all(|control| may_miss.contains(control)), "{missing:?}");
 }
 
 /// Asks the kernel of this test rather than the sandbox under test.
@@ -128,10 +159,9 @@ fn has_landlock() -> bool {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, 1) > 0 }
 }
 
-#[tokio::test]
-async fn a_job_outside_the_contract_is_refused_before_anything_runs() {
+async fn a_job_outside_the_contract_is_refused_before_anything_runs(on: Backend) {
     let _machine = MACHINE.read().await;
-    let launcher = launcher();
+    let launcher = on.launcher().await;
     for path in ["/etc/passwd", "/sandbox/../etc/x", "relative", "/tmp/x"] {
         let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
         let mut job = job(Runtime::Bash, "echo ran");

@@ -1,4 +1,4 @@
-//! A launcher, a job with the contract's environment, and a sink that keeps everything.
+//! Launchers of every kind, a job with the contract's environment, and a sink that keeps everything.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sandbox::{
-    Caps, Control, Job, JobFile, Launcher, NativeConfig, NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError,
-    Stream, Streams, paths,
+    Caps, Control, DockerConfig, DockerLauncher, Images, Job, JobFile, Launcher, NativeConfig, NativeLauncher, Owner,
+    Ran, Runtime, Shape, Sink, SinkError, Stream, Streams, paths,
 };
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
@@ -18,18 +18,118 @@ pub const MIB: u64 = 1 << 20;
 /// Held for reading by tests that run sandboxes, for writing by those that count what is on the machine.
 pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
-/// A launcher of its own for each test; dropping it ends its process.
-pub fn launcher() -> NativeLauncher {
+/// What the same tests run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    Native,
+    /// Docker with runc.
+    Runc,
+    /// Docker with gVisor.
+    Runsc,
+    /// Pods of Kubernetes: of our stand-in for it, or of the real one that `SKILLBOX_TEST_CLUSTER_WORKER` leads to.
+    Pod,
+}
+
+impl Backend {
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Native => "native",
+            Backend::Runc => "runc",
+            Backend::Runsc => "runsc",
+            Backend::Pod => "kubernetes",
+        }
+    }
+
+    /// Whether tests can run on it. Without an engine to test on they say so, for the summary to repeat.
+    pub fn is_here(self, test: &str) -> bool {
+        match self {
+            Backend::Native => true,
+            Backend::Pod => crate::pods::can_be_had(test),
+            Backend::Runc | Backend::Runsc => {
+                let here = test_engine().is_some();
+                if !here {
+                    println!(
+                        "NEEDS ENGINE: {test} was not run on {}: SKILLBOX_TEST_ENGINE names no engine",
+                        self.name()
+                    );
+                }
+                here
+            }
+        }
+    }
+
+    /// A launcher of its own for each test.
+    pub async fn launcher(self) -> Box<dyn Launcher> {
+        match self {
+            Backend::Native => Box::new(native_launcher()),
+            Backend::Runc => Box::new(DockerLauncher::start(docker_config(None)).await.unwrap()),
+            Backend::Runsc => Box::new(DockerLauncher::start(docker_config(Some("runsc"))).await.unwrap()),
+            Backend::Pod => Box::new(crate::pods::Pods::start().await),
+        }
+    }
+}
+
+/// Makes tests of functions that take a `Backend`, one for each.
+macro_rules! on_every_backend {
+    ($($test:ident),* $(,)?) => {
+        crate::support::on_every_backend!(@ native Native $($test)*);
+        crate::support::on_every_backend!(@ runc Runc $($test)*);
+        crate::support::on_every_backend!(@ runsc Runsc $($test)*);
+        crate::support::on_every_backend!(@ kubernetes Pod $($test)*);
+    };
+    (@ $module:ident $backend:ident $($test:ident)*) => {
+        mod $module {
+            $(#[tokio::test]
+            async fn $test() {
+                if crate::support::Backend::$backend.is_here(stringify!($test)) {
+                    super::$test(crate::support::Backend::$backend).await;
+                }
+            })*
+        }
+    };
+}
+pub(crate) use on_every_backend;
+
+/// The engine to test on, as `scripts/test.sh` names it.
+pub fn test_engine() -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "how the test scripts say where their engine is")]
+    std::env::var("SKILLBOX_TEST_ENGINE").ok().filter(|host| !host.is_empty())
+}
+
+/// How launchers reach it: through a `skillbox docker-proxy` if one is named, so that the same tests try that too.
+pub fn way_to_engine() -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "who starts a proxy for the tests says where it is")]
+    let proxy = std::env::var("SKILLBOX_TEST_PROXY").ok().filter(|host| !host.is_empty());
+    proxy.or_else(test_engine)
+}
+
+pub fn owner() -> Owner {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
-    let owner = format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+    Owner(format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Dropping it ends its process.
+pub fn native_launcher() -> NativeLauncher {
     #[expect(clippy::disallowed_methods, reason = "the interpreters that the developer uses are those to test")]
     let search_path = std::env::var_os("PATH");
-    let config = NativeConfig { owner: Owner(owner), processes: 1, require: vec![], search_path };
-    NativeLauncher::start(config).unwrap()
+    NativeLauncher::start(NativeConfig { owner: owner(), processes: 1, require: vec![], search_path }).unwrap()
+}
+
+pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
+    let image = |name: &str| format!("skillbox/{name}:test");
+    let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
+    DockerConfig {
+        owner: owner(),
+        host: way_to_engine().unwrap(),
+        runtime: runtime.map(str::to_owned),
+        allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
+        images,
+        require: vec![],
+    }
 }
 
 /// The controls that hold on this machine, for tests that need one of them.
-pub async fn lacks(launcher: &NativeLauncher, needs: &[Control], what: &str) -> bool {
+pub async fn lacks(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
     let missing = launcher.probe().await.unwrap().missing();
     let lacking: Vec<_> = needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
     if !lacking.is_empty() {
@@ -39,7 +139,15 @@ pub async fn lacks(launcher: &NativeLauncher, needs: &[Control], what: &str) -> 
 }
 
 pub fn shape(runtime: Runtime) -> Shape {
-    Shape { runtime, memory_bytes: 128 * MIB, cpu_millis: 1000, pids: 64, disk_bytes: 32 * MIB, disk_inodes: 4096 }
+    Shape {
+        runtime,
+        image: None,
+        memory_bytes: 128 * MIB,
+        cpu_millis: 1000,
+        pids: 64,
+        disk_bytes: 32 * MIB,
+        disk_inodes: 4096,
+    }
 }
 
 /// A job that runs `script` the way a skill's entrypoint is run.
@@ -131,7 +239,7 @@ impl Sink for Kept {
 }
 
 /// Runs one job in a new sandbox of `launcher`.
-pub async fn run_in(launcher: &NativeLauncher, shape: &Shape, job: &Job) -> (Ran, Kept) {
+pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (Ran, Kept) {
     let guest = launcher.launch(shape).await.unwrap();
     let mut kept = Kept::default();
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await.unwrap();
@@ -139,7 +247,7 @@ pub async fn run_in(launcher: &NativeLauncher, shape: &Shape, job: &Job) -> (Ran
 }
 
 /// Runs one job on a launcher of its own.
-pub async fn run(runtime: Runtime, job: &Job) -> (Ran, Kept) {
+pub async fn run(on: Backend, runtime: Runtime, job: &Job) -> (Ran, Kept) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
-    run_in(&launcher(), &shape(runtime), job).await
+    run_in(&*on.launcher().await, &shape(runtime), job).await
 }

@@ -65,10 +65,10 @@ impl<P: Permission> FromRequestParts<Shared> for Allowed<P> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        if !caller.key.scopes.contains(&P::SCOPE) {
-            return Err(ApiError::forbidden(format!("This key lacks the scope `{}`.", P::SCOPE)));
+        if !caller.identity.has(P::SCOPE) {
+            return Err(ApiError::forbidden(format!("This key or token lacks the scope `{}`.", P::SCOPE)));
         }
-        if P::SERVICE && !caller.key.service {
+        if P::SERVICE && !caller.identity.is_service() {
             return Err(ApiError::forbidden("This needs a service key."));
         }
         Ok(Allowed { caller, permission: PhantomData })

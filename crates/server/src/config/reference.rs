@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::settings::{SETTINGS, Setting, Standing};
+use super::settings::{SETTINGS, Setting, Standing, find};
 use super::{Config, Source};
 
 /// One effective value, safe to print.
@@ -35,6 +35,10 @@ fn default_value(config: &Config, setting: &Setting) -> String {
         "data_dir" => config.data_dir.display().to_string(),
         "db_dsn" => mask(setting, &config.dsn()),
         "launchers" => config.launchers.to_string(),
+        "retention_logs" | "retention_artifacts" => match config.set.get("retention_executions") {
+            Some((value, _)) => value.clone(),
+            None => find("retention_executions").map_or("", |setting| setting.default).to_owned(),
+        },
         "max_concurrent_execs" => config.max_concurrent_execs.to_string(),
         _ => setting.default.to_owned(),
     }
@@ -68,12 +72,6 @@ pub fn reference_markdown() -> String {
     }
     page.push_str("\n## Reserved\n\n");
     for setting in SETTINGS.iter().filter(|setting| setting.standing == Standing::Reserved) {
-        page.push_str(&format!("- `{}`: {}\n", setting.env(), setting.help));
-    }
-    page.push_str(
-        "\n## Not in this build yet\n\nSetting one of these stops the start, so that it is never silently ignored.\n\n",
-    );
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Standing::Later) {
         page.push_str(&format!("- `{}`: {}\n", setting.env(), setting.help));
     }
     page

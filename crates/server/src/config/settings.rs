@@ -8,8 +8,8 @@ pub enum Standing {
     Supported,
     /// Accepted and not used; nothing may ever need it.
     Reserved,
-    /// Part of a later release. Setting it stops the start, because ignoring it would be a silent lie.
-    Later,
+    /// Read and obeyed in debug builds, for our own tests; no page mentions it.
+    Hidden,
 }
 
 /// One setting. Its file key is `key`; the flag and the variable are spelled from it.
@@ -48,15 +48,17 @@ const fn secret(key: &'static str, help: &'static str) -> Setting {
     Setting { key, default: "", secret: true, standing: Standing::Supported, help }
 }
 
-const fn later(key: &'static str, help: &'static str) -> Setting {
-    Setting { key, default: "", secret: true, standing: Standing::Later, help }
-}
-
 /// Variables of the command line client that share our prefix and are none of the server's business.
 pub const CLIENT_VARIABLES: &[&str] = &["SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID"];
 
 /// Every setting, in the order of the reference page.
 pub const SETTINGS: &[Setting] = &[
+    // What it does.
+    plain(
+        "role",
+        "all",
+        "`all` answers callers and runs skills; `api` only answers, `worker` only runs what is queued (and serves `/health` and `/ready`). The last two need Postgres, S3 and `SKILLBOX_SECRET`.",
+    ),
     // Where it keeps its state.
     plain(
         "data_dir",
@@ -68,6 +70,42 @@ pub const SETTINGS: &[Setting] = &[
         "sqlite in the data directory",
         "Metadata database: `sqlite:<path>` or `postgres://user:password@host/name`.",
     ),
+    plain(
+        "migrate_on_start",
+        "true",
+        "Whether a start brings the tables of the database up to date. With `false` somebody runs `skillbox migrate`, and the process waits for it: alive, not ready, and without needing the right to change tables.",
+    ),
+    secret(
+        "secret",
+        "Master secret that keys, URLs and webhooks are derived from; at least 32 characters, the same for every process over one database. Without it the data directory keeps one of its own.",
+    ),
+    plain(
+        "s3_endpoint",
+        "a directory in the data directory",
+        "Object store for skills and artifacts, such as `https://s3.example.com` or `minio:9000`. Needs both keys.",
+    ),
+    secret("s3_access_key", "Access key of the object store."),
+    secret("s3_secret_key", "Secret key of the object store."),
+    plain("s3_bucket_skills", "skills", "Bucket for skills; made at the start if it is missing."),
+    plain("s3_bucket_executions", "executions", "Bucket for artifacts; made at the start if it is missing."),
+    plain("s3_region", "us-east-1", "Region that requests to the object store are signed for."),
+    plain("s3_use_ssl", "true", "Whether an endpoint without a scheme is reached over TLS."),
+    plain(
+        "s3_public_url",
+        "the endpoint",
+        "Base of presigned download URLs, when callers reach the object store under another address.",
+    ),
+    plain("retention_executions", "30d", "How long an ended execution is kept: `30d`, `12h`, or `forever`."),
+    plain(
+        "retention_logs",
+        "as executions",
+        "How long the logs of an ended execution are kept; not longer than the execution.",
+    ),
+    plain(
+        "retention_artifacts",
+        "as executions",
+        "How long the files of an ended execution are kept; not longer than the execution.",
+    ),
     // Where it listens.
     plain(
         "bind",
@@ -78,14 +116,86 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "public_url",
         "the host the caller used",
-        "Base of the download URLs handed out, such as `https://skills.example.com`. Needed behind a TLS proxy.",
+        "Base of the download URLs handed out, such as `https://skills.example.com`. Needed behind a TLS proxy. Its host and its pages may also call `/mcp`.",
     ),
     secret(
         "bootstrap_key",
         "This exact key exists after start, in tenant `default`, with every scope and the service flag. Without it the first start makes one, prints it once and keeps it in the file `key` of the data directory.",
     ),
+    // Tokens beside keys.
+    secret(
+        "jwt_secret",
+        "Accept tokens (JWT) signed with this secret by HS256; at least 32 characters. One of this, `SKILLBOX_JWT_PUBLIC_KEY` and `SKILLBOX_JWT_JWKS_URL`.",
+    ),
+    plain(
+        "jwt_public_key",
+        "",
+        "PEM file with the public key that tokens are checked with: RSA for RS256, P-256 for ES256.",
+    ),
+    plain(
+        "jwt_jwks_url",
+        "",
+        "URL of the identity provider's key set; `https://`, or `http://` on this machine. Fetched when needed, kept, and fetched again when a token names an unknown key.",
+    ),
+    plain("jwt_issuer", "", "Required with tokens: what `iss` must be."),
+    plain("jwt_audience", "", "Required with tokens: what `aud` must be or hold."),
+    plain("jwt_tenant_claim", "tenant", "Claim that names the tenant, which must exist."),
+    plain(
+        "jwt_scopes_claim",
+        "scope",
+        "Claim with the scopes: a string with blanks or a list. Unknown ones are ignored, none gives none.",
+    ),
+    plain("jwt_leeway", "30s", "How far clocks may be apart; at most `5m`."),
+    // What operators watch.
+    secret(
+        "metrics_token",
+        "Bearer token that opens `/metrics` and nothing else; at least 32 printable characters. Without it only a service key with the scope `admin` reads them.",
+    ),
+    // Telling callers.
+    plain(
+        "webhook_private_hosts",
+        "",
+        "Hosts, by comma, that webhooks may reach although their addresses are private, and without TLS. All other webhooks go over `https://` to public addresses only.",
+    ),
+    plain("webhook_timeout", "10s", "Time a receiver has to answer a webhook."),
+    plain(
+        "receipt_key_generation",
+        "1",
+        "Which key signs receipts. Keys are derived from the secret; raise this by one, on every process, to change the key. The earlier public keys stay listed.",
+    ),
     // How it runs skills.
-    plain("sandbox", "native", "Where skills run. This build has `native`."),
+    plain("sandbox", "native", "Where skills run: `native`, `docker` or `kubernetes`."),
+    plain(
+        "docker_host",
+        "tcp://localhost:2375",
+        "The Docker engine, better behind `skillbox docker-proxy`: `unix:///path` or `tcp://host:port`.",
+    ),
+    plain("docker_runtime", "the engine's default", "OCI runtime by name, such as `runc`, `runsc` (gVisor) or `kata`."),
+    plain("kube_namespace", "skillbox-sandboxes", "Namespace that pods are made in. It should hold nothing else."),
+    plain("kube_runtime_class", "the cluster's default", "RuntimeClass of the pods, such as `gvisor` or `kata`."),
+    plain(
+        "kube_guest_image",
+        "",
+        "Needed with `kubernetes`: the image of this server itself, from which pods get their guest. How to reach the cluster is found as `kubectl` does (`KUBECONFIG`), else from the service account of the server's own pod.",
+    ),
+    plain(
+        "kube_seccomp_profile",
+        "the container runtime's default",
+        "Seccomp profile on the nodes, below the kubelet's directory of them.",
+    ),
+    plain("kube_user_namespaces", "false", "Whether pods get a user namespace of their own (`hostUsers: false`)."),
+    plain(
+        "kube_schedule_timeout",
+        "60s",
+        "How long a pod may wait for quota and for a node with room. Then the execution goes back to the queue.",
+    ),
+    plain(
+        "image_python",
+        "python:3.12-slim",
+        "Image that Python skills run in when they name none. Must be on `SKILLBOX_IMAGE_ALLOWLIST`, as the other two.",
+    ),
+    plain("image_node", "node:20-slim", "Image of Node skills."),
+    plain("image_bash", "bash:5", "Image of Bash skills."),
     plain(
         "require",
         "",
@@ -99,6 +209,7 @@ pub const SETTINGS: &[Setting] = &[
     plain("runtime_path", "the server's PATH", "Search path for the interpreters that skills run with."),
     plain("launchers", "one a core", "Launcher processes that clone sandboxes."),
     plain("max_concurrent_execs", "two a core", "Executions that run at the same time; the others wait in the queue."),
+    plain("lease", "30s", "A run whose worker is silent for this long is taken away from it."),
     plain("default_timeout", "120s", "Time limit of a run whose skill names none."),
     plain("max_timeout", "10m", "Highest time limit; a larger request is lowered to it."),
     plain("default_memory", "256Mi", "Memory of a run whose skill names none."),
@@ -110,6 +221,7 @@ pub const SETTINGS: &[Setting] = &[
     plain("max_artifact_size", "104857600", "Sum of the files collected from one run, in bytes."),
     plain("max_artifact_files", "1000", "Number of files collected from one run."),
     plain("max_skill_size", "52428800", "Largest skill upload, in bytes."),
+    plain("max_file_size", "104857600", "Largest file that can be uploaded, in bytes."),
     // How it treats its callers.
     plain("max_body_size", "10485760", "Largest JSON request body, in bytes."),
     plain("max_connections", "2048", "Open connections; further ones wait to be accepted."),
@@ -129,15 +241,12 @@ pub const SETTINGS: &[Setting] = &[
         standing: Standing::Reserved,
         help: "Reserved. Accepted and not used.",
     },
-    // Later releases.
-    later("s3_endpoint", "S3 storage of skills and artifacts."),
-    later("s3_access_key", "S3 storage of skills and artifacts."),
-    later("s3_secret_key", "S3 storage of skills and artifacts."),
-    later("s3_bucket_skills", "S3 storage of skills and artifacts."),
-    later("s3_bucket_executions", "S3 storage of skills and artifacts."),
-    later("s3_region", "S3 storage of skills and artifacts."),
-    later("s3_use_ssl", "S3 storage of skills and artifacts."),
-    later("s3_public_url", "S3 storage of skills and artifacts."),
-    later("docker_host", "The Docker sandbox."),
-    later("docker_runtime", "The Docker sandbox."),
+    #[cfg(debug_assertions)]
+    Setting {
+        key: "failpoint",
+        default: "",
+        secret: false,
+        standing: Standing::Hidden,
+        help: "Where the process is to die, in tests of crashes.",
+    },
 ];

@@ -50,7 +50,31 @@ fn every_bad_value_names_its_variable() {
         ("SKILLBOX_PUBLIC_URL", "skills.example.com"),
         ("SKILLBOX_PUBLIC_URL", "https://x/?y"),
         ("SKILLBOX_BOOTSTRAP_KEY", "two words"),
-        ("SKILLBOX_SANDBOX", "docker"),
+        ("SKILLBOX_SANDBOX", "kube"),
+        ("SKILLBOX_KUBE_NAMESPACE", "Skill Box"),
+        ("SKILLBOX_KUBE_RUNTIME_CLASS", "-gvisor"),
+        ("SKILLBOX_KUBE_GUEST_IMAGE", "two words"),
+        ("SKILLBOX_KUBE_SECCOMP_PROFILE", "../../etc/profile.json"),
+        ("SKILLBOX_KUBE_USER_NAMESPACES", "perhaps"),
+        ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "0s"),
+        ("SKILLBOX_ROLE", "boss"),
+        ("SKILLBOX_RECEIPT_KEY_GENERATION", "0"),
+        ("SKILLBOX_SECRET", "thirty-one characters are too f"),
+        ("SKILLBOX_S3_ACCESS_KEY", "stray"),
+        ("SKILLBOX_DOCKER_HOST", "localhost:2375"),
+        ("SKILLBOX_DOCKER_HOST", "tcp://localhost"),
+        ("SKILLBOX_DOCKER_HOST", "unix://docker.sock"),
+        ("SKILLBOX_DOCKER_RUNTIME", "/bin/sh"),
+        ("SKILLBOX_RETENTION_EXECUTIONS", "0d"),
+        ("SKILLBOX_RETENTION_EXECUTIONS", "a while"),
+        ("SKILLBOX_RETENTION_LOGS", "31d"),
+        ("SKILLBOX_RETENTION_ARTIFACTS", "forever"),
+        ("SKILLBOX_LEASE", "500ms"),
+        ("SKILLBOX_JWT_SECRET", "short"),
+        ("SKILLBOX_JWT_ISSUER", "https://id.example.com"),
+        ("SKILLBOX_JWT_JWKS_URL", "http://id.example.com/keys"),
+        ("SKILLBOX_WEBHOOK_PRIVATE_HOSTS", "hooks.internal,not a host"),
+        ("SKILLBOX_WEBHOOK_TIMEOUT", "0s"),
         ("SKILLBOX_SANDBOX", "nativ"),
         ("SKILLBOX_REQUIRE", "seccomp,landlok"),
         ("SKILLBOX_DEFAULT_TIMEOUT", "soon"),
@@ -83,18 +107,109 @@ fn every_supported_setting_refuses_to_be_empty() {
 }
 
 #[test]
-fn later_settings_are_refused_by_name_and_reserved_ones_accepted() {
-    let message = refusal(&[("SKILLBOX_S3_ENDPOINT", "http://localhost:9000")]);
-    assert!(message.contains("SKILLBOX_S3_ENDPOINT is not supported by this build yet"), "{message}");
-    resolve(&[], &[("SKILLBOX_REDIS_URL", "redis://x"), ("SKILLBOX_S3_REGION", "")], &[]).expect("harmless");
+fn reserved_settings_are_accepted() {
+    resolve(&[], &[("SKILLBOX_REDIS_URL", "redis://x")], &[]).expect("harmless");
+}
+
+const S3_SETTINGS: [(&str, &str); 3] =
+    [("SKILLBOX_S3_ENDPOINT", "http://minio:9000"), ("SKILLBOX_S3_ACCESS_KEY", "a"), ("SKILLBOX_S3_SECRET_KEY", "b")];
+const SECRET: (&str, &str) = ("SKILLBOX_SECRET", "0123456789abcdef0123456789abcdef");
+const POSTGRES: (&str, &str) = ("SKILLBOX_DB_DSN", "postgres://db/x");
+
+#[test]
+fn a_part_of_the_service_shares_its_state() {
+    for role in ["api", "worker"] {
+        let role = ("SKILLBOX_ROLE", role);
+        let whole = [&S3_SETTINGS[..], &[SECRET, POSTGRES, role]].concat();
+        assert!(resolve(&[], &whole, &[]).expect("complete").is_stateless());
+        for (left_out, named) in [
+            ("SKILLBOX_DB_DSN", "SKILLBOX_DB_DSN"),
+            ("SKILLBOX_SECRET", "SKILLBOX_SECRET"),
+            ("SKILLBOX_S3_", "SKILLBOX_S3_ENDPOINT"),
+        ] {
+            let rest: Vec<_> = whole.iter().copied().filter(|(name, _)| !name.starts_with(left_out)).collect();
+            let message = refusal(&rest);
+            assert!(message.starts_with(named) && message.contains("SKILLBOX_ROLE"), "{left_out}: {message}");
+        }
+        let mut sqlite = whole.clone();
+        sqlite.retain(|pair| *pair != POSTGRES);
+        sqlite.push(("SKILLBOX_DB_DSN", "sqlite:/tmp/x"));
+        assert!(refusal(&sqlite).starts_with("SKILLBOX_DB_DSN"));
+    }
+}
+
+#[test]
+fn an_object_store_needs_its_keys_and_one_scheme() {
+    let with = |more: &[(&'static str, &'static str)]| {
+        let mut pairs = S3_SETTINGS.to_vec();
+        pairs.retain(|(name, _)| !more.iter().any(|(given, _)| given == name));
+        pairs.extend_from_slice(more);
+        pairs
+    };
+    let endpoint = |pairs: &[_]| resolve(&[], pairs, &[]).expect("a store").s3.expect("S3").endpoint;
+    assert_eq!(endpoint(&S3_SETTINGS), "http://minio:9000");
+    assert_eq!(endpoint(&with(&[("SKILLBOX_S3_ENDPOINT", "minio:9000")])), "https://minio:9000");
+    let plain = with(&[("SKILLBOX_S3_ENDPOINT", "minio:9000"), ("SKILLBOX_S3_USE_SSL", "false")]);
+    assert_eq!(endpoint(&plain), "http://minio:9000");
+    assert!(refusal(&with(&[("SKILLBOX_S3_USE_SSL", "true")])).starts_with("SKILLBOX_S3_USE_SSL"));
+    assert!(refusal(&with(&[("SKILLBOX_S3_BUCKET_SKILLS", "No Bucket")])).starts_with("SKILLBOX_S3_BUCKET_SKILLS"));
+    assert!(refusal(&with(&[("SKILLBOX_S3_ENDPOINT", "ftp://minio")])).starts_with("SKILLBOX_S3_ENDPOINT"));
+    for missing in ["SKILLBOX_S3_ACCESS_KEY", "SKILLBOX_S3_SECRET_KEY"] {
+        let rest: Vec<_> = S3_SETTINGS.into_iter().filter(|(name, _)| *name != missing).collect();
+        assert!(refusal(&rest).starts_with(missing));
+    }
+}
+
+#[test]
+fn tokens_need_one_key_an_issuer_and_an_audience() {
+    let secret = ("SKILLBOX_JWT_SECRET", "0123456789abcdef0123456789abcdef");
+    let (issuer, audience) = (("SKILLBOX_JWT_ISSUER", "https://id"), ("SKILLBOX_JWT_AUDIENCE", "skillbox"));
+    let config = resolve(&[], &[secret, issuer, audience], &[]).expect("complete");
+    let jwt = config.jwt.expect("tokens");
+    assert_eq!((jwt.tenant_claim.as_str(), jwt.scopes_claim.as_str()), ("tenant", "scope"));
+    assert!(refusal(&[secret, issuer]).starts_with("SKILLBOX_JWT_AUDIENCE"));
+    assert!(refusal(&[secret, audience]).starts_with("SKILLBOX_JWT_ISSUER"));
+    let two = ("SKILLBOX_JWT_PUBLIC_KEY", "/etc/key.pem");
+    assert!(refusal(&[secret, two, issuer, audience]).starts_with("SKILLBOX_JWT_PUBLIC_KEY"));
+    let odd = ("SKILLBOX_JWT_TENANT_CLAIM", "aud");
+    assert!(refusal(&[secret, issuer, audience, odd]).starts_with("SKILLBOX_JWT_TENANT_CLAIM"));
+    for url in ["https://id.example.com/keys", "http://localhost:1/k", "http://127.0.0.1:1/k", "http://[::1]/k"] {
+        resolve(&[], &[("SKILLBOX_JWT_JWKS_URL", url), issuer, audience], &[]).expect(url);
+    }
+}
+
+#[test]
+fn the_images_of_containers_are_on_the_list() {
+    let docker = ("SKILLBOX_SANDBOX", "docker");
+    let config = resolve(&[], &[docker], &[]).expect("the defaults");
+    assert!(matches!(config.sandbox, Sandbox::Docker(docker) if docker.host == "tcp://localhost:2375"));
+    let mine = ("SKILLBOX_IMAGE_PYTHON", "mine:1");
+    assert!(refusal(&[docker, mine]).starts_with("SKILLBOX_IMAGE_PYTHON"));
+    let list = ("SKILLBOX_IMAGE_ALLOWLIST", "mine:1,node:20-slim,bash:5");
+    resolve(&[], &[docker, mine, list], &[]).expect("listed");
+    // The native sandbox has no images, so the list is free to hold anything.
+    resolve(&[], &[("SKILLBOX_IMAGE_ALLOWLIST", "mine:1")], &[]).expect("native");
+}
+
+#[test]
+fn a_cluster_needs_the_image_of_the_guest() {
+    let kubernetes = ("SKILLBOX_SANDBOX", "kubernetes");
+    assert!(refusal(&[kubernetes]).starts_with("SKILLBOX_KUBE_GUEST_IMAGE"));
+    let image = ("SKILLBOX_KUBE_GUEST_IMAGE", "skillbox:0.1.0");
+    let config = resolve(&[], &[kubernetes, image], &[]).expect("good");
+    assert!(matches!(config.sandbox, Sandbox::Kubernetes(cluster) if cluster.namespace == "skillbox-sandboxes"));
+    assert!(refusal(&[kubernetes, image, ("SKILLBOX_IMAGE_NODE", "mine:1")]).starts_with("SKILLBOX_IMAGE_NODE"));
 }
 
 #[test]
 fn secrets_are_neither_shown_nor_repeated() {
     let message = refusal(&[("SKILLBOX_BOOTSTRAP_KEY", "hush hush")]);
     assert!(!message.contains("hush"), "{message}");
-    let environment =
-        [("SKILLBOX_BOOTSTRAP_KEY", "hush"), ("SKILLBOX_DB_DSN", "postgres://ada:hush@db/x?password=hush")];
+    let environment = [
+        ("SKILLBOX_BOOTSTRAP_KEY", "hush"),
+        ("SKILLBOX_SECRET", "hush-hush-hush-hush-hush-hush-hush"),
+        ("SKILLBOX_DB_DSN", "postgres://ada:hush@db/x?password=hush"),
+    ];
     let config = resolve(&[], &environment, &[]).expect("a configuration");
     let shown = serde_json::to_string(&effective(&config)).expect("JSON");
     assert!(!shown.contains("hush") && shown.contains("postgres://ada:********@db/x"), "{shown}");

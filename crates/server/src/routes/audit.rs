@@ -19,7 +19,7 @@ pub struct AuditEntry {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
-    /// The key that did it; absent when the server did.
+    /// The key that did it; absent when a token did, whose `sub` is then in `detail.subject`, or the server itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     actor: Option<String>,

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::body::Object;
 use crate::error::ApiError;
+use crate::webhooks::Target;
 
 /// The id of a file that does not exist is repeated in the result; it should at least look like one.
 const MAX_FILE_ID: usize = 128;
@@ -47,9 +48,9 @@ pub struct ExecutionRequest {
     limits: Option<Object<RequestedLimits>>,
     /// `async` answers 202 at once; the header `Prefer: respond-async` does the same.
     mode: Option<Mode>,
-    /// Not supported yet.
-    #[schema(value_type = Option<serde_json::Value>)]
-    webhook: Option<Box<RawValue>>,
+    /// Called with a signed POST when the run has ended; only with `async`.
+    #[schema(format = "uri", example = "https://hooks.example.com/skillbox")]
+    webhook: Option<String>,
 }
 
 /// Limits that can only tighten the skill's own.
@@ -83,14 +84,16 @@ impl ExecutionRequest {
         self.mode == Some(Mode::Async)
     }
 
-    /// The runner's request; what this build cannot do is refused rather than ignored.
-    pub fn into_request(self) -> Result<Request, ApiError> {
+    /// The runner's request; what cannot be done is refused rather than ignored.
+    pub fn into_request(self, asynchronous: bool, private_hosts: &[String]) -> Result<Request, ApiError> {
         if self.skill.is_empty() {
             return Err(ApiError::bad_request("skill must name a skill."));
         }
-        if self.webhook.is_some() {
+        let webhook = self.webhook.map(|url| Target::parse(&url, private_hosts)).transpose();
+        let webhook = webhook.map_err(|error| ApiError::bad_request(format!("{error}.")))?;
+        if webhook.is_some() && !asynchronous {
             return Err(ApiError::bad_request(
-                "webhook is not supported by this build yet. Poll the execution instead.",
+                "webhook is for runs with `\"mode\":\"async\"`; this one is waited for.",
             ));
         }
         let input_files = self.input_files.unwrap_or_default();
@@ -107,9 +110,10 @@ impl ExecutionRequest {
             script: self.script,
             args: self.args.unwrap_or_default(),
             stdin: self.stdin,
-            cwd: self.cwd.unwrap_or_default(),
+            cwd: self.cwd,
             timeout_ms: self.timeout.as_deref().map(timeout_ms).transpose()?,
             limits,
+            webhook: webhook.map(|target| target.url.into()),
         })
     }
 }

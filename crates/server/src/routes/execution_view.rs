@@ -1,6 +1,7 @@
 //! An execution on the wire. The order of the keys is part of the contract.
 
 use runner::Detail;
+use sandbox::{Attempt, Call};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use crate::error::ApiError;
 use crate::links::Links;
 use crate::time::rfc3339;
 
-use super::execution_files::ExecutionFile;
+use super::file_view::FileView;
 
 /// The answer to a run.
 #[derive(Serialize, ToSchema)]
@@ -130,22 +131,51 @@ struct Facts {
     stdout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
-    files: Vec<ExecutionFile>,
+    files: Vec<FileView>,
     /// What lay in the output directory and was not collected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedFile>,
     /// One sentence for each limit that was asked for and not given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clamped: Vec<String>,
+    /// Why the tenant does not trust the skill: the run was refused for it, or, under `warn`, went on in spite of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<Doubt>,
+    /// The script's calls for other machines, as the sandbox saw them; without a network none of them led anywhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    network_attempts: Vec<NetworkAttempt>,
     usage: Usage,
     /// What was in force for this run, measured: `backend`, `controls` and `missing`.
     isolation: Option<Value>,
 }
 
 #[derive(Serialize, ToSchema)]
+struct Doubt {
+    #[schema(example = "signature_missing")]
+    code: String,
+    message: String,
+}
+
+#[derive(Serialize, ToSchema)]
 struct SkippedFile {
     path: String,
     why: String,
+}
+
+#[derive(Serialize, ToSchema)]
+struct NetworkAttempt {
+    /// `connect` or `sendto`.
+    #[schema(value_type = String, example = "connect")]
+    call: Call,
+    /// Address and port.
+    #[schema(example = "203.0.113.7:443")]
+    to: String,
+}
+
+impl From<&Attempt> for NetworkAttempt {
+    fn from(attempt: &Attempt) -> NetworkAttempt {
+        NetworkAttempt { call: attempt.call, to: attempt.to.to_string() }
+    }
 }
 
 #[derive(Serialize, ToSchema)]
@@ -183,24 +213,23 @@ impl Pieces {
             None => Detail::default(),
         };
         let output = execution.output.take().map(RawValue::from_string);
-        let files_url = execution.has_archive.then(|| {
-            let archive = blobs::Key::archive(execution.tenant.as_str(), execution.id);
-            links.url(archive, &format!("{}.tar.gz", execution.id), "application/gzip")
-        });
+        let files_url = runner::archive_key(execution)
+            .map(|archive| links.url(archive, &format!("{}.tar.gz", execution.id), "application/gzip"))
+            .transpose()?;
         let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
-        let files = rows.into_iter().map(|row| ExecutionFile::new(row, links)).collect();
+        let files: Result<_, _> = rows.into_iter().map(|row| FileView::new(row, links)).collect();
         Ok(Pieces {
             output: output.transpose().map_err(ApiError::internal)?,
             files_url,
             files_list: Some(names).filter(|names| !names.is_empty()),
-            facts: Facts::new(execution, files, &detail),
+            facts: Facts::new(execution, files?, &detail),
             timings: Timings::from(detail.timings),
         })
     }
 }
 
 impl Facts {
-    fn new(execution: &mut Execution, files: Vec<ExecutionFile>, detail: &Detail) -> Facts {
+    fn new(execution: &mut Execution, files: Vec<FileView>, detail: &Detail) -> Facts {
         let skipped = detail.skipped.iter();
         Facts {
             exit_code: execution.exit_code,
@@ -210,6 +239,8 @@ impl Facts {
             files,
             skipped: skipped.map(|file| SkippedFile { path: file.path.clone(), why: file.why.clone() }).collect(),
             clamped: detail.clamped.clone(),
+            trust: detail.trust.clone().map(|runner::Doubt { code, message }| Doubt { code, message }),
+            network_attempts: detail.network_attempts.iter().flatten().map(NetworkAttempt::from).collect(),
             usage: Usage::from(detail.usage),
             isolation: detail.isolation.clone(),
         }

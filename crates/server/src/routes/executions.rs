@@ -38,7 +38,7 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
         (status = 200, description = "The run has ended", body = ExecutionResult),
         (status = 202, description = "Accepted; `Location` is where to read it", body = ExecutionResult),
         (status = 422, description = "`idempotency_mismatch`", body = crate::error::ErrorBody),
-        (status = 429, description = "`too_busy`", body = crate::error::ErrorBody),
+        (status = 429, description = "`too_busy` or `rate_limited`; `Retry-After` says when to come back", body = crate::error::ErrorBody),
         (status = 503, description = "`shutting_down`", body = crate::error::ErrorBody),
     )
 )]
@@ -52,7 +52,7 @@ pub async fn create(
     let preferred = prefers_async(&headers);
     let asynchronous = preferred || body.value.is_async();
     let idempotency = idempotency(&headers, &body.bytes)?;
-    let request = body.value.into_request()?;
+    let request = body.value.into_request(asynchronous, &app.webhook_private_hosts)?;
     let who = caller.for_runner();
     if !asynchronous {
         let execution = app.runner.execute(&who, request, idempotency).await?;
@@ -213,11 +213,15 @@ pub async fn cancel(
 
 /// An execution the caller may see; any other does not exist.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
-    let execution = app.store.get_execution(&caller.tenant, id).await?;
-    execution.filter(|execution| caller.may_use(&execution.skill_name)).ok_or_else(ApiError::not_found)
+    permit(app.store.get_execution(&caller.tenant, id).await?, caller)
 }
 
-async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {
+/// What was found, if the caller may know of it.
+pub fn permit(found: Option<Execution>, caller: &Caller) -> Result<Execution, ApiError> {
+    found.filter(|execution| caller.may_use(&execution.skill_name)).ok_or_else(ApiError::not_found)
+}
+
+pub async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {
     if !execution.has_archive {
         return Ok(Vec::new());
     }

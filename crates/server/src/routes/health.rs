@@ -42,7 +42,9 @@ struct Checks {
     #[schema(example = "ok")]
     blobs: String,
     #[schema(example = "ok")]
-    sandbox: String,
+    /// Missing where nothing runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<String>,
 }
 
 /// The server can do its work
@@ -55,11 +57,20 @@ pub async fn ready(State(app): State<Shared>) -> Response {
     let ok = readiness.ok();
     let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
     let checks =
-        Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox: word(readiness.sandbox) };
+        Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox: readiness.sandbox.map(word) };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
         return axum::Json(body).into_response();
     }
+    refusal(checks)
+}
+
+/// The answer of a server that has not started yet, because of its database.
+pub fn not_ready(postgres: String) -> Response {
+    refusal(Checks { postgres, blobs: "not asked before the database is there".into(), sandbox: None })
+}
+
+fn refusal(checks: Checks) -> Response {
     let body = Ready {
         status: "not_ready",
         checks,

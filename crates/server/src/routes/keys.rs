@@ -112,7 +112,7 @@ impl NewKey {
         let Some(given) = &self.key else {
             return Ok(auth::new_key());
         };
-        if !caller.key.service {
+        if !caller.identity.is_service() {
             return Err(ApiError::forbidden("Only a service key can import a key."));
         }
         // Any string that a header can carry: keys of old must go on working, and how good one is its operator knows.
@@ -135,7 +135,7 @@ impl NewKey {
         scopes.sort();
         scopes.dedup();
         let service = self.service.unwrap_or(false);
-        if service && !caller.key.service {
+        if service && !caller.identity.is_service() {
             return Err(ApiError::forbidden("Only a service key can make another."));
         }
         Ok(store::NewKey {
@@ -154,7 +154,7 @@ impl NewKey {
 /// A limited key can only hand out what it may use itself.
 fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<String>>, ApiError> {
     let Some(wanted) = wanted else {
-        return Ok(caller.key.skills.clone());
+        return Ok(caller.identity.skills().cloned());
     };
     if wanted.is_empty() || wanted.len() > MAX_SKILLS {
         return Err(ApiError::bad_request(format!("skills must name 1 to {MAX_SKILLS} skills, or be left out.")));
@@ -165,14 +165,14 @@ fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<Str
     }
 }
 
-/// A key never outlives the one that made it.
+/// A key never outlives the key or token that made it.
 fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, ApiError> {
     let wanted = wanted.map(|text| {
         let at = time::parse(&text).filter(|at| *at > store::now());
         at.ok_or_else(|| ApiError::bad_request("expires_at must be an RFC 3339 time in the future."))
     });
     let wanted = wanted.transpose()?;
-    match (wanted, caller.key.expires_at) {
+    match (wanted, caller.identity.expires_at()) {
         (Some(wanted), Some(own)) => Ok(Some(wanted.min(own))),
         (wanted, own) => Ok(wanted.or(own)),
     }

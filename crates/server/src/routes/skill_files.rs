@@ -85,7 +85,7 @@ pub async fn get(
 }
 
 /// The files of a stored skill, digest checked, off the async threads.
-async fn unpack(app: &App, row: &SkillRow) -> Result<Vec<SkillFile>, ApiError> {
+pub async fn unpack(app: &App, row: &SkillRow) -> Result<Vec<SkillFile>, ApiError> {
     let key = blobs::Key::skill(row.tenant.as_str(), &row.digest);
     let most = u64::try_from(row.size_bytes).unwrap_or(0).max(app.limits.skill_bytes as u64 * 2);
     let archive = app.blobs.get(&key, most).await?;

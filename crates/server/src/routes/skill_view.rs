@@ -1,8 +1,9 @@
 //! A skill on the wire.
 
-use serde::Serialize;
+use runner::Standing;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skill::{Finding, Manifest, Severity};
+use skill::{Finding, Manifest};
 use store::SkillRow;
 use utoipa::ToSchema;
 
@@ -18,15 +19,25 @@ pub struct SkillSummary {
     lang: Option<String>,
     /// `executable` or `cognitive`.
     mode: String,
+    /// `available`; `review` while it waits for an approval; `rejected`. Only what is available runs.
     #[schema(example = "available")]
     status: String,
     #[schema(example = "sha256:…")]
     digest: String,
+    finding_counts: FindingCounts,
     size_bytes: i64,
     #[schema(format = "date-time")]
     created_at: String,
     #[schema(format = "date-time")]
     updated_at: String,
+}
+
+/// How many findings of each severity the upload had.
+#[derive(Serialize, ToSchema, Default)]
+struct FindingCounts {
+    error: u32,
+    warning: u32,
+    info: u32,
 }
 
 /// The answer to an upload.
@@ -63,7 +74,12 @@ pub struct SkillDetail {
     output_schema: Option<Value>,
     permissions: Value,
     digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<SkillSignature>,
+    /// `available`, `review` or `rejected`.
     status: String,
+    /// What lint and the scanner said when it was uploaded.
+    findings: Vec<SkillFinding>,
     entrypoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     license: Option<String>,
@@ -79,6 +95,26 @@ pub struct SkillDetail {
     updated_at: String,
 }
 
+/// The signature that came with a skill, as it is judged now.
+#[derive(Serialize, ToSchema)]
+struct SkillSignature {
+    /// The key it names; that it was this key is certain only when it is `trusted`.
+    #[schema(example = "406E4FAC70A6468A")]
+    key_id: String,
+    /// It fits name, version and content, its key is trusted, and nothing of it was revoked.
+    trusted: bool,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "key_revoked")]
+    problem: Option<&'static str>,
+    /// When the signer says it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    signed_at: Option<String>,
+    /// The text of `SKILL.md.minisig`.
+    text: String,
+}
+
 #[derive(Serialize, ToSchema)]
 struct Resources {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,18 +126,21 @@ struct Resources {
 }
 
 /// A file of the skill that can run.
-#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 struct Script {
     path: String,
     lang: String,
+    /// What it says about itself: in its argument parser, its docstring or its first comment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
 }
 
 /// Something a check noticed.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct SkillFinding {
     code: String,
     /// `error`, `warning` or `info`.
-    severity: &'static str,
+    severity: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,8 +156,9 @@ impl From<SkillRow> for SkillSummary {
             description: row.description,
             lang: row.lang,
             mode: row.mode,
-            status: row.status,
+            status: row.status.to_string(),
             digest: row.digest,
+            finding_counts: FindingCounts::of(&row.findings),
             size_bytes: row.size_bytes,
             created_at: rfc3339(row.created_at),
             updated_at: rfc3339(row.updated_at),
@@ -136,7 +176,7 @@ impl Published {
 }
 
 impl SkillDetail {
-    pub fn new(row: SkillRow) -> Result<SkillDetail, ApiError> {
+    pub fn new(row: SkillRow, standing: Option<Standing>) -> Result<SkillDetail, ApiError> {
         let manifest: Manifest = serde_json::from_value(row.manifest).map_err(ApiError::internal)?;
         Ok(SkillDetail {
             name: row.name,
@@ -154,9 +194,11 @@ impl SkillDetail {
             scripts: scripts(row.scripts)?,
             input_schema: manifest.input_schema,
             output_schema: manifest.output_schema,
-            permissions: manifest.permissions,
+            permissions: serde_json::to_value(manifest.permissions).map_err(ApiError::internal)?,
             digest: row.digest,
-            status: row.status,
+            signature: standing.map(SkillSignature::from),
+            status: row.status.to_string(),
+            findings: findings(row.findings)?,
             entrypoint: row.entrypoint,
             license: manifest.license,
             compatibility: manifest.compatibility,
@@ -169,18 +211,21 @@ impl SkillDetail {
     }
 }
 
-impl SkillFinding {
-    /// A refusal told as a finding, for callers who only want to know.
-    pub fn refusal(error: &ApiError) -> SkillFinding {
-        SkillFinding {
-            code: error.slug().as_str().into(),
-            severity: "error",
-            path: None,
-            line: None,
-            message: error.message().into(),
+impl From<Standing> for SkillSignature {
+    fn from(standing: Standing) -> SkillSignature {
+        let signed_at = standing.judged.as_ref().ok().and_then(|verified| verified.signed_at);
+        let micros = signed_at.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(1_000_000));
+        SkillSignature {
+            key_id: standing.key_id,
+            trusted: standing.judged.is_ok(),
+            problem: standing.judged.err().map(|distrust| distrust.code()),
+            signed_at: micros.map(rfc3339),
+            text: standing.text,
         }
     }
+}
 
+impl SkillFinding {
     pub fn is_error(&self) -> bool {
         self.severity == "error"
     }
@@ -190,16 +235,26 @@ impl From<Finding> for SkillFinding {
     fn from(finding: Finding) -> SkillFinding {
         SkillFinding {
             code: finding.code.into(),
-            severity: match finding.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-                Severity::Info => "info",
-            },
+            severity: finding.severity.as_str().into(),
             path: finding.path,
             line: finding.line,
             message: finding.message,
         }
     }
+}
+
+impl FindingCounts {
+    fn of(findings: &Value) -> FindingCounts {
+        let count = |severity: &str| {
+            let findings = findings.as_array().into_iter().flatten();
+            u32::try_from(findings.filter(|finding| finding["severity"] == severity).count()).unwrap_or(u32::MAX)
+        };
+        FindingCounts { error: count("error"), warning: count("warning"), info: count("info") }
+    }
+}
+
+fn findings(stored: Value) -> Result<Vec<SkillFinding>, ApiError> {
+    serde_json::from_value(stored).map_err(ApiError::internal)
 }
 
 fn scripts(stored: Value) -> Result<Vec<Script>, ApiError> {

@@ -3,18 +3,20 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use serde::Serialize;
+use runner::RunError;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::{Put, SkillRow};
-use utoipa::ToSchema;
+use skill::Profile;
+use store::{Put, ScanPolicy, SkillRow, SkillStatus};
+use utoipa::{IntoParams, ToSchema};
 
 use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
-use super::upload::Upload;
+use super::upload::{Incoming, Upload};
 use crate::app::{App, Shared};
 use crate::audit;
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
-use crate::extract::Path;
+use crate::extract::{Path, Query};
 use crate::openapi::Binary;
 use crate::paging::{PageQuery, Paging};
 
@@ -30,30 +32,50 @@ use crate::paging::{PageQuery, Paging};
     responses(
         (status = 201, description = "Stored", body = Published),
         (status = 200, description = "This version has exactly this content already", body = Published),
+        (status = 202, description = "Stored and held for review; it runs when it is approved", body = Published),
         (status = 409, description = "`version_exists`: other content, and versions are immutable here", body = crate::error::ErrorBody),
-        (status = 422, description = "A hostile archive; the slug says how", body = crate::error::ErrorBody),
+        (status = 422, description = "A hostile archive, a skill that the tenant does not trust, or `scan_refused`; the slug says how", body = crate::error::ErrorBody),
     )
 )]
 pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload: Upload) -> Result<Response, ApiError> {
-    let package = upload.read().await??;
+    let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
+    let Incoming { package, scanned } = upload.read(tenant.policy.scan != ScanPolicy::Off).await??;
     let name = package.manifest.name.clone();
     if !caller.may_use(&name) {
         return Err(ApiError::forbidden("This key may not publish this skill."));
     }
-    let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
-    let findings = package.findings.clone();
-    let put = app.runner.publish(&caller.tenant, package, tenant.policy.versions).await?;
-    let (status, row, replaced) = match put {
+    let object = format!("{name}@{}", package.manifest.version);
+    let (digest, mut findings) = (package.digest.clone(), [package.findings.clone(), scanned.clone()].concat());
+    let published = match app.runner.publish(&caller.tenant, package, &scanned, &tenant.policy).await {
+        Err(refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected)) => {
+            let detail = json!({ "digest": digest, "reason": reason(&refusal) });
+            audit::record(&app, &caller, "skill.refused", object, detail).await?;
+            return Err(refusal.into());
+        }
+        published => published?,
+    };
+    findings.extend(published.findings);
+    let (status, row, replaced) = match published.put {
         Put::Created(row) => (StatusCode::CREATED, row, None),
         Put::Replaced { row, old_digest } => (StatusCode::CREATED, row, Some(old_digest)),
         Put::Unchanged(row) => (StatusCode::OK, row, None),
     };
     if status == StatusCode::CREATED {
-        let object = format!("{}@{}", row.name, row.version);
-        let detail = json!({ "digest": row.digest, "replaced": replaced });
+        let detail = json!({ "digest": digest, "replaced": replaced, "status": row.status });
         audit::record(&app, &caller, "skill.publish", object, detail).await?;
     }
+    // Stored, and not yet to be used: whoever waits for it should look again.
+    let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
     Ok((status, axum::Json(Published::new(row, findings)?)).into_response())
+}
+
+/// Why a skill was not let in, for the audit trail.
+fn reason(refusal: &RunError) -> &'static str {
+    match refusal {
+        RunError::Distrusted(distrust) => distrust.code(),
+        RunError::Rejected => "rejected",
+        _ => "scan",
+    }
 }
 
 /// The parts of an upload by form.
@@ -71,7 +93,7 @@ pub struct UploadForm {
 /// What an upload would be told.
 #[derive(Serialize, ToSchema)]
 pub struct Validation {
-    /// Whether the skill would be stored.
+    /// Whether no finding is an error.
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -82,36 +104,44 @@ pub struct Validation {
     findings: Vec<SkillFinding>,
 }
 
+/// Whose rules count.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ValidateQuery {
+    /// `default`, `strict` (the open specification), `anthropic` or `openai`.
+    profile: Option<String>,
+}
+
 /// Check a skill without storing it
 #[utoipa::path(
-    post, path = "/v1/skills/validate", tag = "skills", operation_id = "validate_skill",
+    post, path = "/v1/skills/validate", tag = "skills", operation_id = "validate_skill", params(ValidateQuery),
     request_body(
         description = "The same as for publishing.",
         content((inline(Binary) = "application/zip"), (inline(Binary) = "application/octet-stream"), (UploadForm = "multipart/form-data"))
     ),
     responses((status = 200, body = Validation))
 )]
-pub async fn validate(_: Allowed<Publish>, upload: Upload) -> Result<axum::Json<Validation>, ApiError> {
-    let validation = match upload.read().await? {
-        Ok(package) => {
-            let findings: Vec<SkillFinding> = package.findings.into_iter().map(SkillFinding::from).collect();
-            Validation {
-                valid: !findings.iter().any(SkillFinding::is_error),
-                name: Some(package.manifest.name),
-                version: Some(package.manifest.version),
-                digest: Some(package.digest),
-                findings,
-            }
+pub async fn validate(
+    _: Allowed<Publish>,
+    Query(query): Query<ValidateQuery>,
+    upload: Upload,
+) -> Result<axum::Json<Validation>, ApiError> {
+    let profile = query.profile.as_deref().unwrap_or("default").parse::<Profile>();
+    let profile = profile.map_err(|message| ApiError::bad_request(format!("{message}.")))?;
+    let (findings, about) = match upload.read(true).await? {
+        Ok(Incoming { package, scanned }) => {
+            let mut findings = package.findings_for(profile);
+            findings.extend(scanned);
+            findings.extend(runner::unusable_schemas(&package.manifest));
+            (findings, Some((package.manifest, package.digest)))
         }
-        Err(error) => Validation {
-            valid: false,
-            name: None,
-            version: None,
-            digest: None,
-            findings: vec![SkillFinding::refusal(&error.into())],
-        },
+        Err(error) => (error.findings(), None),
     };
-    Ok(axum::Json(validation))
+    let findings: Vec<SkillFinding> = findings.into_iter().map(SkillFinding::from).collect();
+    let valid = !findings.iter().any(SkillFinding::is_error);
+    let (manifest, digest) = about.unzip();
+    let (name, version) = manifest.map(|manifest| (manifest.name, manifest.version)).unzip();
+    Ok(axum::Json(Validation { valid, name, version, digest, findings }))
 }
 
 /// List skills
@@ -132,7 +162,7 @@ pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Pagi
 /// Read a skill
 #[utoipa::path(
     get, path = "/v1/skills/{name}/{version}", tag = "skills", operation_id = "get_skill",
-    params(("name" = String, Path), ("version" = String, Path, description = "`latest` is the newest upload")),
+    params(("name" = String, Path), ("version" = String, Path, description = "`latest` is the newest upload that is available")),
     responses((status = 200, body = SkillDetail))
 )]
 pub async fn get(
@@ -140,7 +170,9 @@ pub async fn get(
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<axum::Json<SkillDetail>, ApiError> {
-    Ok(axum::Json(SkillDetail::new(find(&app, &caller, &name, &version).await?)?))
+    let row = find(&app, &caller, &name, &version).await?;
+    let standing = app.runner.standing(&row).await?;
+    Ok(axum::Json(SkillDetail::new(row, standing)?))
 }
 
 /// List a skill's versions

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::{Tenant, TenantId, TenantPolicy, VersionPolicy};
+use store::{ScanPolicy, SignaturePolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 use utoipa::ToSchema;
 
 use crate::app::{App, Shared};
@@ -26,15 +26,56 @@ pub struct TenantView {
     created_at: String,
 }
 
-/// What a tenant may do.
+/// What a tenant may do. A limit that is absent is not there.
 #[derive(Serialize, Deserialize, ToSchema, Default)]
 #[serde(default)]
 pub struct Policy {
     versions: Versions,
-    /// How many of its executions may run at once; unlimited when absent.
+    scan: Scan,
+    /// How many of its executions may run at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_concurrent: Option<u32>,
+    /// How many of its executions may wait at once; more are refused with 429 `too_busy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    max_queued: Option<u32>,
+    /// How many executions it may ask for in a minute; more are refused with 429 `rate_limited`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    rate_per_minute: Option<u32>,
+    /// How many bytes of uploaded files it may keep; more are refused with 413 `quota_exceeded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    max_file_bytes: Option<u64>,
+    /// Its share of the workers, compared with other tenants that wait.
+    #[schema(minimum = 1, maximum = 1000, default = 1)]
+    weight: Weight,
+    signatures: Signatures,
+}
+
+/// What becomes of skills without a signature that the tenant trusts.
+#[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+pub enum Signatures {
+    /// Nobody asks.
+    #[default]
+    Off,
+    /// They are stored and run, and it is said.
+    Warn,
+    /// They are refused, at upload and at every run.
+    Require,
+}
+
+/// A share; one when nothing is said.
+#[derive(Serialize, Deserialize, ToSchema, Clone, Copy)]
+#[serde(transparent)]
+struct Weight(u32);
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight(TenantPolicy::default().weight)
+    }
 }
 
 /// Whether a published version may be replaced by other content.
@@ -44,6 +85,21 @@ pub enum Versions {
     #[default]
     Mutable,
     Immutable,
+}
+
+/// What becomes of an upload in which the scanner finds an error.
+#[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+pub enum Scan {
+    /// Nobody looks.
+    Off,
+    /// The findings are in the answer.
+    #[default]
+    Report,
+    /// It is stored, and runs when an administrator has approved it.
+    Review,
+    /// It is refused with 422 `scan_refused`.
+    Block,
 }
 
 /// A tenant to be made.
@@ -150,6 +206,9 @@ pub async fn delete(
         return Err(ApiError::not_found());
     }
     app.keyring.forget();
+    if let Some(tokens) = &app.tokens {
+        tokens.forget(&tenant.id).await;
+    }
     audit::record(&app, &caller, "tenant.delete", tenant.id.as_str(), json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -161,14 +220,41 @@ async fn find(app: &App, id: &str) -> Result<Tenant, ApiError> {
 
 impl Policy {
     fn checked(self) -> Result<TenantPolicy, ApiError> {
-        if self.max_concurrent == Some(0) {
-            return Err(ApiError::bad_request("policy.max_concurrent must be at least 1."));
+        let limits = [
+            ("max_concurrent", self.max_concurrent),
+            ("max_queued", self.max_queued),
+            ("rate_per_minute", self.rate_per_minute),
+        ];
+        if let Some((name, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            return Err(ApiError::bad_request(format!("policy.{name} must be at least 1.")));
+        }
+        if !(1..=TenantPolicy::MAX_WEIGHT).contains(&self.weight.0) {
+            return Err(ApiError::bad_request(format!("policy.weight must be 1 to {}.", TenantPolicy::MAX_WEIGHT)));
         }
         let versions = match self.versions {
             Versions::Mutable => VersionPolicy::Mutable,
             Versions::Immutable => VersionPolicy::Immutable,
         };
-        Ok(TenantPolicy { versions, max_concurrent: self.max_concurrent })
+        let scan = match self.scan {
+            Scan::Off => ScanPolicy::Off,
+            Scan::Report => ScanPolicy::Report,
+            Scan::Review => ScanPolicy::Review,
+            Scan::Block => ScanPolicy::Block,
+        };
+        Ok(TenantPolicy {
+            versions,
+            scan,
+            max_concurrent: self.max_concurrent,
+            max_queued: self.max_queued,
+            rate_per_minute: self.rate_per_minute,
+            max_file_bytes: self.max_file_bytes,
+            weight: self.weight.0,
+            signatures: match self.signatures {
+                Signatures::Off => SignaturePolicy::Off,
+                Signatures::Warn => SignaturePolicy::Warn,
+                Signatures::Require => SignaturePolicy::Require,
+            },
+        })
     }
 }
 
@@ -178,9 +264,28 @@ impl From<Tenant> for TenantView {
             VersionPolicy::Mutable => Versions::Mutable,
             VersionPolicy::Immutable => Versions::Immutable,
         };
+        let scan = match tenant.policy.scan {
+            ScanPolicy::Off => Scan::Off,
+            ScanPolicy::Report => Scan::Report,
+            ScanPolicy::Review => Scan::Review,
+            ScanPolicy::Block => Scan::Block,
+        };
         TenantView {
             id: tenant.id.to_string(),
-            policy: Policy { versions, max_concurrent: tenant.policy.max_concurrent },
+            policy: Policy {
+                versions,
+                scan,
+                max_concurrent: tenant.policy.max_concurrent,
+                max_queued: tenant.policy.max_queued,
+                rate_per_minute: tenant.policy.rate_per_minute,
+                max_file_bytes: tenant.policy.max_file_bytes,
+                weight: Weight(tenant.policy.weight),
+                signatures: match tenant.policy.signatures {
+                    SignaturePolicy::Off => Signatures::Off,
+                    SignaturePolicy::Warn => Signatures::Warn,
+                    SignaturePolicy::Require => Signatures::Require,
+                },
+            },
             created_at: rfc3339(tenant.created_at),
         }
     }

@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, Multipart, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Limited;
-use skill::{Limits, Package, SkillError};
+use skill::{Finding, Limits, Package, SkillError};
 
 use crate::app::Shared;
 use crate::body;
@@ -50,15 +50,26 @@ impl FromRequest<Shared> for Upload {
 }
 
 impl Upload {
-    /// Reads and checks the skill, off the async threads: it unpacks and hashes.
-    pub async fn read(self) -> Result<Result<Package, SkillError>, ApiError> {
+    /// Reads and checks the skill, and scans it if that is wanted, off the async threads: it unpacks, hashes and searches.
+    pub async fn read(self, scan: bool) -> Result<Result<Incoming, SkillError>, ApiError> {
         let limits = Limits::default();
-        let reading = tokio::task::spawn_blocking(move || match self {
-            Upload::Archive(zip) => skill::read_archive(&zip, &limits),
-            Upload::Directory(parts) => skill::read_parts(parts, &limits),
+        let reading = tokio::task::spawn_blocking(move || {
+            let package = match self {
+                Upload::Archive(zip) => skill::read_archive(&zip, &limits),
+                Upload::Directory(parts) => skill::read_parts(parts, &limits),
+            }?;
+            let scanned = if scan { skill::scan(&package.files) } else { Vec::new() };
+            Ok(Incoming { package, scanned })
         });
         reading.await.map_err(ApiError::internal)
     }
+}
+
+/// A skill that was read.
+pub struct Incoming {
+    pub package: Package,
+    /// What the scanner found, beside the findings of the package itself.
+    pub scanned: Vec<Finding>,
 }
 
 async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {

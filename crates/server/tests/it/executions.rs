@@ -210,6 +210,8 @@ async fn one_idempotency_key_is_one_execution() {
     assert_eq!(ids.len(), 1, "{ids:?}");
     let mismatch = ask(&server.key, json!({ "skill": "random", "input": 1 })).await.unwrap();
     refused(mismatch, 422, "idempotency_mismatch").await;
+    let unknown = ask(&server.key, json!({ "skill": "nothing-of-the-kind" })).await.unwrap();
+    refused(unknown, 422, "idempotency_mismatch").await;
     // Another tenant's key of the same name is another key.
     let theirs: Value = ask(&other, body()).await.unwrap().json().await.unwrap();
     assert_ne!(theirs["execution_id"], ids[0].0);

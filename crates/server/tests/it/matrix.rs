@@ -40,7 +40,12 @@ impl Operation {
     }
 
     fn path(&self, values: &BTreeMap<&str, String>) -> String {
-        values.iter().fold(self.path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value))
+        let values = values.iter().map(|(name, value)| (*name, value.as_str()));
+        let file = values.clone().find_map(|(name, value)| (name == "file").then_some(("id", value)));
+        // An id is a file's where files are.
+        let first = file.filter(|_| self.path.starts_with("/v1/files"));
+        let named = first.into_iter().chain(values);
+        named.fold(self.path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value))
     }
 
     /// The request with a body that a permitted caller could send.
@@ -63,13 +68,31 @@ async fn objects(server: &Server, key: &str) -> BTreeMap<&'static str, String> {
     let run = server.request_as(key, Method::POST, "/v1/executions").json(&json!({ "skill": "probe" }));
     let run: Value = run.send().await.unwrap().json().await.unwrap();
     assert_eq!(run["files_list"], json!(["a.txt"]), "{run}");
+    trust_something(server, key).await;
     BTreeMap::from([
         ("id", run["execution_id"].as_str().unwrap().to_owned()),
         ("name", "probe".into()),
         ("version", "1.0.0".into()),
         ("path", "a.txt".into()),
+        ("file", run["files"][0]["id"].as_str().unwrap().to_owned()),
         ("token", "AAAA".into()),
+        ("digest", format!("sha256:{}", "a".repeat(64))),
     ])
+}
+
+/// What `minisign -G` once made.
+const TRUSTED_KEY: &str = "RWSKRqZwrE9uQKIPkWgqVkiXUcXFBSfpivlTxHZtjGOiXqKXZy+S/OXe";
+const TRUSTED_KEY_ID: &str = "406E4FAC70A6468A";
+
+/// A trusted key and some revoked content.
+async fn trust_something(server: &Server, key: &str) {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    for (path, body) in
+        [("/v1/trust/keys", json!({ "public_key": TRUSTED_KEY })), ("/v1/trust/digests", json!({ "digest": digest }))]
+    {
+        let answer = server.request_as(key, Method::POST, path).json(&body).send().await.unwrap();
+        assert_eq!(answer.status(), 201, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -96,9 +119,15 @@ fn scope(operation: &Operation) -> &'static str {
         ("POST", "/v1/executions" | "/v1/executions/{id}/cancel") => "execute",
         ("POST", "/v1/skills" | "/v1/skills/validate") => "publish",
         ("DELETE", "/v1/skills/{name}/{version}") => "publish",
-        (_, "/v1/keys" | "/v1/keys/{id}" | "/v1/audit") => "admin",
+        ("POST", "/v1/skills/{name}/{version}/approve" | "/v1/skills/{name}/{version}/reject") => "admin",
+        (_, "/v1/keys" | "/v1/keys/{id}" | "/v1/audit" | "/v1/webhooks/secret") => "admin",
+        (_, path) if path.starts_with("/v1/trust/") => "admin",
         (_, "/v1/tenants" | "/v1/tenants/{id}") => "service",
-        ("GET", path) if path.starts_with("/v1/executions") || path.starts_with("/v1/skills") => "read",
+        ("POST" | "PUT" | "DELETE", "/v1/files" | "/v1/files/{id}") => "execute",
+        ("GET", "/.well-known/agent-skills/index.json") => "read",
+        ("GET", path) if ["/v1/executions", "/v1/skills", "/v1/files"].iter().any(|kind| path.starts_with(kind)) => {
+            "read"
+        }
         _ => panic!("{} is not in the table of scopes", operation.name()),
     }
 }
@@ -115,6 +144,9 @@ async fn each_scope_opens_exactly_its_routes() {
             if operation.method == Method::DELETE {
                 values.insert("version", "9.9.9".into());
                 values.insert("id", "x".into());
+                values.insert("file", "x".into());
+                values.insert("digest", "x".into());
+                values.insert("name", "x".into());
             }
             let answer = operation.request(&server, &key, &operation.path(&values)).send().await.unwrap();
             if scope(operation) == held {
@@ -149,6 +181,9 @@ async fn another_tenants_objects_are_404_with_the_body_of_missing_ones() {
         if operation.path.starts_with("/v1/keys") {
             values.insert("id", first_key_id(&server, &mine).await);
         }
+        if operation.path.starts_with("/v1/trust/keys") {
+            values.insert("id", TRUSTED_KEY_ID.into());
+        }
         let body = async |values: &BTreeMap<&str, String>| {
             let answer = operation.request(&server, &other, &operation.path(values)).send().await.unwrap();
             refused(answer, 404, "not_found").await
@@ -158,12 +193,12 @@ async fn another_tenants_objects_are_404_with_the_body_of_missing_ones() {
     }
     assert!(compared >= 10, "only {compared} routes were compared");
     // Nothing happened to what is mine, and nothing of it is in the other's lists.
-    for path in ["/v1/executions/{id}", "/v1/skills/{name}/{version}"] {
+    for path in ["/v1/executions/{id}", "/v1/skills/{name}/{version}", "/v1/files/{file}/download"] {
         let path =
             values.iter().fold(path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
         assert_eq!(server.request_as(&mine, Method::GET, &path).send().await.unwrap().status(), 200);
     }
-    for path in ["/v1/executions", "/v1/skills"] {
+    for path in ["/v1/executions", "/v1/skills", "/v1/files"] {
         let rows: Vec<Value> = server.request_as(&other, Method::GET, path).send().await.unwrap().json().await.unwrap();
         assert!(rows.is_empty(), "{path}");
     }

@@ -1,8 +1,7 @@
 //! One entry as the central directory describes it.
 
 use super::fields::{Fields, cut_short, zip64};
-use super::{CENTRAL_MAGIC, packed::Method};
-use crate::error::shown;
+use super::{CENTRAL_MAGIC, extra::Extra, packed::Method};
 use crate::{Hazard, SkillError};
 
 /// The fields of a central header that mean something to us, already judged one by one.
@@ -14,6 +13,7 @@ pub(super) struct Entry<'a> {
     pub packed_len: u32,
     pub size: u32,
     pub local_at: u32,
+    pub kind: Kind,
     made_by: u16,
     mode: u32,
 }
@@ -38,6 +38,10 @@ impl Flags {
         Self(bits & (Self::ENCRYPTED | Self::DESCRIPTOR | Self::PATCHED | Self::UTF8))
     }
 
+    pub(super) fn has_utf8_name(self) -> bool {
+        self.0 & Self::UTF8 != 0
+    }
+
     /// Whether sizes and checksum follow the data.
     pub(super) fn has_descriptor(self) -> bool {
         self.0 & Self::DESCRIPTOR != 0
@@ -49,6 +53,10 @@ const IN_ZIP64: u32 = u32::MAX;
 
 /// Version 6.3 of the format, which is the last one; other readers refuse more, so we do.
 const NEWEST_VERSION: u16 = 63;
+
+/// Attributes of DOS: the label of a volume, which Info-ZIP passes over, and a directory.
+const DOS_LABEL: u32 = 0x08;
+const DOS_DIRECTORY: u32 = 0x10;
 
 const TYPE_MASK: u32 = 0o170_000;
 const TYPE_FILE: u32 = 0o100_000;
@@ -68,7 +76,7 @@ impl<'a> Entry<'a> {
         let (disk, _internal) = (fields.u16()?, fields.u16()?);
         let (attributes, local_at) = (fields.u32()?, fields.u32()?);
         let name = fields.take(name_len.into())?;
-        let extra = Extra::read(fields.take(extra_len.into())?)?;
+        let extra = Extra::read(fields.take(extra_len.into())?, name)?;
         fields.take(comment_len.into())?;
 
         if disk != 0 || [packed_len, size, local_at].contains(&IN_ZIP64) {
@@ -78,11 +86,16 @@ impl<'a> Entry<'a> {
             return Err(SkillError::archive("the zip is of a newer kind than any we know; pack it with plain zip"));
         }
         let flags = Flags::new(flags);
-        let name = extra.name_of(name, flags)?;
+        let name = extra.name_of(name, flags, made_by)?;
         if flags.0 & Flags::ENCRYPTED != 0 {
             return Err(Hazard::Encrypted.of(name));
         }
         let known = Method::from_number(method).filter(|_| flags.0 & Flags::PATCHED == 0);
+        let kind = kind(name, attributes)?;
+        extra.check_kind(kind, name)?;
+        if kind == Kind::Directory && size > 0 {
+            return Err(Hazard::HeaderMismatch.of(name));
+        }
         Ok(Self {
             name,
             flags,
@@ -91,25 +104,10 @@ impl<'a> Entry<'a> {
             packed_len,
             size,
             local_at,
+            kind,
             made_by,
             mode: attributes >> 16,
         })
-    }
-
-    /// File or directory; anything else is refused, whatever system claims to have made it.
-    pub(super) fn kind(&self) -> Result<Kind, SkillError> {
-        let by_name = if self.name.ends_with('/') { Kind::Directory } else { Kind::File };
-        let by_mode = match self.mode & TYPE_MASK {
-            0 => by_name,
-            TYPE_FILE => Kind::File,
-            TYPE_DIRECTORY => Kind::Directory,
-            TYPE_LINK => return Err(Hazard::Link.of(self.name)),
-            _ => return Err(Hazard::SpecialFile.of(self.name)),
-        };
-        if by_mode != by_name || (by_name == Kind::Directory && self.size > 0) {
-            return Err(Hazard::HeaderMismatch.of(self.name));
-        }
-        Ok(by_name)
     }
 
     /// The executable bit, when the packer ran on a system that has one and recorded it.
@@ -121,51 +119,29 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The extra fields of a header that could change what the header says.
-pub(super) struct Extra<'a> {
-    /// Info-ZIP's second name, which some readers take and some do not.
-    unicode_path: Option<&'a [u8]>,
+impl Kind {
+    /// What a Unix mode says, if it says anything; whatever is neither file nor directory is refused.
+    pub(super) fn of_mode(mode: u32, name: &str) -> Result<Option<Self>, SkillError> {
+        match mode & TYPE_MASK {
+            0 => Ok(None),
+            TYPE_FILE => Ok(Some(Self::File)),
+            TYPE_DIRECTORY => Ok(Some(Self::Directory)),
+            TYPE_LINK => Err(Hazard::Link.of(name)),
+            _ => Err(Hazard::SpecialFile.of(name)),
+        }
+    }
 }
 
-impl<'a> Extra<'a> {
-    const ZIP64: u16 = 0x0001;
-    const UNICODE_PATH: u16 = 0x7075;
-
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, SkillError> {
-        let mut fields = Fields::at(bytes, 0);
-        let mut unicode_path = None;
-        // Fewer than four bytes are padding, which alignment tools leave.
-        while fields.remaining() >= 4 {
-            let (id, len) = (fields.u16()?, fields.u16()?);
-            let mut field = Fields::at(fields.take(len.into())?, 0);
-            match id {
-                Self::ZIP64 => return Err(zip64()),
-                Self::UNICODE_PATH => {
-                    let _version_and_checksum = field.take(5)?;
-                    unicode_path = Some(field.take(field.remaining())?);
-                }
-                _ => {}
-            }
-        }
-        Ok(Self { unicode_path })
+/// File or directory, by name and by attributes, whatever system claims to have made them.
+fn kind(name: &str, attributes: u32) -> Result<Kind, SkillError> {
+    let by_name = if name.ends_with('/') { Kind::Directory } else { Kind::File };
+    let by_mode = Kind::of_mode(attributes >> 16, name)?.unwrap_or(by_name);
+    if attributes & DOS_LABEL != 0 {
+        return Err(Hazard::SpecialFile.of(name));
     }
-
-    /// The name, provided that every reader decodes it to the same text.
-    pub(super) fn name_of(&self, name: &'a [u8], flags: Flags) -> Result<&'a str, SkillError> {
-        let lossy = || String::from_utf8_lossy(name);
-        let Ok(text) = std::str::from_utf8(name) else {
-            return Err(Hazard::UnsafePath.of(&lossy()));
-        };
-        if self.unicode_path.is_some_and(|unicode| unicode != name) {
-            return Err(Hazard::HeaderMismatch.of(text));
-        }
-        // Without the mark, a name beyond ASCII is in whatever code page its reader prefers.
-        if !text.is_ascii() && flags.0 & Flags::UTF8 == 0 {
-            return Err(SkillError::archive(format!(
-                "`{}`: the zip does not say how this name is encoded; pack it with `skillbox skill package` or 7-Zip, or rename the file in plain ASCII",
-                shown(text)
-            )));
-        }
-        Ok(text)
+    let dos_directory = by_name == Kind::File && attributes & DOS_DIRECTORY != 0;
+    if by_mode != by_name || dos_directory {
+        return Err(Hazard::HeaderMismatch.of(name));
     }
+    Ok(by_name)
 }

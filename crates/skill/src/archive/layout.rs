@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::central::Directory;
-use super::entry::{Entry, Extra, Flags};
+use super::entry::{Entry, Flags};
+use super::extra::Extra;
 use super::fields::Fields;
 use super::packed::Method;
 use super::{LOCAL_LEN, LOCAL_MAGIC};
@@ -56,7 +57,7 @@ fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), Sk
     let sizes = [fields.u32()?, fields.u32()?, fields.u32()?];
     let (name_len, extra_len) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
     let name = fields.take(name_len)?;
-    let extra = Extra::read(fields.take(extra_len)?)?;
+    let extra = Extra::read(fields.take(extra_len)?, name)?;
 
     // A streaming packer leaves at zero what it does not know yet, and Info-ZIP knows some of it.
     let agrees = |(given, true_value): (&u32, u32)| *given == true_value || (flags.has_descriptor() && *given == 0);
@@ -68,15 +69,21 @@ fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), Sk
     if !same {
         return Err(mismatch());
     }
-    extra.name_of(name, flags)?;
+    extra.check_kind(entry.kind, entry.name)?;
 
     let start = at + LOCAL_LEN + name_len + extra_len;
     let end = start + entry.packed_len as usize;
     if end > zip.len() {
         return Err(Hazard::Overlap.of(entry.name));
     }
-    let after = if flags.has_descriptor() { end + descriptor_len(zip, end, entry)? } else { end };
-    Ok((start..end, after))
+    if !flags.has_descriptor() {
+        return Ok((start..end, end));
+    }
+    // The end of stored data is found by its descriptor in readers that do not look at the directory.
+    if entry.method == Method::Stored && holds(&zip[start..end], DESCRIPTOR_MAGIC) {
+        return Err(mismatch());
+    }
+    Ok((start..end, end + descriptor_len(zip, end, entry)?))
 }
 
 /// The length of the data descriptor, which may or may not begin with a signature.
@@ -90,6 +97,10 @@ fn descriptor_len(zip: &[u8], at: usize, entry: &Entry<'_>) -> Result<usize, Ski
         return Ok(values.len());
     }
     Err(Hazard::HeaderMismatch.of(entry.name))
+}
+
+fn holds(data: &[u8], magic: [u8; 4]) -> bool {
+    data.windows(magic.len()).any(|window| window == magic)
 }
 
 fn expected(entry: &Entry<'_>) -> [u32; 3] {

@@ -6,6 +6,7 @@
 
 mod central;
 mod entry;
+mod extra;
 mod fields;
 mod layout;
 mod packed;
@@ -41,14 +42,14 @@ pub fn read_archive(zip: &[u8], limits: &Limits) -> Result<Package, SkillError> 
 
 fn take<'a>(entry: &Entry<'a>, data: &'a [u8], intake: &mut Intake<'a>) -> Result<(), SkillError> {
     let packed = Packed { data, method: entry.method, size: entry.size, crc: entry.crc };
-    match entry.kind()? {
+    match entry.kind {
         Kind::File => {
             let content = Content::Packed(packed);
             intake.file(entry.name, entry.executable(), entry.size.into(), content)
         }
         Kind::Directory => {
             // A directory has no content, so nothing may hide where the content would be.
-            packed.append_to(&mut Vec::new(), entry.name)?;
+            packed.check(entry.name)?;
             intake.directory(entry.name)
         }
     }

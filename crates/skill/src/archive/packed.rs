@@ -30,15 +30,47 @@ pub(crate) struct Packed<'a> {
     pub crc: u32,
 }
 
+/// How much is unpacked at a time when it is only looked at.
+const WINDOW_BYTES: usize = 32 << 10;
+
 impl Packed<'_> {
+    /// Unpacks everything and keeps nothing: all that `append_to` could complain about is found without its memory.
+    pub(crate) fn check(&self, name: &str) -> Result<(), SkillError> {
+        if self.method == Method::Stored {
+            return self.check_stored(name);
+        }
+        let mismatch = || Hazard::HeaderMismatch.of(name);
+        let mut crc = flate2::Crc::new();
+        let mut stream = Decompress::new(false);
+        let mut window = vec![0; WINDOW_BYTES];
+        loop {
+            let (read, made) = (stream.total_in(), stream.total_out());
+            let status = self.step(&mut stream, &mut window)?;
+            let fresh = usize::try_from(stream.total_out() - made).map_err(|_| mismatch())?;
+            crc.update(&window[..fresh]);
+            if status == Status::StreamEnd {
+                break;
+            }
+            let stuck = fresh == 0 && stream.total_in() == read;
+            if stuck || stream.total_out() > u64::from(self.size) {
+                return Err(mismatch());
+            }
+        }
+        if stream.total_in() != self.data.len() as u64 || stream.total_out() != u64::from(self.size) {
+            return Err(mismatch());
+        }
+        if crc.sum() == self.crc { Ok(()) } else { Err(cut_short()) }
+    }
+
     /// Appends the unpacked bytes to `out` and returns their CRC-32, which was checked.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>, name: &str) -> Result<u32, SkillError> {
         let start = out.len();
         match self.method {
-            Method::Stored if self.data.len() != self.size as usize => {
-                return Err(Hazard::HeaderMismatch.of(name));
+            Method::Stored => {
+                self.check_stored(name)?;
+                out.extend_from_slice(self.data);
+                return Ok(self.crc);
             }
-            Method::Stored => out.extend_from_slice(self.data),
             Method::Deflated => {
                 out.resize(start + self.size as usize, 0);
                 self.inflate(&mut out[start..], name)?;
@@ -50,6 +82,15 @@ impl Packed<'_> {
             return Err(cut_short());
         }
         Ok(self.crc)
+    }
+
+    fn check_stored(&self, name: &str) -> Result<(), SkillError> {
+        if self.data.len() != self.size as usize {
+            return Err(Hazard::HeaderMismatch.of(name));
+        }
+        let mut crc = flate2::Crc::new();
+        crc.update(self.data);
+        if crc.sum() == self.crc { Ok(()) } else { Err(cut_short()) }
     }
 
     /// Fills `out` and makes sure that the stream ends with it, and the data with the stream.

@@ -2,11 +2,17 @@
 
 use skill::{Limits, read_archive};
 
+use crate::memory::peak_of;
 use crate::support::*;
 
+/// What any of these may cost beside the archive itself.
+pub const MOST_MEMORY: usize = 64 << 20;
+
 #[track_caller]
-fn refused(archive: &[u8], slug: &str) {
-    let error = read(archive).expect_err("accepted");
+pub fn refused(archive: &[u8], slug: &str) {
+    let (result, peak) = peak_of(|| read(archive));
+    let error = result.expect_err("accepted");
+    assert!(peak <= MOST_MEMORY, "{peak} bytes for {error}");
     assert_eq!(error.slug(), slug, "{error}");
     assert_eq!(error.is_hostile(), !matches!(slug, "invalid_skill" | "too_large"), "{error}");
     assert_eq!(error.too_large(), slug == "too_large", "{error}");
@@ -30,6 +36,20 @@ fn paths_that_leave_the_skill() {
         "a//b",
         "a/./b",
         ".",
+        "a/b/../../../evil",
+        "./../evil",
+        "a/../b",
+        "a/.",
+        "~/../x",
+        "\\evil",
+        "a\\b",
+        "c:evil",
+        "\\\\?\\C:\\evil",
+        "/dev/null",
+        "file\u{9c}",
+        "tab\t",
+        "del\u{7f}",
+        "evil;1",
         "nul\0l",
         "line\nfeed",
         "\u{1b}[2J",
@@ -39,7 +59,11 @@ fn paths_that_leave_the_skill() {
     ] {
         refused(&skill_with([stored(name, b"x")]), "unsafe_path");
     }
-    refused(&skill_with([entry(b"\xff\xfe", b"x", STORED, b"x".to_vec())]), "unsafe_path");
+    // Invalid UTF-8, among it the overlong forms of a dot and a slash, and half of a surrogate pair.
+    for name in [&b"\xff\xfe"[..], b"\xc0\xae\xc0\xae/x", b"..\xc0\xafx", b"\xe0\x80\xae", b"\xed\xa0\x80", b"caf\xe9"]
+    {
+        refused(&skill_with([entry(name, b"x", STORED, b"x".to_vec())]), "unsafe_path");
+    }
     refused(&skill_with([stored("../", b"").with(|entry| entry.mode = 0o040_755)]), "unsafe_path");
 }
 
@@ -59,10 +83,65 @@ fn links_and_special_files() {
     refused(&skill_with([foreign]), "link_entry");
 }
 
+/// Where the header's own mode says nothing, Info-ZIP believes an extra field and makes the link.
+#[test]
+fn links_and_special_files_by_extra_field() {
+    let with_extra = |name: &str, mode, in_local: bool, field: Vec<u8>| {
+        let change = |entry: &mut Entry| {
+            entry.mode = mode;
+            let header = if in_local { &mut entry.local } else { &mut entry.central };
+            header.extra = field;
+        };
+        skill_with([stored(name, b"").with(change)])
+    };
+    for in_local in [true, false] {
+        for mode in [0, 0o100_644] {
+            let with = |name, field| with_extra(name, mode, in_local, field);
+            refused(&with("x", asi_unix(0o120_777, b"/etc/passwd")), "link_entry");
+            for kind in [0o010_644, 0o020_644, 0o060_644, 0o140_644] {
+                refused(&with("x", asi_unix(kind, b"")), "special_file");
+            }
+            refused(&with("x", asi_unix(0o040_755, b"")), "header_mismatch");
+            let two = [asi_unix(0o100_644, b""), asi_unix(0o100_755, b"")].concat();
+            refused(&with("x", two), "header_mismatch");
+            refused(&with("x", extra(0x756e, b"abc")), "invalid_skill");
+            refused(&with("x", extra(0x000d, &[[0; 12].as_slice(), b"/etc/passwd"].concat())), "link_entry");
+            refused(&with("x", extra(0x9901, b"\x02\0AE\x03\x08\0")), "encrypted_entry");
+            refused(&with("x", extra(0x0017, &[0; 8])), "encrypted_entry");
+            // Times, owners and a mode that says the same are what honest tools write there.
+            for harmless in [asi_unix(0o100_644, b""), extra(0x000d, &[0; 12]), extra(0x7875, b"\x01\x04aaaa\x04aaaa")]
+            {
+                assert!(read(&with("x", harmless)).is_ok());
+            }
+        }
+        refused(&with_extra("d/", 0, in_local, asi_unix(0o100_644, b"")), "header_mismatch");
+    }
+    let dos = |name: &str, attributes| stored(name, b"").with(|entry| (entry.dos, entry.mode) = (attributes, 0));
+    refused(&skill_with([dos("label", 0x08)]), "special_file");
+    refused(&skill_with([dos("directory", 0x10)]), "header_mismatch");
+    assert!(read(&skill_with([dos("d/", 0x10), dos("archive", 0x20), dos("read-only", 0x01)])).is_ok());
+}
+
 #[test]
 fn names_that_collide() {
-    for pair in [["a", "a"], ["a", "A"], ["main.py", "MAIN.PY"], ["a", "a/b"], ["a/b", "a"], ["d/x", "D/y"], ["ß", "ß"]]
-    {
+    for pair in [
+        ["a", "a"],
+        ["a", "A"],
+        ["main.py", "MAIN.PY"],
+        ["a", "a/b"],
+        ["a/b", "a"],
+        ["d/x", "D/y"],
+        ["ß", "ß"],
+        ["straße", "STRASSE"],
+        ["caf\u{e9}", "cafe\u{301}"],
+        ["CAF\u{c9}", "cafe\u{301}"],
+        ["\u{212b}", "\u{e5}"],
+        ["ſ", "S"],
+        ["Σ", "ς"],
+        ["ﬀ", "FF"],
+        ["a\u{200b}b", "ab"],
+        ["\u{e9}/x", "e\u{301}/y"],
+    ] {
         let entries = pair.map(|name| stored(name, b"x"));
         refused(&skill_with(entries), "duplicate_entry");
     }
@@ -133,6 +212,10 @@ fn local_headers_that_contradict_the_directory() {
         |header| header.packed_len -= 1,
         |header| header.flags |= 1 << 11,
     ];
+    // A time or a version changes nothing of what is unpacked, and tools differ in what they write there.
+    for change in [|header: &mut Header| header.time += 1, |header: &mut Header| header.version += 1] {
+        assert!(read(&skill_with([main().with(|entry| change(&mut entry.local))])).is_ok());
+    }
     for (number, change) in changes.into_iter().enumerate() {
         let local = read(&skill_with([main().with(|entry| change(&mut entry.local))]));
         let central = read(&skill_with([main().with(|entry| change(&mut entry.central))]));
@@ -146,6 +229,25 @@ fn local_headers_that_contradict_the_directory() {
     refused(&skill_with([main().streamed(true).with(|entry| entry.after[5] ^= 1)]), "header_mismatch");
     refused(&skill_with([main().streamed(true).with(|entry| entry.after.clear())]), "header_mismatch");
     refused(&skill_with([main().with(|entry| entry.local.size = 0)]), "header_mismatch");
+    // A reader that streams stored data takes the first descriptor it meets for the end.
+    let early = stored("x", b"seen PK\x07\x08 unseen");
+    assert!(read(&skill_with([early.clone()])).is_ok());
+    refused(&skill_with([early.streamed(true)]), "header_mismatch");
+    refused(&skill_with([main().both(|header| header.version = 64)]), "invalid_skill");
+}
+
+/// What is dropped is still unpacked by others, so it has to be as sound as the rest, and counts like the rest.
+#[test]
+fn junk_is_no_hiding_place() {
+    let junk = |entry: Entry| skill_with([entry]);
+    assert!(read(&junk(deflated("__MACOSX/._x", b"junk"))).is_ok());
+    refused(&junk(deflated("__MACOSX/._x", b"junk").both(|header| header.crc ^= 1)), "invalid_skill");
+    refused(&junk(deflated("__MACOSX/._x", b"junk").both(|header| header.size += 1)), "header_mismatch");
+    refused(&junk(stored("__MACOSX/../x", b"junk")), "unsafe_path");
+    refused(&junk(stored(".DS_Store", b"x").with(|entry| entry.mode = 0o120_777)), "link_entry");
+    let limits = Limits { unpacked_bytes: 1_000, ..Limits::default() };
+    let error = read_archive(&junk(stored("__MACOSX/x", &[b'x'; 1_000])), &limits).unwrap_err();
+    assert_eq!(error.slug(), "too_large");
 }
 
 #[test]
@@ -228,11 +330,47 @@ fn what_is_no_zip_or_none_that_we_read() {
     refused(&skill_with([stored("x", b"y").both(|header| header.size = u32::MAX)]), "invalid_skill");
     refused(&skill_with([stored("x", b"y").with(|entry| entry.offset = Some(u32::MAX))]), "invalid_skill");
     refused(&skill_with([stored("x", b"y").both(|header| header.extra = b"UT\xff\xff".to_vec())]), "invalid_skill");
+    refused(&skill_with([stored("x", b"y").both(|header| header.extra = b"\x01\0".to_vec())]), "invalid_skill");
+    zip64_in_disguise();
     let mut counted = zip(&[stored("SKILL.md", SKILL_MD.as_bytes())]);
     let end = counted.len() - 22;
     counted[end + 4] = 1;
     refused(&counted, "invalid_skill");
     refused(&zip_with(&[stored("SKILL.md", SKILL_MD.as_bytes())], b"", 1_000), "invalid_skill");
+}
+
+/// The 64-bit extension is not read, wherever it is announced; a reader that does would look elsewhere for the entries.
+fn zip64_in_disguise() {
+    let honest = skill_with([stored("x", b"y")]);
+    let end = honest.len() - 22;
+    let locator = [b"PK\x06\x07".as_slice(), &[0; 16]].concat();
+    let record = [b"PK\x06\x06".as_slice(), &44u64.to_le_bytes(), &[0; 44]].concat();
+    let with = |middle: &[u8]| [&honest[..end], middle, &honest[end..]].concat();
+    refused(&with(&locator), "invalid_skill");
+    refused(&with(&[record.clone(), locator.clone()].concat()), "invalid_skill");
+    refused(&with(&record), "trailing_data");
+    let in_comment = stored("x", b"y").with(|entry| entry.comment = locator.clone());
+    refused(&skill_with([in_comment]), "invalid_skill");
+    let maximal = |at: usize, len: usize, slug: &str| {
+        let mut archive = honest.clone();
+        archive[end + at..end + at + len].fill(0xff);
+        refused(&archive, slug);
+    };
+    maximal(8, 4, "too_many_entries");
+    maximal(12, 4, "invalid_skill");
+    maximal(16, 4, "invalid_skill");
+    let field = |values: &[u64]| extra(1, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    for (change, values) in [
+        ((|header| header.size = u32::MAX) as fn(&mut Header), &[1u64][..]),
+        (|header| header.packed_len = u32::MAX, &[1]),
+        (|header| (header.size, header.packed_len) = (u32::MAX, u32::MAX), &[1, 1]),
+        (|_| {}, &[]),
+    ] {
+        let both = stored("x", b"y").both(change).both(|header| header.extra = field(values));
+        refused(&skill_with([both]), "invalid_skill");
+        let local = stored("x", b"y").with(|entry| change(&mut entry.local));
+        refused(&skill_with([local.with(|entry| entry.local.extra = field(values))]), "invalid_skill");
+    }
 }
 
 /// Messages quote names from the archive, so they must not carry what a terminal obeys.

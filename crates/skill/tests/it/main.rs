@@ -2,11 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod accepted;
+mod bounds;
 mod canonical;
+mod corpus;
 mod directory;
 mod findings;
 mod hostile;
 mod manifest;
+mod memory;
 mod mutants;
 mod peers;
+mod scan;
+mod signature;
+mod styles;
 mod support;

@@ -1,7 +1,7 @@
 //! Frontmatter fields: what they become, and what is not accepted in them.
 
 use serde_json::json;
-use skill::{Lang, Manifest, Mode};
+use skill::{Lang, Manifest, Mode, Permissions};
 
 use crate::support::*;
 
@@ -21,6 +21,7 @@ entrypoint: ./main.py
 timeout: 1m30s
 resources: {memory: 256Mi, cpu: 0.5}
 mode: executable
+idempotent: true
 license: MIT
 compatibility: Needs nothing
 metadata:
@@ -36,12 +37,13 @@ output_schema: true
 permissions: {network: {egress: [{domain: api.example.com, ports: [443]}]}}"#,
     )
     .unwrap();
-    assert_eq!(package.findings, []);
+    let codes: Vec<_> = package.findings.iter().map(|finding| (finding.code, finding.line)).collect();
+    assert_eq!(codes, [("permission_refused", Some(26))], "nobody grants egress yet");
     assert_eq!(package.lang(), Some(Lang::Python));
     let expected = json!({
         "name": "demo", "description": "Folded text.", "version": "2.1.0-beta.1", "lang": "python", "image": "python:3.12-slim",
         "entrypoint": "./main.py", "timeout_ms": 90_000, "resources": {"memory_bytes": 256 << 20, "cpu_millis": 500},
-        "mode": "executable", "license": "MIT", "compatibility": "Needs nothing",
+        "mode": "executable", "idempotent": true, "license": "MIT", "compatibility": "Needs nothing",
         "metadata": {"author": "someone", "version": "1.10", "nested": {"deep": ["1", "true"]}},
         "allowed_tools": "Read Bash(git:*)",
         "input_schema": {"type": "object", "required": ["count"], "properties": {"count": {"type": "integer", "minimum": 0}}},
@@ -60,7 +62,7 @@ fn what_is_left_out_has_a_default() {
     let manifest = with_frontmatter(&format!("{REQUIRED}version:\nlicense: ~\nlang: ''\nresources:")).unwrap().manifest;
     assert_eq!(manifest.version, "1.0.0");
     assert_eq!((manifest.lang, manifest.license, manifest.timeout_ms), (None, None, None));
-    assert_eq!(manifest.permissions, json!({}));
+    assert_eq!(manifest.permissions, Permissions::default());
     assert_eq!(manifest.mode, Mode::Executable);
     let nothing_to_run = read_parts(&[("SKILL.md", SKILL_MD), ("guide.md", "")]).unwrap();
     assert_eq!(nothing_to_run.manifest.mode, Mode::Cognitive);
@@ -90,6 +92,10 @@ fn names_and_versions_that_pass() {
         let yaml = format!("{REQUIRED}version: {version}");
         assert_eq!(with_frontmatter(&yaml).unwrap().manifest.version, version);
     }
+    for (written, version) in [("1", "1.0.0"), ("1.10", "1.10.0"), ("v2.0.1", "2.0.1"), ("v3", "3.0.0")] {
+        let package = with_frontmatter(&format!("{REQUIRED}version: {written}")).unwrap();
+        assert_eq!((package.manifest.version.as_str(), package.findings[0].code), (version, "version_adapted"));
+    }
 }
 
 #[test]
@@ -97,11 +103,11 @@ fn fields_that_are_wrong_are_named_with_their_line() {
     let long = "n".repeat(129);
     let long = format!("name: {long}\ndescription: x");
     for (yaml, line, words) in [
-        ("", None, "`name` is missing"),
-        ("name: demo", None, "`description` is missing"),
-        ("name: demo\ndescription: '  '", None, "`description` is missing"),
-        ("name: demo\ndescription: ~", None, "`description` is missing"),
-        ("description: x", None, "`name` is missing"),
+        ("", Some(1), "`name` is missing"),
+        ("name: demo", Some(1), "`description` is missing"),
+        ("name: demo\ndescription: '  '", Some(3), "`description` is missing"),
+        ("name: demo\ndescription: ~", Some(3), "`description` is missing"),
+        ("description: x", Some(1), "`name` is missing"),
         ("- a list", Some(2), "`key: value`"),
         ("just text", Some(2), "`key: value`"),
         ("name: ../x\ndescription: x", Some(2), "cannot be a name"),
@@ -111,10 +117,11 @@ fn fields_that_are_wrong_are_named_with_their_line() {
         (&long, Some(2), "cannot be a name"),
         ("name: [a]\ndescription: x", Some(2), "single value"),
         ("name: a\ndescription: {b: c}", Some(3), "single value"),
-        ("name: a\ndescription: x\nversion: 1.2", Some(4), "`1.2` is not a version"),
-        ("name: a\ndescription: x\nversion: v1.2.3", Some(4), "not a version"),
         ("name: a\ndescription: x\nversion: 1.2.3+build", Some(4), "not a version"),
-        ("name: a\ndescription: x\nversion: latest", Some(4), "not a version"),
+        ("name: a\ndescription: x\nversion: latest", Some(4), "`latest` is not a version"),
+        ("name: a\ndescription: x\nversion: 1.2.3.4", Some(4), "not a version"),
+        ("name: a\ndescription: x\nversion: 1..2", Some(4), "not a version"),
+        ("name: a\ndescription: x\nversion: 1.2-beta", Some(4), "not a version"),
         ("name: a\ndescription: x\nlang: ruby", Some(4), "`ruby` is not a language"),
         ("name: a\ndescription: x\nmode: fast", Some(4), "`fast` is not a mode"),
         ("name: a\ndescription: x\ntimeout: 60", Some(4), "`60` is not a duration"),
@@ -125,7 +132,6 @@ fn fields_that_are_wrong_are_named_with_their_line() {
         ("name: a\ndescription: x\nmetadata: text", Some(4), "`metadata`"),
         ("name: a\ndescription: x\nallowed-tools: {a: b}", Some(4), "`allowed-tools`"),
         ("name: a\ndescription: x\ninput_schema: object", Some(4), "JSON Schema"),
-        ("name: a\ndescription: x\npermissions: all", Some(4), "`permissions`"),
         ("name: a\ndescription: x\nname: b", Some(4), "twice"),
         ("name: &n a\ndescription: *n", Some(2), "anchors"),
         ("name: !!str a\ndescription: x", Some(2), "tags"),
@@ -134,7 +140,7 @@ fn fields_that_are_wrong_are_named_with_their_line() {
         assert_eq!(error.slug(), "invalid_skill", "{yaml}");
         assert!(!error.is_hostile() && !error.too_large(), "{yaml}");
         let message = error.to_string();
-        let start = line.map_or("SKILL.md: ".to_owned(), |line| format!("SKILL.md line {line}: "));
+        let start = format!("SKILL.md line {}: ", line.unwrap());
         assert!(message.starts_with(&start), "{yaml}: {message}");
         assert!(message.contains(words), "{yaml}: {message}");
     }
@@ -160,5 +166,31 @@ fn entrypoints_are_found_or_declared() {
         let package = read_parts(&parts).unwrap();
         let found = package.entrypoint.as_ref().map(|script| (script.path.as_str(), script.lang));
         assert_eq!(found, expected, "{extra} {paths:?}");
+    }
+}
+
+#[test]
+fn idempotence_is_promised_in_a_field_or_in_metadata() {
+    let idempotent =
+        |more: &str| with_frontmatter(&format!("{REQUIRED}{more}")).map(|package| package.manifest.idempotent);
+    assert_eq!(idempotent("").ok(), Some(false));
+    for (yes, no) in [
+        ("idempotent: true", "idempotent: false"),
+        ("metadata: {skillbox.idempotent: true}", "metadata: {skillbox.idempotent: \"false\"}"),
+        (
+            "idempotent: true\nmetadata: {skillbox.idempotent: false}",
+            "idempotent: false\nmetadata: {skillbox.idempotent: true}",
+        ),
+    ] {
+        assert_eq!((idempotent(yes).ok(), idempotent(no).ok()), (Some(true), Some(false)), "{yes}");
+    }
+    for wrong in [
+        "idempotent: yes",
+        "idempotent: 1",
+        "metadata: {skillbox.idempotent: maybe}",
+        "metadata: {skillbox.idempotent: [true]}",
+    ] {
+        let error = idempotent(wrong).unwrap_err().to_string();
+        assert!(error.contains("skillbox.idempotent") || error.contains("`idempotent`"), "{error}");
     }
 }

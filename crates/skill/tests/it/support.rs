@@ -16,6 +16,8 @@ pub struct Entry {
     pub after: Vec<u8>,
     pub made_by: u16,
     pub mode: u32,
+    /// The attributes of DOS, which share a field with the mode.
+    pub dos: u32,
     pub comment: Vec<u8>,
     /// Where the central header points, when not at the local one.
     pub offset: Option<u32>,
@@ -23,6 +25,7 @@ pub struct Entry {
 
 #[derive(Clone)]
 pub struct Header {
+    pub version: u16,
     pub name: Vec<u8>,
     pub flags: u16,
     pub method: u16,
@@ -46,6 +49,7 @@ pub fn deflated(name: &str, content: &[u8]) -> Entry {
 
 pub fn entry(name: &[u8], content: &[u8], method: u16, data: Vec<u8>) -> Entry {
     let header = Header {
+        version: 20,
         name: name.to_vec(),
         flags: if name.is_ascii() { 0 } else { 1 << 11 },
         method,
@@ -62,6 +66,7 @@ pub fn entry(name: &[u8], content: &[u8], method: u16, data: Vec<u8>) -> Entry {
         after: Vec::new(),
         made_by: 3 << 8 | 30,
         mode: 0o100_644,
+        dos: 0,
         comment: Vec::new(),
         offset: None,
     }
@@ -95,7 +100,7 @@ impl Entry {
 
 impl Header {
     fn write(&self, out: &mut Vec<u8>) {
-        put16(out, &[20, self.flags, self.method]);
+        put16(out, &[self.version, self.flags, self.method]);
         put32(out, &[self.time, self.crc, self.packed_len, self.size]);
         put16(out, &[self.name.len() as u16, self.extra.len() as u16]);
     }
@@ -124,7 +129,7 @@ pub fn zip_with(entries: &[Entry], comment: &[u8], count: u16) -> Vec<u8> {
         put16(&mut out, &[entry.made_by]);
         entry.central.write(&mut out);
         put16(&mut out, &[entry.comment.len() as u16, 0, 0]);
-        put32(&mut out, &[entry.mode << 16, entry.offset.unwrap_or(offset)]);
+        put32(&mut out, &[entry.mode << 16 | entry.dos, entry.offset.unwrap_or(offset)]);
         out.extend(&entry.central.name);
         out.extend(&entry.central.extra);
         out.extend(&entry.comment);
@@ -136,6 +141,28 @@ pub fn zip_with(entries: &[Entry], comment: &[u8], count: u16) -> Vec<u8> {
     put16(&mut out, &[comment.len() as u16]);
     out.extend(comment);
     out
+}
+
+/// One extra field.
+pub fn extra(id: u16, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put16(&mut out, &[id, content.len() as u16]);
+    out.extend(content);
+    out
+}
+
+/// The extra field in which Info-ZIP repeats a name in UTF-8, for a header whose own name is `of`.
+pub fn second_name(name: &str, of: &str) -> Vec<u8> {
+    let content = [&[1], crc(of.as_bytes()).to_le_bytes().as_slice(), name.as_bytes()].concat();
+    extra(0x7075, &content)
+}
+
+/// The extra field in which ASi keeps a Unix mode and the target of a link.
+pub fn asi_unix(mode: u16, target: &[u8]) -> Vec<u8> {
+    let mut content = mode.to_le_bytes().to_vec();
+    put32(&mut content, &[target.len() as u32, 0]);
+    content.extend(target);
+    extra(0x756e, &[crc(&content).to_le_bytes().as_slice(), &content].concat())
 }
 
 fn put16(out: &mut Vec<u8>, values: &[u16]) {

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sqlx::{Connection, Executor, PgConnection};
 use store::{Status, TenantId, TenantPolicy};
 use tokio::task::JoinSet;
 
@@ -13,6 +15,9 @@ on_both!(
     parallel_claims_take_each_execution_once,
     a_long_queue_does_not_starve_others,
     a_newcomer_is_served_next,
+    a_flood_leaves_others_their_turn,
+    weights_share_the_workers,
+    who_was_idle_has_saved_nothing,
     a_tenant_runs_no_more_than_its_policy_allows,
     parallel_claims_keep_to_the_policy,
 );
@@ -92,6 +97,62 @@ async fn a_newcomer_is_served_next(store: TestStore) {
     assert_eq!(claim(&store).await, Some(newcomer));
 }
 
+async fn a_flood_leaves_others_their_turn(store: TestStore) {
+    for _ in 0..2000 {
+        store.queue(&acme()).await;
+    }
+    for _ in 0..50 {
+        claim(&store).await;
+    }
+    for _ in 0..5 {
+        store.queue(&other()).await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..10 {
+        order.push(claim(&store).await.expect("one waits"));
+    }
+    assert_eq!(order.iter().filter(|tenant| **tenant == other()).count(), 5, "{order:?}");
+    assert!(order[..2].contains(&other()), "{order:?}");
+}
+
+async fn weigh(store: &TestStore, tenant: &TenantId, weight: u32) {
+    let policy = TenantPolicy { weight, ..TenantPolicy::default() };
+    assert!(store.update_tenant_policy(tenant, &policy).await.expect("updated"));
+}
+
+async fn weights_share_the_workers(store: TestStore) {
+    weigh(&store, &other(), 3).await;
+    for _ in 0..100 {
+        store.queue(&acme()).await;
+        store.queue(&other()).await;
+    }
+    for claims in 1..=100 {
+        claim(&store).await;
+        let of_other = store.count_running(&other()).await.expect("counted");
+        let share = claims * 3 / 4;
+        assert!((of_other - share).abs() <= 2, "{of_other} of {claims}");
+    }
+}
+
+async fn who_was_idle_has_saved_nothing(store: TestStore) {
+    // `other` was served once, long ago, and `acme` very often since.
+    store.queue(&other()).await;
+    for _ in 0..60 {
+        store.queue(&acme()).await;
+    }
+    for _ in 0..41 {
+        claim(&store).await;
+    }
+    for _ in 0..20 {
+        store.queue(&other()).await;
+    }
+    let mut of_other = 0;
+    for claims in 1..=20 {
+        of_other += i64::from(claim(&store).await == Some(other()));
+        assert!((2 * of_other - claims).abs() <= 2, "{of_other} of {claims}");
+    }
+}
+
 async fn limit(store: &TestStore, max_concurrent: u32) {
     let policy = TenantPolicy { max_concurrent: Some(max_concurrent), ..TenantPolicy::default() };
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
@@ -127,4 +188,36 @@ async fn parallel_claims_keep_to_the_policy(store: TestStore) {
     let claimed = workers.join_all().await.into_iter().filter(|claimed| *claimed).count();
     assert_eq!(claimed, 3);
     assert_eq!(store.count_running(&acme()).await.expect("counted"), 3);
+}
+
+/// What waits is counted by nobody before a claim: a worker looks at the front of the queue, however long it is, also when
+/// Postgres believes that nothing waits because that was so when it last looked.
+#[tokio::test]
+async fn a_claim_reads_little_of_a_long_queue() {
+    let store = TestStore::postgres().await;
+    let mut look = PgConnection::connect(&store.dsn).await.expect("open");
+    for statement in [
+        "INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, \
+             finished_at, request) \
+         SELECT gen_random_uuid()::text, 'acme', 'echo', '1.0.0', 'd', 'success', 1, 1, n, n, '' \
+         FROM generate_series(1, 2000) AS n",
+        "ANALYZE executions",
+        "INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, request) \
+         SELECT gen_random_uuid()::text, 'acme', 'echo', '1.0.0', 'd', 'queued', 0, 0, n, '' \
+         FROM generate_series(1, 2000) AS n",
+    ] {
+        look.execute(statement).await.expect("executed");
+    }
+    let worker = store.second().await;
+    assert!(worker.claim_next("worker", LEASE_MS).await.expect("claimed").is_some());
+    // A connection says what it has read when it ends, if not before.
+    worker.close().await;
+    let read = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'executions_queued'";
+    let read = loop {
+        match sqlx::query_scalar::<_, i64>(read).fetch_one(&mut look).await.expect("statistics") {
+            0 => tokio::time::sleep(Duration::from_millis(20)).await,
+            read => break read,
+        }
+    };
+    assert!(read < 100, "{read} entries of the queue were read for one claim");
 }

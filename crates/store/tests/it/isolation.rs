@@ -1,7 +1,9 @@
 //! No function on a tenant's data sees or changes another tenant's.
 
 use serde_json::json;
-use store::{Born, ExecutionFilter, Finished, NewAudit, NewExecution, NewFile, Page, Status, VersionPolicy};
+use store::{
+    ArchiveUse, Born, ExecutionFilter, Finished, NewAudit, NewExecution, NewFile, Page, Status, VersionPolicy,
+};
 use uuid::Uuid;
 
 use crate::keys::new_key;
@@ -19,7 +21,7 @@ async fn skills_are_not_shared(store: TestStore) {
     assert_eq!(store.list_skills(&other(), &Page::default()).await.expect("listed"), []);
     assert_eq!(store.list_versions(&other(), "echo").await.expect("listed"), []);
     assert_eq!(store.delete_skill(&other(), "echo", "1.0.0").await.expect("answered"), None);
-    assert!(!store.digest_in_use(&other(), "sha256:1").await.expect("readable"));
+    assert_eq!(store.archive_use(&other(), "sha256:1").await.expect("readable"), ArchiveUse::Unused);
 
     let same_name = new_skill("echo", "1.0.0", "sha256:2");
     store.put_skill(&other(), &same_name, VersionPolicy::Immutable).await.expect("its own");
@@ -43,7 +45,7 @@ async fn executions_are_not_shared(store: TestStore) {
     let listed = store.list_executions(&other(), &filter, &Page::default()).await;
     assert_eq!(listed.expect("listed"), []);
     assert_eq!(store.count_running(&other()).await.expect("counted"), 0);
-    assert!(!store.digest_in_use(&other(), "sha256:echo").await.expect("readable"));
+    assert_eq!(store.archive_use(&other(), "sha256:echo").await.expect("readable"), ArchiveUse::Unused);
     // Another tenant's cursor is only a place in time.
     let cursor = store.execution(&acme(), keyed.id).await.cursor();
     let listed = store.list_executions(&other(), &filter, &Page::after(cursor, 50)).await;

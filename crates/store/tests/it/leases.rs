@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use store::{Finished, Gone, Lease, NewFile, Status, StoreError, now};
+use store::{Asked, Born, Finished, Gone, Inserted, Lease, NewExecution, NewFile, Status, StoreError, now};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, reap};
+use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, reap};
 
 on_both!(
     finish_records_everything,
@@ -16,6 +16,9 @@ on_both!(
     parallel_finishes_have_one_winner,
     a_late_worker_changes_nothing,
     a_wrong_lease_is_no_lease,
+    a_start_tells_what_was_asked_before_it,
+    what_could_not_be_started_is_given_back,
+    what_may_act_twice_is_given_back_until_it_was_tried_enough,
     finish_needs_an_end,
     any_text_a_skill_prints_can_be_stored,
     heartbeats_keep_leases,
@@ -105,7 +108,7 @@ async fn an_execution_finishes_once(store: TestStore) {
     let before = store.execution(&acme(), lease.execution_id).await;
     let again = Finished { files: vec![file("late")], ..finished(Status::Failed) };
     assert!(!store.finish(&lease, &again).await.expect("answered"));
-    assert!(!store.mark_started(&lease).await.expect("answered"));
+    assert!(store.mark_started(&lease).await.expect("answered").is_none());
     assert_eq!(store.execution(&acme(), lease.execution_id).await, before);
 }
 
@@ -135,7 +138,7 @@ async fn a_late_worker_changes_nothing(store: TestStore) {
     let result = Finished { files: vec![file("late")], ..finished(Status::Success) };
     assert!(!store.finish(&late, &result).await.expect("answered"));
     assert!(!store.finish(&late, &finished(Status::Success)).await.expect("answered"));
-    assert!(!store.mark_started(&late).await.expect("answered"));
+    assert!(store.mark_started(&late).await.expect("answered").is_none());
     assert_eq!(store.execution(&acme(), late.execution_id).await, before);
     let files = store.list_execution_files(&acme(), late.execution_id).await.expect("listed");
     assert_eq!(files, []);
@@ -155,10 +158,47 @@ async fn a_wrong_lease_is_no_lease(store: TestStore) {
     ];
     for wrong in wrong {
         assert!(!store.finish(&wrong, &finished(Status::Success)).await.expect("answered"));
-        assert!(!store.mark_started(&wrong).await.expect("answered"));
+        assert!(store.mark_started(&wrong).await.expect("answered").is_none());
     }
-    assert!(store.mark_started(&lease).await.expect("answered"));
+    assert!(store.mark_started(&lease).await.expect("answered").is_some());
     assert!(store.execution(&acme(), lease.execution_id).await.started);
+}
+
+async fn a_start_tells_what_was_asked_before_it(store: TestStore) {
+    let asked = async |lease: &Lease| store.mark_started(lease).await.expect("answered").expect("held");
+    let lease = store.run(&acme()).await;
+    assert_eq!(asked(&lease).await, Asked { cancelled: false, watched: false });
+    store.watch(&acme(), lease.execution_id).await.expect("watched");
+    assert_eq!(asked(&lease).await, Asked { cancelled: false, watched: true });
+    store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
+    assert_eq!(asked(&lease).await, Asked { cancelled: true, watched: true });
+}
+
+async fn what_could_not_be_started_is_given_back(store: TestStore) {
+    let lease = store.run(&acme()).await;
+    let release = async |lease: &Lease| store.release(lease, 3).await.expect("answered");
+    assert!(!release(&Lease { token: 2, ..lease.clone() }).await);
+    assert!(release(&lease).await);
+    assert!(!release(&lease).await, "it is nobody's now");
+    let (execution, second) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    assert_eq!((execution.id, execution.attempt), (lease.execution_id, 2));
+    store.request_cancel(&acme(), execution.id).await.expect("asked");
+    assert!(!release(&second).await, "nobody wants it run");
+    let started = store.run(&acme()).await;
+    store.mark_started(&started).await.expect("marked");
+    assert!(!release(&started).await, "it may have acted");
+}
+
+async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestStore) {
+    let born = Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
+    let new = NewExecution { idempotent: true, ..new_execution(&acme(), born) };
+    let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("inserted") else { panic!("a lease") };
+    assert!(store.release(&lease, 2).await.expect("answered"));
+    let (execution, second) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    assert_eq!((execution.id, execution.attempt, execution.started), (lease.execution_id, 2, false));
+    store.mark_started(&second).await.expect("marked");
+    assert!(!store.release(&second, 2).await.expect("answered"), "that was the last try");
+    assert!(!store.release(&lease, 9).await.expect("answered"), "an old lease gives nothing back");
 }
 
 async fn finish_needs_an_end(store: TestStore) {

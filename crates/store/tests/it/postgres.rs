@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `nobody`: Postgres refuses to run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// Makes a cluster and runs it as its child until its own standard input ends, which it does when the test
+/// Makes a cluster and runs it until its own standard input ends, which it does when the test
 /// process goes away for any reason, because that process holds the other end. Then it stops the
-/// cluster by its process id and removes the directory.
+/// cluster by its process id and removes the directory. A server that ends earlier is started again.
 ///
 /// It must not die of SIGPIPE when that happens before it has said that the cluster is ready.
 const GUARD: &str = r#"
@@ -29,22 +29,27 @@ const GUARD: &str = r#"
     fail() { cat "$2/log"; rm -rf "$2"; exit 1; }
     "$1/initdb" -D "$2/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
         >"$2/log" 2>&1 || fail "$@"
-    "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 \
-        -c fsync=off -c synchronous_commit=off -c full_page_writes=off </dev/null >"$2/log" 2>&1 &
+    until [ -e "$2/stop" ]; do
+        "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 \
+            -c fsync=off -c synchronous_commit="$3" -c full_page_writes=off
+    done </dev/null >>"$2/log" 2>&1 &
     server=$!
+    tries=600
     until [ -S "$2/.s.PGSQL.5432" ] && "$1/pg_isready" -q -h "$2"; do
-        kill -0 $server 2>/dev/null || fail "$@"
+        tries=$((tries - 1))
+        if [ $tries = 0 ]; then touch "$2/stop"; fail "$@"; fi
         sleep 0.05
     done
     echo ready 2>/dev/null
     exec >/dev/null
     read -r _
-    kill -INT $server
+    touch "$2/stop"
+    kill -INT "$(head -n 1 "$2/data/postmaster.pid")"
     wait $server
     rm -rf "$2"
 "#;
 
-struct Cluster {
+pub struct Cluster {
     bin: PathBuf,
     socket: PathBuf,
     user: Option<u32>,
@@ -52,22 +57,78 @@ struct Cluster {
     _guard: Child,
 }
 
+static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+
 /// The address of a new, empty database of the shared cluster.
 pub fn database() -> String {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(1);
-    let cluster = CLUSTER.get_or_init(Cluster::start);
-    let name = format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-    let mut createdb = cluster.command("createdb");
-    createdb.arg("-h").arg(&cluster.socket).args(["-U", "postgres", &name]);
-    run(&mut createdb);
-    // The socket's directory stands where the host would; its slashes must be encoded there.
-    let host = cluster.socket.display().to_string().replace('/', "%2F");
-    format!("postgres://postgres@{host}/{name}")
+    // Nobody restarts this one, so what it says is committed need not be written yet.
+    let cluster = CLUSTER.get_or_init(|| Cluster::start("off"));
+    cluster.database(&format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
 }
 
+/// Ends every connection to this database that listens for notifications.
+#[allow(dead_code, reason = "not every crate that includes this file cuts connections")]
+pub fn cut_listeners(dsn: &str) {
+    cut(dsn, "application_name = 'skillbox-listener'");
+}
+
+/// Ends every connection to this database, whatever it is doing, as a restart or a network would.
+#[allow(dead_code, reason = "not every crate that includes this file cuts connections")]
+pub fn cut_connections(dsn: &str) {
+    cut(dsn, "pid <> pg_backend_pid()");
+}
+
+fn cut(dsn: &str, which: &str) {
+    let cluster = CLUSTER.get().expect("a cluster");
+    let database = dsn.rsplit('/').next().expect("a database's name");
+    let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()";
+    cluster.query(&format!("{all} AND {which}"), database);
+}
+
+#[allow(dead_code, reason = "each test binary that includes this file uses a part of it")]
 impl Cluster {
-    fn start() -> Cluster {
+    /// A cluster that keeps what it has committed when its server is ended from outside; it is then started again.
+    pub fn lasting() -> Cluster {
+        Cluster::start("on")
+    }
+
+    /// The address of a new, empty database.
+    pub fn database(&self, name: &str) -> String {
+        let mut createdb = self.command("createdb");
+        createdb.arg("-h").arg(&self.socket).args(["-U", "postgres", name]);
+        run(&mut createdb);
+        // The socket's directory stands where the host would; its slashes must be encoded there.
+        let host = self.socket.display().to_string().replace('/', "%2F");
+        format!("postgres://postgres@{host}/{name}")
+    }
+
+    /// Runs a statement as the superuser.
+    pub fn query(&self, sql: &str, database: &str) {
+        let mut psql = self.command("psql");
+        psql.arg("-h").arg(&self.socket).args(["-U", "postgres", "-X", "-q", "-c", sql, database]);
+        run(&mut psql);
+    }
+
+    /// A copy of a database, made by the programs that people make backups with, while the original is in use.
+    pub fn copy(&self, from: &str, to: &str) -> String {
+        let backup = self.socket.join(format!("{to}.dump"));
+        let mut dump = self.command("pg_dump");
+        run(dump.arg("-h").arg(&self.socket).args(["-U", "postgres", "-Fc", "-f"]).arg(&backup).arg(from));
+        let address = self.database(to);
+        let mut restore = self.command("pg_restore");
+        let restore = restore.arg("-h").arg(&self.socket).args(["-U", "postgres", "--exit-on-error", "-d", to]);
+        run(restore.arg(&backup));
+        address
+    }
+
+    /// The first process of its server.
+    pub fn pid(&self) -> u32 {
+        let file = fs::read_to_string(self.socket.join("data/postmaster.pid")).expect("a server that runs");
+        file.lines().next().and_then(|line| line.parse().ok()).expect("a pid")
+    }
+
+    fn start(synchronous_commit: &str) -> Cluster {
         let bin = programs();
         let dir = tempfile::Builder::new().prefix("pg-").tempdir_in("/tmp").expect("a directory for Postgres").keep();
         let is_root = fs::metadata("/proc/self").expect("a process").uid() == 0;
@@ -75,7 +136,7 @@ impl Cluster {
         chown(&dir, user, user).expect("the directory is ours to give");
 
         let mut guard = Command::new("/bin/sh");
-        guard.args(["-c", GUARD, "guard"]).arg(&bin).arg(&dir);
+        guard.args(["-c", GUARD, "guard"]).arg(&bin).arg(&dir).arg(synchronous_commit);
         as_user(&mut guard, user);
         // Out of the terminal's group: an interrupt meant for the tests must not stop the guard.
         guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());

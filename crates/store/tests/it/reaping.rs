@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use store::{Execution, Fenced, Finished, Gone, Lease, Reaped, Status, Store, now};
+use store::{Born, Execution, Fenced, Finished, Gone, Lease, NewExecution, Reaped, Status, Store, now};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other, reap};
+use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, other, reap};
 
 on_both!(
     what_never_started_is_queued_again,
     what_started_is_lost,
     a_fence_holds_until_the_end_and_no_longer_than_its_reaper,
     attempts_are_bounded,
+    an_idempotent_skill_is_run_again_and_counted,
     a_wish_to_cancel_survives_the_worker,
     a_restart_reaps_every_other_owner,
     whatever_happens_each_execution_ends_once,
@@ -54,7 +55,7 @@ fn assert_lost(execution: &Execution) {
 
 async fn what_started_is_lost(store: TestStore) {
     let lease = store.run(&acme()).await;
-    assert!(store.mark_started(&lease).await.expect("marked"));
+    assert!(store.mark_started(&lease).await.expect("marked").is_some());
     assert!(!reap_one(&store, 3).await.requeued);
     assert_lost(&store.execution(&acme(), lease.execution_id).await);
     assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"));
@@ -66,7 +67,7 @@ async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestSt
     let lease = store.run(&acme()).await;
     store.mark_started(&lease).await.expect("marked");
     let fenced = store.fence(Gone::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
-    assert_eq!(fenced, [Fenced { execution_id: lease.execution_id, tenant: acme() }]);
+    assert_eq!(fenced, [Fenced { execution_id: lease.execution_id, tenant: acme(), token: 1 }]);
     assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"), "the worker is too late");
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
     assert_eq!(beat.held, [] as [Uuid; 0]);
@@ -87,6 +88,37 @@ async fn attempts_are_bounded(store: TestStore) {
         assert_eq!(reap_one(&store, 3).await.requeued, attempt < 3);
     }
     assert_lost(&store.execution(&acme(), id).await);
+}
+
+async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
+    let born = Born::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: true };
+    let new = NewExecution { idempotent: true, ..new_execution(&acme(), born) };
+    let first = match store.insert_execution(&new).await.expect("stored") {
+        store::Inserted::New(Some(lease)) => lease,
+        other => panic!("not born running: {other:?}"),
+    };
+    let mut late = vec![first];
+    for attempt in 1..=3 {
+        assert_eq!(reap_one(&store, 3).await.requeued, attempt < 3);
+        if attempt < 3 {
+            let found = store.execution(&acme(), new.id).await;
+            assert_eq!((found.started, found.request.as_str()), (false, new.request.as_str()));
+            let (execution, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("queued again");
+            assert_eq!((execution.attempt, lease.token), (attempt + 1, i64::from(attempt) + 1));
+            assert!(store.mark_started(&lease).await.expect("marked").is_some());
+            late.push(lease);
+        }
+    }
+    assert_lost(&store.execution(&acme(), new.id).await);
+    for lease in late {
+        assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"), "too late");
+    }
+
+    let cancelled = NewExecution { id: Uuid::now_v7(), ..new };
+    store.insert_execution(&cancelled).await.expect("stored");
+    store.request_cancel(&acme(), cancelled.id).await.expect("asked");
+    assert!(!reap_one(&store, 3).await.requeued, "nobody wants it run again");
+    assert_lost(&store.execution(&acme(), cancelled.id).await);
 }
 
 async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {

@@ -1,6 +1,6 @@
-use store::{Born, Page, Put, Status, StoreError, VersionPolicy};
+use store::{Page, Put, SkillStatus, StoreError, VersionPolicy};
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, new_skill, on_both};
+use crate::support::{TestStore, acme, new_skill, on_both};
 
 on_both!(
     put_creates_then_changes_nothing_then_replaces,
@@ -10,7 +10,6 @@ on_both!(
     skills_are_listed_once_a_name,
     versions_are_listed_latest_first,
     delete_answers_what_it_deleted,
-    a_digest_is_in_use_until_nobody_needs_it,
     odd_texts_find_nothing,
 );
 
@@ -21,7 +20,7 @@ async fn put_creates_then_changes_nothing_then_replaces(store: TestStore) {
     let Put::Created(created) = store.put_skill(&acme(), &one, MUTABLE).await.expect("put") else {
         panic!("not created");
     };
-    assert_eq!((created.status.as_str(), &created.manifest), ("available", &one.manifest));
+    assert_eq!((created.status, &created.manifest), (SkillStatus::Available, &one.manifest));
     for policy in [MUTABLE, VersionPolicy::Immutable] {
         let again = store.put_skill(&acme(), &one, policy).await.expect("put");
         assert_eq!(again, Put::Unchanged(created.clone()));
@@ -111,21 +110,6 @@ async fn delete_answers_what_it_deleted(store: TestStore) {
     assert_eq!(wrong, None, "a version is named exactly");
     assert_eq!(store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted"), row);
     assert_eq!(store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted"), None);
-}
-
-async fn a_digest_is_in_use_until_nobody_needs_it(store: TestStore) {
-    let in_use = async || store.digest_in_use(&acme(), "sha256:echo").await.expect("readable");
-    assert!(!in_use().await);
-    store.publish(&acme(), "echo", "1.0.0", "sha256:echo").await;
-    assert!(in_use().await);
-    let new = new_execution(&acme(), Born::Queued);
-    store.insert_execution(&new).await.expect("stored");
-    store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
-    assert!(in_use().await, "it is queued");
-    let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    assert!(in_use().await, "it is running");
-    store.finish(&lease, &finished(Status::Success)).await.expect("finished");
-    assert!(!in_use().await);
 }
 
 async fn odd_texts_find_nothing(store: TestStore) {

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use store::{
-    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped, Status, Store,
-    TenantId, VersionPolicy,
+    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped, SkillStatus, Status,
+    Store, TenantId, VersionPolicy,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -61,6 +61,10 @@ impl TestStore {
             store.ensure_tenant(&tenant).await.expect("a tenant");
         }
         TestStore { store, dsn, _dir: dir }
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        self.dsn.starts_with("postgres:")
     }
 
     /// Another process's view of the same database.
@@ -120,6 +124,9 @@ pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
         input: Some(r#"{"n":1}"#.into()),
         request: r#"{"skill":"echo"}"#.into(),
         idempotency: None,
+        idempotent: false,
+        awaited: false,
+        webhook: None,
         born,
     }
 }
@@ -146,6 +153,7 @@ pub fn finished(status: Status) -> Finished {
         duration_ms: 12,
         files: vec![],
         has_archive: false,
+        receipt: None,
     }
 }
 
@@ -160,6 +168,9 @@ pub fn new_skill(name: &str, version: &str, digest: &str) -> NewSkill {
         manifest: serde_json::json!({ "name": name, "unicode": "ä\u{0}" }),
         entrypoint: Some("main.py".into()),
         scripts: serde_json::json!(["main.py"]),
+        findings: serde_json::json!([]),
+        status: SkillStatus::Available,
         size_bytes: 123,
+        signature: None,
     }
 }

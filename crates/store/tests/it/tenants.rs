@@ -1,4 +1,4 @@
-use store::{Page, StoreError, TenantId, TenantPolicy, VersionPolicy};
+use store::{Page, ScanPolicy, StoreError, TenantId, TenantPolicy, VersionPolicy};
 
 use crate::keys::new_key;
 use crate::support::{TestStore, acme, on_both, other};
@@ -31,7 +31,16 @@ async fn create_refuses_a_tenant_that_exists(store: TestStore) {
 }
 
 async fn a_policy_is_kept_and_changed(store: TestStore) {
-    let strict = TenantPolicy { versions: VersionPolicy::Immutable, max_concurrent: Some(3) };
+    let strict = TenantPolicy {
+        versions: VersionPolicy::Immutable,
+        scan: ScanPolicy::Review,
+        max_concurrent: Some(3),
+        max_queued: Some(5),
+        rate_per_minute: Some(7),
+        max_file_bytes: Some(1_000_000),
+        weight: 9,
+        signatures: store::SignaturePolicy::Warn,
+    };
     let made = store.create_tenant(&fresh(), strict.clone()).await.expect("created");
     assert_eq!(store.get_tenant(&fresh()).await.expect("readable"), Some(made));
     let loose = TenantPolicy::default();

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::Client;
-use skill::Limits;
+use skill::signature::{SIGNATURE_FILE, Signature};
+use skill::{Limits, Package};
 
 use crate::output::Output;
 use crate::target::Target;
@@ -25,11 +26,7 @@ pub struct PullArgs {
 
 pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()> {
     let (name, version) = input::name_and_version(&args.name);
-    let limits = Limits::default();
-    let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
-    let zip = client.skill_content(name, version).await?.bytes(max).await?;
-    // A server is trusted no more than an upload: the archive passes the same checks before it touches the disk.
-    let package = skill::read_archive(&zip, &limits).context("the server sent an archive that is not a valid skill")?;
+    let package = fetch(client, name, version).await?;
     let manifest = &package.manifest;
     let out = args.out.clone().unwrap_or_else(|| match args.zip {
         true => format!("{}-{}.zip", manifest.name, manifest.version).into(),
@@ -39,12 +36,17 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         bail!("{} exists already; remove it or choose another place with -O", out.display());
     }
     if args.zip {
-        std::fs::write(&out, &zip).with_context(|| format!("cannot write {}", out.display()))?;
+        std::fs::write(&out, package.for_transport()?).with_context(|| format!("cannot write {}", out.display()))?;
     } else {
         let target = Target::open(&out)?;
         for file in &package.files {
             let mut incoming = target.create(&file.path, file.executable)?;
             incoming.write(&file.bytes)?;
+            incoming.finish()?;
+        }
+        if let Some(signature) = &package.signature {
+            let mut incoming = target.create(SIGNATURE_FILE, false)?;
+            incoming.write(signature.as_bytes())?;
             incoming.finish()?;
         }
     }
@@ -55,4 +57,21 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         output.line(&text::harmless(&format!("{}@{} in {}", manifest.name, manifest.version, out.display())))?;
     }
     Ok(())
+}
+
+/// A published skill with its signature. The server is trusted no more than an upload: what it sends passes the same
+/// checks before it touches the disk.
+pub async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
+    let limits = Limits::default();
+    let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
+    let skill = client.skill(name, version).await?;
+    // `latest` may have moved on meanwhile; the signature belongs to one version.
+    let zip = client.skill_content(name, &skill.version).await?.bytes(max).await?;
+    let read = skill::read_archive(&zip, &limits);
+    let mut package = read.context("the server sent an archive that is not a valid skill")?;
+    if let Some(signature) = &skill.signature {
+        signature.text.parse::<Signature>().context("the server sent a signature that is none")?;
+        package.signature = Some(signature.text.clone());
+    }
+    Ok(package)
 }

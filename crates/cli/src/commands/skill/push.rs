@@ -5,18 +5,28 @@ use std::path::PathBuf;
 use anyhow::Result;
 use bytes::Bytes;
 use client::{Client, ClientError, Pushed, Reply};
+use serde_json::json;
+use skill::Package;
 
 use super::local;
 use crate::output::Output;
 use crate::{progress, text};
 
 /// Publishes one skill after the other and stops at the first that fails.
-pub async fn run(client: &Client, paths: &[PathBuf], output: Output) -> Result<()> {
+pub async fn run(client: &Client, paths: &[PathBuf], if_changed: bool, output: Output) -> Result<()> {
     for path in paths {
         let package = local::read_valid(path)?;
         local::print_findings(&package.findings);
+        if if_changed && is_there(client, &package).await? {
+            let Package { manifest, digest, .. } = &package;
+            let line = format!("{}@{} unchanged {}", manifest.name, manifest.version, text::digest(digest));
+            let facts =
+                json!({ "name": manifest.name, "version": manifest.version, "digest": digest, "unchanged": true });
+            output.line(&if output.is_json() { facts.to_string() } else { line })?;
+            continue;
+        }
         let what = format!("pushing {}", package.manifest.name);
-        let pushed = upload(client, &what, package.archive).await?;
+        let pushed = upload(client, &what, package.for_transport()?).await?;
         if output.is_json() {
             output.line(&pushed.raw)?;
         } else {
@@ -32,6 +42,15 @@ pub async fn run(client: &Client, paths: &[PathBuf], output: Output) -> Result<(
     Ok(())
 }
 
+/// Whether the server has this version with this content.
+async fn is_there(client: &Client, package: &Package) -> Result<bool, ClientError> {
+    match client.skill(&package.manifest.name, &package.manifest.version).await {
+        Ok(skill) => Ok(skill.digest.as_ref() == Some(&package.digest)),
+        Err(ClientError::Api { status: 404, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Sends an archive with a bar on the terminal.
 pub async fn upload(client: &Client, what: &str, archive: Bytes) -> Result<Reply<Pushed>, ClientError> {
     let bar = progress::bytes(what, archive.len() as u64);
@@ -41,7 +60,11 @@ pub async fn upload(client: &Client, what: &str, archive: Bytes) -> Result<Reply
     pushed
 }
 
-/// The server answers 200 when it already had exactly this content.
+/// The server answers 200 when it already had exactly this content, and holds what somebody must approve first.
 pub fn outcome(pushed: &Reply<Pushed>) -> &'static str {
-    if pushed.http_status == 200 { "unchanged" } else { "published" }
+    match pushed.status.as_deref() {
+        Some("review") => "held for review",
+        _ if pushed.http_status == 200 => "unchanged",
+        _ => "published",
+    }
 }

@@ -1,0 +1,65 @@
+//! An object on its way into a bucket: one request when it is small, a multipart upload when it is not.
+
+use std::sync::Arc;
+
+use super::S3;
+use super::multipart::Multipart;
+use crate::{BlobError, Key};
+
+/// The smallest part the protocol allows, for memory holds several; ten thousand of them are 50 GB.
+const PART_BYTES: usize = 5 << 20;
+
+pub(crate) struct NewObject {
+    s3: Arc<S3>,
+    key: Key,
+    /// Never more than one part.
+    buffer: Vec<u8>,
+    state: State,
+}
+
+enum State {
+    /// All bytes so far are in the buffer.
+    Buffered,
+    Parts(Multipart),
+    /// A part is being handed over, or that was abandoned or failed.
+    Broken,
+}
+
+impl NewObject {
+    pub fn new(s3: Arc<S3>, key: Key) -> NewObject {
+        NewObject { s3, key, buffer: Vec::new(), state: State::Buffered }
+    }
+
+    /// A full buffer is kept until there is more, so that the last part is never empty.
+    pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), BlobError> {
+        while self.buffer.len() + bytes.len() > PART_BYTES {
+            let (now, later) = bytes.split_at(PART_BYTES - self.buffer.len());
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            self.hand_over().await?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub async fn finish(self) -> Result<(), BlobError> {
+        match self.state {
+            State::Buffered => self.s3.put(&self.key, self.buffer).await,
+            State::Parts(multipart) => multipart.finish(self.buffer).await,
+            State::Broken => Err(BlobError::Interrupted),
+        }
+    }
+
+    /// The object is broken until the part has been taken, so that a caller who abandons a write cannot finish a blob
+    /// with a hole in it.
+    async fn hand_over(&mut self) -> Result<(), BlobError> {
+        let part = std::mem::replace(&mut self.buffer, Vec::with_capacity(PART_BYTES));
+        let multipart = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Buffered => Multipart::start(self.s3.clone(), self.key.clone()),
+            State::Parts(multipart) => multipart,
+            State::Broken => return Err(BlobError::Interrupted),
+        };
+        self.state = State::Parts(multipart.push(part).await?);
+        Ok(())
+    }
+}

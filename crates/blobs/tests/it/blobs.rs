@@ -1,0 +1,112 @@
+//! What holds wherever the blobs lie.
+
+use blobs::{BlobError, Key};
+use bytes::Bytes;
+use tokio::io::AsyncReadExt;
+
+use crate::support::{Bench, on_both};
+
+const HELLO_SHA256: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+
+on_both!(
+    what_is_put_is_got,
+    a_put_replaces,
+    an_empty_blob_is_a_blob,
+    a_missing_blob_is_none,
+    get_keeps_to_its_bound,
+    hostile_names_are_stored_inside,
+    names_that_differ_a_little_are_different_blobs,
+    a_working_place_answers,
+);
+
+async fn what_is_put_is_got(bench: Bench) {
+    for key in [bench.skill("sha256:1"), bench.artifact("a file")] {
+        let stored = bench.blobs.put(&key, Bytes::from_static(b"hello")).await.expect("put");
+        assert_eq!((stored.size, stored.sha256.as_str()), (5, HELLO_SHA256));
+        assert_eq!(bench.blobs.get(&key, 5).await.expect("get").as_deref(), Some(&b"hello"[..]));
+
+        let mut reader = bench.blobs.open(&key).await.expect("open").expect("a blob");
+        let mut text = String::new();
+        reader.stream.read_to_string(&mut text).await.expect("read");
+        assert_eq!((reader.size, text.as_str()), (5, "hello"));
+    }
+}
+
+async fn a_put_replaces(bench: Bench) {
+    let key = bench.archive();
+    for text in ["one", "two", "three"] {
+        bench.blobs.put(&key, Bytes::from(text)).await.expect("put");
+    }
+    assert_eq!(bench.blobs.get(&key, 100).await.expect("get").as_deref(), Some(&b"three"[..]));
+    assert_eq!(bench.names().await, [key.as_str()]);
+}
+
+async fn an_empty_blob_is_a_blob(bench: Bench) {
+    let key = bench.artifact("empty");
+    bench.blobs.put(&key, Bytes::new()).await.expect("put");
+    assert_eq!(bench.blobs.get(&key, 0).await.expect("get"), Some(Bytes::new()));
+    assert_eq!(bench.blobs.open(&key).await.expect("open").expect("a blob").size, 0);
+}
+
+async fn a_missing_blob_is_none(bench: Bench) {
+    for key in [bench.skill("nothing"), bench.artifact("nothing")] {
+        assert_eq!(bench.blobs.get(&key, 100).await.expect("get"), None);
+        assert!(bench.blobs.open(&key).await.expect("open").is_none());
+    }
+}
+
+async fn get_keeps_to_its_bound(bench: Bench) {
+    let key = bench.skill("big");
+    bench.blobs.put(&key, Bytes::from(vec![0; 101])).await.expect("put");
+    let refused = bench.blobs.get(&key, 100).await;
+    assert!(matches!(refused, Err(BlobError::TooLarge { size: 101, max: 100 })));
+}
+
+async fn hostile_names_are_stored_inside(bench: Bench) {
+    let long = "n".repeat(4000);
+    let names = [
+        "..",
+        "../../../../escape",
+        "/etc/escape",
+        "a",
+        "a/b",
+        "a/b/c",
+        ".unfinished",
+        "",
+        "nul\0inside",
+        "a?b&c=d#e",
+        "a+b c%20d",
+        "ünïcödé 😀",
+        "line\r\nbreak",
+        "<xml>&amp;",
+        long.as_str(),
+    ];
+    for name in names {
+        bench.blobs.put(&bench.artifact(name), Bytes::from(name.to_owned())).await.expect(name);
+    }
+    for name in names {
+        let bytes = bench.blobs.get(&bench.artifact(name), 5000).await.expect("get").expect("a blob");
+        assert_eq!(bytes, name.as_bytes());
+    }
+    let inside = format!("{}/executions/7/files/", bench.tenant);
+    let stored = bench.names().await;
+    assert_eq!(stored.len(), names.len());
+    assert!(stored.iter().all(|name| name.starts_with(&inside)), "{stored:?}");
+}
+
+async fn names_that_differ_a_little_are_different_blobs(bench: Bench) {
+    let names = ["a", "A", "a ", " a", "a+", "a%20", "a%2520", "a~", "a.", "ä", "a\u{308}"];
+    for name in names {
+        bench.blobs.put(&bench.artifact(name), Bytes::from(name)).await.expect(name);
+    }
+    for name in names {
+        let bytes = bench.blobs.get(&bench.artifact(name), 100).await.expect("get").expect("a blob");
+        assert_eq!(bytes, name.as_bytes());
+    }
+    let other = Key::artifact(&bench.tenant, 8, "a");
+    assert_eq!(bench.blobs.get(&other, 100).await.expect("get"), None);
+}
+
+async fn a_working_place_answers(bench: Bench) {
+    bench.blobs.ping().await.expect("it works");
+}

@@ -1,0 +1,85 @@
+use blobs::{BlobError, Key, Prefix, Stored};
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use crate::relay::Rule;
+use crate::support::{Bench, on_both};
+
+on_both!(
+    delete_removes_one_blob,
+    what_is_missing_can_be_deleted,
+    delete_prefix_removes_its_own_and_no_other,
+    delete_prefix_removes_more_than_one_page
+);
+
+async fn delete_removes_one_blob(bench: Bench) {
+    let (one, two) = (bench.artifact("1"), bench.artifact("2"));
+    bench.blobs.put(&one, Bytes::from_static(b"1")).await.expect("put");
+    bench.blobs.put(&two, Bytes::from_static(b"2")).await.expect("put");
+    bench.blobs.delete(&one).await.expect("delete");
+    assert_eq!(bench.blobs.get(&one, 10).await.expect("get"), None);
+    assert_eq!(bench.names().await, [two.as_str()]);
+}
+
+async fn what_is_missing_can_be_deleted(bench: Bench) {
+    bench.blobs.delete(&bench.artifact("nothing")).await.expect("delete");
+    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
+    bench.blobs.delete_prefix(&Prefix::tenant(&bench.tenant)).await.expect("delete");
+}
+
+async fn delete_prefix_removes_its_own_and_no_other(bench: Bench) {
+    let tenant = &bench.tenant;
+    let gone = [bench.artifact("a"), bench.artifact("b/c"), bench.archive()];
+    // Siblings whose names begin alike must stay.
+    let kept = [Key::archive(tenant, 77), Key::archive(&format!("{tenant}2"), 7), bench.skill("7")];
+    for key in gone.iter().chain(&kept) {
+        bench.blobs.put(key, Bytes::from_static(b"x")).await.expect("put");
+    }
+    bench.blobs.delete_prefix(&Prefix::execution(tenant, 7)).await.expect("delete");
+    for key in &gone {
+        assert_eq!(bench.blobs.get(key, 10).await.expect("get"), None, "{key}");
+    }
+    for key in &kept {
+        assert!(bench.blobs.get(key, 10).await.expect("get").is_some(), "{key}");
+    }
+    bench.blobs.delete_prefix(&Prefix::tenant(tenant)).await.expect("delete");
+    for key in &kept {
+        let left = bench.blobs.get(key, 10).await.expect("get").is_some();
+        assert_eq!(left, !key.belongs_to(tenant), "{key}");
+    }
+    bench.blobs.delete(&kept[1]).await.expect("delete");
+}
+
+async fn delete_prefix_removes_more_than_one_page(bench: Bench) {
+    put_many(&bench, 1005).await;
+    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
+    assert_eq!(bench.names().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_server_that_deletes_only_one_by_one_is_served_so() {
+    let test = "a_server_that_deletes_only_one_by_one_is_served_so";
+    let Some((bench, relay)) = Bench::relayed(test).await else { return };
+    put_many(&bench, 5).await;
+    relay.set(Rule::Answer(|line| {
+        (line.starts_with("POST") && line.contains("delete")).then_some((501, "NotImplemented"))
+    }));
+    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
+    relay.touched(1).await;
+    assert_eq!(bench.names().await, [""; 0]);
+}
+
+async fn put_many(bench: &Bench, count: usize) {
+    let mut puts: JoinSet<Result<Stored, BlobError>> = JoinSet::new();
+    for number in 0..count {
+        if puts.len() >= 16 {
+            puts.join_next().await.expect("one").expect("no panic").expect("put");
+        }
+        let (blobs, key) = (bench.blobs.clone(), bench.artifact(&number.to_string()));
+        puts.spawn(async move { blobs.put(&key, Bytes::from_static(b"x")).await });
+    }
+    for stored in puts.join_all().await {
+        stored.expect("put");
+    }
+    assert_eq!(bench.names().await.len(), count);
+}

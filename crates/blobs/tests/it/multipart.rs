@@ -1,0 +1,93 @@
+//! Large blobs on S3: what becomes of an upload that does not end well.
+
+use std::time::Duration;
+
+use blobs::{BlobError, Blobs, S3Problem};
+
+use crate::relay::Rule;
+use crate::support::{Bench, OwnBuckets, client, server, until, uploads};
+
+const MIB: usize = 1 << 20;
+
+#[tokio::test]
+async fn a_part_that_is_refused_fails_the_blob_and_leaves_nothing() {
+    let Some((bench, relay)) = Bench::relayed("a_part_that_is_refused_fails_the_blob_and_leaves_nothing").await else {
+        return;
+    };
+    relay.set(Rule::Answer(|line| line.contains("partNumber=2").then_some((403, "AccessDenied"))));
+    let key = bench.artifact("report");
+    let mut writer = bench.blobs.writer(&key);
+    let written = writer.write(&vec![b'x'; 16 * MIB]).await;
+    let failed = match written {
+        Ok(()) => writer.finish().await.map(drop),
+        Err(error) => Err(error),
+    };
+    let problem = |error: BlobError| match error {
+        BlobError::S3 { problem, .. } => Some(problem),
+        _ => None,
+    };
+    let denied = failed.map_err(problem);
+    assert!(matches!(denied, Err(Some(S3Problem::Denied { .. }))), "{denied:?}");
+    bench.is_empty().await;
+    assert_eq!(bench.blobs.get(&key, u64::MAX).await.expect("get"), None);
+}
+
+#[tokio::test]
+async fn an_end_whose_answer_is_lost_is_an_end() {
+    let Some((bench, relay)) = Bench::relayed("an_end_whose_answer_is_lost_is_an_end").await else { return };
+    relay.set(Rule::Lose(|line| line.starts_with("POST") && line.contains("uploadId=")));
+    let key = bench.artifact("report");
+    let mut writer = bench.blobs.writer(&key);
+    writer.write(&vec![b'x'; 6 * MIB]).await.expect("write");
+    let finishing = tokio::spawn(writer.finish());
+    relay.touched(1).await;
+    // By now the server may have done it, and the next try finds no such upload any more.
+    until(async || bench.blobs.get(&key, u64::MAX).await.expect("get")).await;
+    relay.set(Rule::Answer(|line| {
+        (line.starts_with("POST") && line.contains("uploadId=")).then_some((404, "NoSuchUpload"))
+    }));
+    finishing.await.expect("no panic").expect("it is stored");
+    assert_eq!(bench.names().await, [key.as_str()]);
+}
+
+#[tokio::test]
+async fn an_abandoned_write_cannot_be_finished() {
+    let Some((bench, relay)) = Bench::relayed("an_abandoned_write_cannot_be_finished").await else { return };
+    let key = bench.artifact("report");
+    let mut writer = bench.blobs.writer(&key);
+    relay.set(Rule::Stall);
+    // More than may be on its way at once, so that the write has to wait.
+    let bytes = vec![b'x'; 60 * MIB];
+    tokio::select! {
+        biased;
+        done = writer.write(&bytes) => panic!("it did not wait: {done:?}"),
+        () = std::future::ready(()) => {}
+    }
+    relay.set(Rule::Pass);
+    let finished = writer.finish().await;
+    assert!(matches!(finished, Err(BlobError::Interrupted)));
+    bench.is_empty().await;
+    assert_eq!(bench.blobs.get(&key, u64::MAX).await.expect("get"), None);
+}
+
+#[tokio::test]
+async fn uploads_of_the_dead_are_given_up_and_those_of_others_are_not() {
+    let Some(config) = server("uploads_of_the_dead_are_given_up_and_those_of_others_are_not") else { return };
+    let own = OwnBuckets::on(config);
+    let config = &own.0;
+    let blobs = Blobs::s3(config.clone()).await.expect("an S3 server");
+    let (client, bucket) = (client(config), &config.bucket_executions);
+    let dead = "acme/executions/7/files/report";
+    for key in [dead, "another-program/file", "acme/backups/7"] {
+        client.create_multipart_upload().bucket(bucket).key(key).send().await.expect("begun");
+    }
+    // It may be of a living process.
+    assert_eq!(blobs.abort_unfinished(Duration::from_secs(86_400)).await.expect("swept"), 0);
+    assert_eq!(uploads(config, bucket, "").await.len(), 3);
+    assert_eq!(blobs.abort_unfinished(Duration::ZERO).await.expect("swept"), 1);
+    let left = uploads(config, bucket, "").await;
+    assert_eq!((left.len(), left.iter().any(|(key, _)| key == dead)), (2, false));
+    for (key, id) in left {
+        client.abort_multipart_upload().bucket(bucket).key(key).upload_id(id).send().await.expect("cleaned");
+    }
+}

@@ -1,0 +1,104 @@
+//! The object store goes away, falls silent or fails, and comes back.
+
+use std::time::Duration;
+
+use blobs::{BlobError, Prefix, S3Problem};
+use bytes::Bytes;
+use tokio::io::AsyncReadExt;
+
+use crate::relay::Rule;
+use crate::support::Bench;
+
+/// Longer than any call may take. It is here to fail a test whose call hangs, not to measure.
+const BOUND: Duration = Duration::from_secs(150);
+
+async fn failure<T>(call: impl Future<Output = Result<T, BlobError>>) -> S3Problem {
+    match tokio::time::timeout(BOUND, call).await.expect("it ends") {
+        Err(BlobError::S3 { problem, .. }) => problem,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it worked"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
+    let Some((bench, mut relay)) =
+        Bench::relayed("a_server_that_is_gone_is_named_and_used_again_when_it_is_back").await
+    else {
+        return;
+    };
+    let (blobs, key) = (bench.blobs.clone(), bench.artifact("a"));
+    blobs.put(&key, Bytes::from_static(b"before")).await.expect("put");
+    relay.cut().await;
+    let (large, prefix) = (bench.artifact("large"), Prefix::tenant(&bench.tenant));
+    let problems = tokio::join!(
+        failure(blobs.ping()),
+        failure(blobs.get(&key, 10)),
+        failure(blobs.delete(&key)),
+        failure(blobs.delete_prefix(&prefix)),
+        failure(blobs.put(&key, Bytes::from_static(b"lost"))),
+        failure(blobs.put(&large, Bytes::from(vec![0; 12 << 20]))),
+    );
+    let problems = [problems.0, problems.1, problems.2, problems.3, problems.4, problems.5];
+    for problem in problems {
+        assert!(matches!(&problem, S3Problem::Unreachable { endpoint, .. } if *endpoint == relay.url()), "{problem}");
+        assert!(problem.to_string().contains("check s3_endpoint"), "{problem}");
+    }
+    relay.restore().await;
+    blobs.ping().await.expect("it is back");
+    assert_eq!(blobs.get(&key, 10).await.expect("get").as_deref(), Some(&b"before"[..]));
+    blobs.put(&key, Bytes::from_static(b"after")).await.expect("put");
+}
+
+#[tokio::test]
+async fn a_silent_server_is_not_waited_for_long() {
+    let Some((bench, relay)) = Bench::relayed("a_silent_server_is_not_waited_for_long").await else { return };
+    let key = bench.artifact("a");
+    bench.blobs.put(&key, Bytes::from_static(b"x")).await.expect("put");
+    relay.set(Rule::Stall);
+    let (ping, get) = tokio::join!(failure(bench.blobs.ping()), failure(bench.blobs.get(&key, 10)));
+    assert!(matches!(ping, S3Problem::Silent { .. }), "{ping}");
+    assert!(matches!(get, S3Problem::Silent { .. }), "{get}");
+    relay.set(Rule::Pass);
+    bench.blobs.ping().await.expect("it speaks again");
+}
+
+#[tokio::test]
+async fn bytes_that_stop_coming_end_the_stream_with_an_error() {
+    let Some((bench, relay)) = Bench::relayed("bytes_that_stop_coming_end_the_stream_with_an_error").await else {
+        return;
+    };
+    let key = bench.artifact("large");
+    bench.blobs.put(&key, Bytes::from(vec![b'x'; 30 << 20])).await.expect("put");
+    let mut reader = bench.blobs.open(&key).await.expect("open").expect("a blob");
+    let mut buffer = vec![0; 1 << 20];
+    reader.stream.read_exact(&mut buffer).await.expect("the beginning");
+    relay.set(Rule::Stall);
+    let rest = tokio::time::timeout(BOUND, reader.stream.read_to_end(&mut buffer)).await;
+    assert!(rest.expect("it ends").is_err());
+    relay.set(Rule::Pass);
+    assert_eq!(bench.blobs.get(&key, u64::MAX).await.expect("get").expect("a blob").len(), 30 << 20);
+}
+
+#[tokio::test]
+async fn a_blob_outlasts_a_short_failure() {
+    let Some((bench, relay)) = Bench::relayed("a_blob_outlasts_a_short_failure").await else { return };
+    for (key, size) in [(bench.artifact("small"), 10), (bench.artifact("large"), 12 << 20)] {
+        relay.set(Rule::Answer(|_| Some((503, "SlowDown"))));
+        let (blobs, to) = (bench.blobs.clone(), key.clone());
+        let before = relay.so_far();
+        let put = tokio::spawn(async move { blobs.put(&to, Bytes::from(vec![b'x'; size])).await });
+        relay.touched(before + 2).await;
+        relay.set(Rule::Pass);
+        assert_eq!(put.await.expect("no panic").expect("put").size, size as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_only_fails_is_given_up() {
+    let Some((bench, relay)) = Bench::relayed("a_server_that_only_fails_is_given_up").await else { return };
+    relay.set(Rule::Answer(|_| Some((503, "SlowDown"))));
+    let problem = failure(bench.blobs.get(&bench.artifact("a"), 10)).await;
+    assert!(matches!(problem, S3Problem::Failing { .. }), "{problem}");
+    relay.set(Rule::Pass);
+}

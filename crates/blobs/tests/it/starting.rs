@@ -1,0 +1,108 @@
+//! What is told at start: buckets that are made, and settings that are wrong.
+
+use blobs::{BlobError, Blobs, Key, S3Config};
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use crate::relay::{Relay, Rule};
+use crate::support::{OwnBuckets, client, server};
+
+#[tokio::test]
+async fn missing_buckets_are_made_by_many_at_once() {
+    let Some(config) = server("missing_buckets_are_made_by_many_at_once") else { return };
+    let own = OwnBuckets::on(config);
+    let mut replicas = JoinSet::new();
+    for _ in 0..6 {
+        replicas.spawn(Blobs::s3(own.0.clone()));
+    }
+    for replica in replicas.join_all().await {
+        replica.expect("a replica").ping().await.expect("usable");
+    }
+    let again = Blobs::s3(own.0.clone()).await.expect("a later start");
+    again.put(&Key::skill("acme", "1"), Bytes::from_static(b"s")).await.expect("put");
+    again.put(&Key::archive("acme", 7), Bytes::from_static(b"e")).await.expect("put");
+    for (bucket, expected) in
+        [(&own.0.bucket_skills, "acme/skills/1"), (&own.0.bucket_executions, "acme/executions/7/archive.tar.gz")]
+    {
+        let listed = client(&own.0).list_objects_v2().bucket(bucket).send().await.expect("a list");
+        let keys: Vec<_> = listed.contents().iter().filter_map(|object| object.key()).collect();
+        assert_eq!(keys, [expected], "the trials are removed, and each kind is in its bucket");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_lost_later_is_named() {
+    let Some(config) = server("a_bucket_that_is_lost_later_is_named") else { return };
+    let own = OwnBuckets::on(config);
+    let blobs = Blobs::s3(own.0.clone()).await.expect("an S3 server");
+    client(&own.0).delete_bucket().bucket(&own.0.bucket_skills).send().await.expect("deleted");
+    let error = blobs.ping().await.expect_err("a bucket is missing").to_string();
+    assert!(error.contains(&own.0.bucket_skills) && error.contains("s3_bucket_skills"), "{error}");
+    let error = blobs.get(&Key::skill("acme", "1"), 10).await.expect_err("a bucket is missing").to_string();
+    assert!(error.contains("s3_bucket_skills"), "{error}");
+}
+
+/// What a start says about these settings.
+async fn refusal(config: S3Config) -> String {
+    let secret = config.secret_key.clone();
+    let error = Blobs::s3(config).await.expect_err("it cannot start");
+    assert!(!format!("{error} {error:?}").contains(&secret));
+    error.to_string()
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_told_apart() {
+    let Some(config) = server("wrong_credentials_are_told_apart") else { return };
+    let said = refusal(S3Config { secret_key: "not-the-secret".to_owned(), ..config.clone() }).await;
+    assert!(said.contains("check s3_secret_key"), "{said}");
+    let said = refusal(S3Config { access_key: "nobody".to_owned(), ..config.clone() }).await;
+    assert!(said.contains("check s3_access_key"), "{said}");
+    let wrong = Blobs::s3(S3Config { public_url: Some("files.example.com".to_owned()), ..config }).await;
+    assert!(matches!(wrong, Err(BlobError::Setting { setting: "s3_public_url", .. })));
+}
+
+#[tokio::test]
+async fn a_place_where_nobody_is_is_named() {
+    let mut relay = Relay::to_nobody().await;
+    relay.cut().await;
+    let said = refusal(config(relay.url())).await;
+    assert!(said.contains(&relay.url()) && said.contains("check s3_endpoint"), "{said}");
+    let said = refusal(config("http://nowhere.invalid:9000".to_owned())).await;
+    assert!(said.contains("nowhere.invalid") && said.contains("check s3_endpoint"), "{said}");
+}
+
+/// Answers that a healthy server of one's own does not give.
+#[tokio::test]
+async fn what_other_servers_say_is_understood() {
+    type Answer = fn(&str) -> Option<(u16, &'static str)>;
+    let taken: Answer =
+        |line| Some(if line.starts_with("PUT") { (409, "BucketAlreadyExists") } else { (404, "NoSuchBucket") });
+    let may_not_make: Answer =
+        |line| Some(if line.starts_with("PUT") { (403, "AccessDenied") } else { (404, "NoSuchBucket") });
+    let cases: [(Answer, &[&str]); 6] = [
+        (|_| Some((403, "RequestTimeTooSkewed")), &["clock"]),
+        (|_| Some((403, "AccessDenied")), &["bucket skills", "docs/storage.md", "s3_bucket_skills"]),
+        (|_| Some((301, "PermanentRedirect")), &["s3_region"]),
+        (|_| Some((418, "Teapot")), &["418", "Teapot"]),
+        (taken, &["somebody else's", "s3_bucket_skills"]),
+        (may_not_make, &["make a bucket", "bucket skills", "docs/storage.md"]),
+    ];
+    let relay = Relay::to_nobody().await;
+    for (answer, expected) in cases {
+        relay.set(Rule::Answer(answer));
+        let said = refusal(config(relay.url())).await;
+        assert!(expected.iter().all(|words| said.contains(words)), "{said}");
+    }
+}
+
+fn config(endpoint: String) -> S3Config {
+    S3Config {
+        endpoint,
+        region: "us-east-1".to_owned(),
+        access_key: "skillbox".to_owned(),
+        secret_key: "a-secret-of-this-test".to_owned(),
+        bucket_skills: "skills".to_owned(),
+        bucket_executions: "executions".to_owned(),
+        public_url: None,
+    }
+}

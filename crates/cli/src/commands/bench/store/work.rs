@@ -1,0 +1,146 @@
+//! What is measured: the calls that one execution makes on the store, by several at once.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use store::bench::Bench;
+use store::{Born, Finished, Inserted, Lease, NewExecution, Status, Store, TenantId};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+const LEASE_MS: i64 = 30_000;
+
+/// How often a claim is tried when others were quicker.
+const TRIES: usize = 1000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Accepted by one process and carried out by another: accept, claim, start, record.
+    Queued,
+    /// Accepted and carried out in one process: accept, record.
+    Direct,
+    /// The second of the four alone.
+    Claim,
+}
+
+impl Work {
+    pub const ALL: [Work; 3] = [Work::Queued, Work::Direct, Work::Claim];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Queued => "accept, claim, start, record",
+            Work::Direct => "accept and record in one process",
+            Work::Claim => "claim",
+        }
+    }
+
+    /// Does it once; false when there is nothing left to do.
+    async fn once(self, store: &Store, tenant: &TenantId, owner: &str) -> Result<bool> {
+        match self {
+            Work::Queued => {
+                accept(store, tenant, Born::Queued).await?;
+                let lease = claim_one(store, owner).await?;
+                if store.mark_started(&lease).await?.is_none() {
+                    bail!("a lease was lost while measuring");
+                }
+                record(store, &lease).await
+            }
+            Work::Direct => {
+                let born = Born::Running { owner: owner.to_owned(), lease_ms: LEASE_MS, started: true };
+                match accept(store, tenant, born).await? {
+                    Inserted::New(Some(lease)) => record(store, &lease).await,
+                    _ => bail!("an execution was not accepted while measuring"),
+                }
+            }
+            Work::Claim => Ok(store.claim_next(owner, LEASE_MS).await?.is_some()),
+        }
+    }
+}
+
+/// How often it was done in which time.
+pub struct Done {
+    pub count: u64,
+    pub seconds: f64,
+}
+
+/// Lets so many workers do it together for a while.
+pub async fn repeat(work: Work, bench: &Bench, workers: usize, time: Duration) -> Result<Done> {
+    let began = Instant::now();
+    let mut tasks = JoinSet::new();
+    for worker in 0..workers {
+        let (store, tenant) = (bench.store.clone(), bench.tenants[worker % bench.tenants.len()].clone());
+        tasks.spawn(async move {
+            let owner = format!("bench-worker-{worker}");
+            let mut done = 0_u64;
+            while began.elapsed() < time && work.once(&store, &tenant, &owner).await? {
+                done += 1;
+            }
+            Ok::<_, anyhow::Error>(done)
+        });
+    }
+    let mut count = 0;
+    while let Some(task) = tasks.join_next().await {
+        count += task??;
+    }
+    Ok(Done { count, seconds: began.elapsed().as_secs_f64() })
+}
+
+async fn accept(store: &Store, tenant: &TenantId, born: Born) -> Result<Inserted> {
+    let new = NewExecution {
+        id: Uuid::now_v7(),
+        tenant: tenant.clone(),
+        key_id: None,
+        skill_name: "bench".into(),
+        skill_version: "1.0.0".into(),
+        digest: format!("sha256:{}", "0".repeat(64)),
+        input: Some(INPUT.into()),
+        request: r#"{"skill":"bench","version":"latest"}"#.into(),
+        idempotency: None,
+        idempotent: false,
+        awaited: false,
+        webhook: None,
+        born,
+    };
+    Ok(store.insert_execution(&new).await?)
+}
+
+/// Each worker has just queued one, so there is one for each; but others may hold it at this moment.
+async fn claim_one(store: &Store, owner: &str) -> Result<Lease> {
+    for _ in 0..TRIES {
+        if let Some((_, lease)) = store.claim_next(owner, LEASE_MS).await? {
+            return Ok(lease);
+        }
+    }
+    bail!("nothing could be claimed while measuring")
+}
+
+async fn record(store: &Store, lease: &Lease) -> Result<bool> {
+    match store.finish(lease, &finished()).await? {
+        true => Ok(true),
+        false => bail!("a result was refused while measuring"),
+    }
+}
+
+pub const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{"label":"Q2","value":5},{"label":"Q3","value":8},{"label":"Q4","value":13}],"kind":"bar","width":640,"height":360}"#;
+
+/// The end of a small skill, with everything a server writes down about one: see the sizes in docs/capacity.md.
+pub fn finished() -> Finished {
+    Finished {
+        status: Status::Success,
+        output: Some(r#"{"file":"chart.svg","kind":"bar","points":4,"min":3.0,"max":13.0}"#.into()),
+        logs: "drew 4 points\n".into(),
+        error: None,
+        outcome: "exited".into(),
+        exit_code: Some(0),
+        detail: DETAIL.into(),
+        duration_ms: 52,
+        files: vec![],
+        has_archive: false,
+        receipt: Some(RECEIPT.into()),
+    }
+}
+
+const DETAIL: &str = include_str!("detail.json");
+const RECEIPT: &str = include_str!("receipt.txt");

@@ -1,0 +1,140 @@
+//! `skillbox docker-proxy`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use docker_proxy::{Address, Limits, Policy, Proxy};
+use serde_json::json;
+use server::config::Config;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::output::{Output, note};
+
+#[derive(Args)]
+pub struct DockerProxyArgs {
+    /// Where servers connect, as their SKILLBOX_DOCKER_HOST.
+    #[arg(long, env = "SKILLBOX_PROXY_LISTEN", value_name = "ADDRESS", default_value = "tcp://127.0.0.1:2375")]
+    listen: Address,
+    /// The Docker engine, or another proxy in front of it.
+    #[arg(long, env = "SKILLBOX_PROXY_ENGINE", value_name = "ADDRESS", default_value = "unix:///var/run/docker.sock")]
+    engine: Address,
+    /// Name of this proxy. It reaches only what a proxy of this name has made.
+    #[arg(long, env = "SKILLBOX_PROXY_NAME", value_name = "NAME", default_value = "skillbox", value_parser = instance)]
+    name: String,
+    /// OCI runtimes that may be asked for, by comma. Without any, only the engine's default.
+    #[arg(long, env = "SKILLBOX_DOCKER_RUNTIME", value_name = "NAMES", value_delimiter = ',')]
+    runtime: Vec<String>,
+    /// Images that containers may be made of, by comma [default: the server's] [env: SKILLBOX_IMAGE_ALLOWLIST]
+    #[arg(long, value_name = "IMAGES")]
+    image_allowlist: Option<String>,
+    /// Highest memory of a container [default: 1Gi] [env: SKILLBOX_MAX_MEMORY]
+    #[arg(long, value_name = "SIZE")]
+    max_memory: Option<String>,
+    /// Highest CPUs of a container [default: 4] [env: SKILLBOX_MAX_CPU]
+    #[arg(long, value_name = "CPUS")]
+    max_cpu: Option<String>,
+    /// Highest number of processes of a container.
+    #[arg(long, env = "SKILLBOX_PROXY_MAX_PIDS", value_name = "NUMBER", default_value_t = 2048)]
+    max_pids: u32,
+    /// One more seccomp profile that may be asked for, besides this version's own: for servers of another version.
+    #[arg(long, value_name = "FILE")]
+    seccomp: Vec<PathBuf>,
+    /// Ask the proxy that listens there whether the engine answers through it, and end.
+    #[arg(long)]
+    check: bool,
+}
+
+/// The value of a label, which the engine compares as it is.
+fn instance(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(plain) {
+        return Err("use up to 64 letters, digits, dots, dashes and underscores".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
+    if args.check {
+        docker_proxy::ping(&args.listen).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = Config::load(&settings(&args))?;
+    server::start_logging(&config);
+    let config = docker_proxy::Config {
+        listen: args.listen.clone(),
+        engine: args.engine.clone(),
+        policy: policy(&args, &config)?,
+        limits: Limits { drain: config.drain_timeout, ..Limits::default() },
+    };
+    let proxy = Proxy::bind(config).await?;
+    announce(&proxy.address()?, &args.engine, output)?;
+    proxy.serve(asked_to_stop()?).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings that a server has too are read as it reads them: from flags, the environment and the file.
+fn settings(args: &DockerProxyArgs) -> server::config::Args {
+    let given = [
+        ("image_allowlist", args.image_allowlist.clone()),
+        ("max_memory", args.max_memory.clone()),
+        ("max_cpu", args.max_cpu.clone()),
+        // It keeps nothing, so it also runs where there is no home to keep something in.
+        ("data_dir", Some("/".to_owned())),
+    ];
+    let values = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+    server::config::Args { values, ..server::config::Args::default() }
+}
+
+fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
+    let mut seccomp = vec![sandbox::seccomp_profile()];
+    for path in &args.seccomp {
+        let profile = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        seccomp.push(profile.trim().to_owned());
+    }
+    Ok(Policy {
+        instance: args.name.clone(),
+        images: config.image_allowlist.clone(),
+        runtimes: args.runtime.clone(),
+        seccomp,
+        filler: sandbox::FILLER.map(str::to_owned).to_vec(),
+        max_memory_bytes: i64::try_from(config.max_memory_bytes).unwrap_or(i64::MAX),
+        max_nano_cpus: i64::from(config.max_cpu_millis) * 1_000_000,
+        max_pids: i64::from(args.max_pids),
+    })
+}
+
+fn announce(listen: &Address, engine: &Address, output: Output) -> Result<()> {
+    if output.is_json() {
+        output.line(&json!({"listen": listen.to_string(), "engine": engine.to_string()}).to_string())?;
+        return Ok(());
+    }
+    note(&format!("skillbox docker-proxy listens at {listen}, in front of {engine} (stop it with Ctrl-C)"));
+    Ok(())
+}
+
+/// Ends when somebody asks this process to end.
+fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_values_of_a_label() {
+        assert_eq!(instance("skillbox-eu.1"), Ok("skillbox-eu.1".to_owned()));
+        for text in ["", "a b", "a=b", "ä", &"a".repeat(65)] {
+            assert!(instance(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a script is given, wherever it runs.
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde_json::value::RawValue;
+
+use crate::input;
+
+#[derive(Args)]
+pub struct Inputs {
+    /// Input document: JSON, @FILE, or - for standard input.
+    #[arg(long, short = 'i', value_name = "JSON|@FILE|-")]
+    input: Option<String>,
+    /// Directory the script starts in.
+    #[arg(long, value_enum)]
+    pub cwd: Option<Cwd>,
+    /// Standard input of the script: text, @FILE, or -.
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    stdin: Option<String>,
+    /// Environment variable for the script; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = input::assignment)]
+    pub env: Vec<(String, String)>,
+    /// Time limit, such as 30s; it can only shorten the skill's own.
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Cwd {
+    Sandbox,
+    Skill,
+    Workspace,
+}
+
+impl Cwd {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cwd::Sandbox => "sandbox",
+            Cwd::Skill => "skill",
+            Cwd::Workspace => "workspace",
+        }
+    }
+}
+
+impl Inputs {
+    /// To be called before anything is read.
+    pub fn check(&self) -> Result<()> {
+        if self.input.as_deref() == Some("-") && self.stdin.as_deref() == Some("-") {
+            bail!("standard input can be read only once; give --input or --stdin as a file");
+        }
+        Ok(())
+    }
+
+    pub fn input(&self) -> Result<Option<Box<RawValue>>> {
+        self.input.as_deref().map(input::read_json).transpose()
+    }
+
+    pub fn stdin(&self) -> Result<Option<String>> {
+        self.stdin.as_deref().map(input::read).transpose()
+    }
+
+    /// The request of a run without a server; whose skill it is, is known from its directory.
+    pub fn request(&self, script: Option<String>, args: &[String], memory: Option<&str>) -> Result<runner::Request> {
+        self.check()?;
+        let mut request = runner::Request::new("");
+        request.input = self.input()?;
+        request.env = self.env.iter().cloned().collect();
+        request.script = script;
+        request.args = args.to_vec();
+        request.stdin = self.stdin()?;
+        request.cwd = self.cwd.map(|cwd| match cwd {
+            Cwd::Sandbox => runner::Cwd::Sandbox,
+            Cwd::Skill => runner::Cwd::Skill,
+            Cwd::Workspace => runner::Cwd::Workspace,
+        });
+        request.timeout_ms = self.timeout.as_deref().map(skill::parse_duration).transpose()?;
+        request.limits.memory_bytes = memory.map(skill::parse_memory).transpose()?;
+        Ok(request)
+    }
+}

@@ -1,0 +1,179 @@
+//! `skill keygen`, `skill sign` and `skill statement`: signatures that minisign understands too.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::json;
+use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, Statement};
+
+use super::local;
+use crate::output::{Output, note};
+
+#[derive(Args)]
+pub struct KeygenArgs {
+    /// Where to write the secret key; the public one goes beside it with the ending .pub.
+    #[arg(long, value_name = "FILE", default_value = "skillbox.key")]
+    key: PathBuf,
+    #[command(flatten)]
+    password: PasswordArgs,
+    /// Leave the secret key open to whoever can read the file.
+    #[arg(long, conflicts_with = "password_file")]
+    no_password: bool,
+}
+
+#[derive(Args)]
+pub struct SignArgs {
+    /// The skill's directory; or its zip, with --out.
+    #[arg(value_name = "DIR|ZIP")]
+    path: PathBuf,
+    /// The secret key, ours or one of minisign's.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    #[command(flatten)]
+    password: PasswordArgs,
+    /// Where to write the signature instead of SKILL.md.minisig in the directory.
+    #[arg(short = 'O', long = "out", value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct StatementArgs {
+    /// The skill's directory or zip.
+    #[arg(value_name = "DIR|ZIP")]
+    path: PathBuf,
+}
+
+#[derive(Args)]
+struct PasswordArgs {
+    /// Read the key's password from the first line of this file instead of asking for it.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
+    let public_path = args.key.with_extension("pub");
+    for path in [&args.key, &public_path] {
+        if path.exists() {
+            bail!("{} exists already; choose another place with --key", path.display());
+        }
+    }
+    let key = SecretKey::from_seed(rand::random())?;
+    let text = match args.no_password {
+        true => key.to_file(None)?,
+        false => key.to_file(Some((&args.password.new_password()?, rand::random())))?,
+    };
+    let public = key.public();
+    write_new(&args.key, text.as_bytes(), 0o600)?;
+    write_new(&public_path, public.to_file().as_bytes(), 0o644)?;
+    if output.is_json() {
+        let made = json!({
+            "key_id": public.id().to_string(), "public_key": public.to_string(),
+            "key": args.key, "public_key_file": public_path,
+        });
+        output.line(&made.to_string())?;
+    } else {
+        output.line(&public.to_string())?;
+        note(&format!("key {} in {} and {}", public.id(), args.key.display(), public_path.display()));
+        note(&format!("next: skillbox trust key add {}", public_path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => root(&args.path)?.join(SIGNATURE_FILE),
+    };
+    let package = local::read_valid(&args.path)?;
+    let key = secret_key(&args.key, &args.password)?;
+    let statement = Statement::of(&package);
+    let signature = statement.sign(&key, now());
+    std::fs::write(&out, signature.to_string()).with_context(|| format!("cannot write {}", out.display()))?;
+    if output.is_json() {
+        let signed = json!({
+            "name": statement.name, "version": statement.version, "digest": statement.digest,
+            "key_id": signature.key_id().to_string(), "path": out,
+        });
+        output.line(&signed.to_string())?;
+    } else {
+        let Statement { name, version, digest } = statement;
+        output.line(&format!("{name}@{version} {digest} signed with {} in {}", signature.key_id(), out.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
+    let package = local::read_valid(&args.path)?;
+    let statement = Statement::of(&package);
+    match output.is_json() {
+        true => {
+            let Statement { name, version, digest } = statement;
+            let text = statement.to_string();
+            output.line(&json!({"name": name, "version": version, "digest": digest, "statement": text}).to_string())?;
+        }
+        false => output.bytes(statement.to_string().as_bytes())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The signature belongs beside `SKILL.md`, and nowhere else would an upload find it.
+fn root(path: &Path) -> Result<&Path> {
+    if !path.is_dir() {
+        bail!("{} is not a directory; say with --out where the signature should go", path.display());
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let is_skill_file = |entry: std::fs::DirEntry| entry.file_name().eq_ignore_ascii_case("SKILL.md");
+    match entries.filter_map(Result::ok).any(is_skill_file) {
+        true => Ok(path),
+        false => bail!("{} has no SKILL.md; name the directory that it lies in", path.display()),
+    }
+}
+
+fn secret_key(path: &Path, password: &PasswordArgs) -> Result<SecretKey> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let read = |password: Option<&str>| SecretKey::read(&text, password);
+    match read(None) {
+        Err(SignatureError::Locked) => read(Some(&password.password("Password of the secret key: ")?)),
+        read => read,
+    }
+    .with_context(|| format!("cannot use {}", path.display()))
+}
+
+impl PasswordArgs {
+    fn password(&self, prompt: &str) -> Result<String> {
+        let Some(path) = &self.password_file else {
+            let asked = rpassword::prompt_password(prompt);
+            return asked.context("there is no terminal to ask for the password on; use --password-file");
+        };
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// One that is asked for is asked for twice.
+    fn new_password(&self) -> Result<String> {
+        let password = self.password("Password for the new key: ")?;
+        if password.is_empty() {
+            bail!("the password is empty; use --no-password if the key is to have none");
+        }
+        if self.password_file.is_none() && self.password("Once more: ")? != password {
+            bail!("the two passwords differ");
+        }
+        Ok(password)
+    }
+}
+
+/// Writes a file that must not exist yet, with its mode from the first byte on.
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    file.and_then(|mut file| file.write_all(bytes)).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,93 @@
+//! `skill verify`: whether a skill is signed by somebody you trust. For what lies here no server is asked.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+use skill::Package;
+use skill::signature::{PublicKey, Signature, SignatureError, Statement, Verified};
+
+use super::{local, pull};
+use crate::args::Global;
+use crate::output::Output;
+use crate::{connection, input, text};
+
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// A directory or zip, or the name or name@version of a published skill.
+    #[arg(value_name = "DIR|ZIP|NAME")]
+    skill: String,
+    /// A key you trust: a public key file, or its line of base64. May be given several times.
+    #[arg(long = "key", required = true, value_name = "PUBKEY")]
+    keys: Vec<String>,
+    /// Read the signature from this file instead of the skill.
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
+}
+
+/// Exit code 1 says that the skill is not to be trusted, 2 that it could not be found out.
+pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
+    let keys = public_keys(&args.keys)?;
+    let mut package = match Path::new(&args.skill) {
+        path if path.exists() => local::read_valid(path)?,
+        _ => {
+            let (name, version) = input::name_and_version(&args.skill);
+            pull::fetch(&connection::open(global)?, name, version).await?
+        }
+    };
+    if let Some(path) = &args.signature {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        package.signature = Some(text);
+    }
+    let checked = check(&package, &keys);
+    report(&package, &checked, output)?;
+    Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Reads keys from files, or from the words themselves.
+pub fn public_keys(words: &[String]) -> Result<Vec<PublicKey>> {
+    let key = |word: &String| {
+        let path = Path::new(word);
+        let text = match path.exists() {
+            true => std::fs::read_to_string(path).with_context(|| format!("cannot read {word}"))?,
+            false => word.clone(),
+        };
+        text.parse().with_context(|| format!("{word} is neither a file nor a key"))
+    };
+    words.iter().map(key).collect()
+}
+
+fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
+    let Some(text) = &package.signature else { return Err("the skill is not signed".to_owned()) };
+    let signature: Signature = text.parse().map_err(|error: SignatureError| error.to_string())?;
+    let Some(key) = keys.iter().find(|key| key.id() == signature.key_id()) else {
+        return Err(format!("it is signed with the key {}, which is none of yours", signature.key_id()));
+    };
+    let statement = Statement::of(package).to_string();
+    let verified = signature.verify(key, statement.as_bytes());
+    verified.map_err(|_| "its signature does not fit its name, version and content".to_owned())
+}
+
+fn report(package: &Package, checked: &Result<Verified, String>, output: Output) -> Result<()> {
+    let Statement { name, version, digest } = Statement::of(package);
+    if output.is_json() {
+        let (verified, problem) = (checked.as_ref().ok(), checked.as_ref().err());
+        let report = json!({
+            "name": name, "version": version, "digest": digest, "verified": checked.is_ok(), "problem": problem,
+            "key_id": verified.map(|verified| verified.key_id.to_string()),
+            "signed_at": verified.and_then(|verified| verified.signed_at),
+            "comment": verified.map(|verified| &verified.trusted_comment),
+        });
+        return Ok(output.line(&report.to_string())?);
+    }
+    let line = match checked {
+        Ok(verified) => {
+            let comment = &verified.trusted_comment;
+            format!("{name}@{version} {digest} is signed with {} ({comment})", verified.key_id)
+        }
+        Err(problem) => format!("{name}@{version} {digest}: {problem}"),
+    };
+    Ok(output.line(&text::harmless(&line))?)
+}

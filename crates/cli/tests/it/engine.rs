@@ -1,0 +1,96 @@
+//! The private Docker engine that scripts/test-engine.sh started for the tests, used through Docker's own client.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+/// One builds at a time: what a build has under way has no name, and looks like what another one left.
+static BUILDS: Mutex<()> = Mutex::new(());
+
+fn building() -> MutexGuard<'static, ()> {
+    BUILDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone)]
+pub struct Engine {
+    pub host: String,
+}
+
+impl Engine {
+    /// None without one, and then it says that `what` did not run.
+    pub fn here(what: &str) -> Option<Self> {
+        let host = variable("SKILLBOX_TEST_ENGINE");
+        if host.is_none() {
+            println!("NEEDS ENGINE: {what}");
+        }
+        Some(Self { host: host? })
+    }
+
+    /// Runs `docker` with these arguments, and gives back what it printed. It must succeed.
+    #[track_caller]
+    pub fn docker(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().expect("the docker client runs");
+        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(output.status.success(), "docker {args:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
+        printed
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("docker");
+        // The builder of the engine itself: the newer one is a program of its own, which Debian does not have.
+        command.args(args).env("DOCKER_HOST", &self.host).env("DOCKER_BUILDKIT", "0");
+        command
+    }
+
+    /// Builds an image from a Dockerfile and what lies beside it, without a network. Dropped, the image goes.
+    #[track_caller]
+    pub fn build(&self, dockerfile: &Path, context: &Path, tag: &str) -> Image {
+        let dockerfile = dockerfile.display().to_string();
+        let context = context.display().to_string();
+        let _alone = building();
+        self.docker(&[
+            "build", "--quiet", "--network", "none", "--force-rm", "--file", &dockerfile, "--tag", tag, &context,
+        ]);
+        Image { engine: self.clone(), tag: tag.to_owned() }
+    }
+
+    /// Gives an image a second name. Dropped, that name goes.
+    #[track_caller]
+    pub fn tag(&self, image: &str, tag: &str) -> Image {
+        self.docker(&["tag", image, tag]);
+        Image { engine: self.clone(), tag: tag.to_owned() }
+    }
+
+    /// What the engine says that containers of an image get.
+    #[track_caller]
+    pub fn configuration(&self, image: &str) -> Value {
+        serde_json::from_str(&self.docker(&["image", "inspect", "--format", "{{json .Config}}", image])).expect("JSON")
+    }
+}
+
+/// A name of an image that a test made.
+pub struct Image {
+    engine: Engine,
+    pub tag: String,
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = self.engine.command(&["rmi", "--force", &self.tag]).output();
+        // Stages of a build have no name, and nothing else on this engine has none.
+        let _alone = building();
+        let _ = self.engine.command(&["image", "prune", "--force"]).output();
+    }
+}
+
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// A variable of the scripts that start tests.
+#[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

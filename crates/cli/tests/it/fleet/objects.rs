@@ -1,0 +1,67 @@
+//! An S3 server of a fleet's own: SeaweedFS by `scripts/test-s3.sh`, in a directory of its own, killed and started at will.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+pub struct Objects {
+    pub endpoint: String,
+    pub access_key: String,
+    pub secret_key: String,
+    directory: TempDir,
+}
+
+impl Objects {
+    pub fn start() -> Objects {
+        let directory = tempfile::Builder::new().prefix("skillbox-s3-").tempdir().expect("a directory");
+        let said = script(directory.path(), "start");
+        let value = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(&format!("SKILLBOX_TEST_S3_{name}=")));
+            line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+        };
+        Objects {
+            endpoint: value("ENDPOINT"),
+            access_key: value("ACCESS_KEY"),
+            secret_key: value("SECRET_KEY"),
+            directory,
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&self) {
+        let pid = std::fs::read_to_string(self.directory.path().join("s3/pid")).expect("its pid");
+        let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, Signal::KILL).expect("it is ours to kill");
+    }
+
+    /// Starts it again on the same port with what it had.
+    pub fn start_again(&self) {
+        script(self.directory.path(), "start");
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        script(self.directory.path(), "stop");
+    }
+}
+
+fn script(directory: &Path, verb: &str) -> String {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(repository.join("scripts/test-s3.sh"))
+        .arg(verb)
+        .env("SKILLBOX_TEST_DIR", directory)
+        .env("SKILLBOX_TEST_CACHE", cache())
+        .output()
+        .expect("the script runs");
+    assert!(output.status.success(), "test-s3.sh {verb}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Where all servers of this user find their programs and images.
+pub fn cache() -> PathBuf {
+    let user = rustix::process::getuid().as_raw();
+    PathBuf::from(format!("/var/tmp/skillbox-test-{user}/cache"))
+}

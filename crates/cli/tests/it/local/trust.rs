@@ -1,0 +1,70 @@
+//! `--trust-remote-code`: the only way past the sandbox.
+
+use super::Home;
+use crate::support::skillbox;
+
+#[test]
+fn what_runs_without_a_sandbox_says_so_and_finds_the_contracts_places() {
+    let script = r#"
+import json, os, sys
+read = lambda path: open(path).read()
+json.dump({"input": os.environ["SANDBOX_INPUT"], "here": os.path.exists(os.environ["SKILL_DIR"] + "/main.py"),
+           "variables": sorted(os.environ), "uid": os.getuid(), "cwd": os.getcwd(), "in": sys.stdin.read()},
+          open(os.environ["SANDBOX_OUTPUT"], "w"))
+open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
+"#;
+    let home = Home::with("main.py", script);
+    let mut command =
+        home.command(&["run", "./skill", "--trust-remote-code", "-o", "json", "--stdin", "x", "--input", "[1]"]);
+    command.env("CANARY", "secret");
+    let ended = crate::support::ended(command).ok();
+    assert!(ended.stderr.starts_with("warning: NO SANDBOX"), "{}", ended.stderr);
+    let document = ended.json();
+    let output = &document["output"];
+    assert_eq!((&output["input"], &output["here"], &output["in"]), (&"[1]".into(), &true.into(), &"x".into()));
+    assert_eq!(output["uid"], rustix::process::getuid().as_raw());
+    assert!(!output["variables"].to_string().contains("CANARY"), "{output}");
+    assert_eq!((&document["trusted"], &document["sandbox"]), (&true.into(), &"none".into()));
+    let isolation = &document["isolation"];
+    assert_eq!((&isolation["backend"], &isolation["network"]), (&"none".into(), &"host".into()));
+    assert_eq!(isolation["missing"].as_array().map(Vec::len), Some(sandbox::Control::ALL.len()));
+    assert_eq!(document["files"][0]["name"], "a.txt");
+    // Nothing stays behind.
+    assert!(!std::path::Path::new(output["cwd"].as_str().expect("a path")).exists());
+}
+
+#[test]
+fn it_ends_at_its_deadline_with_everything_it_started() {
+    let script =
+        "setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & echo $!; echo out; echo err >&2; sleep 600\n";
+    let home = Home::with("main.sh", script);
+    let (ended, record) = home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "700ms"]);
+    assert_eq!((ended.code, &record["timed_out"], &record["trusted"]), (Some(124), &true.into(), &true.into()));
+    assert_eq!((&record["network_allowed"], &record["memory_limit_mb"]), (&true.into(), &serde_json::Value::Null));
+    assert!(ended.stdout.ends_with("out\nerr\n"), "{}", ended.stdout);
+    let pid = ended.stdout.lines().next().expect("a process id");
+    assert!(!std::path::Path::new("/proc").join(pid).exists(), "{pid} lives on");
+}
+
+#[test]
+fn codes_are_the_scripts_own() {
+    let home = Home::with("main.sh", "exit \"$1\"\n");
+    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "9"]).code, Some(9));
+    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "0"]).code, Some(0));
+}
+
+#[test]
+fn only_a_directory_on_this_machine_is_trusted() {
+    let home = Home::with("main.sh", "echo ran\n");
+    let mut package = skillbox(home.path());
+    package.args(["skill", "package", "skill", "-O", "skill.zip"]);
+    package.assert().success();
+    let archive = home.run(&["run", "./skill.zip", "main.sh", "--trust-remote-code"]).failed(2);
+    assert!(archive.stderr.contains("is not a directory") && archive.stdout.is_empty(), "{}", archive.stderr);
+    // In a sandbox an archive is as good as a directory.
+    assert_eq!(home.run(&["run", "./skill.zip", "main.sh"]).ok().stdout, "ran\n");
+    let url = home.run(&["run", "https://example.com/skill", "--trust-remote-code"]).failed(2);
+    assert!(url.stderr.contains("https://example.com/skill"), "{}", url.stderr);
+    let name = home.run(&["run", "word-counter", "--trust-remote-code"]).failed(2);
+    assert!(name.stderr.contains("works for a directory only"), "{}", name.stderr);
+}

@@ -1,0 +1,107 @@
+//! `deploy/docker/Dockerfile`: what stands in it, and its last stages built and run with this build's program.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::engine::{Engine, repository};
+use crate::support::Server;
+
+fn dockerfile() -> String {
+    fs::read_to_string(repository().join("deploy/docker/Dockerfile")).expect("the Dockerfile")
+}
+
+/// Its stages, each from its FROM to the next.
+fn stages(text: &str) -> Vec<String> {
+    let mut stages: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with("FROM ") {
+            stages.push(String::new());
+        }
+        if let Some(stage) = stages.last_mut() {
+            stage.push_str(line);
+            stage.push('\n');
+        }
+    }
+    stages
+}
+
+#[test]
+fn every_dockerfile_names_versions_ends_as_nobody_and_holds_no_secret() {
+    for name in ["docker", "images/python", "images/node", "images/bash"] {
+        let text = fs::read_to_string(repository().join("deploy").join(name).join("Dockerfile")).expect("a Dockerfile");
+        let stages = stages(&text);
+        for stage in &stages {
+            let base = stage.split_whitespace().nth(1).expect("a base");
+            let pinned = base == "scratch" || base.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest"));
+            assert!(pinned, "{name}: {base} is another image every day");
+        }
+        let last = stages.last().expect("a stage");
+        let user = last.lines().rfind(|line| line.starts_with("USER ")).expect("a user");
+        assert!(["USER 65532:65532", "USER 65534:65534"].contains(&user), "{name} ends as {user}");
+        assert!(!text.contains("\nADD "), "{name}: ADD unpacks and fetches, COPY copies");
+        for word in ["PASSWORD", "SECRET", "TOKEN", "KEY="] {
+            assert!(!text.to_uppercase().contains(word), "{name} speaks of a {word}");
+        }
+    }
+}
+
+#[test]
+fn the_build_sees_the_sources_and_nothing_else() {
+    let text = fs::read_to_string(repository().join(".dockerignore")).expect("the list");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines, ["*", "!Cargo.toml", "!Cargo.lock", "!crates", "!migrations"]);
+    for line in &lines[1..] {
+        assert!(repository().join(&line[1..]).exists(), "{line} lets in what is not there");
+    }
+}
+
+/// The compiling stage needs a registry for its base and for the crates. This build's program takes its place; the stages after it
+/// are used as they stand.
+#[test]
+fn the_image_runs_as_nobody_on_a_read_only_root() {
+    let Some(engine) = Engine::here("that the image of Skillbox runs as nobody on a read-only root") else { return };
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !release.contains("VERSION_CODENAME=bookworm") {
+        return println!("NEEDS ENGINE: the image of Skillbox can only be tried with a program built on Debian 12");
+    }
+    let context = tempfile::tempdir().expect("a directory");
+    fs::copy(env!("CARGO_BIN_EXE_skillbox"), context.path().join("skillbox")).expect("the program");
+    fs::copy("/etc/ssl/certs/ca-certificates.crt", context.path().join("certificates"))
+        .expect("this machine's certificates");
+    let text = dockerfile();
+    let stages = stages(&text);
+    let compiled = "FROM skillbox/bash:test AS build\nUSER root\nCOPY skillbox /src/target/release/skillbox\n\
+                    COPY certificates /etc/ssl/certs/ca-certificates.crt\n";
+    let (last, layout) = (&stages[2], stages[1].replace("debian:bookworm-slim", "skillbox/bash:test"));
+    let file = context.path().join("Dockerfile");
+    fs::write(&file, format!("{compiled}{layout}{last}")).expect("a Dockerfile");
+    let image = engine.build(&file, context.path(), "skillbox-test/skillbox:built");
+
+    let configuration = engine.configuration(&image.tag);
+    assert_eq!(configuration["User"], json!("65532:65532"));
+    assert_eq!(configuration["Healthcheck"]["Test"], json!(["CMD", "skillbox", "health"]));
+    let run = |options: &[&str], args: &[&str]| {
+        let hardened = ["run", "--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"];
+        let output = engine.command(&[&hardened, options, &[&image.tag], args].concat()).output();
+        output.expect("the docker client runs")
+    };
+    let version = run(&["--network=none"], &["version"]);
+    assert_eq!(String::from_utf8_lossy(&version.stdout), this_version(), "{version:?}");
+
+    let server = Server::start();
+    let at = format!("SKILLBOX_SERVER_URL={}", server.url);
+    let healthy = run(&["--network=host", "--env", &at], &["health"]);
+    assert!(healthy.status.success(), "{healthy:?}");
+    let failed = run(&["--network=none"], &["health"]);
+    assert!(!failed.status.success(), "where nothing serves, that is not healthy: {failed:?}");
+
+    let shell = run(&["--network=none", "--entrypoint=/bin/sh"], &["-c", "true"]);
+    assert!(!shell.status.success(), "there is a shell to talk to: {shell:?}");
+}
+
+fn this_version() -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_skillbox")).arg("version").output().expect("it runs");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}

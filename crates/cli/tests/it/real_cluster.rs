@@ -1,0 +1,182 @@
+//! Skillbox on a real Kubernetes: pods made with a worker's rights alone, and everything that can happen to them.
+//!
+//! `make test-kubernetes` starts the cluster and runs these. They take minutes, so `make test` runs the same through a
+//! stand-in of the API, and lists these as not run.
+
+mod cluster;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, until};
+use crate::examples;
+use crate::fleet::{settle, submit};
+use crate::load::End;
+use crate::support::Server;
+use cluster::Cluster;
+
+/// Gives its input back, and leaves a file that names it.
+const ECHO: &str = r#"
+echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
+echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
+echo >> "${SANDBOX_FILES_DIR}note.txt"
+"#;
+
+/// Long enough for something to happen to it.
+fn nap() -> String {
+    format!("sleep 4\n{ECHO}")
+}
+
+fn succeeded(count: usize) -> BTreeMap<String, usize> {
+    BTreeMap::from([("success exited".to_owned(), count)])
+}
+
+/// Started and not known to be idempotent: the only reason to give a run up.
+fn lost_or_succeeded(ends: &BTreeMap<String, usize>) -> bool {
+    ends.keys().all(|end| matches!(end.as_str(), "success exited" | "failed lost"))
+}
+
+/// A server with a skill that may run again, and one that may not.
+fn napping(cluster: &Cluster) -> (Server, Api) {
+    let server = cluster.server(&[]);
+    server.push_idempotent("again", "main.sh", &nap());
+    server.push("once", "main.sh", &nap());
+    server.push("echo", "main.sh", ECHO);
+    let api = Api::of(&server);
+    (server, api)
+}
+
+async fn it_works_again(cluster: &Cluster, api: &Api) {
+    let runs = submit(api, "echo", 900..902).await;
+    assert_eq!(settle(api, &runs).await, succeeded(2));
+    cluster.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_case_of_every_example_holds_in_pods() {
+    let Some(cluster) = Cluster::here("the examples on a real Kubernetes").await else { return };
+    let server = cluster.server(&[]);
+    examples::every_case_holds(&server).await;
+    let api = Api::of(&server);
+    server.push("echo", "main.sh", ECHO);
+    let run = api.run(&json!({ "skill": "echo", "input": { "number": 1 } }), None).await.expect("an answer");
+    assert_eq!(run.body["isolation"]["backend"], "kubernetes", "{}", run.body);
+    cluster.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_scripts_do_to_their_pods_is_told_truly() {
+    let Some(cluster) = Cluster::here("outcomes on a real Kubernetes").await else { return };
+    let server = cluster.server(&[]);
+    server.push("code", "main.sh", "exit 7\n");
+    server.push("memory", "main.py", "x = bytearray(4 << 30)\nprint(len(x))\n");
+    server.push("disk", "main.sh", "head -c 3G /dev/zero > /tmp/full\n");
+    server.push("forks", "main.sh", "f() { f | f & }; f; sleep 1; f\n");
+    let api = Api::of(&server);
+    for (skill, outcomes) in [
+        ("code", &["exited"][..]),
+        ("memory", &["out_of_memory"]),
+        ("disk", &["disk_full"]),
+        ("forks", &["too_many_processes", "exited"]),
+    ] {
+        let end = End::of(&api.result(skill).await);
+        assert!(
+            end.status == "failed" && outcomes.contains(&end.outcome.as_deref().unwrap_or("none")),
+            "{skill}: {end:?}"
+        );
+    }
+    let slow = json!({ "skill": "sleeper", "timeout": "2s" });
+    server.push("sleeper", "main.sh", "sleep 600\n");
+    let run = api.run(&slow, None).await.expect("an answer").body;
+    assert_eq!(run["outcome"], "timed_out", "{run}");
+    let cancelled = submit(&api, "sleeper", 0..1).await;
+    until("it runs", async || (cluster.running() == 1).then_some(())).await;
+    api.post(&format!("/v1/executions/{}/cancel", cancelled[0].id)).await;
+    assert_eq!(settle(&api, &cancelled).await.into_keys().collect::<Vec<_>>(), ["cancelled cancelled"]);
+    cluster.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_nothing_else() {
+    let Some(cluster) = Cluster::here("the death of a real API server").await else { return };
+    let (_server, api) = napping(&cluster);
+    let (sturdy, fragile) = (submit(&api, "again", 0..2).await, submit(&api, "once", 0..2).await);
+    until("a pod runs", async || (cluster.running() > 0).then_some(())).await;
+    cluster.script(&["restart", "kube-apiserver"]);
+    assert_eq!(settle(&api, &sturdy).await, succeeded(2));
+    let ends = settle(&api, &fragile).await;
+    assert!(lost_or_succeeded(&ends), "{ends:?}");
+    it_works_again(&cluster, &api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
+    let Some(cluster) = Cluster::here("the loss of a real node").await else { return };
+    let (_server, api) = napping(&cluster);
+    let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
+    until("both run", async || (cluster.running() == 2).then_some(())).await;
+    cluster.script(&["kill", "kubelet"]);
+    assert_eq!(settle(&api, &fragile).await, BTreeMap::from([("failed lost".to_owned(), 1)]));
+    cluster.script(&["start"]);
+    assert_eq!(settle(&api, &sturdy).await, succeeded(1));
+    it_works_again(&cluster, &api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
+    let Some(cluster) = Cluster::here("an eviction from a real node").await else { return };
+    let (_server, api) = napping(&cluster);
+    let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
+    until("both run", async || (cluster.running() == 2).then_some(())).await;
+    cluster.kubectl(&["drain", "localhost", "--force", "--delete-emptydir-data", "--timeout", "60s"]);
+    let ends = settle(&api, &fragile).await;
+    let row: Value = api.execution(&fragile[0].id).await;
+    cluster.kubectl(&["uncordon", "localhost"]);
+    assert_eq!(ends, BTreeMap::from([("failed lost".to_owned(), 1)]));
+    assert!(row.to_string().contains("its pod was"), "{row}");
+    assert_eq!(settle(&api, &sturdy).await, succeeded(1));
+    it_works_again(&cluster, &api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_no_node_has_is_named() {
+    let Some(cluster) = Cluster::here("a missing image on a real node").await else { return };
+    let server =
+        cluster.server(&[("SKILLBOX_IMAGE_NODE", "skillbox/absent:test"), ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "5s")]);
+    server.push("script", "main.js", "process.exit(0)\n");
+    let api = Api::of(&server);
+    let run = api.run(&json!({ "skill": "script" }), None).await.expect("an answer").body;
+    assert_eq!(run["status"], "failed", "{run}");
+    assert!(run.to_string().contains("skillbox/absent:test"), "{run}");
+    cluster.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_is_used_up_is_waited_for() {
+    let Some(cluster) = Cluster::here("a quota of a real cluster").await else { return };
+    let (_server, api) = napping(&cluster);
+    cluster.kubectl(&["create", "quota", "none", "--hard", "pods=0"]);
+    let runs = submit(&api, "once", 0..2).await;
+    // As long as a run takes with room for it.
+    tokio::time::sleep(std::time::Duration::from_secs(8)).await;
+    let waiting = cluster.pods();
+    let undecided = api.count("queued").await + api.count("running").await;
+    cluster.kubectl(&["delete", "quota", "none"]);
+    assert_eq!((waiting, undecided), (vec![], 2));
+    assert_eq!(settle(&api, &runs).await, succeeded(2));
+    it_works_again(&cluster, &api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_leaves_no_pod() {
+    let Some(cluster) = Cluster::here("a worker killed over a real cluster").await else { return };
+    let (mut server, api) = napping(&cluster);
+    let runs = submit(&api, "again", 0..2).await;
+    until("a pod runs", async || (cluster.running() > 0).then_some(())).await;
+    server.kill();
+    server.start_again();
+    let api = Api::of(&server);
+    assert_eq!(settle(&api, &runs).await, succeeded(2));
+    it_works_again(&cluster, &api).await;
+}

@@ -1,0 +1,180 @@
+//! Skillbox on Kubernetes, as far as a stand-in of the API goes: the real program as server, as workers of a fleet, and
+//! as the init container of every pod. `real_cluster.rs` asks a real one the same.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::{Cluster, Image, Pod, Quota, Rule, Settings};
+use serde_json::json;
+
+use crate::api::{Api, until};
+use crate::fleet::{Fleet, settle, submit};
+use crate::support::Server;
+
+const NAMESPACE: &str = "skillbox-sandboxes";
+
+/// Gives its input back, and leaves a file that names it.
+const ECHO: &str = r#"
+echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
+echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
+echo >> "${SANDBOX_FILES_DIR}note.txt"
+echo heard
+"#;
+
+struct StandIn {
+    cluster: Cluster,
+    settings: Vec<(String, String)>,
+}
+
+impl StandIn {
+    /// A cluster for this test; none where none can be, which is said for the summary to repeat.
+    fn start(test: &str) -> Option<StandIn> {
+        if let Some(lacking) = cluster::lacking() {
+            println!("NEEDS ROOT: {test} was not tried, because there is no {lacking}");
+            return None;
+        }
+        let guest = Image::new("skillbox/skillbox:test");
+        let guest = guest.with_program("skillbox", PathBuf::from(env!("CARGO_BIN_EXE_skillbox")));
+        let names = ["python", "node", "bash"].map(|runtime| format!("skillbox/{runtime}:test"));
+        let images = names.iter().map(|name| Image::new(name)).chain([guest]).collect();
+        let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).expect("a cluster");
+        let rules = vec![
+            Rule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
+            Rule::new(NAMESPACE, "pods/attach", &["get", "create"]),
+        ];
+        let kubeconfig = cluster.kubeconfig("worker", NAMESPACE, rules).expect("a kubeconfig");
+        let settings = [
+            ("SKILLBOX_SANDBOX", "kubernetes".to_owned()),
+            ("KUBECONFIG", kubeconfig.display().to_string()),
+            ("SKILLBOX_KUBE_GUEST_IMAGE", "skillbox/skillbox:test".to_owned()),
+            ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "5s".to_owned()),
+            ("SKILLBOX_IMAGE_ALLOWLIST", names.join(",")),
+            ("SKILLBOX_IMAGE_PYTHON", names[0].clone()),
+            ("SKILLBOX_IMAGE_NODE", names[1].clone()),
+            ("SKILLBOX_IMAGE_BASH", names[2].clone()),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        Some(StandIn { cluster, settings })
+    }
+
+    fn server(&self) -> (Server, Api) {
+        let settings: Vec<_> = self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let server = Server::with(&settings);
+        server.push("echo", "main.sh", ECHO);
+        server.push("once", "main.sh", &format!("sleep 3\n{ECHO}"));
+        server.push_idempotent("again", "main.sh", &format!("sleep 3\n{ECHO}"));
+        let api = Api::of(&server);
+        (server, api)
+    }
+
+    /// The pods whose guests run.
+    fn running(&self) -> Vec<Pod> {
+        let running = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        self.cluster.pods().into_iter().filter(running).collect()
+    }
+
+    /// A run of each works again, and leaves no pod.
+    async fn works(&self, api: &Api) {
+        let runs = submit(api, "echo", 900..902).await;
+        assert_eq!(settle(api, &runs).await, succeeded(2));
+        assert!(self.cluster.until_empty().await, "{:?}", self.cluster.pods());
+    }
+}
+
+fn succeeded(count: usize) -> BTreeMap<String, usize> {
+    BTreeMap::from([("success exited".to_owned(), count)])
+}
+
+fn lost(count: usize) -> BTreeMap<String, usize> {
+    BTreeMap::from([("failed lost".to_owned(), count)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skills_run_in_pods_with_results_files_logs_and_truthful_ends() {
+    let Some(stand_in) = StandIn::start("skills in pods") else { return };
+    let (server, api) = stand_in.server();
+    let run = api.run(&json!({ "skill": "echo", "input": { "number": 7 } }), None).await.expect("an answer").body;
+    assert_eq!((&run["status"], &run["output"]), (&json!("success"), &json!({ "number": 7 })), "{run}");
+    assert_eq!((&run["isolation"]["backend"], &run["logs"]), (&json!("kubernetes"), &json!("heard\n")), "{run}");
+    server.push("sleeper", "main.sh", "echo on; sleep 600\n");
+    server.push("memory", "main.py", "x = bytearray(4 << 30)\nprint(len(x))\n");
+    assert_eq!(api.result("memory").await["outcome"], "out_of_memory");
+    let late = api.run(&json!({ "skill": "sleeper", "timeout": "2s" }), None).await.expect("an answer").body;
+    assert_eq!(late["outcome"], "timed_out", "{late}");
+    let cancelled = submit(&api, "sleeper", 0..1).await;
+    until("it runs", async || (stand_in.running().len() == 1).then_some(())).await;
+    api.post(&format!("/v1/executions/{}/cancel", cancelled[0].id)).await;
+    let ends = settle(&api, &cancelled).await;
+    assert_eq!(ends.into_keys().collect::<Vec<_>>(), ["cancelled cancelled"]);
+    stand_in.works(&api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_nothing_else() {
+    let Some(stand_in) = StandIn::start("a cluster in trouble") else { return };
+    let (_server, api) = stand_in.server();
+    let cluster = &stand_in.cluster;
+    // Each is done to both pods, once they run.
+    type Trouble = fn(&Cluster, &Pod);
+    let troubles: [(&str, Trouble); 3] = [
+        ("evicted", |cluster, pod| cluster.evict(pod, "The node was low on resource: memory.")),
+        ("cut", |cluster, _| cluster.cut_attachments()),
+        ("lost", |cluster, pod| {
+            cluster.lose_node(pod);
+            cluster.give_up_node(pod);
+        }),
+    ];
+    for (index, (name, trouble)) in troubles.into_iter().enumerate() {
+        let numbers = index * 10..index * 10 + 1;
+        let (fragile, sturdy) = (submit(&api, "once", numbers.clone()).await, submit(&api, "again", numbers).await);
+        until("both run", async || (stand_in.running().len() == 2).then_some(())).await;
+        // A guest has its job a moment after it runs; before that nothing was started, and nothing is lost.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stand_in.running().iter().for_each(|pod| trouble(cluster, pod));
+        assert_eq!(settle(&api, &fragile).await, lost(1), "{name}");
+        assert_eq!(settle(&api, &sturdy).await, succeeded(1), "{name}");
+    }
+    // An API server that is away for a while: what was accepted waits.
+    cluster.stop_api().await;
+    let waiting = submit(&api, "echo", 100..103).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    cluster.resume_api().expect("the same address");
+    assert_eq!(settle(&api, &waiting).await, succeeded(3));
+    // No room, by quota and by nodes, for longer than one attempt waits: it goes back to the queue, and runs in the end.
+    cluster.quota(Some(Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() }));
+    let waiting = submit(&api, "echo", 110..112).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.no_room(true);
+    cluster.quota(None);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.no_room(false);
+    cluster.drop_watches();
+    cluster.compact();
+    assert_eq!(settle(&api, &waiting).await, succeeded(2));
+    stand_in.works(&api).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_whose_worker_dies_loses_nothing_and_leaves_no_pods() {
+    let test = "a fleet on a cluster";
+    if !Fleet::can_be_had(test) {
+        return;
+    }
+    let Some(stand_in) = StandIn::start(test) else { return };
+    let fleet = Fleet::new().with(&stand_in.settings);
+    let front = fleet.api();
+    front.push_idempotent("again", "main.sh", &format!("sleep 2\n{ECHO}"));
+    front.push("once", "main.sh", &format!("sleep 2\n{ECHO}"));
+    let api = Api::of(&front);
+    let mut doomed = fleet.worker();
+    let (sturdy, fragile) = (submit(&api, "again", 0..2).await, submit(&api, "once", 0..1).await);
+    until("all run", async || (stand_in.running().len() == 3).then_some(())).await;
+    let _steady = fleet.worker();
+    doomed.kill();
+    assert_eq!(settle(&api, &sturdy).await, succeeded(2));
+    let ends = settle(&api, &fragile).await;
+    assert!(ends == lost(1) || ends == succeeded(1), "{ends:?}");
+    // What the dead one left has ended with its connections, and another takes it away.
+    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+}

@@ -1,0 +1,90 @@
+//! The API server: who may ask, what is answered. All that it knows is in the store; what pods do is the node's.
+
+mod attach;
+mod discovery;
+mod pods;
+mod reviews;
+mod watch;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::sync::watch as tokio_watch;
+
+use crate::access::Access;
+use crate::faults::Faults;
+use crate::node::Node;
+use crate::refusal::Refusal;
+use crate::store::Store;
+
+/// Everything a request needs.
+pub struct Api {
+    pub store: Arc<Store>,
+    pub node: Arc<Node>,
+    pub faults: Arc<Faults>,
+    pub access: Access,
+    pub namespaces: Vec<Namespace>,
+    /// Counts up when every watch is to be dropped.
+    pub watches: tokio_watch::Sender<u64>,
+    /// Counts up when every attached client is to be cut off.
+    pub attachments: tokio_watch::Sender<u64>,
+}
+
+/// A namespace, and whether it enforces the restricted standard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    pub name: String,
+    pub restricted: bool,
+}
+
+pub type Context = State<Arc<Api>>;
+
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/version", get(discovery::version))
+        // So the Python client of Kubernetes writes it.
+        .route("/version/", get(discovery::version))
+        .route("/api", get(discovery::core))
+        .route("/api/v1", get(discovery::core_resources))
+        .route("/apis", get(discovery::groups))
+        .route("/apis/authorization.k8s.io/v1", get(discovery::authorization_resources))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(reviews::review))
+        .route("/api/v1/namespaces/{namespace}", get(discovery::namespace))
+        .route("/api/v1/pods", get(pods::list_all))
+        .route("/api/v1/namespaces/{namespace}/pods", get(pods::list).post(pods::create))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}", get(pods::get).delete(pods::delete))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/attach", get(attach::attach).post(attach::attach))
+        .fallback(unknown)
+        .layer(middleware::from_fn_with_state(api.clone(), trouble))
+        .with_state(api)
+}
+
+/// Whoever is nobody is told so, whatever they ask for.
+async fn unknown(State(api): Context, request: Request) -> Refusal {
+    match api.access.user(request.headers()) {
+        Ok(_) => Refusal::no_such_path(),
+        Err(refusal) => refusal,
+    }
+}
+
+/// What is wrong with the API at the moment.
+async fn trouble(State(api): Context, request: Request<Body>, next: Next) -> Response {
+    let busy = api.faults.change(|trouble| {
+        let busy = trouble.busy > 0;
+        trouble.busy = trouble.busy.saturating_sub(1);
+        busy
+    });
+    if busy {
+        return Refusal::too_many_requests().into_response();
+    }
+    let thinking = api.faults.now().thinking;
+    if !thinking.is_zero() {
+        tokio::time::sleep(thinking).await;
+    }
+    next.run(request).await
+}

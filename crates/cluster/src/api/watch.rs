@@ -1,0 +1,137 @@
+//! A watch: one change a line, from a revision on, until somebody ends it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Api;
+use super::pods::{Listed, object};
+use crate::refusal::Refusal;
+use crate::selector::Selector;
+use crate::store::{Change, Kind};
+
+/// How often a watch that allows it is told where it stands; a real one does it once a minute.
+const BOOKMARKS: Duration = Duration::from_secs(2);
+
+/// As long as a watch goes that says nothing of it; a real one chooses between 30 and 60 minutes.
+const LONGEST: u64 = 1800;
+
+struct Watch {
+    api: Arc<Api>,
+    namespace: Option<String>,
+    selector: Selector,
+    revision: u64,
+    lines: mpsc::Sender<Bytes>,
+}
+
+pub fn watch(
+    api: Arc<Api>,
+    namespace: Option<String>,
+    selector: Selector,
+    query: &Listed,
+) -> Result<Response, Refusal> {
+    if Listed::says(&query.send_initial_events) {
+        // The real one answers so where the feature is off, and clients fall back to a list.
+        return Err(Refusal::invalid(
+            "",
+            "sendInitialEvents",
+            "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        ));
+    }
+    // Nothing, or zero: whatever there is first, then what comes.
+    let from_now = matches!(query.resource_version.as_str(), "" | "0");
+    let revision = match query.resource_version.as_str() {
+        "" | "0" => 0,
+        text => text.parse().map_err(|_| Refusal::bad_request(format!("Invalid value: {text:?}: resourceVersion")))?,
+    };
+    let until = Instant::now() + Duration::from_secs(query.timeout_seconds.unwrap_or(LONGEST));
+    let bookmarks = Listed::says(&query.allow_watch_bookmarks);
+    let (lines, mut sent) = mpsc::channel(64);
+    let watch = Watch { api, namespace, selector, revision, lines };
+    tokio::spawn(watch.run(from_now, until, bookmarks));
+    let body =
+        futures_util::stream::poll_fn(move |context| sent.poll_recv(context).map(|line| line.map(Ok::<_, Infallible>)));
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(body)).into_response())
+}
+
+impl Watch {
+    /// Ends when its client goes away, its time is over, or a test wants it to.
+    async fn run(mut self, from_now: bool, until: Instant, bookmarks: bool) {
+        let mut dropped = self.api.watches.subscribe();
+        dropped.mark_unchanged();
+        let mut revisions = self.api.store.revisions();
+        if from_now {
+            let (revision, pods) = self.api.store.list(self.namespace.as_deref());
+            self.revision = revision;
+            for pod in pods.iter().filter(|pod| self.selector.matches(pod)) {
+                self.send("ADDED", object(pod)).await;
+            }
+        }
+        let mut ticks = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
+        loop {
+            if !self.catch_up().await {
+                return;
+            }
+            tokio::select! {
+                _ = revisions.changed() => {}
+                _ = dropped.changed() => return,
+                () = tokio::time::sleep_until(until) => return,
+                _ = ticks.tick(), if bookmarks => {
+                    let metadata = json!({"resourceVersion": self.revision.to_string(), "creationTimestamp": null});
+                    let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata,
+                        "spec": {"containers": null}, "status": {}});
+                    self.send("BOOKMARK", object).await;
+                }
+                () = self.lines.closed() => return,
+            }
+        }
+    }
+
+    /// Sends what has happened since the last time; false when it is too long ago.
+    async fn catch_up(&mut self) -> bool {
+        match self.api.store.changes_after(self.revision) {
+            Ok((revision, changes)) => {
+                for change in &changes {
+                    if let Some((kind, pod)) = self.seen(change) {
+                        self.send(kind, object(pod)).await;
+                    }
+                }
+                self.revision = revision;
+                true
+            }
+            Err(refusal) => {
+                self.send("ERROR", refusal.json()).await;
+                false
+            }
+        }
+    }
+
+    /// How this watch sees a change. What comes to fit its selector is added to it, what ceases to is deleted from it.
+    fn seen<'a>(&self, change: &'a Change) -> Option<(&'static str, &'a Pod)> {
+        let here = |pod: &Pod| self.namespace.is_none() || pod.metadata.namespace == self.namespace;
+        let fits = |pod: &Pod| here(pod) && self.selector.matches(pod);
+        let before = change.before.as_ref().is_some_and(fits);
+        let after = change.kind != Kind::Deleted && fits(&change.now);
+        match (before, after) {
+            (false, true) => Some(("ADDED", &change.now)),
+            (true, true) => Some(("MODIFIED", &change.now)),
+            (true, false) => Some(("DELETED", &change.now)),
+            (false, false) => None,
+        }
+    }
+
+    async fn send(&self, kind: &str, object: Value) {
+        let mut line = json!({"type": kind, "object": object}).to_string();
+        line.push('\n');
+        // A client that has gone is noticed by whoever waits next.
+        let _ = self.lines.send(line.into()).await;
+    }
+}

@@ -1,0 +1,286 @@
+//! The whole cluster, as a test holds it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::access::{Access, Rule};
+use crate::api::{self, Api, Namespace};
+use crate::defaults::now;
+use crate::faults::{Faults, Quota, Trouble};
+use crate::node::image::Image;
+use crate::node::{self, Node, Order, Setup};
+use crate::server::Server;
+use crate::store::Store;
+use crate::tls;
+
+/// What a cluster is made with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub namespaces: Vec<Namespace>,
+    pub images: Vec<Image>,
+    /// The most processes of one pod.
+    pub pod_pids: u32,
+    /// `Localhost` seccomp profiles of the node, by path.
+    pub profiles: BTreeMap<String, Value>,
+}
+
+impl Settings {
+    /// One namespace that enforces the restricted standard, and no image.
+    pub fn new(namespace: &str) -> Settings {
+        let namespaces = vec![Namespace { name: namespace.to_owned(), restricted: true }];
+        Settings { namespaces, images: vec![], pod_pids: 1024, profiles: BTreeMap::new() }
+    }
+}
+
+/// A running cluster. Dropped, everything of it is gone: connections, containers, files.
+pub struct Cluster {
+    api: Arc<Api>,
+    server: Arc<Server>,
+    directory: TempDir,
+    certificate: Vec<u8>,
+    /// Its own, so that a test that waits for a program does not keep the cluster from answering it.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// What this machine lacks to run one, for tests to say; `None` when nothing is.
+pub fn lacking() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("root, to run containers".to_owned());
+    }
+    let there = |program: &str| {
+        ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            .iter()
+            .any(|directory| Path::new(directory).join(program).exists())
+    };
+    let missing = ["runc", "unshare", "nsenter", "openssl"].into_iter().find(|program| !there(program))?;
+    Some(format!("the program {missing}"))
+}
+
+impl Cluster {
+    pub fn start(settings: Settings) -> io::Result<Cluster> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let directory = tempfile::Builder::new().prefix("cluster-").tempdir()?;
+        // Containers of other users look into it.
+        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let identity = tls::make(directory.path())?;
+        let (store, faults) = (Arc::new(Store::new()), Arc::new(Faults::new()));
+        let setup = Setup {
+            images: settings.images,
+            pod_pids: settings.pod_pids,
+            profiles: settings.profiles,
+            directory: directory.path().to_owned(),
+        };
+        let api = Arc::new(Api {
+            node: Node::new(setup, store.clone(), faults.clone()),
+            store,
+            faults,
+            access: Access::default(),
+            namespaces: settings.namespaces,
+            watches: watch::Sender::new(0),
+            attachments: watch::Sender::new(0),
+        });
+        let _entered = runtime.enter();
+        let server = Arc::new(Server::start(api::router(api.clone()), identity.acceptor)?);
+        drop(_entered);
+        Ok(Cluster { api, server, directory, certificate: identity.certificate, runtime: Some(runtime) })
+    }
+
+    /// A configuration file for clients who are `user` and may do what `rules` say.
+    pub fn kubeconfig(&self, user: &str, namespace: &str, rules: Vec<Rule>) -> io::Result<PathBuf> {
+        let token = Uuid::new_v4().simple().to_string();
+        self.api.access.grant(&token, user, rules);
+        let cluster = json!({"server": self.url(), "certificate-authority-data": BASE64.encode(&self.certificate)});
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user, "namespace": namespace}}],
+        });
+        let path = self.directory.path().join(format!("kubeconfig-{token}"));
+        std::fs::write(&path, config.to_string())?;
+        Ok(path)
+    }
+
+    /// Gives whoever has this configuration other rules.
+    pub fn allow(&self, kubeconfig: &Path, rules: Vec<Rule>) {
+        let text = std::fs::read_to_string(kubeconfig).unwrap_or_default();
+        let config: Value = serde_json::from_str(&text).unwrap_or_default();
+        let user = &config["users"][0];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.api.access.grant(&text(&user["user"]["token"]), &text(&user["name"]), rules);
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}", self.server.address())
+    }
+
+    /// Every pod there is, as the API has it.
+    pub fn pods(&self) -> Vec<Pod> {
+        self.api.store.list(None).1
+    }
+
+    /// How many pods the node has anything of, also of those that the API has forgotten.
+    pub fn on_node(&self) -> usize {
+        self.api.node.count()
+    }
+
+    /// Waits until the pods are as wanted; false when they are not within a minute.
+    pub async fn until(&self, wanted: impl Fn(&[Pod]) -> bool) -> bool {
+        let mut revisions = self.api.store.revisions();
+        let reached = async {
+            while !wanted(&self.pods()) {
+                if revisions.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), reached).await.is_ok()
+    }
+
+    /// Waits until nothing of any pod is left, neither in the API nor on the node.
+    pub async fn until_empty(&self) -> bool {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while !(self.pods().is_empty() && self.on_node() == 0) {
+            if tokio::time::Instant::now() > deadline {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        true
+    }
+
+    /// The API server stops: every connection is cut, new ones are refused. Pods go on.
+    pub async fn stop_api(&self) {
+        let server = self.server.clone();
+        if let Some(runtime) = &self.runtime {
+            let _ = runtime.spawn(async move { server.stop().await }).await;
+        }
+    }
+
+    /// And comes back, at the same address, knowing what it knew.
+    pub fn resume_api(&self) -> io::Result<()> {
+        let _entered = self.runtime.as_ref().map(|runtime| runtime.enter());
+        self.server.resume()
+    }
+
+    /// Every watch ends, as if something between client and server had cut it.
+    pub fn drop_watches(&self) {
+        self.api.watches.send_modify(|count| *count += 1);
+    }
+
+    /// Every client that is attached to a container is cut off.
+    pub fn cut_attachments(&self) {
+        self.api.attachments.send_modify(|count| *count += 1);
+    }
+
+    /// The API forgets what has changed so far: a watch that goes on from before is told `410 Gone`.
+    pub fn compact(&self) {
+        self.api.store.compact();
+    }
+
+    /// The node has no room for new pods, until it has again.
+    pub fn no_room(&self, none: bool) {
+        self.trouble(|trouble| trouble.no_room = none);
+    }
+
+    /// No registry has this image any more, or has it again.
+    pub fn miss_image(&self, name: &str, missing: bool) {
+        self.trouble(|trouble| {
+            if missing {
+                trouble.missing_images.insert(name.to_owned());
+            } else {
+                trouble.missing_images.remove(name);
+            }
+        });
+    }
+
+    pub fn quota(&self, quota: Option<Quota>) {
+        self.trouble(|trouble| trouble.quota = quota);
+    }
+
+    /// How long the API takes for each request from now on.
+    pub fn slow(&self, thinking: Duration) {
+        self.trouble(|trouble| trouble.thinking = thinking);
+    }
+
+    /// The next so many requests are answered with `429 Too Many Requests`.
+    pub fn busy(&self, requests: u32) {
+        self.trouble(|trouble| trouble.busy = requests);
+    }
+
+    /// The node ends a pod for want of something.
+    pub fn evict(&self, pod: &Pod, message: &str) {
+        self.order(pod, Order::Evict(message.to_owned()));
+    }
+
+    /// The machine below a pod goes away: its processes are gone, and nothing of that is heard, neither by who watches
+    /// nor by who is attached. Its object stays as it was, running.
+    pub fn lose_node(&self, pod: &Pod) {
+        self.order(pod, Order::Lose);
+    }
+
+    /// What the controllers of a cluster do minutes later about a pod on a machine that is gone: it is marked as
+    /// disrupted and deleted. Its object stays, because nobody is there to end it, until somebody deletes it by force.
+    pub fn give_up_node(&self, pod: &Pod) {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let metadata = &pod.metadata;
+        let (namespace, name, uid) = (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
+        self.api.store.update(&namespace, &name, &uid, |pod| {
+            let why = "Taint manager: deleting due to NoExecute taint";
+            node::condition(pod, "Ready", false, Some(("NodeNotReady", "")));
+            node::condition(pod, "DisruptionTarget", true, Some(("DeletionByTaintManager", why)));
+            pod.metadata.deletion_timestamp = Some(now());
+            pod.metadata.deletion_grace_period_seconds = Some(30);
+        });
+    }
+
+    /// Somebody has done what a finalizer waits for.
+    pub fn finalize(&self, pod: &Pod) {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let metadata = &pod.metadata;
+        let (namespace, name, uid) = (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
+        self.api.store.update(&namespace, &name, &uid, |pod| pod.metadata.finalizers = None);
+        let over = self.api.store.get_uid(&namespace, &name, &uid).filter(|pod| {
+            pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0)
+        });
+        if over.is_some() {
+            self.api.store.remove(&namespace, &name, &uid);
+        }
+    }
+
+    fn order(&self, pod: &Pod, order: Order) {
+        if let Some(hosted) = self.api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default()) {
+            hosted.order(order);
+        }
+    }
+
+    fn trouble(&self, change: impl FnOnce(&mut Trouble)) {
+        self.api.faults.change(change);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        let (server, api) = (self.server.clone(), self.api.clone());
+        // A runtime cannot be waited for from inside of another one.
+        let ended = std::thread::spawn(move || {
+            runtime.block_on(async {
+                api.node.end().await;
+                server.stop().await;
+            });
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        });
+        let _ = ended.join();
+    }
+}

@@ -1,0 +1,52 @@
+//! What is wrong with the cluster at the moment. A test says so, and everything here looks before it acts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// All of it. Nothing is wrong in the beginning.
+#[derive(Debug, Clone, Default)]
+pub struct Trouble {
+    /// No node has room for another pod.
+    pub no_room: bool,
+    /// Images that no registry has.
+    pub missing_images: BTreeSet<String>,
+    /// The most that pods of a namespace may use together, as a `ResourceQuota` says it.
+    pub quota: Option<Quota>,
+    /// How long the API thinks before it answers.
+    pub thinking: Duration,
+    /// How many requests are answered with 429 before the next one is served.
+    pub busy: u32,
+}
+
+/// A `ResourceQuota`: its name, and limits such as `pods` or `limits.memory` in units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quota {
+    pub name: String,
+    pub hard: BTreeMap<String, f64>,
+}
+
+pub struct Faults(Mutex<Trouble>, watch::Sender<()>);
+
+impl Faults {
+    pub fn new() -> Faults {
+        Faults(Mutex::default(), watch::Sender::new(()))
+    }
+
+    pub fn now(&self) -> Trouble {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn change<T>(&self, change: impl FnOnce(&mut Trouble) -> T) -> T {
+        let changed = change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.1.send_replace(());
+        changed
+    }
+
+    /// Tells of every change.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.1.subscribe()
+    }
+}

@@ -1,0 +1,29 @@
+//! Images: this machine's own programs, under the names that registries have for them.
+
+use std::path::PathBuf;
+
+/// An image that nodes can pull. Its contents are `/usr` of this machine, and what is named here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    /// The user of containers that name none.
+    pub user: u32,
+    pub entrypoint: Vec<String>,
+    pub env: Vec<(String, String)>,
+    /// Files in it, and where they come from.
+    pub files: Vec<(String, PathBuf)>,
+}
+
+impl Image {
+    /// With the usual path, and nothing else.
+    pub fn new(name: &str) -> Image {
+        let path = "/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        Image { name: name.to_owned(), env: vec![("PATH".to_owned(), path.to_owned())], ..Image::default() }
+    }
+
+    /// With a program of this name in its `PATH`.
+    pub fn with_program(mut self, name: &str, host: PathBuf) -> Image {
+        self.files.push((format!("/opt/image/{name}"), host));
+        self
+    }
+}

@@ -1,0 +1,337 @@
+//! The life of one pod: scheduled, its images pulled, its init containers run, its containers run, its end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use super::container::{Container, Exit, Start};
+use super::volumes::Volumes;
+use super::{Hosted, Node, Order, bundle, cgroup, status};
+use crate::defaults::now;
+
+pub const NODE: &str = "node-1";
+
+/// Between an image that could not be pulled and the next attempt: far less than a real one takes.
+const BACK_OFF: Duration = Duration::from_millis(300);
+
+/// What a pod's own course is interrupted by.
+enum Interrupt {
+    /// Its object is gone: somebody deleted it without grace.
+    Removed,
+    /// Somebody deleted it, with this grace.
+    Deleted(Duration),
+    /// It was active for too long.
+    Deadline,
+    Evicted(String),
+    /// The machine is gone.
+    Lost,
+    /// The whole stand-in ends.
+    End,
+}
+
+struct Life {
+    node: Arc<Node>,
+    hosted: Arc<Hosted>,
+    pod: Pod,
+    /// Which of the pods of this node it is.
+    number: u32,
+    directory: PathBuf,
+    /// Its control group, unique on this machine.
+    group: String,
+}
+
+pub async fn live(node: Arc<Node>, pod: Pod, hosted: Arc<Hosted>, mut orders: UnboundedReceiver<Order>) {
+    let number = node.next_number();
+    let cluster = node.setup.directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let life = Life {
+        directory: node.setup.directory.join("pods").join(pod.metadata.uid.clone().unwrap_or_default()),
+        // The name by which the tests' inventories know what belongs to this process.
+        group: format!("skillbox-{}-{cluster}-{number}", std::process::id()),
+        node,
+        hosted,
+        pod,
+        number,
+    };
+    if life.scheduled(&mut orders).await {
+        life.on_node(&mut orders).await;
+    }
+}
+
+impl Life {
+    /// Waits for room; false when the pod is gone before there is any.
+    async fn scheduled(&self, orders: &mut UnboundedReceiver<Order>) -> bool {
+        let mut changes = self.node.faults.changes();
+        while self.node.faults.now().no_room {
+            let why = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
+            self.update(|pod| status::condition(pod, "PodScheduled", false, Some(("Unschedulable", why))));
+            tokio::select! {
+                _ = changes.changed() => {}
+                _ = self.interrupt(orders, None) => return false,
+            }
+        }
+        let ip = format!("10.1.{}.{}", self.number / 250, self.number % 250 + 2);
+        self.update(|pod| status::bound(pod, NODE)) && self.update(|pod| status::accepted(pod, &ip))
+    }
+
+    async fn on_node(&self, orders: &mut UnboundedReceiver<Order>) {
+        let seconds = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+        let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.unsigned_abs()));
+        let made = self.make().await;
+        let interrupt = match &made {
+            Ok(volumes) => {
+                tokio::select! {
+                    over = self.run(volumes) => {
+                        if let Err(error) = over {
+                            self.update(|pod| status::over(pod, false, Some(("Failed", &error.to_string()))));
+                        }
+                        None
+                    }
+                    interrupt = self.interrupt(orders, deadline) => Some(interrupt),
+                }
+            }
+            Err(error) => {
+                self.update(|pod| status::over(pod, false, Some(("FailedMount", &error.to_string()))));
+                None
+            }
+        };
+        let removed = self.interrupted(interrupt).await;
+        if let Ok(volumes) = made {
+            volumes.end().await;
+        }
+        cgroup::remove(&self.group);
+        let _ = tokio::fs::remove_dir_all(&self.directory).await;
+        if !removed {
+            self.removed(orders).await;
+        }
+    }
+
+    async fn make(&self) -> io::Result<Volumes> {
+        cgroup::make(&self.group, self.node.setup.pod_pids)?;
+        Volumes::make(&self.pod, &self.directory.join("volumes")).await
+    }
+
+    /// One init container after the other, then all containers at once.
+    async fn run(&self, volumes: &Volumes) -> io::Result<()> {
+        let spec = self.pod.spec.clone().unwrap_or_default();
+        for container in spec.init_containers.iter().flatten() {
+            let started = self.start(container, volumes).await?;
+            if self.finished(container, started).await.code != 0 {
+                self.update(|pod| status::over(pod, false, None));
+                return Ok(());
+            }
+        }
+        self.update(|pod| status::condition(pod, "Initialized", true, None));
+        let mut running = Vec::new();
+        for container in &spec.containers {
+            running.push((container, self.start(container, volumes).await?));
+        }
+        if running.iter().any(|(_, container)| container.is_running()) {
+            self.update(status::started);
+        }
+        let mut succeeded = true;
+        for (container, started) in running {
+            succeeded &= self.finished(container, started).await.code == 0;
+        }
+        self.update(|pod| status::over(pod, succeeded, None));
+        Ok(())
+    }
+
+    /// Pulls the image, which may take until somebody provides it, and starts the container.
+    async fn start(&self, spec: &Spec, volumes: &Volumes) -> io::Result<Arc<Container>> {
+        let name = spec.image.clone().unwrap_or_default();
+        let image = loop {
+            if let Some(image) = self.node.image(&name) {
+                break image;
+            }
+            let error = format!(
+                "failed to pull and unpack image \"{name}\": failed to resolve reference \"{name}\": {name}: not found"
+            );
+            let back_off = format!("Back-off pulling image \"{name}\": ErrImagePull: {error}");
+            self.update(|pod| status::set(pod, &spec.name, None, status::waiting("ErrImagePull", Some(&error))));
+            tokio::time::sleep(BACK_OFF).await;
+            self.update(|pod| status::set(pod, &spec.name, None, status::waiting("ImagePullBackOff", Some(&back_off))));
+            tokio::time::sleep(BACK_OFF).await;
+        };
+        let cgroup = format!("/{}/{}", self.group, spec.name);
+        let places =
+            bundle::Places { volumes: volumes.directory(), cgroup: &cgroup, profiles: &self.node.setup.profiles };
+        let config = match bundle::config(&self.pod, spec, image, &places) {
+            Ok(config) => config,
+            Err(why) => {
+                let waiting = status::waiting("CreateContainerConfigError", Some(&why));
+                self.update(|pod| status::set(pod, &spec.name, None, waiting));
+                std::future::pending().await
+            }
+        };
+        let start = Start {
+            id: format!("{}-{}", self.group, spec.name),
+            config,
+            bundle: self.directory.join("containers").join(&spec.name),
+            root: &self.node.setup.directory.join("runc"),
+            cgroup,
+            stdin: spec.stdin == Some(true),
+        };
+        let container = Container::start(start, volumes, &self.node.tasks).await?;
+        self.hosted.add(&spec.name, container.clone());
+        container.started().await;
+        if container.is_running() {
+            self.update(|pod| status::set(pod, &spec.name, Some(&container.id), status::running(&now())));
+        }
+        Ok(container)
+    }
+
+    /// Waits for the end of a container and writes it down.
+    async fn finished(&self, spec: &Spec, container: Arc<Container>) -> Exit {
+        let since = now();
+        let exit = container.ended().await;
+        let state = status::terminated(&container.id, &since, &exit);
+        self.update(|pod| status::set(pod, &spec.name, Some(&container.id), state));
+        exit
+    }
+
+    /// Ends what runs, as the interruption asks for. True when nothing more is to come.
+    async fn interrupted(&self, interrupt: Option<Interrupt>) -> bool {
+        let Some(interrupt) = interrupt else { return false };
+        let (grace, why) = match &interrupt {
+            Interrupt::Removed | Interrupt::End | Interrupt::Lost => (Duration::ZERO, None),
+            Interrupt::Deleted(grace) => (*grace, None),
+            Interrupt::Deadline => {
+                let message = "Pod was active on the node longer than the specified deadline".to_owned();
+                (Duration::ZERO, Some(("DeadlineExceeded", message)))
+            }
+            Interrupt::Evicted(message) => (Duration::ZERO, Some(("Evicted", message.clone()))),
+        };
+        if matches!(interrupt, Interrupt::Lost) {
+            self.hosted.lost.cancel();
+        }
+        let stop = async |grace: Duration| {
+            for container in self.hosted.all() {
+                container.stop(grace).await;
+            }
+        };
+        tokio::select! {
+            () = stop(grace) => {}
+            // Somebody did not want to wait for the grace, and took the object away.
+            () = self.gone(), if !grace.is_zero() => stop(Duration::ZERO).await,
+        }
+        if let Some((reason, message)) = why {
+            // The states of the containers stay as they were, as those of a kubelet do.
+            self.update(|pod| status::over(pod, false, Some((reason, &message))));
+        }
+        match interrupt {
+            Interrupt::Removed | Interrupt::End => true,
+            Interrupt::Deleted(_) => {
+                self.ended_by_node();
+                self.finalized().await;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Every container is over, because somebody wanted it.
+    fn ended_by_node(&self) {
+        let exit = Exit { code: 137, out_of_memory: false, not_started: None };
+        self.update(|pod| {
+            let statuses = pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
+            for container in statuses {
+                let running = container.state.and_then(|state| state.running);
+                if let Some(since) = running.and_then(|running| running.started_at) {
+                    let id = container.container_id.unwrap_or_default();
+                    let id = id.trim_start_matches("containerd://");
+                    status::set(pod, &container.name, Some(id), status::terminated(id, &since, &exit));
+                }
+            }
+            status::over(pod, false, None);
+        });
+    }
+
+    /// Waits until somebody deletes a pod that is over.
+    async fn removed(&self, orders: &mut UnboundedReceiver<Order>) {
+        let lost = self.hosted.lost.is_cancelled();
+        loop {
+            match self.interrupt(orders, None).await {
+                Interrupt::Removed | Interrupt::End => return,
+                // Nobody is there to end it: the object stays until somebody takes it away by force.
+                Interrupt::Deleted(_) if lost => self.gone().await,
+                Interrupt::Deleted(_) => return self.finalized().await,
+                Interrupt::Evicted(_) | Interrupt::Lost | Interrupt::Deadline => {}
+            }
+        }
+    }
+
+    /// Removes the object, once nobody else wants to do something first.
+    async fn finalized(&self) {
+        let (namespace, name, uid) = self.key();
+        let mut revisions = self.node.store.revisions();
+        while let Some(pod) = self.node.store.get_uid(&namespace, &name, &uid) {
+            if pod.metadata.finalizers.unwrap_or_default().is_empty() {
+                self.node.store.remove(&namespace, &name, &uid);
+                return;
+            }
+            tokio::select! {
+                _ = revisions.changed() => {}
+                () = self.node.end.cancelled() => return,
+            }
+        }
+    }
+
+    async fn gone(&self) {
+        let (namespace, name, uid) = self.key();
+        let mut revisions = self.node.store.revisions();
+        while self.node.store.get_uid(&namespace, &name, &uid).is_some() {
+            tokio::select! {
+                _ = revisions.changed() => {}
+                () = self.node.end.cancelled() => return,
+            }
+        }
+    }
+
+    async fn interrupt(&self, orders: &mut UnboundedReceiver<Order>, deadline: Option<Instant>) -> Interrupt {
+        let (namespace, name, uid) = self.key();
+        let mut revisions = self.node.store.revisions();
+        let deadline = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(deadline);
+        loop {
+            match self.node.store.get_uid(&namespace, &name, &uid) {
+                None => return Interrupt::Removed,
+                Some(pod) if pod.metadata.deletion_timestamp.is_some() => {
+                    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(30);
+                    return Interrupt::Deleted(Duration::from_secs(grace.unsigned_abs()));
+                }
+                Some(_) => {}
+            }
+            tokio::select! {
+                _ = revisions.changed() => {}
+                () = &mut deadline => return Interrupt::Deadline,
+                () = self.node.end.cancelled() => return Interrupt::End,
+                Some(order) = orders.recv() => return match order {
+                    Order::Evict(message) => Interrupt::Evicted(message),
+                    Order::Lose => Interrupt::Lost,
+                },
+            }
+        }
+    }
+
+    /// Writes to the object; false when it is gone.
+    fn update(&self, change: impl FnOnce(&mut Pod)) -> bool {
+        let (namespace, name, uid) = self.key();
+        self.node.store.update(&namespace, &name, &uid, change).is_some()
+    }
+
+    fn key(&self) -> (String, String, String) {
+        let metadata = &self.pod.metadata;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid))
+    }
+}

@@ -1,0 +1,101 @@
+//! The volumes of one pod: its empty directories, mounted where nobody but the pod sees them.
+//!
+//! Each pod has a process that holds a mount namespace, as a real one has its pause container. All mounts are in it, so
+//! they are gone with it, and it is gone when its input ends: with this process, however that ends.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::quantity::units;
+
+/// Mounts what its arguments say, three each, then waits for the end of its input.
+const HOLD: &str = r#"
+while [ $# -gt 0 ]; do
+    if [ "$1" = tmpfs ]; then mount -t tmpfs -o "$2" tmpfs "$3" || exit 1; else mkdir -p -m 0777 "$3" || exit 1; fi
+    shift 3
+done
+echo held
+exec cat >/dev/null
+"#;
+
+pub struct Volumes {
+    holder: Child,
+    pid: u32,
+    directory: PathBuf,
+}
+
+impl Volumes {
+    /// Makes the volumes below `directory`.
+    pub async fn make(pod: &Pod, directory: &Path) -> io::Result<Volumes> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let group = spec.security_context.clone().unwrap_or_default().fs_group;
+        let mut orders: Vec<String> = Vec::new();
+        for volume in spec.volumes.iter().flatten() {
+            let place = directory.join(&volume.name);
+            tokio::fs::create_dir_all(&place).await?;
+            // As a kubelet makes them: for everybody, and for the group of the pod in particular.
+            let mode = if group.is_some() { 0o2777 } else { 0o777 };
+            std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+            if let Some(options) = in_memory(volume, mode, group) {
+                orders.extend(["tmpfs".to_owned(), options, place.to_string_lossy().into_owned()]);
+            }
+        }
+        let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+        for mount in containers.flat_map(|container| container.volume_mounts.iter().flatten()) {
+            if let Some(path) = &mount.sub_path {
+                let place = directory.join(&mount.name).join(path);
+                orders.extend(["directory".to_owned(), String::new(), place.to_string_lossy().into_owned()]);
+            }
+        }
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", HOLD, "hold"])
+            .args(&orders)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let pid = holder.id().ok_or(io::ErrorKind::NotFound)?;
+        let mut line = String::new();
+        if let Some(stdout) = holder.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).await?;
+        }
+        if line.trim() != "held" {
+            return Err(io::Error::other("the volumes could not be mounted"));
+        }
+        Ok(Volumes { holder, pid, directory: directory.to_owned() })
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A command that sees them.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{}/ns/mnt", self.pid)).arg("--").arg(program);
+        command
+    }
+
+    pub async fn end(mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.kill().await;
+    }
+}
+
+/// How a volume in memory is mounted; `None` for one on the disk of the node.
+fn in_memory(volume: &Volume, mode: u32, group: Option<i64>) -> Option<String> {
+    let empty = volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"))?;
+    let mut options = format!("mode={mode:o}");
+    if let Some(bytes) = empty.size_limit.as_ref().and_then(units) {
+        options += &format!(",size={bytes}");
+    }
+    if let Some(group) = group {
+        options += &format!(",gid={group}");
+    }
+    Some(options)
+}

@@ -1,0 +1,118 @@
+//! What the API says when it does not do what it was asked for: a `Status`, in the words of the real one.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDetails};
+use serde_json::Value;
+
+/// An answer that is no success.
+#[derive(Debug, Clone)]
+pub struct Refusal(pub Box<Status>);
+
+impl Refusal {
+    fn new(code: u16, reason: &str, message: impl Into<String>) -> Refusal {
+        Refusal(Box::new(Status {
+            code: Some(code.into()),
+            reason: Some(reason.to_owned()),
+            message: Some(message.into()),
+            status: Some("Failure".to_owned()),
+            metadata: ListMeta::default(),
+            details: None,
+        }))
+    }
+
+    fn about(mut self, kind: &str, name: &str) -> Refusal {
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        self.0.details = Some(StatusDetails { kind: Some(kind.to_owned()), name, ..StatusDetails::default() });
+        self
+    }
+
+    pub fn unauthorized() -> Refusal {
+        Refusal::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// By the rules of RBAC.
+    pub fn forbidden(user: &str, verb: &str, resource: &str, namespace: &str, name: &str) -> Refusal {
+        let place = if namespace.is_empty() {
+            " at the cluster scope".to_owned()
+        } else {
+            format!(" in the namespace \"{namespace}\"")
+        };
+        let plural = resource.split('/').next().unwrap_or(resource);
+        let which = if name.is_empty() { plural.to_owned() } else { format!("{plural} \"{name}\"") };
+        let message = format!(
+            "{which} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\"{place}"
+        );
+        Refusal::new(403, "Forbidden", message).about(plural, name)
+    }
+
+    /// By an admission plugin.
+    pub fn not_admitted(name: &str, why: &str) -> Refusal {
+        Refusal::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}")).about("pods", name)
+    }
+
+    pub fn not_found(kind: &str, name: &str) -> Refusal {
+        Refusal::new(404, "NotFound", format!("{kind} \"{name}\" not found")).about(kind, name)
+    }
+
+    pub fn no_such_path() -> Refusal {
+        let mut refusal = Refusal::new(404, "NotFound", "the server could not find the requested resource");
+        refusal.0.details = Some(StatusDetails::default());
+        refusal
+    }
+
+    pub fn already_exists(name: &str) -> Refusal {
+        Refusal::new(409, "AlreadyExists", format!("pods \"{name}\" already exists")).about("pods", name)
+    }
+
+    pub fn conflict(name: &str, why: &str) -> Refusal {
+        let message = format!("Operation cannot be fulfilled on pods \"{name}\": {why}");
+        Refusal::new(409, "Conflict", message).about("pods", name)
+    }
+
+    /// A field that must not be as it is.
+    pub fn invalid(name: &str, field: &str, why: &str) -> Refusal {
+        Refusal::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}")).about("Pod", name)
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Refusal {
+        Refusal::new(400, "BadRequest", message)
+    }
+
+    /// What a watch that starts before the oldest kept change is told.
+    pub fn expired(asked: u64, oldest: u64) -> Refusal {
+        Refusal::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    /// What is said of a node that does not answer.
+    pub fn no_kubelet() -> Refusal {
+        let mut refusal =
+            Refusal::new(500, "", "error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused");
+        refusal.0.reason = None;
+        refusal
+    }
+
+    pub fn too_many_requests() -> Refusal {
+        let mut refusal =
+            Refusal::new(429, "TooManyRequests", "the server has received too many requests, please try again later");
+        refusal.0.details = Some(StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() });
+        refusal
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::to_value(&*self.0).unwrap_or_default()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let code = self.0.code.and_then(|code| u16::try_from(code).ok());
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (code, Json(self.json())).into_response();
+        if code == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

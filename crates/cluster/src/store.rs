@@ -1,0 +1,155 @@
+//! All pods, with one revision a change and the changes themselves, for watches to go on from.
+//!
+//! It stands for etcd and the cache in front of it. It knows nothing of what a pod means.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+
+use crate::refusal::Refusal;
+
+/// Revisions do not start at one in a cluster that has lived.
+const FIRST_REVISION: u64 = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One change of one pod.
+#[derive(Debug, Clone)]
+pub struct Change {
+    pub revision: u64,
+    pub kind: Kind,
+    /// As it was; a watch that selects by something that changed needs it.
+    pub before: Option<Pod>,
+    pub now: Pod,
+}
+
+pub struct Store {
+    inner: Mutex<Inner>,
+    revision: watch::Sender<u64>,
+}
+
+struct Inner {
+    revision: u64,
+    pods: BTreeMap<(String, String), Pod>,
+    changes: VecDeque<Change>,
+    /// The last revision whose change was forgotten.
+    compacted: u64,
+}
+
+impl Store {
+    pub fn new() -> Store {
+        let inner = Inner {
+            revision: FIRST_REVISION,
+            pods: BTreeMap::new(),
+            changes: VecDeque::new(),
+            compacted: FIRST_REVISION - 1,
+        };
+        Store { inner: Mutex::new(inner), revision: watch::Sender::new(FIRST_REVISION) }
+    }
+
+    /// Tells of every new revision.
+    pub fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Every pod of a namespace, or of all, and the revision at which they were so.
+    pub fn list(&self, namespace: Option<&str>) -> (u64, Vec<Pod>) {
+        let inner = self.lock();
+        let pods = inner.pods.iter().filter(|((place, _), _)| namespace.is_none_or(|namespace| namespace == place));
+        (inner.revision, pods.map(|(_, pod)| pod.clone()).collect())
+    }
+
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Pod> {
+        self.lock().pods.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The same, but not another pod that has taken its name.
+    pub fn get_uid(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
+        self.get(namespace, name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
+    }
+
+    pub fn create(&self, pod: Pod) -> Result<Pod, Refusal> {
+        let mut inner = self.lock();
+        let key = key(&pod);
+        if inner.pods.contains_key(&key) {
+            return Err(Refusal::already_exists(&key.1));
+        }
+        let pod = inner.record(Kind::Added, None, pod);
+        inner.pods.insert(key, pod.clone());
+        self.tell(&inner);
+        Ok(pod)
+    }
+
+    /// Changes a pod if it is still there.
+    pub fn update(&self, namespace: &str, name: &str, uid: &str, change: impl FnOnce(&mut Pod)) -> Option<Pod> {
+        let mut inner = self.lock();
+        let key = (namespace.to_owned(), name.to_owned());
+        let before = inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
+        let mut pod = before.clone();
+        change(&mut pod);
+        if pod == before {
+            return Some(pod);
+        }
+        let pod = inner.record(Kind::Modified, Some(before), pod);
+        inner.pods.insert(key, pod.clone());
+        self.tell(&inner);
+        Some(pod)
+    }
+
+    pub fn remove(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
+        let mut inner = self.lock();
+        let key = (namespace.to_owned(), name.to_owned());
+        let before = inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
+        inner.pods.remove(&key);
+        let pod = inner.record(Kind::Deleted, Some(before.clone()), before);
+        self.tell(&inner);
+        Some(pod)
+    }
+
+    /// The changes after a revision, and the newest revision there is.
+    pub fn changes_after(&self, revision: u64) -> Result<(u64, Vec<Change>), Refusal> {
+        let inner = self.lock();
+        if revision < inner.compacted {
+            return Err(Refusal::expired(revision, inner.compacted));
+        }
+        let later = inner.changes.iter().filter(|change| change.revision > revision);
+        Ok((inner.revision, later.cloned().collect()))
+    }
+
+    /// Forgets every change so far. The revision moves on as well, as it does with every write to anything else.
+    pub fn compact(&self) {
+        let mut inner = self.lock();
+        inner.revision += 1;
+        inner.compacted = inner.revision;
+        inner.changes.clear();
+        self.tell(&inner);
+    }
+
+    fn tell(&self, inner: &Inner) {
+        self.revision.send_replace(inner.revision);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn record(&mut self, kind: Kind, before: Option<Pod>, mut pod: Pod) -> Pod {
+        self.revision += 1;
+        pod.metadata.resource_version = Some(self.revision.to_string());
+        self.changes.push_back(Change { revision: self.revision, kind, before, now: pod.clone() });
+        pod
+    }
+}
+
+fn key(pod: &Pod) -> (String, String) {
+    (pod.metadata.namespace.clone().unwrap_or_default(), pod.metadata.name.clone().unwrap_or_default())
+}

@@ -1,0 +1,68 @@
+//! The streams of a container over a websocket.
+
+use kube::api::{AttachParams, DeleteParams, PostParams};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{body, phase, pod, pods, start};
+
+fn both() -> AttachParams {
+    AttachParams::default().stdin(true).stdout(true).stderr(true).container("main")
+}
+
+#[tokio::test]
+async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
+    let Some(cluster) = start("attach") else { return };
+    let api = pods(&cluster).await;
+    let script = "echo before; read x; echo \"$x\"; echo oops >&2; cat; exit 4";
+    api.create(&PostParams::default(), &pod(body("talks", script))).await.unwrap();
+    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    let mut attached = api.attach("talks", &both()).await.unwrap();
+    let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
+    let mut errors = attached.stderr().unwrap();
+    let status = attached.take_status().unwrap();
+    input.write_all(b"one\n").await.unwrap();
+    let mut line = [0; 4];
+    output.read_exact(&mut line).await.unwrap();
+    assert_eq!(&line, b"one\n");
+    let big = vec![b'x'; 300_000];
+    let (written, read) = tokio::join!(
+        async {
+            input.write_all(&big).await.unwrap();
+            // Only since v5: there is no more to read, and still something to hear.
+            input.shutdown().await.unwrap();
+            drop(input);
+        },
+        async {
+            let (mut text, mut said) = (Vec::new(), Vec::new());
+            let (one, other) = tokio::join!(output.read_to_end(&mut text), errors.read_to_end(&mut said));
+            (one.unwrap(), other.unwrap(), text, said)
+        }
+    );
+    let () = written;
+    assert!(read.2 == big, "{} bytes", read.2.len());
+    assert_eq!(read.3, b"oops\n");
+    assert_eq!(status.await.unwrap().status.as_deref(), Some("Success"));
+    assert!(cluster.until(|pods| phase(pods) == "Failed").await);
+    assert!(api.attach("talks", &both()).await.is_err(), "nothing runs any more");
+    api.delete("talks", &DeleteParams::default()).await.unwrap();
+    assert!(cluster.until_empty().await);
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_is_the_end_of_the_input_and_a_cut_is_heard() {
+    let Some(cluster) = start("a cut") else { return };
+    let api = pods(&cluster).await;
+    api.create(&PostParams::default(), &pod(body("cut", "cat; exit 9"))).await.unwrap();
+    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    let mut attached = api.attach("cut", &both()).await.unwrap();
+    let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
+    input.write_all(b"on").await.unwrap();
+    let mut heard = [0; 2];
+    output.read_exact(&mut heard).await.unwrap();
+    let status = attached.take_status().unwrap();
+    cluster.cut_attachments();
+    assert!(status.await.is_none(), "nobody said how it ended");
+    assert!(cluster.until(|pods| phase(pods) == "Failed").await);
+    api.delete("cut", &DeleteParams::default()).await.unwrap();
+    assert!(cluster.until_empty().await);
+}

@@ -1,0 +1,70 @@
+//! A cluster with one image, and pods for it.
+
+use std::path::{Path, PathBuf};
+
+use cluster::{Cluster, Image, Rule, Settings};
+use k8s_openapi::api::core::v1::Pod;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+
+pub const NAMESPACE: &str = "boxes";
+pub const IMAGE: &str = "tests/shell:1";
+
+/// A cluster, or none where none can be; then the test says why.
+pub fn start(test: &str) -> Option<Cluster> {
+    if let Some(lacking) = cluster::lacking() {
+        println!("NEEDS ROOT: {test} was not run, because there is no {lacking}");
+        return None;
+    }
+    let settings = Settings { images: vec![Image::new(IMAGE)], ..Settings::new(NAMESPACE) };
+    Some(Cluster::start(settings).unwrap())
+}
+
+/// Somebody who may do everything.
+pub fn admin(cluster: &Cluster) -> PathBuf {
+    cluster.kubeconfig("admin", NAMESPACE, vec![Rule::all()]).unwrap()
+}
+
+pub async fn client(kubeconfig: &Path) -> Client {
+    let config = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+pub async fn pods(cluster: &Cluster) -> Api<Pod> {
+    Api::namespaced(client(&admin(cluster)).await, NAMESPACE)
+}
+
+/// As the restricted standard wants it, running a shell script that reads what it is sent.
+pub fn body(name: &str, script: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "test"}},
+        "spec": {
+            "restartPolicy": "Never", "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 0,
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 65534, "runAsGroup": 65534,
+                "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "main", "image": IMAGE, "command": ["sh", "-c", script], "stdin": true, "stdinOnce": true,
+                "resources": {"limits": {"memory": "64Mi", "cpu": "1"}},
+                "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+                    "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    })
+}
+
+pub fn pod(body: Value) -> Pod {
+    serde_json::from_value(body).unwrap()
+}
+
+/// The phase of the one pod there is.
+pub fn phase(pods: &[Pod]) -> &str {
+    pods.first().and_then(|pod| pod.status.as_ref()?.phase.as_deref()).unwrap_or("none")
+}
+
+/// `status` of a pod, to look at.
+pub fn status(pod: &Pod) -> Value {
+    serde_json::to_value(pod.status.clone().unwrap_or_default()).unwrap()
+}

@@ -1,0 +1,222 @@
+//! The launcher of sandboxes itself, through the proxy, to a real engine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use docker_proxy::{Address, LABEL};
+use sandbox::{
+    Caps, DockerConfig, DockerLauncher, Images, Job, Launcher, Owner, Runtime, Shape, Sink, SinkError, Stream, Streams,
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use crate::life::Direct;
+use crate::support::engine::{Engine, IMAGE_ID, VOLUME};
+use crate::support::filter::Filter;
+use crate::support::{INSTANCE, Running};
+
+/// What a script said.
+#[derive(Default)]
+struct Said(Vec<u8>);
+
+#[async_trait]
+impl Sink for Said {
+    async fn log(&mut self, _: Stream, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    async fn file_start(&mut self, _: &str, _: u64) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn file_chunk(&mut self, _: &[u8]) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn file_end(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+fn shape(runtime: Runtime) -> Shape {
+    let (memory_bytes, disk_bytes, pids) = (128 << 20, 32 << 20, 64);
+    Shape { runtime, image: None, memory_bytes, cpu_millis: 1000, pids, disk_bytes, disk_inodes: 4096 }
+}
+
+fn job(argv: &[&str]) -> Job {
+    Job {
+        files: vec![],
+        links: vec![],
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        env: vec![],
+        cwd: "/sandbox".into(),
+        stdin: Some("from outside".into()),
+        streams: Streams::Merged,
+        caps: Caps { log_bytes: 1 << 20, output_bytes: 1 << 20, artifact_bytes: 1 << 20, artifact_files: 10 },
+        timeout: Duration::from_secs(30),
+    }
+}
+
+fn image(runtime: Runtime) -> String {
+    format!("skillbox/{runtime}:test")
+}
+
+async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> DockerLauncher {
+    let images = Images { python: image(Runtime::Python), node: image(Runtime::Node), bash: image(Runtime::Bash) };
+    let config = DockerConfig {
+        owner,
+        host: host.to_string(),
+        runtime: runtime.map(str::to_owned),
+        allowlist: Runtime::ALL.map(image).to_vec(),
+        images,
+        require: vec![],
+    };
+    DockerLauncher::start(config).await.expect("a launcher")
+}
+
+/// A proxy that insists on what this version's launcher sends.
+async fn proxy(engine: Address, instance: &str) -> Running {
+    Running::start(engine, |config| {
+        config.policy.instance = format!("{instance}-{}", std::process::id());
+        config.policy.images = Runtime::ALL.map(image).to_vec();
+        // The command's default: the kernel of gVisor has threads of its own, which count too.
+        config.policy.max_pids = 2048;
+        config.policy.seccomp = vec![sandbox::seccomp_profile()];
+        config.policy.filler = sandbox::FILLER.map(str::to_owned).to_vec();
+    })
+    .await
+}
+
+/// A launcher by a way of its own to the engine. What it made there goes away with it, however a test ends.
+struct Way {
+    launcher: Option<DockerLauncher>,
+    engine: Direct,
+    /// What the names of its volumes end with: the digest of the way.
+    suffix: String,
+    owner: String,
+}
+
+impl Way {
+    async fn new(engine: Direct, host: &Address, runtime: Option<&str>) -> Way {
+        let digest = Sha256::digest(host.to_string());
+        let suffix: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let owner = format!("proxied-{suffix}");
+        let launcher = Some(launcher(host, runtime, Owner(owner.clone())).await);
+        Way { launcher, engine, suffix, owner }
+    }
+
+    async fn says(&self, runtime: Runtime, argv: &[&str]) -> String {
+        let launcher = self.launcher.as_ref().expect("a launcher");
+        let guest = launcher.launch(&shape(runtime)).await.expect("a guest");
+        let mut said = Said::default();
+        let ran = guest.run(&job(argv), CancellationToken::new(), &mut said).await.expect("a run");
+        assert_eq!(ran.exit_code, Some(0), "{ran:?}");
+        String::from_utf8_lossy(&said.0).into_owned()
+    }
+
+    fn containers(&self) -> Vec<Value> {
+        let filter = format!("%7B%22label%22%3A%5B%22skillbox.owner%3D{}%22%5D%7D", self.owner);
+        let found = self.listed(&format!("/containers/json?all=1&filters={filter}"));
+        found.as_array().into_iter().flatten().cloned().collect()
+    }
+
+    fn volumes(&self) -> Vec<Value> {
+        let found = self.listed("/volumes");
+        let ours = |volume: &&Value| volume["Name"].as_str().is_some_and(|name| name.ends_with(&self.suffix));
+        found["Volumes"].as_array().into_iter().flatten().filter(ours).cloned().collect()
+    }
+
+    fn listed(&self, target: &str) -> Value {
+        let answer = self.engine.try_ask("GET", target, "");
+        answer.ok().and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.launcher = None;
+        let paths = |found: Vec<Value>, key: &str, kind: &str, rest: &str| -> Vec<String> {
+            found.iter().filter_map(|one| Some(format!("/{kind}/{}{rest}", one[key].as_str()?))).collect()
+        };
+        let containers = paths(self.containers(), "Id", "containers", "?force=1");
+        let volumes = paths(self.volumes(), "Name", "volumes", "");
+        self.engine.leftovers.extend(containers.into_iter().chain(volumes));
+    }
+}
+
+async fn every_runtime_runs(engine: Direct, proxy: &Running, instance: &str, runtime: Option<&str>) {
+    let way = Way::new(engine, &proxy.address, runtime).await;
+    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await, "from outside 65534\n");
+    let python = "import sys; print(sys.stdin.read().upper())";
+    assert_eq!(way.says(Runtime::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
+    assert_eq!(way.says(Runtime::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
+    let launcher = way.launcher.as_ref().expect("a launcher");
+    launcher.probe().await.expect("a probe");
+    assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
+    assert_eq!(way.containers(), Vec::<Value>::new());
+    let labels: Vec<_> = way.volumes().iter().map(|volume| volume["Labels"][LABEL].clone()).collect();
+    assert_eq!(labels, [format!("{instance}-{}", std::process::id())], "one volume, with our label");
+}
+
+/// A body as the launcher's own tests keep it.
+fn snapshot(name: &str) -> Value {
+    let path = format!("../sandbox/src/docker/snapshots/sandbox__docker__body__tests__{name}.snap");
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a snapshot");
+    let mut body: Value = serde_json::from_str(text.splitn(3, "---\n").nth(2).expect("a body")).expect("JSON");
+    let profile = &mut body["HostConfig"]["SecurityOpt"][1];
+    assert_eq!(profile, "seccomp=…", "the launcher's tests cut it");
+    *profile = format!("seccomp={}", sandbox::seccomp_profile()).into();
+    body["HostConfig"]["Mounts"][0]["Source"] = VOLUME.into();
+    body["Image"] = IMAGE_ID.into();
+    body
+}
+
+#[tokio::test]
+async fn the_launchers_bodies_pass_and_arrive_equal() {
+    let engine = Engine::start().await;
+    let proxy = Running::start(engine.address(), |config| {
+        config.policy.seccomp = vec![sandbox::seccomp_profile()];
+        config.policy.filler = sandbox::FILLER.map(str::to_owned).to_vec();
+    })
+    .await;
+    for name in ["a_sandbox", "a_filler"] {
+        let mut body = snapshot(name);
+        let answer = proxy.create(&body).await;
+        assert_eq!(answer.status, 201, "{name}: {answer:?}");
+        body["Labels"][LABEL] = INSTANCE.into();
+        assert_eq!(engine.last().json(), body);
+    }
+}
+
+#[tokio::test]
+async fn every_runtime_runs_through_the_proxy() {
+    let Some(engine) = Direct::find("every_runtime_runs_through_the_proxy") else { return };
+    let proxy = proxy(engine.address(), "launcher").await;
+    every_runtime_runs(engine, &proxy, "launcher", None).await;
+}
+
+#[tokio::test]
+async fn and_with_gvisor() {
+    let Some(engine) = Direct::find("and_with_gvisor") else { return };
+    let proxy = proxy(engine.address(), "gvisor").await;
+    every_runtime_runs(engine, &proxy, "gvisor", Some("runsc")).await;
+}
+
+#[tokio::test]
+async fn and_behind_a_filter_of_urls() {
+    let Some(engine) = Direct::find("and_behind_a_filter_of_urls") else { return };
+    let filter = Filter::start(engine.address()).await;
+    let proxy = proxy(filter.address(), "filtered").await;
+    every_runtime_runs(engine, &proxy, "filtered", None).await;
+}
+
+#[tokio::test]
+async fn a_launcher_needs_no_more_than_a_filter_of_urls_gives() {
+    let Some(engine) = Direct::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives") else { return };
+    let filter = Filter::start(engine.address()).await;
+    let way = Way::new(engine, &filter.address(), None).await;
+    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "cat"]).await, "from outside");
+    assert_eq!((way.containers().len(), way.volumes().len()), (0, 1));
+}

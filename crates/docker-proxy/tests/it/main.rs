@@ -1,0 +1,14 @@
+//! The proxy as its two neighbours see it: a launcher on one side, an engine on the other.
+
+mod bodies;
+mod filtered;
+mod hostile;
+mod launcher;
+mod life;
+mod log;
+mod ownership;
+mod passes;
+mod properties;
+mod requests;
+mod streams;
+mod support;

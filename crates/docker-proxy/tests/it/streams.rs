@@ -1,0 +1,191 @@
+//! The stream of an attached container: both directions, each with its own end, for as long as it takes.
+
+use std::time::Duration;
+
+use docker_proxy::Address;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+
+use crate::support::engine::{Engine, OURS};
+use crate::support::{Running, in_time, pair};
+
+pub fn attach() -> String {
+    let query = "stream=true&stdin=true&stdout=true&stderr=false&logs=false";
+    format!(
+        "POST /v1.44/containers/{OURS}/attach?{query} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+/// Sends an attach and reads the head of its answer.
+pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, String) {
+    stream.write_all(attach().as_bytes()).await.expect("written");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(in_time("the answer to an attach", stream.read_u8()).await.expect("a byte"));
+    }
+    (stream, String::from_utf8(head).expect("text"))
+}
+
+/// Says something, hears it, closes its own direction, and hears what is then said.
+pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    for word in ["hello", "again"] {
+        stream.write_all(word.as_bytes()).await.expect("written");
+        let mut heard = [0; 5];
+        in_time("an echo", stream.read_exact(&mut heard)).await.expect("heard");
+        assert_eq!(heard, word.to_ascii_uppercase().as_bytes());
+    }
+    stream.shutdown().await.expect("closed");
+    let mut rest = String::new();
+    in_time("the end", stream.read_to_string(&mut rest)).await.expect("read");
+    assert_eq!(rest, "END 10");
+}
+
+#[tokio::test]
+async fn both_directions_and_a_half_close() {
+    let (_engine, proxy) = pair().await;
+    let (stream, head) = attached(proxy.connect().await).await;
+    assert!(head.starts_with("HTTP/1.1 101") && head.to_lowercase().contains("upgrade: tcp"), "{head}");
+    converse(stream).await;
+}
+
+#[tokio::test]
+async fn over_tcp_too() {
+    let engine = Engine::start().await;
+    let proxy = Running::start(engine.address(), |config| config.listen = Address::Tcp("127.0.0.1:0".into())).await;
+    let Address::Tcp(place) = &proxy.address else { panic!("tcp") };
+    let (stream, _) = attached(TcpStream::connect(place).await.expect("a connection")).await;
+    converse(stream).await;
+}
+
+#[tokio::test]
+async fn a_megabyte_each_way_at_once() {
+    let (_engine, proxy) = pair().await;
+    let (stream, _) = attached(proxy.connect().await).await;
+    let (mut hears, mut says) = tokio::io::split(stream);
+    let sent = vec![b'a'; 1 << 20];
+    let saying = async {
+        says.write_all(&sent).await.expect("written");
+        says.shutdown().await.expect("closed");
+    };
+    let mut heard = Vec::new();
+    let hearing = hears.read_to_end(&mut heard);
+    let (_, read) = in_time("a megabyte", async { tokio::join!(saying, hearing) }).await;
+    assert_eq!(read.expect("read"), (1 << 20) + "END 1048576".len());
+}
+
+#[tokio::test]
+async fn a_quiet_stream_outlasts_every_other_limit() {
+    let engine = Engine::start().await;
+    let proxy = Running::start(engine.address(), |config| {
+        for limit in [&mut config.limits.request, &mut config.limits.answer, &mut config.limits.exchange] {
+            *limit = Duration::from_millis(100);
+        }
+    })
+    .await;
+    let (stream, _) = attached(proxy.connect().await).await;
+    // Silence is what is tested here; there is no event to await.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    converse(stream).await;
+}
+
+#[tokio::test]
+async fn an_attach_needs_its_upgrade() {
+    let (engine, proxy) = pair().await;
+    for upgrade in
+        ["", "Upgrade: h2c\r\nConnection: Upgrade\r\n", "Upgrade: tcp\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n"]
+    {
+        let request = format!("POST /containers/{OURS}/attach?stream=1 HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n");
+        assert_eq!(proxy.raw(request.as_bytes()).await.status, 400, "{upgrade}");
+    }
+    assert!(engine.seen().is_empty());
+}
+
+#[tokio::test]
+async fn stopping_lets_a_stream_end_and_then_cuts_it() {
+    let engine = Engine::start().await;
+    let mut proxy = Running::start(engine.address(), |config| config.limits.drain = Duration::from_secs(10)).await;
+    let (stream, _) = attached(proxy.connect().await).await;
+    let stopping = proxy.stop();
+    let talking = converse(stream);
+    tokio::join!(stopping, talking);
+    let Address::Unix(path) = &proxy.address else { panic!("a unix socket") };
+    assert!(!path.exists(), "the socket goes away with the proxy");
+
+    let mut proxy = Running::start(engine.address(), |config| config.limits.drain = Duration::ZERO).await;
+    let (mut stream, _) = attached(proxy.connect().await).await;
+    proxy.stop().await;
+    let mut rest = Vec::new();
+    in_time("the cut", stream.read_to_end(&mut rest)).await.expect("read");
+    assert!(rest.is_empty());
+}
+
+/// An engine that takes one request, answers with `head` and says when its connection was closed.
+async fn one_answer(head: &'static str) -> (Running, tokio::task::JoinHandle<()>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("engine.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let engine = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.expect("a byte"));
+            }
+            if request.starts_with(b"GET /containers/") {
+                let body = format!(r#"{{"Id":"{OURS}","Config":{{"Labels":{{"skillbox.proxy":"test"}}}}}}"#);
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(answer.as_bytes()).await.expect("written");
+                continue;
+            }
+            stream.write_all(head.as_bytes()).await.expect("written");
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            return;
+        }
+    });
+    let proxy = Running::start(Address::Unix(path), |config| config.limits.answer = Duration::from_secs(2)).await;
+    (proxy, engine, directory)
+}
+
+async fn wait_for(proxy: &Running) -> UnixStream {
+    let mut stream = proxy.connect().await;
+    stream
+        .write_all(crate::support::request("POST", &format!("/containers/{OURS}/wait"), "").as_bytes())
+        .await
+        .expect("written");
+    stream
+}
+
+#[tokio::test]
+async fn a_wait_starts_answering_at_once_and_ends_with_its_caller() {
+    let (proxy, engine, _directory) = one_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    let mut stream = wait_for(&proxy).await;
+    let mut head = [0; 12];
+    in_time("the head", stream.read_exact(&mut head)).await.expect("read");
+    assert_eq!(&head, b"HTTP/1.1 200");
+    drop(stream);
+    in_time("the end of the engine's connection", engine).await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_silent_engine_is_given_up() {
+    let (proxy, engine, _directory) = one_answer("").await;
+    let answer = proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await;
+    assert_eq!(answer.status, 504, "{answer:?}");
+    in_time("the end of the engine's connection", engine).await.expect("no panic");
+}
+
+#[tokio::test]
+async fn an_engine_that_talks_nonsense_is_not_believed() {
+    for head in [
+        "nonsense\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+    ] {
+        let (proxy, _engine, _directory) = one_answer(head).await;
+        let answer = proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await;
+        assert!(matches!(answer.status, 502 | 504), "{head}: {answer:?}");
+    }
+    let (proxy, _engine, _directory) = one_answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let (_, head) = attached(proxy.connect().await).await;
+    assert!(head.starts_with("HTTP/1.1 502"), "an attach without an upgrade is no stream: {head}");
+}

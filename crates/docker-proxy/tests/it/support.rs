@@ -1,0 +1,161 @@
+//! A stand-in engine that records what it sees, a proxy in front of it, and a client that sends bytes as they are.
+
+pub mod engine;
+pub mod filter;
+
+use std::time::Duration;
+
+use docker_proxy::{Address, Config, Limits, Policy, Proxy};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use engine::{Engine, Seen};
+
+pub const INSTANCE: &str = "test";
+pub const IMAGE: &str = "python:3.12-slim";
+pub const PROFILE: &str = r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
+pub const FILLER: [&str; 4] = ["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill"];
+
+/// Nothing here waits this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub async fn in_time<F: Future>(what: &str, work: F) -> F::Output {
+    timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+pub fn policy() -> Policy {
+    Policy {
+        instance: INSTANCE.into(),
+        images: vec![IMAGE.into(), "bash:5".into()],
+        runtimes: vec!["runsc".into()],
+        seccomp: vec![PROFILE.into()],
+        filler: FILLER.map(str::to_owned).to_vec(),
+        max_memory_bytes: 1 << 30,
+        max_nano_cpus: 4_000_000_000,
+        max_pids: 512,
+    }
+}
+
+/// A proxy in front of something, at a socket in a directory of its own.
+pub struct Running {
+    _directory: TempDir,
+    pub address: Address,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub async fn start(engine: Address, change: impl FnOnce(&mut Config)) -> Running {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listen = Address::Unix(directory.path().join("proxy.sock"));
+        let mut config = Config { listen, engine, policy: policy(), limits: Limits::default() };
+        change(&mut config);
+        let proxy = Proxy::bind(config).await.expect("a proxy");
+        let address = proxy.address().expect("an address");
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(proxy.serve(async move { drop(stopped.await) }));
+        Running { _directory: directory, address, stop: Some(stop), task }
+    }
+
+    pub async fn connect(&self) -> UnixStream {
+        let Address::Unix(path) = &self.address else { panic!("a unix socket") };
+        UnixStream::connect(path).await.expect("a connection")
+    }
+
+    /// Sends bytes as they are and reads the answer to its end.
+    pub async fn raw(&self, bytes: &[u8]) -> Answer {
+        let mut stream = self.connect().await;
+        // The proxy may have answered and closed before it has read everything.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = in_time("an answer", stream.read_to_end(&mut answer)).await;
+        Answer::read(&answer)
+    }
+
+    /// Sends bytes as they are and says that there are no more.
+    pub async fn raw_and_close(&self, bytes: &[u8]) {
+        let mut stream = self.connect().await;
+        let _ = stream.write_all(bytes).await;
+        let _ = stream.shutdown().await;
+        let _ = in_time("the end", stream.read_to_end(&mut Vec::new())).await;
+    }
+
+    pub async fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+        self.raw(request(method, target, body).as_bytes()).await
+    }
+
+    pub async fn create(&self, body: &Value) -> Answer {
+        self.ask("POST", "/v1.44/containers/create", &body.to_string()).await
+    }
+
+    /// Tells the proxy to stop, and waits until it has.
+    pub async fn stop(&mut self) {
+        self.stop.take().map(|stop| stop.send(()));
+        in_time("the end of the proxy", &mut self.task).await.expect("no panic");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub fn request(method: &str, target: &str, body: &str) -> String {
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    format!("{method} {target} HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// An answer, taken apart just enough.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn read(bytes: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        Answer { status, head: head.to_owned(), body: if chunked { joined(body) } else { body.to_owned() } }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    pub fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_else(|| panic!("no message: {self:?}")).to_owned()
+    }
+}
+
+/// The chunks of a body, each after a line with its length.
+fn joined(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap_or(0).min(rest.len());
+        whole.push_str(&rest[..length]);
+        body = rest[length..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+/// A stand-in engine and a proxy in front of it.
+pub async fn pair() -> (Engine, Running) {
+    let engine = Engine::start().await;
+    let proxy = Running::start(engine.address(), |_| {}).await;
+    (engine, proxy)
+}
+
+/// What the engine was asked beyond the proxy's own questions.
+pub fn acted(seen: &[Seen]) -> Vec<&Seen> {
+    seen.iter().filter(|seen| seen.method != "GET").collect()
+}

@@ -1,0 +1,71 @@
+//! A proxy of the usual kind: it looks at the method and the path of a request, and passes bytes.
+
+use docker_proxy::Address;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// What socket proxies commonly let through when containers, images, volumes and POST are switched on.
+const SECTIONS: &[&str] = &["/_ping", "/version", "/info", "/containers", "/images", "/volumes"];
+
+pub struct Filter {
+    directory: TempDir,
+    task: AbortHandle,
+}
+
+impl Filter {
+    pub async fn start(engine: Address) -> Filter {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(directory.path().join("filter.sock")).expect("a socket");
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(pass(stream, engine.clone()));
+            }
+        });
+        Filter { directory, task: task.abort_handle() }
+    }
+
+    pub fn address(&self) -> Address {
+        Address::Unix(self.directory.path().join("filter.sock"))
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reads the head, decides by its first line, and then carries bytes both ways, upgrades included.
+async fn pass(mut client: UnixStream, engine: Address) {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut buffer = [0; 4096];
+        match client.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => head.extend_from_slice(&buffer[..read]),
+        }
+    }
+    if !allowed(&String::from_utf8_lossy(&head)) {
+        let _ = client.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
+        return;
+    }
+    let Address::Unix(path) = engine else { panic!("a unix socket") };
+    let Ok(mut engine) = UnixStream::connect(path).await else { return };
+    if engine.write_all(&head).await.is_ok() {
+        let _ = copy_bidirectional(&mut client, &mut engine).await;
+    }
+}
+
+/// `^(GET|HEAD|POST|DELETE) (/v1\.[0-9]+)?(/_ping|/version|…)`, the rest of the path free.
+fn allowed(head: &str) -> bool {
+    let mut words = head.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = match target.strip_prefix("/v1.") {
+        Some(rest) => rest.trim_start_matches(|digit: char| digit.is_ascii_digit()),
+        None => target,
+    };
+    ["GET", "HEAD", "POST", "DELETE"].contains(&method) && SECTIONS.iter().any(|section| path.starts_with(section))
+}

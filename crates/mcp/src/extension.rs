@@ -1,0 +1,164 @@
+//! The skills extension, `io.modelcontextprotocol/skills`: whole skills for programs that keep them, with the digest of
+//! every file. The SDK has no types for it; its methods arrive as custom requests.
+
+use data_encoding::HEXLOWER;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::skills::{Refusal, Skill, Skills};
+use crate::uri::{self, Named};
+
+pub const NAME: &str = "io.modelcontextprotocol/skills";
+pub const LIST: &str = "skills/list";
+pub const GET: &str = "skills/get";
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ListParams {
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct GetParams {
+    uri: String,
+}
+
+/// What is declared of it: no directories are listed.
+pub fn capability() -> (String, JsonObject) {
+    (NAME.to_owned(), JsonObject::new())
+}
+
+/// Every skill of a page with all its files.
+pub async fn list(skills: &dyn Skills, params: Option<Value>) -> Result<Value, Refusal> {
+    let ListParams { cursor } = read(params.unwrap_or_else(|| json!({})))?;
+    let page = skills.list(cursor.as_deref()).await?;
+    let mut entries = Vec::new();
+    for listed in &page.skills {
+        match skills.load(&listed.name).await {
+            Ok(skill) if breach(&skill).is_none() => entries.push(entry(&skill)),
+            // A client would throw the whole list away for it; the tools still have it.
+            Ok(_) => {}
+            // Deleted since the list was made.
+            Err(Refusal::NoSkill(_)) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    let mut result = json!({ "skills": entries });
+    if let Some(next) = page.next {
+        result["nextCursor"] = next.into();
+    }
+    Ok(complete(result))
+}
+
+/// One skill, named by the URI of its `SKILL.md`.
+pub async fn get(skills: &dyn Skills, params: Option<Value>) -> Result<Value, Refusal> {
+    let GetParams { uri } = read(params.unwrap_or_default())?;
+    match uri::parse(&uri) {
+        Some(Named::SkillFile { skill, path }) if path == "SKILL.md" => {
+            let skill = skills.load(&skill).await?;
+            match breach(&skill) {
+                None => Ok(complete(json!({ "skill": entry(&skill) }))),
+                Some(rule) => Err(Refusal::Invalid(format!("The skill is outside of the extension's rules: {rule}."))),
+            }
+        }
+        _ => Err(Refusal::Invalid(format!("`{uri}` is not the URI of a skill's SKILL.md."))),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, Refusal> {
+    serde_json::from_value(params)
+        .map_err(|error| Refusal::Invalid(format!("These parameters cannot be used: {error}.")))
+}
+
+/// Skills change whenever somebody publishes one, and each caller sees its own.
+fn complete(mut result: Value) -> Value {
+    result["resultType"] = "complete".into();
+    result["ttlMs"] = 0.into();
+    result["cacheScope"] = "private".into();
+    result
+}
+
+/// What the extension demands of a skill and our format does not; `None` when all of it holds.
+fn breach(skill: &Skill) -> Option<&'static str> {
+    let fields = skill.frontmatter();
+    let length = |name: &str| fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count());
+    let texts = |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
+    let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
+    let rules = [
+        (name == skill.manifest.name && is_name(name), "name: 1 to 64 lower-case letters, digits and single hyphens"),
+        ((1..=1024).contains(&length("description")), "description: 1 to 1024 characters"),
+        (
+            !fields.contains_key("compatibility") || (1..=500).contains(&length("compatibility")),
+            "compatibility: 1 to 500 characters",
+        ),
+        (fields.get("metadata").is_none_or(texts), "metadata: texts by their names"),
+        (!fields.contains_key("__proto__"), "no field __proto__"),
+    ];
+    rules.into_iter().find_map(|(holds, rule)| (!holds).then_some(rule))
+}
+
+fn is_name(name: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    name.len() <= 64 && name.split('-').all(part)
+}
+
+fn entry(skill: &Skill) -> Value {
+    let name = &skill.manifest.name;
+    let main = skill.skill_md().map(|file| file.path.as_str());
+    let resource = |file: &skill::SkillFile| {
+        // The extension knows one spelling.
+        let path = if main == Some(file.path.as_str()) { "SKILL.md" } else { &file.path };
+        json!({
+            "uri": uri::of_skill_file(name, path),
+            "digest": format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(&file.bytes))),
+            "size": file.bytes.len(),
+        })
+    };
+    json!({
+        "uri": uri::of_skill_file(name, "SKILL.md"),
+        "frontmatter": skill.frontmatter(),
+        "resources": skill.files.iter().map(resource).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(frontmatter: &str) -> Skill {
+        let text = format!("---\n{frontmatter}---\nDo it.\n");
+        let parts = vec![("SKILL.md".to_owned(), text.into_bytes()), ("run.sh".to_owned(), b"true\n".to_vec())];
+        let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
+        Skill {
+            manifest: package.manifest,
+            scripts: package.scripts,
+            entrypoint: None,
+            files: package.files,
+            digest: package.digest,
+        }
+    }
+
+    #[test]
+    fn a_skill_has_the_digest_of_every_file() {
+        let entry = entry(&skill("name: a\ndescription: d\n"));
+        assert_eq!(entry["uri"], "skill://a/SKILL.md");
+        let script = &entry["resources"][1];
+        assert_eq!((&script["uri"], &script["size"]), (&json!("skill://a/run.sh"), &json!(5)));
+        let digest = format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(b"true\n")));
+        assert_eq!(script["digest"], digest);
+    }
+
+    #[test]
+    fn what_the_extension_does_not_take_is_named() {
+        assert_eq!(breach(&skill("name: a-1\ndescription: d\nmetadata: {a: b}\ncompatibility: all\n")), None);
+        for (frontmatter, field) in [
+            ("name: Odd_Name.v2\ndescription: d\n", "name"),
+            ("name: a\ndescription: d\nmetadata: {tags: [a]}\n", "metadata"),
+            ("name: a\ndescription: d\n__proto__: x\n", "no field"),
+        ] {
+            assert!(breach(&skill(frontmatter)).is_some_and(|rule| rule.starts_with(field)), "{frontmatter}");
+        }
+    }
+}

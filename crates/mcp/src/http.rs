@@ -1,0 +1,133 @@
+//! The protocol over HTTP: what stands between an authenticated request and the SDK.
+//!
+//! Clients of the 2026-07-28 protocol have no sessions. Older ones get one each: it belongs to the caller that made it, ends
+//! when it is idle, and there are only so many. A client that goes away stops what it was waiting for.
+
+mod listener;
+mod message;
+mod sessions;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connection::{Connection, Offer};
+use crate::handler::Handler;
+use listener::Listener;
+use sessions::Sessions;
+
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+
+/// Bounds of the endpoint.
+pub struct HttpConfig {
+    /// Names that a `Host` header may have; with none, any.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages that may call us; others are refused, whatever key they have.
+    pub allowed_origins: Vec<String>,
+    pub max_body_bytes: usize,
+    /// A session in which nothing happens for so long ends. A run without a word is no such thing: it must be longer.
+    pub idle: Duration,
+    /// How long a client whose connection broke may take to come back for its answer; without a session it cannot.
+    pub patience: Duration,
+    pub max_sessions: usize,
+    pub max_sessions_of_tenant: usize,
+}
+
+/// Who sent a request.
+#[derive(Clone)]
+pub struct Caller {
+    pub offer: Offer,
+    pub tenant: String,
+    /// Whose sessions it may use: within its tenant, those of the same key or subject.
+    pub identity: String,
+}
+
+/// Why a request does not reach the protocol.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The session does not exist, or is another caller's.
+    NoSession,
+    TooManySessions,
+}
+
+/// An answer, perhaps a stream that goes on until a run has ended.
+pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// The endpoint.
+pub struct Http {
+    service: StreamableHttpService<Handler, LocalSessionManager>,
+    sessions: Sessions,
+    /// Answers on their way, to the last byte.
+    answers: TaskTracker,
+    stop: CancellationToken,
+    patience: Duration,
+}
+
+impl Http {
+    pub fn new(config: HttpConfig) -> Http {
+        let stop = CancellationToken::new();
+        let service_config = StreamableHttpServerConfig::default()
+            .with_allowed_hosts(config.allowed_hosts)
+            .with_allowed_origins(config.allowed_origins)
+            .enforce_origin_validation()
+            .with_max_request_body_bytes(config.max_body_bytes)
+            .with_cancellation_token(stop.clone());
+        let mut live = LocalSessionManager::default();
+        live.session_config.keep_alive = Some(config.idle);
+        let (live, handler) = (Arc::new(live), Handler::of(None, TaskTracker::new()));
+        Http {
+            service: StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&live), service_config),
+            sessions: Sessions::new(live, config.max_sessions, config.max_sessions_of_tenant),
+            answers: TaskTracker::new(),
+            stop,
+            patience: config.patience,
+        }
+    }
+
+    /// Answers a request whose caller is known.
+    pub async fn answer(&self, caller: Caller, request: Request<Bytes>) -> Result<Answer, Refused> {
+        let (mut parts, body) = request.into_parts();
+        let named = parts.headers.get(SESSION).map(|id| id.to_str().unwrap_or_default());
+        let session = named.map(|id| self.sessions.find(id, &caller).ok_or(Refused::NoSession)).transpose()?;
+        if session.is_none() && message::begins_session(&body) {
+            self.sessions.make_room(&caller.tenant).await?;
+        }
+        if let Some(session) = session.as_ref().filter(|_| parts.headers.contains_key(LAST_EVENT)) {
+            session.came_back();
+        }
+        let gone = session.as_ref().map(|session| session.wanted.child_token()).unwrap_or_default();
+        parts.extensions.insert(Connection { offer: caller.offer.clone(), gone: gone.clone() });
+        let ends = session.clone().filter(|_| parts.method == Method::DELETE);
+        let expects = (parts.method == Method::POST).then(|| self.answers.token());
+        let listener = Listener::new(gone, session, self.patience, expects);
+        let (sent, typed) = (body.clone(), message::is_json(&parts.headers));
+        let response = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        if let Some(session) = ends.filter(|_| response.status().is_success()) {
+            session.wanted.cancel();
+        }
+        if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+            self.sessions.keep(id, caller);
+        }
+        if typed && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(message::unreadable(&sent));
+        }
+        Ok(response.map(|body| listener.attend(body)))
+    }
+
+    /// Lets answers that somebody waits for be given, within a limit, and ends every session and stream.
+    pub async fn close(&self, limit: Duration) {
+        self.answers.close();
+        let _ = tokio::time::timeout(limit, self.answers.wait()).await;
+        self.stop.cancel();
+    }
+}

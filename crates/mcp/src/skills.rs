@@ -1,0 +1,189 @@
+//! What this crate needs of whoever has skills.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use skill::{Manifest, Script, SkillFile};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use std::collections::BTreeMap;
+
+/// The skills that one caller may see and run. Everything another caller has does not exist here.
+#[async_trait]
+pub trait Skills: Send + Sync {
+    /// The newest version of each skill by name, behind `cursor` or from the first.
+    async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal>;
+
+    /// The newest version of a skill with all its files.
+    async fn load(&self, name: &str) -> Result<Skill, Refusal>;
+
+    /// Runs a skill to its end. A run that fails is an [`Ended`]; when `stop` is cancelled, the run is.
+    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal>;
+
+    /// A file that a run left, by the execution and the name that [`Ended`] had; refused when it is longer than `most` bytes.
+    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal>;
+}
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub struct Contents {
+    pub bytes: Vec<u8>,
+    pub content_type: Option<String>,
+}
+
+/// Some skills, and where the next ones begin.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub skills: Vec<Listed>,
+    pub next: Option<String>,
+}
+
+/// A skill in a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub name: String,
+    pub version: String,
+    pub description: String,
+    /// What runs when no script is named; without it, nothing does.
+    pub entrypoint: Option<String>,
+    pub input_schema: Option<Value>,
+}
+
+/// A skill with its files.
+#[derive(Debug)]
+pub struct Skill {
+    pub manifest: Manifest,
+    pub scripts: Vec<Script>,
+    pub entrypoint: Option<String>,
+    pub files: Vec<SkillFile>,
+    pub digest: String,
+}
+
+/// What is to run.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    pub skill: String,
+    pub version: Option<String>,
+    /// `None` when there is no document; a `null` is one.
+    pub input: Option<Value>,
+    pub script: Option<String>,
+    pub args: Vec<String>,
+    pub stdin: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub timeout: Option<String>,
+}
+
+/// How a run ended. It is read from the document that the API gives of an execution.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ended {
+    pub execution_id: String,
+    /// `success`, `failed`, `timeout` or `cancelled`.
+    pub status: String,
+    pub outcome: Option<String>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: i64,
+    /// What went wrong, in a sentence.
+    pub error: Option<String>,
+    pub output: Option<Value>,
+    pub logs: Option<String>,
+    pub stdout: Option<String>,
+    pub stderr: Option<String>,
+    pub files: Vec<Artifact>,
+    pub skill_version: Option<String>,
+    pub digest: Option<String>,
+}
+
+/// A file that a run left.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Artifact {
+    pub name: String,
+    pub size_bytes: u64,
+    pub content_type: Option<String>,
+    /// Where its bytes are to be had without this protocol.
+    pub url: Option<String>,
+    pub sha256: Option<String>,
+}
+
+/// Why there is no answer. Every message is for the caller.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("There is no skill `{0}` here. `list_skills` names those there are.")]
+    NoSkill(String),
+    #[error("The skill `{skill}` has no file `{path}`. `load_skill` lists its files.")]
+    NoFile { skill: String, path: String },
+    #[error("There is no file `{name}` of a run `{execution}` here. Files of runs are kept for some time only.")]
+    NoArtifact { execution: String, name: String },
+    #[error("The file is {size} bytes long; at most {most} are read this way.")]
+    TooLong { size: u64, most: usize },
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("{0}")]
+    Invalid(String),
+    /// Ours; the details are in the log of whoever failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Refusal {
+    /// Names in it are the caller's, of any length; back go a few.
+    pub(crate) fn told(&self) -> String {
+        const MOST: usize = 2000;
+        let text = self.to_string();
+        match text.char_indices().nth(MOST) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text,
+        }
+    }
+}
+
+/// Where the lines of a run go while it runs. They are news, not a record: when nobody takes them they are dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Option<mpsc::Sender<String>>);
+
+impl Progress {
+    /// Some room for news that nobody has taken yet.
+    const WAITING: usize = 64;
+
+    /// A sender, and where its news arrive.
+    pub(crate) fn channel() -> (Progress, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(Self::WAITING);
+        (Progress(Some(sender)), receiver)
+    }
+
+    /// Whether anybody listens.
+    pub fn is_wanted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn say(&self, text: &str) {
+        let text = text.trim_end();
+        if let Some(sender) = self.0.as_ref().filter(|_| !text.is_empty()) {
+            let _ = sender.try_send(text.to_owned());
+        }
+    }
+}
+
+impl Skill {
+    /// One of its files, by its exact path: there is no other way to name one, so no path leads out.
+    pub(crate) fn file(&self, path: &str) -> Result<&SkillFile, Refusal> {
+        let no_file = || Refusal::NoFile { skill: self.manifest.name.clone(), path: path.to_owned() };
+        self.files.iter().find(|file| file.path == path).ok_or_else(no_file)
+    }
+
+    /// The file with the frontmatter, however its name is spelled.
+    pub(crate) fn skill_md(&self) -> Option<&SkillFile> {
+        self.files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"))
+    }
+
+    /// The frontmatter as it was written.
+    pub(crate) fn frontmatter(&self) -> Map<String, Value> {
+        let read = self.skill_md().and_then(|file| skill::frontmatter(&file.bytes).ok());
+        match read {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Over HTTP, without any: requests in, answers out.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use mcp::{Answer, Caller, Http, HttpConfig, Offer, Refused};
+use serde_json::{Value, json};
+
+use crate::support::{News, waiting};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn endpoint(patience: Duration) -> Http {
+    Http::new(HttpConfig {
+        allowed_hosts: vec!["localhost".into()],
+        allowed_origins: vec![],
+        max_body_bytes: 1 << 20,
+        idle: LONG,
+        patience,
+        max_sessions: 3,
+        max_sessions_of_tenant: 2,
+    })
+}
+
+fn caller(offer: &Offer, tenant: &str, identity: &str) -> Caller {
+    Caller { offer: offer.clone(), tenant: tenant.into(), identity: identity.into() }
+}
+
+fn request(method: Method, session: Option<&str>, message: &Value) -> Request<Bytes> {
+    let mut request = Request::new(Bytes::from(message.to_string()));
+    *request.method_mut() = method;
+    let headers = request.headers_mut();
+    for (name, value) in [
+        ("host", "localhost"),
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+        ("mcp-protocol-version", "2025-06-18"),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
+    if let Some(id) = session {
+        headers.insert("mcp-session-id", id.parse().unwrap());
+    }
+    request
+}
+
+async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
+    let info = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
+    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let answer = http.answer(caller.clone(), request(Method::POST, None, &message)).await?;
+    let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    answer.into_body().collect().await.unwrap();
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let answer = http.answer(caller, request(Method::POST, Some(&id), &ready)).await?;
+    assert_eq!(answer.status(), StatusCode::ACCEPTED);
+    answer.into_body().collect().await.unwrap();
+    Ok(id)
+}
+
+async fn run(http: &Http, caller: Caller, session: &str) -> Answer {
+    let params = json!({ "name": "run_skill_script", "arguments": { "skill": "wait" } });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    http.answer(caller, request(Method::POST, Some(session), &message)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_come_back_stops_its_run() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(Duration::from_millis(10));
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let answer = run(&http, caller, &session).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    drop(answer);
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_stops_its_run_at_once() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(LONG);
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let _answer = run(&http, caller.clone(), &session).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    let ended = http.answer(caller, request(Method::DELETE, Some(&session), &Value::Null)).await.unwrap();
+    assert!(ended.status().is_success());
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+#[tokio::test]
+async fn a_tenant_has_only_so_many_sessions_and_the_oldest_unused_makes_room() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(LONG);
+    let own = caller(&offer, "t", "k");
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let ask = async |id: &str| http.answer(own.clone(), request(Method::POST, Some(id), &ping)).await.map(|_| ());
+    let first = begin(&http, own.clone()).await.unwrap();
+    let second = begin(&http, own.clone()).await.unwrap();
+    ask(&first).await.unwrap();
+    let third = begin(&http, own.clone()).await.unwrap();
+    assert_eq!(ask(&second).await, Err(Refused::NoSession), "the one unused for longest");
+
+    let (one, other) = (run(&http, own.clone(), &first).await, run(&http, own.clone(), &third).await);
+    assert_eq!((news.recv().await, news.recv().await), (Some(News::Began), Some(News::Began)));
+    assert_eq!(begin(&http, own.clone()).await, Err(Refused::TooManySessions), "none of a busy client is ended");
+    begin(&http, caller(&offer, "another tenant", "k")).await.unwrap();
+    assert_eq!(begin(&http, caller(&offer, "a third", "k")).await, Err(Refused::TooManySessions));
+    drop((one, other));
+}
+
+#[tokio::test]
+async fn a_session_is_no_other_callers() {
+    let (offer, _news) = waiting();
+    let http = endpoint(LONG);
+    let session = begin(&http, caller(&offer, "t", "k")).await.unwrap();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    for (tenant, identity) in [("t", "other"), ("other", "k")] {
+        let asked = http.answer(caller(&offer, tenant, identity), request(Method::POST, Some(&session), &ping)).await;
+        assert_eq!(asked.map(|_| ()), Err(Refused::NoSession));
+    }
+}

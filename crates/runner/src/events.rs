@@ -1,0 +1,231 @@
+//! What happens to one execution, as a sequence that can be left and taken up again anywhere.
+//!
+//! An event's id is the attempt and how many bytes of that attempt's log the reader has seen. Both are the same
+//! whether the log is read piece by piece while it grows or whole from the record, so a reader goes on without loss or
+//! repetition on any server, also after the end. A reader asks for the next event: one that is slow keeps one
+//! batch in memory and nobody waiting.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use store::{Execution, LogStream, Micros, Segment, Status, TenantId};
+use uuid::Uuid;
+
+use crate::RunError;
+use crate::runner::Runner;
+use crate::waiters::Waiting;
+
+/// Pieces of a log read at once; each is at most `logs::PIECE_BYTES` long.
+const BATCH: i64 = 16;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: EventId,
+    pub at: Micros,
+    pub kind: EventKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum EventKind {
+    /// It waits, or it runs.
+    State(Status),
+    /// More of its log: usually some lines, at any rate whole characters.
+    Log { stream: LogStream, text: String },
+    /// It has ended; nothing follows.
+    Result(Box<Execution>),
+}
+
+/// Where in the life of an execution a reader is. Later events have greater ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventId {
+    attempt: i32,
+    /// Bytes of the log seen; nothing is behind `END`.
+    seen: i64,
+}
+
+const END: i64 = i64::MAX;
+
+impl EventId {
+    fn start(attempt: i32) -> EventId {
+        EventId { attempt, seen: 0 }
+    }
+
+    fn end(attempt: i32) -> EventId {
+        EventId { attempt, seen: END }
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seen {
+            END => write!(f, "{}.end", self.attempt),
+            seen => write!(f, "{}.{seen}", self.attempt),
+        }
+    }
+}
+
+impl FromStr for EventId {
+    type Err = RunError;
+
+    fn from_str(text: &str) -> Result<EventId, RunError> {
+        let parse = || {
+            let (attempt, seen) = text.split_once('.')?;
+            let seen = if seen == "end" { END } else { seen.parse().ok().filter(|seen| (0..END).contains(seen))? };
+            Some(EventId { attempt: attempt.parse().ok().filter(|attempt| *attempt >= 0)?, seen })
+        };
+        parse().ok_or_else(|| RunError::InvalidRequest("Last-Event-ID is not the id of an event of ours".to_owned()))
+    }
+}
+
+/// One reader's place in the events of one execution.
+pub struct Events {
+    runner: Arc<Runner>,
+    tenant: TenantId,
+    waiting: Waiting,
+    last: Option<EventId>,
+    ready: VecDeque<Event>,
+    over: bool,
+}
+
+impl Runner {
+    /// The events of an execution behind `after`, or all of them; `None` when the tenant has no such execution.
+    pub async fn events(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        id: Uuid,
+        after: Option<EventId>,
+    ) -> Result<Option<Events>, RunError> {
+        let waiting = self.readers.wait_for(id);
+        let live = self.store.watch(tenant, id).await?;
+        if !live && self.store.peek_execution(tenant, id).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Events {
+            runner: Arc::clone(self),
+            tenant: tenant.clone(),
+            waiting,
+            last: after,
+            ready: VecDeque::new(),
+            over: false,
+        }))
+    }
+}
+
+impl Events {
+    /// The next event, as soon as there is one. `None` at the end, and when this server shuts down: another one goes
+    /// on behind the last id.
+    pub async fn next(&mut self) -> Option<Result<Event, RunError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.over {
+                return None;
+            }
+            if let Err(error) = self.look().await {
+                self.over = true;
+                return Some(Err(error));
+            }
+            if self.ready.is_empty() && !self.over {
+                self.wait().await;
+            }
+        }
+    }
+
+    /// Makes ready what has happened since the last event.
+    async fn look(&mut self) -> Result<(), RunError> {
+        let (store, id) = (self.runner.store.clone(), self.waiting.id());
+        let Some(row) = store.peek_execution(&self.tenant, id).await? else {
+            self.over = true;
+            return Ok(());
+        };
+        let attempt = row.attempt;
+        if self.last < Some(EventId::start(attempt)) {
+            self.push(EventId::start(attempt), state(&row));
+        }
+        let seen = self.seen(attempt);
+        let segments = store.read_log(&self.tenant, id, attempt, seen, BATCH).await?;
+        let whole = segments.len() < usize::try_from(BATCH).unwrap_or(usize::MAX);
+        for segment in segments {
+            self.push_log(attempt, segment);
+        }
+        if whole && row.status.terminal() {
+            self.over = true;
+            if let Some(execution) = store.get_execution(&self.tenant, id).await? {
+                self.push_end(execution);
+            }
+        }
+        Ok(())
+    }
+
+    /// The end, and before it what the record has of the log and the reader has not.
+    fn push_end(&mut self, execution: Execution) {
+        let (attempt, at) = (execution.attempt, execution.finished_at.unwrap_or(execution.created_at));
+        let whole = Segment {
+            ends_at: i64::try_from(execution.logs.len()).unwrap_or(END - 1),
+            stream: LogStream::Merged,
+            written_at: at,
+            text: execution.logs.clone(),
+        };
+        self.push_log(attempt, whole);
+        if self.last < Some(EventId::end(attempt)) {
+            self.push(EventId::end(attempt), (at, EventKind::Result(Box::new(execution))));
+        }
+    }
+
+    /// The part of a piece of the log that the reader has not seen.
+    fn push_log(&mut self, attempt: i32, segment: Segment) {
+        let Segment { ends_at, stream, written_at, mut text } = segment;
+        let begins_at = ends_at - i64::try_from(text.len()).unwrap_or(ends_at);
+        let known = usize::try_from(self.seen(attempt) - begins_at).unwrap_or(0);
+        // A made-up id may lie inside a character.
+        let known = (known..text.len()).find(|&at| text.is_char_boundary(at));
+        let Some(known) = known else { return };
+        text.drain(..known);
+        self.push(EventId { attempt, seen: ends_at }, (written_at, EventKind::Log { stream, text }));
+    }
+
+    fn push(&mut self, id: EventId, (at, kind): (Micros, EventKind)) {
+        self.last = Some(id);
+        self.ready.push_back(Event { id, at, kind });
+    }
+
+    /// Bytes of this attempt's log that the reader has.
+    fn seen(&self, attempt: i32) -> i64 {
+        self.last.filter(|last| last.attempt == attempt).map_or(0, |last| last.seen)
+    }
+
+    async fn wait(&mut self) {
+        let tick = tokio::time::sleep(self.runner.config.queue_tick);
+        tokio::select! {
+            () = self.waiting.rung() => {}
+            () = tick => {}
+            () = self.runner.closing.cancelled() => self.over = true,
+        }
+    }
+}
+
+fn state(row: &Execution) -> (Micros, EventKind) {
+    match row.started_at {
+        Some(started_at) if row.attempt > 0 => (started_at, EventKind::State(Status::Running)),
+        _ => (row.created_at, EventKind::State(Status::Queued)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_read_back_and_grow() {
+        let ids = ["0.0", "0.end", "1.0", "1.17", "1.9000000000", "1.end", "2.0"];
+        let parsed: Vec<EventId> = ids.iter().map(|id| id.parse().expect("an id")).collect();
+        assert!(parsed.is_sorted_by(|one, next| one < next));
+        assert_eq!(parsed.iter().map(ToString::to_string).collect::<Vec<_>>(), ids);
+        for wrong in ["", "1", "1.", ".1", "a.b", "1.-1", "-1.1", "1.9223372036854775807", "1.2.3"] {
+            assert!(wrong.parse::<EventId>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! No failpoints: what stands in for them in builds for users, and compiles to nothing.
+
+#[derive(Clone, Copy)]
+pub enum Point {
+    Accept,
+    Claim,
+    Launch,
+    Run,
+    Upload,
+    Collect,
+    Record,
+    Remove,
+}
+
+#[inline(always)]
+pub fn reach(_: Point) {}

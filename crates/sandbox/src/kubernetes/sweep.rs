@@ -1,0 +1,106 @@
+//! Which pods nobody will ever remove.
+//!
+//! Several workers use one namespace, and none knows which of the others live. So a pod of another owner goes when its
+//! lease is over, or when it has ended, or never started, and its owner has not removed it. A worker that dies takes its
+//! pods with it: they end when their standard input does.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::body::label_value;
+use super::standing::{Cause, End, Standing};
+use crate::contained::{LEASE_LABEL, OWNER_LABEL};
+use crate::launcher::Owner;
+
+/// How long an owner has to remove what has ended: it looks at how it ended first.
+const GRACE: Duration = Duration::from_secs(12);
+
+/// When each pod of others that does not run was first seen so, by our own clock.
+#[derive(Default)]
+pub struct Seen(HashMap<String, Instant>);
+
+impl Seen {
+    /// The names of what is to be removed now. `starting` is how long a pod may take until it runs.
+    pub fn abandoned(&mut self, all: &[Pod], owner: &Owner, starting: Duration, now: Instant) -> Vec<String> {
+        let me = label_value(&owner.0);
+        let others = all.iter().filter(|pod| label(pod, OWNER_LABEL).is_some_and(|name| *name != me));
+        let mut still = HashMap::new();
+        let mut abandoned = Vec::new();
+        for pod in others {
+            let Some(name) = pod.metadata.name.clone() else { continue };
+            let patience = match Standing::of(pod) {
+                // Somebody removes it already, and only its node can say that it is gone.
+                Standing::Over(End { cause: Cause::Deleted, .. }) => None,
+                Standing::Over(_) => Some(GRACE),
+                Standing::Waiting(_) => Some(starting),
+                _ => None,
+            };
+            let since = self.0.get(&name).copied().unwrap_or(now);
+            if lease_is_over(pod) || patience.is_some_and(|patience| now - since >= patience) {
+                abandoned.push(name);
+            } else if patience.is_some() {
+                still.insert(name, since);
+            }
+        }
+        self.0 = still;
+        abandoned
+    }
+}
+
+fn label<'a>(pod: &'a Pod, name: &str) -> Option<&'a String> {
+    pod.metadata.labels.as_ref()?.get(name)
+}
+
+/// A lease that cannot be read is none.
+fn lease_is_over(pod: &Pod) -> bool {
+    let now = seconds_since_1970();
+    label(pod, LEASE_LABEL).and_then(|until| until.parse::<u64>().ok()).is_none_or(|until| until < now)
+}
+
+pub fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, owner: &str, lease: u64, phase: &str) -> Pod {
+        let state = if phase == "Running" { json!({ "running": {} }) } else { json!({}) };
+        let skill =
+            json!({ "name": "skill", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state });
+        let pod = json!({
+            "metadata": { "name": name, "labels": { OWNER_LABEL: owner, LEASE_LABEL: lease.to_string() } },
+            "spec": { "containers": [] },
+            "status": { "phase": phase, "containerStatuses": [skill] },
+        });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    #[test]
+    fn what_others_left_goes_and_what_lives_stays() {
+        const STARTING: Duration = Duration::from_secs(200);
+        let (me, start) = (Owner("me".to_owned()), Instant::now());
+        let later = seconds_since_1970() + 1000;
+        let all = [
+            pod("mine", "me", later, "Failed"),
+            pod("running", "other", later, "Running"),
+            pod("ended", "other", later, "Failed"),
+            pod("starting", "other", later, "Pending"),
+            pod("overdue", "other", 1, "Running"),
+        ];
+        let mut seen = Seen::default();
+        let mut abandoned = |all: &[Pod], after: Duration| seen.abandoned(all, &me, STARTING, start + after);
+        assert_eq!(abandoned(&all, Duration::ZERO), ["overdue"]);
+        assert_eq!(abandoned(&all[..4], GRACE / 2), Vec::<String>::new());
+        assert_eq!(abandoned(&all[..4], GRACE), ["ended"]);
+        assert_eq!(abandoned(&all[..4], STARTING), ["starting"]);
+        // One that is gone is forgotten, and one that comes anew has its whole time.
+        assert_eq!(abandoned(&[], STARTING), Vec::<String>::new());
+        assert_eq!(abandoned(&all[2..3], STARTING * 2), Vec::<String>::new());
+    }
+}

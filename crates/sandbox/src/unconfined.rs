@@ -1,0 +1,119 @@
+//! A job as an ordinary process of whoever started it: no walls, no limits but the deadline and the caps on what comes
+//! back. Nothing of the sandbox's contract is enforced here; it is imitated, in a temporary directory.
+//!
+//! It is not a launcher, so nothing that is given one can end up here.
+
+mod leftover;
+mod logs;
+mod orphans;
+mod place;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tokio::process::Child;
+use tokio_util::sync::CancellationToken;
+
+use crate::Network;
+use crate::delivery;
+use crate::guest::GuestError;
+use crate::isolation::Isolation;
+use crate::job::{Job, Sink};
+use crate::outcome::{Outcome, Ran, Usage};
+use crate::trust::Trust;
+use leftover::Document;
+use logs::{Logs, Pipes};
+use place::Place;
+
+/// Runs the job with nothing around it. `search_path` is the `PATH` of the script.
+pub async fn run_unconfined(
+    job: &Job,
+    _: Trust,
+    search_path: Option<OsString>,
+    stop: CancellationToken,
+    sink: &mut dyn Sink,
+) -> Result<Ran, GuestError> {
+    delivery::check(job).map_err(GuestError::Job)?;
+    let place = Place::make(job).map_err(failed("place the job"))?;
+    // What outlives its parent becomes ours, and can be found and ended.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let began = Instant::now();
+    let (child, pipes) = place.start(job, search_path).map_err(failed("start the script"))?;
+    let mut logs = Logs::new(job.caps.log_bytes, sink);
+    let ended = watch(child, pipes, job.timeout, &stop, &mut logs).await.map_err(failed("wait for the script"))?;
+    let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
+    let (document, skipped) = place.collect(&job.caps, sink).await?;
+    let (outcome, exit_code) = match ended {
+        Ended::ByItself(status) if matches!(document, Document::TooLarge) => {
+            (Outcome::OutputTooLarge, Some(code(status)))
+        }
+        Ended::ByItself(status) => (Outcome::Exited, Some(code(status))),
+        Ended::Deadline => (Outcome::TimedOut, None),
+        Ended::Request => (Outcome::Cancelled, None),
+    };
+    Ok(Ran {
+        outcome,
+        because: None,
+        exit_code,
+        output: document.bytes().map(Into::into),
+        skipped,
+        usage: Usage { wall_ms, bytes_in: delivery::bytes_in(job), ..Usage::default() },
+        logs_truncated,
+        attempts: None,
+        isolation: none(),
+        started_after: Duration::ZERO,
+    })
+}
+
+enum Ended {
+    ByItself(ExitStatus),
+    Deadline,
+    Request,
+}
+
+/// Passes the log on until the script has ended, then ends whatever it left running.
+async fn watch(
+    mut child: Child,
+    mut pipes: Pipes,
+    within: Duration,
+    stop: &CancellationToken,
+    logs: &mut Logs<'_>,
+) -> io::Result<Ended> {
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let deadline = tokio::time::sleep(within);
+    tokio::pin!(deadline);
+    let ended = loop {
+        tokio::select! {
+            status = child.wait() => break Ended::ByItself(status?),
+            () = &mut deadline => break Ended::Deadline,
+            () = stop.cancelled() => break Ended::Request,
+            index = pipes.ready(), if !pipes.is_empty() => logs.pass_on(&mut pipes, index).await,
+        }
+    };
+    if let Some(group) = group {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    child.wait().await?;
+    orphans::end().await;
+    logs.drain(&mut pipes).await;
+    Ok(ended)
+}
+
+/// The code a shell would report.
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// What is in force: nothing, and the network is the host's.
+fn none() -> Isolation {
+    Isolation { backend: "none", runtime: None, image: None, network: Network::Host, controls: BTreeMap::new() }
+}
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> GuestError {
+    move |source| GuestError::Setup { step: step.to_owned(), source }
+}

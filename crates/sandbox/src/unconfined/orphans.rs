@@ -1,0 +1,39 @@
+//! What left the script's process group, and was handed to us when its parent died.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+
+/// Looks, one every few milliseconds, before giving up.
+const LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Ends every child of this process. To be called when it has none of its own.
+pub async fn end() {
+    for _ in 0..LOOKS {
+        let orphans = children();
+        if orphans.is_empty() {
+            return;
+        }
+        for orphan in orphans {
+            let _ = kill_process(orphan, Signal::KILL);
+            let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    tracing::warn!("something that the script started could not be ended");
+}
+
+fn children() -> Vec<Pid> {
+    let us = getpid().as_raw_nonzero().get();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| parent(&entry.path()) == Some(us));
+    ours.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// The fourth field of `stat`; the second is a name in brackets that may hold anything.
+fn parent(process: &Path) -> Option<i32> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

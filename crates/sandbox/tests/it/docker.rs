@@ -1,0 +1,234 @@
+//! What only an engine can do wrong: images, workers that die, connections that break.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandbox::{DockerConfig, DockerLauncher, Job, LaunchError, Launcher, Outcome, Owner, Runtime, Shape};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::inventory::Inventory;
+use crate::support::{Backend, Kept, MACHINE, docker_config, job, owner, run_in, shape, test_engine};
+
+/// Set for a copy of this test program that is to launch a guest and wait to be killed.
+const PARK: &str = "SKILLBOX_TEST_PARK";
+
+#[tokio::test]
+async fn images_are_refused_by_name_before_anything_is_made() {
+    if !Backend::Runc.is_here("images") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let mut config = docker_config(None);
+    config.allowlist.push("skillbox/none:such".to_owned());
+    let launcher = DockerLauncher::start(config).await.unwrap();
+    let with = |image: &str| Shape { image: Some(image.to_owned()), ..shape(Runtime::Bash) };
+    let error = launcher.launch(&with("skillbox/other:test")).await.err().unwrap();
+    assert!(matches!(&error, LaunchError::ImageNotAllowed(name) if name == "skillbox/other:test"), "{error}");
+    let error = launcher.launch(&with("skillbox/none:such")).await.err().unwrap();
+    assert!(error.to_string().contains("docker pull skillbox/none:such"), "{error}");
+    // A skill's own image, when it is allowed.
+    let python = with("skillbox/python:test");
+    let (ran, kept) = run_in(&launcher, &python, &job(Runtime::Bash, "command -v python3")).await;
+    assert_eq!(ran.exit_code, Some(0), "{}", kept.text());
+}
+
+#[tokio::test]
+async fn an_engine_that_is_not_there_is_named() {
+    let config = |host: &str| DockerConfig {
+        owner: owner(),
+        host: host.to_owned(),
+        runtime: None,
+        images: sandbox::Images { python: "p".into(), node: "n".into(), bash: "b".into() },
+        allowlist: vec![],
+        require: vec![],
+    };
+    for host in ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "ssh://somewhere", "nonsense"] {
+        let error = DockerLauncher::start(config(host)).await.err().unwrap();
+        assert!(error.to_string().contains(host), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_guest_that_is_let_go_leaves_nothing() {
+    if !Backend::Runc.is_here("a guest that is let go") {
+        return;
+    }
+    let _machine = MACHINE.write().await;
+    let launcher = Backend::Runc.launcher().await;
+    launcher.probe().await.unwrap();
+    let before = Inventory::take().await;
+    drop(launcher.launch(&shape(Runtime::Bash)).await.unwrap());
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let (job, mut kept) = (job(Runtime::Bash, "sleep 1000"), Kept::default());
+    let run = guest.run(&job, CancellationToken::new(), &mut kept);
+    assert!(tokio::time::timeout(Duration::from_millis(500), run).await.is_err());
+    launcher.launch(&shape(Runtime::Bash)).await.unwrap().discard().await;
+    for _ in 0..200 {
+        if Inventory::take().await == before {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(Inventory::take().await, before);
+}
+
+/// Not a test of its own: the worker that the next one kills.
+#[tokio::test]
+async fn park() {
+    #[expect(clippy::disallowed_methods, reason = "said by the test below to its copy")]
+    let Ok(name) = std::env::var(PARK) else { return };
+    let launcher = DockerLauncher::start(DockerConfig { owner: Owner(name), ..docker_config(None) }).await.unwrap();
+    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let running = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    println!("\nPARKED");
+    let (job, mut kept) = (job(Runtime::Bash, "sleep 1000"), Kept::default());
+    let _ = running.run(&job, CancellationToken::new(), &mut kept).await;
+    drop(parked);
+}
+
+#[tokio::test]
+async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stays() {
+    if !Backend::Runc.is_here("a killed worker") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let config = docker_config(None);
+    let me = config.owner.clone();
+    let survivor = DockerLauncher::start(config).await.unwrap();
+    let alive = survivor.launch(&shape(Runtime::Bash)).await.unwrap();
+    // Another living worker, whose containers are not ours to remove.
+    let neighbour = Backend::Runc.launcher().await;
+    let other = neighbour.launch(&shape(Runtime::Bash)).await.unwrap();
+
+    let victim = owner();
+    let mut worker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "docker::park", "--nocapture"])
+        .env(PARK, &victim.0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let parked =
+        BufReader::new(worker.stdout.take().unwrap()).lines().map_while(Result::ok).any(|line| line == "PARKED");
+    let left_before = Inventory::containers_of(&victim).await;
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let killed = Instant::now();
+    assert!(parked, "the worker did not start");
+    assert_eq!(left_before, 2);
+    let mut swept = 0;
+    while Inventory::containers_of(&victim).await > 0 {
+        assert!(killed.elapsed() < Duration::from_secs(15), "swept {swept} of 2");
+        swept += survivor.sweep(&me).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for guest in [alive, other] {
+        let ran = guest.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+        assert_eq!(ran.unwrap().exit_code, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
+    if !Backend::Runc.is_here("a broken connection") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let relay = Relay::start().await;
+    let config = DockerConfig { host: format!("tcp://{}", relay.address), ..docker_config(None) };
+    let mine = config.owner.clone();
+    let launcher = DockerLauncher::start(config).await.unwrap();
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let cut = CancellationToken::new();
+    let mut kept = Kept::default();
+    kept.stop_on_log = Some(cut.clone());
+    let job_that_waits = job(Runtime::Bash, "echo on; sleep 1000");
+    let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
+    let (ran, ()) = tokio::join!(run, async {
+        cut.cancelled().await;
+        relay.cut.notify_waiters();
+    });
+    assert_eq!(ran.unwrap().outcome, Outcome::Lost);
+    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    assert_eq!(ran.exit_code, Some(0));
+    assert_eq!(Inventory::containers_of(&mine).await, 0);
+}
+
+/// Other tests at the same time would not survive the restart of the engine, so it waits until it is alone.
+#[tokio::test]
+async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() {
+    #[expect(clippy::disallowed_methods, reason = "how whoever has an engine to restart says how")]
+    let Ok(restart) = std::env::var("SKILLBOX_TEST_ENGINE_RESTART") else {
+        println!("NEEDS ENGINE: the restart of an engine: SKILLBOX_TEST_ENGINE_RESTART names no command");
+        return;
+    };
+    let _machine = MACHINE.write().await;
+    let config = docker_config(None);
+    let mine = config.owner.clone();
+    let launcher = DockerLauncher::start(config).await.unwrap();
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let started = CancellationToken::new();
+    let mut kept = Kept::default();
+    kept.stop_on_log = Some(started.clone());
+    let job_that_waits = Job { timeout: Duration::from_secs(600), ..job(Runtime::Bash, "echo on; sleep 1000") };
+    let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
+    let restarting = async {
+        started.cancelled().await;
+        let done = tokio::process::Command::new("sh").args(["-c", &restart]).status().await.unwrap();
+        assert!(done.success());
+    };
+    let (ran, ()) = tokio::join!(run, restarting);
+    assert_eq!(ran.unwrap().outcome, Outcome::Lost);
+    // One that waited for its job is lost as well, and says so rather than hang.
+    let ran = parked.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    assert!(ran.map_or(true, |ran| ran.outcome == Outcome::Lost));
+    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    assert_eq!(ran.exit_code, Some(0));
+    let asked = Instant::now();
+    while Inventory::containers_of(&mine).await > 0 {
+        assert!(asked.elapsed() < Duration::from_secs(60), "something is left");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A TCP address in front of the engine, whose connections can be broken all at once.
+struct Relay {
+    address: std::net::SocketAddr,
+    cut: std::sync::Arc<tokio::sync::Notify>,
+}
+
+impl Relay {
+    async fn start() -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = Relay { address: listener.local_addr().unwrap(), cut: Default::default() };
+        let cut = relay.cut.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let cut = cut.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = pass_on(client) => {}
+                        () = cut.notified() => {}
+                    }
+                });
+            }
+        });
+        relay
+    }
+}
+
+async fn pass_on(mut client: TcpStream) {
+    let host = test_engine().unwrap();
+    let _ = match host.strip_prefix("unix://") {
+        Some(path) => {
+            let mut engine = UnixStream::connect(path).await.unwrap();
+            tokio::io::copy_bidirectional(&mut client, &mut engine).await
+        }
+        None => {
+            let mut engine = TcpStream::connect(host.trim_start_matches("tcp://")).await.unwrap();
+            tokio::io::copy_bidirectional(&mut client, &mut engine).await
+        }
+    };
+}

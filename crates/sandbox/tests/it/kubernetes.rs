@@ -1,0 +1,229 @@
+//! What only a cluster can do wrong, one thing at a time: the right outcome, and no pod left.
+
+use std::time::Duration;
+
+use cluster::Quota;
+use k8s_openapi::api::core::v1::Pod;
+use sandbox::{GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome, Ran, Runtime};
+use tokio_util::sync::CancellationToken;
+
+use crate::pods::{NAMESPACE, StandIn, worker_rules};
+use crate::support::{Backend, Kept, MACHINE, job, run_in, shape};
+
+/// Long enough for a machine under load, short enough for a test.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn launcher(stand_in: &StandIn) -> KubernetesLauncher {
+    KubernetesLauncher::start(stand_in.config()).await.unwrap()
+}
+
+/// Runs what never ends by itself, and does `trouble` once it runs.
+async fn troubled(
+    stand_in: &StandIn,
+    launcher: &dyn Launcher,
+    trouble: impl AsyncFnOnce(&Pod),
+) -> Result<Ran, GuestError> {
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let started = CancellationToken::new();
+    let mut kept = Kept::default();
+    kept.stop_on_log = Some(started.clone());
+    let waits = Job { timeout: Duration::from_secs(60), ..job(Runtime::Bash, "echo on; sleep 1000") };
+    let run = guest.run(&waits, CancellationToken::new(), &mut kept);
+    let (ran, ()) = tokio::join!(run, async {
+        started.cancelled().await;
+        trouble(&stand_in.cluster.pods()[0]).await;
+    });
+    ran
+}
+
+/// The same launcher still works, and nothing of any pod is left.
+async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
+    let (ran, kept) = run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "echo fine")).await;
+    assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "fine\n"));
+    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+}
+
+#[tokio::test]
+async fn a_run_survives_watches_that_break_and_are_too_old() {
+    if !Backend::Pod.is_here("watches that break") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let launcher = launcher(&stand_in).await;
+    let stop = CancellationToken::new();
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let mut kept = Kept::default();
+    kept.stop_on_log = Some(stop.clone());
+    let talks = job(Runtime::Bash, "echo on; sleep 3; exit 5");
+    let run = guest.run(&talks, CancellationToken::new(), &mut kept);
+    let (ran, ()) = tokio::join!(run, async {
+        stop.cancelled().await;
+        stand_in.cluster.drop_watches();
+        stand_in.cluster.compact();
+        stand_in.cluster.drop_watches();
+        stand_in.cluster.busy(2);
+    });
+    let ran = ran.unwrap();
+    assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(5)));
+    // The next pod is seen too, by a watch that started anew.
+    goes_on(&stand_in, &launcher).await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_away_costs_the_run_under_way_and_leaves_no_pod() {
+    if !Backend::Pod.is_here("an API server that goes away") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let launcher = launcher(&stand_in).await;
+    let ran = troubled(&stand_in, &launcher, async |_| {
+        stand_in.cluster.stop_api().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stand_in.cluster.resume_api().unwrap();
+    });
+    assert_eq!(ran.await.unwrap().outcome, Outcome::Lost);
+    goes_on(&stand_in, &launcher).await;
+    // One that is away when somebody asks for a sandbox is an error, and never a hang.
+    stand_in.cluster.stop_api().await;
+    assert!(launcher.launch(&shape(Runtime::Bash)).await.is_err());
+    stand_in.cluster.resume_api().unwrap();
+    goes_on(&stand_in, &launcher).await;
+}
+
+#[tokio::test]
+async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
+    if !Backend::Pod.is_here("pods that are ended") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let launcher = launcher(&stand_in).await;
+    let evicted = troubled(&stand_in, &launcher, async |pod| {
+        stand_in.cluster.evict(pod, "The node was low on resource: memory.");
+    });
+    let ran = evicted.await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Lost);
+    assert!(ran.because.is_some(), "an eviction has a reason");
+    let cut = troubled(&stand_in, &launcher, async |_| stand_in.cluster.cut_attachments()).await.unwrap();
+    assert_eq!(cut.outcome, Outcome::Lost);
+    let lost = troubled(&stand_in, &launcher, async |pod| {
+        stand_in.cluster.lose_node(pod);
+        stand_in.cluster.give_up_node(pod);
+    });
+    let ran = lost.await.unwrap();
+    assert_eq!(ran.outcome, Outcome::Lost);
+    assert!(ran.because.is_some(), "a node that is lost is a reason");
+    goes_on(&stand_in, &launcher).await;
+}
+
+#[tokio::test]
+async fn no_room_is_waited_for_and_then_said() {
+    if !Backend::Pod.is_here("no room") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let impatient = KubernetesConfig { schedule_timeout: Duration::from_secs(2), ..stand_in.config() };
+    let impatient = KubernetesLauncher::start(impatient).await.unwrap();
+    let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
+    stand_in.cluster.quota(Some(none.clone()));
+    let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    assert!(matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")), "{error}");
+    stand_in.cluster.quota(None);
+    stand_in.cluster.no_room(true);
+    let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    assert!(matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")), "{error}");
+    assert!(stand_in.cluster.until_empty().await);
+    // Room that comes in time is taken.
+    let patient = launcher(&stand_in).await;
+    let bash = shape(Runtime::Bash);
+    let (launched, ()) = tokio::join!(patient.launch(&bash), async {
+        assert!(stand_in.cluster.until(|pods| !pods.is_empty()).await);
+        stand_in.cluster.no_room(false);
+    });
+    launched.unwrap().discard().await;
+    stand_in.cluster.quota(Some(none));
+    let (launched, ()) = tokio::join!(patient.launch(&bash), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stand_in.cluster.quota(None);
+    });
+    launched.unwrap().discard().await;
+    goes_on(&stand_in, &patient).await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
+    if !Backend::Pod.is_here("missing images and rights") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let launcher = launcher(&stand_in).await;
+    stand_in.cluster.miss_image("skillbox/bash:test", true);
+    let error = launcher.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    assert!(matches!(&error, LaunchError::ImageUnfit { image, .. } if image == "skillbox/bash:test"), "{error}");
+    stand_in.cluster.miss_image("skillbox/bash:test", false);
+    goes_on(&stand_in, &launcher).await;
+    for missing in ["create", "attach"] {
+        let mut rules = worker_rules();
+        rules[0].verbs.retain(|verb| verb != missing);
+        rules.retain(|rule| !(missing == "attach" && rule.resource == "pods/attach"));
+        stand_in.cluster.allow(&stand_in.kubeconfig, rules);
+        let error = launcher.launch(&shape(Runtime::Bash)).await.err().unwrap();
+        let said = format!("{error}: {:?}", error);
+        assert!(said.contains("forbidden") || said.contains("403"), "{missing}: {said}");
+        assert!(stand_in.cluster.until_empty().await, "{missing}: {:?}", stand_in.cluster.pods());
+    }
+    stand_in.cluster.allow(&stand_in.kubeconfig, worker_rules());
+    goes_on(&stand_in, &launcher).await;
+}
+
+#[tokio::test]
+async fn a_slow_api_is_waited_for() {
+    if !Backend::Pod.is_here("a slow API") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let launcher = launcher(&stand_in).await;
+    stand_in.cluster.slow(Duration::from_millis(700));
+    goes_on(&stand_in, &launcher).await;
+}
+
+#[tokio::test]
+async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
+    if !Backend::Pod.is_here("a sweep") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let config = stand_in.config();
+    let me = config.owner.clone();
+    let survivor = KubernetesLauncher::start(config).await.unwrap();
+    let mine = survivor.launch(&shape(Runtime::Bash)).await.unwrap();
+    // A pod whose worker ended before it attached: nobody's input ends with it.
+    let kubeconfig = stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::Rule::all()]).unwrap();
+    let mut orphan = stand_in.cluster.pods()[0].clone();
+    orphan.metadata.name = Some("skillbox-run-orphan".to_owned());
+    orphan.metadata.labels.as_mut().unwrap().insert("skillbox.owner".to_owned(), "dead".to_owned());
+    orphan.metadata.labels.as_mut().unwrap().insert("skillbox.lease".to_owned(), "1".to_owned());
+    orphan.spec.as_mut().unwrap().node_name = None;
+    orphan.metadata.resource_version = None;
+    let text = std::fs::read_to_string(kubeconfig).unwrap();
+    let config: kube::config::Kubeconfig = serde_json::from_str(&text).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+    let api: kube::Api<Pod> = kube::Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE);
+    api.create(&Default::default(), &orphan).await.unwrap();
+    let until = tokio::time::Instant::now() + 6 * SOON;
+    let left = || stand_in.cluster.pods().len();
+    while left() > 1 {
+        assert!(tokio::time::Instant::now() < until, "{} pods are left", left());
+        survivor.sweep(&me).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let ran = mine.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    assert_eq!(ran.unwrap().exit_code, Some(0));
+    assert!(stand_in.cluster.until_empty().await);
+}

@@ -1,0 +1,126 @@
+//! A cluster for the launcher of pods: our stand-in, unless somebody names a real one.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cluster::{Cluster, Image, Rule, Settings};
+use sandbox::{
+    Guest, Images, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Shape, copy_guest,
+};
+use tempfile::TempDir;
+
+use crate::support::{MIB, owner};
+
+pub const NAMESPACE: &str = "skillbox-sandboxes";
+const GUEST_IMAGE: &str = "skillbox/skillbox:test";
+
+/// What `skillbox guest-copy` of the real image does.
+const COPY: &str = "#!/bin/sh
+[ \"$1\" = guest-copy ] && [ \"$(sha256sum </opt/image/guest | cut -d' ' -f1)\" = \"$3\" ] &&
+    cp /opt/image/guest \"$2/skillbox-guest\" && chmod 0555 \"$2/skillbox-guest\"
+";
+
+/// The kubeconfig of a real cluster, as `scripts/test-cluster.sh` names it.
+fn real() -> Option<PathBuf> {
+    #[expect(clippy::disallowed_methods, reason = "how the test scripts say where their cluster is")]
+    std::env::var_os("SKILLBOX_TEST_CLUSTER_WORKER").map(PathBuf::from)
+}
+
+/// Whether there can be pods. Without them a test says so, for the summary to repeat.
+pub fn can_be_had(test: &str) -> bool {
+    let lacking = if real().is_some() { None } else { cluster::lacking() };
+    if let Some(lacking) = &lacking {
+        println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {lacking}");
+    }
+    lacking.is_none()
+}
+
+/// The rights of a worker, and no more.
+pub fn worker_rules() -> Vec<Rule> {
+    vec![
+        Rule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
+        Rule::new(NAMESPACE, "pods/attach", &["get", "create"]),
+    ]
+}
+
+/// A stand-in of its own, with everything that pods of ours need.
+pub struct StandIn {
+    pub cluster: Cluster,
+    pub kubeconfig: PathBuf,
+    _programs: TempDir,
+}
+
+impl StandIn {
+    pub fn start() -> StandIn {
+        let programs = tempfile::tempdir().unwrap();
+        copy_guest(programs.path(), None).unwrap();
+        let copy = programs.path().join("copy");
+        std::fs::write(&copy, COPY).unwrap();
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let guest = Image::new(GUEST_IMAGE)
+            .with_program("skillbox", copy)
+            .with_program("guest", programs.path().join("skillbox-guest"));
+        let runtimes = ["python", "node", "bash"].map(|name| Image::new(&format!("skillbox/{name}:test")));
+        let images = runtimes.into_iter().chain([guest]).collect();
+        let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).unwrap();
+        let user = "system:serviceaccount:skillbox:skillbox-worker";
+        let kubeconfig = cluster.kubeconfig(user, NAMESPACE, worker_rules()).unwrap();
+        StandIn { cluster, kubeconfig, _programs: programs }
+    }
+
+    pub fn config(&self) -> KubernetesConfig {
+        config(self.kubeconfig.clone())
+    }
+}
+
+pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
+    let image = |name: &str| format!("skillbox/{name}:test");
+    let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
+    KubernetesConfig {
+        owner: owner(),
+        kubeconfig: Some(kubeconfig),
+        namespace: NAMESPACE.to_owned(),
+        runtime_class: None,
+        guest_image: GUEST_IMAGE.to_owned(),
+        seccomp_profile: None,
+        user_namespaces: false,
+        schedule_timeout: Duration::from_secs(20),
+        lifetime: Duration::from_secs(600),
+        said_bytes: 512 * MIB,
+        allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
+        images,
+        require: vec![],
+    }
+}
+
+/// A launcher, and its cluster for as long as it lives.
+pub struct Pods {
+    launcher: KubernetesLauncher,
+    _stand_in: Option<StandIn>,
+}
+
+impl Pods {
+    pub async fn start() -> Pods {
+        let stand_in = if real().is_some() { None } else { Some(StandIn::start()) };
+        let kubeconfig = real().or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));
+        let launcher = KubernetesLauncher::start(config(kubeconfig.unwrap())).await.unwrap();
+        Pods { launcher, _stand_in: stand_in }
+    }
+}
+
+#[async_trait]
+impl Launcher for Pods {
+    async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
+        self.launcher.launch(shape).await
+    }
+
+    async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError> {
+        self.launcher.sweep(owner).await
+    }
+
+    async fn probe(&self) -> Result<Isolation, LaunchError> {
+        self.launcher.probe().await
+    }
+}

@@ -1,0 +1,98 @@
+//! What a script's guest sees of its calls for other machines.
+
+use sandbox::{Attempt, Call, Outcome, Runtime};
+
+use crate::support::{Backend, job, on_every_backend, run};
+
+on_every_backend! {
+    calls_for_other_machines_are_seen_and_lead_nowhere,
+    a_flood_of_calls_is_cut_and_ends,
+}
+
+/// Addresses of the blocks that are for documentation, which lead nowhere anywhere.
+const REACHES: &str = r#"
+import socket, subprocess, sys, threading
+def tried(kind, family, act):
+    with socket.socket(family, kind) as s:
+        s.settimeout(0.2)
+        try:
+            act(s)
+            print("led somewhere")
+        except OSError as error:
+            pass
+for _ in range(3):
+    tried(socket.SOCK_STREAM, socket.AF_INET, lambda s: s.connect(("203.0.113.7", 443)))
+tried(socket.SOCK_DGRAM, socket.AF_INET, lambda s: s.sendto(b"x", ("198.51.100.1", 53)))
+tried(socket.SOCK_STREAM, socket.AF_INET6, lambda s: s.connect(("2001:db8::1", 22)))
+child = 'import socket; socket.socket().connect_ex(("192.0.2.9", 80))'
+subprocess.run([sys.executable, "-c", child])
+# Its own loopback is nobody's business, and works as ever.
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
+print(socket.create_connection(server.getsockname()).recv(5).decode())
+a, b = socket.socketpair()
+a.sendall(b"pair")
+print(b.recv(4).decode())
+"#;
+
+/// In a pod, which has a network that nobody but the cluster could close, there is no socket to call with.
+const NO_SOCKET: &str = r#"
+import socket
+for family in (socket.AF_INET, socket.AF_INET6):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+        try:
+            socket.socket(family, kind)
+            print("a socket")
+        except OSError:
+            pass
+a, b = socket.socketpair()
+a.sendall(b"pair")
+print(b.recv(4).decode())
+"#;
+
+async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
+    if backend == Backend::Pod {
+        let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, NO_SOCKET)).await;
+        assert_eq!((kept.text().as_str(), ran.attempts), ("pair\n", None));
+        return;
+    }
+    let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, REACHES)).await;
+    assert_eq!((ran.outcome, ran.exit_code, kept.text().as_str()), (Outcome::Exited, Some(0), "hello\npair\n"));
+    let expected = [
+        (Call::Connect, "203.0.113.7:443"),
+        (Call::SendTo, "198.51.100.1:53"),
+        (Call::Connect, "[2001:db8::1]:22"),
+        (Call::Connect, "192.0.2.9:80"),
+    ];
+    let expected = expected.map(|(call, to)| Attempt { call, to: to.parse().unwrap() });
+    match backend {
+        Backend::Native | Backend::Runc => assert_eq!(ran.attempts.as_deref(), Some(expected.as_slice())),
+        // Its kernel has no such thing, and then nothing is said at all.
+        Backend::Runsc | Backend::Pod => assert_eq!(ran.attempts, None),
+    }
+}
+
+/// More of them than are told, from many threads at once, and all come to their end.
+const FLOOD: &str = r#"
+import socket, threading
+def knock(n):
+    for port in range(1, 51):
+        socket.socket().connect_ex((f"203.0.113.{n}", port))
+threads = [threading.Thread(target=knock, args=(n,)) for n in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("done")
+"#;
+
+async fn a_flood_of_calls_is_cut_and_ends(backend: Backend) {
+    let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, FLOOD)).await;
+    if backend == Backend::Pod {
+        // There is nothing to call with, which each thread is told.
+        assert!(ran.outcome == Outcome::Exited && kept.text().ends_with("done\n") && ran.attempts.is_none());
+        return;
+    }
+    assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "done\n"));
+    if backend != Backend::Runsc {
+        assert_eq!(ran.attempts.map(|attempts| attempts.len()), Some(64));
+    }
+}

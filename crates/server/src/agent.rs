@@ -1,0 +1,183 @@
+//! What an agent may do through MCP: the same as its key or token may do through the API, by the same code.
+
+use std::pin::pin;
+
+use async_trait::async_trait;
+use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+use runner::EventKind;
+use serde_json::{Value, json};
+use store::{Execution, Scope, SkillRow, SkillStatus};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::app::Shared;
+use crate::auth::Caller;
+use crate::error::{ApiError, Slug};
+use crate::extract;
+use crate::links::Links;
+use crate::routes::execution_request::ExecutionRequest;
+use crate::routes::execution_view::ExecutionResult;
+use crate::routes::{executions, file_view, skill_files, skills};
+
+/// Skills on a page of a list.
+const PAGE: usize = 50;
+/// What its cursors are sealed for, so that those of other lists do not open here.
+const LIST: &str = "/mcp";
+
+/// An authenticated caller of `/mcp`.
+pub struct Agent {
+    pub app: Shared,
+    pub caller: Caller,
+    pub links: Links,
+}
+
+#[async_trait]
+impl Skills for Agent {
+    async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal> {
+        self.demand(Scope::Read)?;
+        let tenant = &self.caller.tenant;
+        let after = cursor
+            .map(|token| self.app.cursors.open(tenant, LIST, token))
+            .map(|after| after.ok_or_else(|| Refusal::Invalid("The cursor is not one this list gave out.".to_owned())));
+        // One more than the page, to know whether another follows.
+        let page = store::Page { limit: PAGE as i64 + 1, offset: 0, after: after.transpose()? };
+        let mut rows = self.app.store.list_skills(tenant, &page).await.map_err(refusal)?;
+        let more = rows.len() > PAGE;
+        rows.truncate(PAGE);
+        let next = rows.last().filter(|_| more).map(|row| self.app.cursors.seal(tenant, LIST, &row.cursor()));
+        // A skill that waits for a review, or was rejected, is none to offer.
+        let usable = |row: &SkillRow| row.status == SkillStatus::Available && self.caller.may_use(&row.name);
+        let visible = rows.into_iter().filter(usable);
+        Ok(Page { skills: visible.map(listed).collect(), next })
+    }
+
+    async fn load(&self, name: &str) -> Result<Skill, Refusal> {
+        self.demand(Scope::Read)?;
+        let told = |error: ApiError| about(name, error);
+        let row = skills::find(&self.app, &self.caller, name, "latest").await.map_err(told)?;
+        let files = skill_files::unpack(&self.app, &row).await.map_err(told)?;
+        let stored = |error: serde_json::Error| refusal(ApiError::internal(error));
+        Ok(Skill {
+            manifest: serde_json::from_value(row.manifest).map_err(stored)?,
+            scripts: serde_json::from_value(row.scripts).map_err(stored)?,
+            entrypoint: row.entrypoint,
+            files,
+            digest: row.digest,
+        })
+    }
+
+    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
+        self.demand(Scope::Execute)?;
+        let name = run.skill.clone();
+        if !self.caller.may_use(&name) {
+            return Err(Refusal::NoSkill(name));
+        }
+        let request: ExecutionRequest = serde_json::from_value(body(run))
+            .map_err(|error| Refusal::Invalid(format!("These arguments cannot be used: {error}.")))?;
+        let request = request.into_request(true, &[]).map_err(refusal)?;
+        let accepted = self.app.runner.submit(&self.caller.for_runner(), request, None).await;
+        let id = accepted.map_err(|error| about(&name, error.into()))?;
+        let execution = self.follow(id, progress, stop).await.map_err(refusal)?;
+        self.ended(execution).await.map_err(refusal)
+    }
+
+    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal> {
+        self.demand(Scope::Read)?;
+        let missing = || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
+        let told = |error: ApiError| match error.slug() {
+            Slug::NotFound => missing(),
+            _ => refusal(error),
+        };
+        let id = extract::id(execution).map_err(told)?;
+        let id = executions::find(&self.app, &self.caller, id).await.map_err(told)?.id;
+        let row = self.app.store.get_execution_file(&self.caller.tenant, id, name).await.map_err(refusal)?;
+        let row = row.ok_or_else(missing)?;
+        let size = u64::try_from(row.size_bytes).unwrap_or(u64::MAX);
+        if size > most as u64 {
+            return Err(Refusal::TooLong { size, most });
+        }
+        let bytes = self.app.blobs.get(&file_view::key_of(&row).map_err(refusal)?, size).await.map_err(refusal)?;
+        Ok(Contents { bytes: bytes.ok_or_else(missing)?.into(), content_type: Some(row.content_type) })
+    }
+}
+
+impl Agent {
+    fn demand(&self, scope: Scope) -> Result<(), Refusal> {
+        match self.caller.identity.has(scope) {
+            true => Ok(()),
+            false => Err(Refusal::Forbidden(format!("This key or token lacks the scope `{scope}`."))),
+        }
+    }
+
+    /// Waits for the end, tells of the log meanwhile, and stops the run when nobody wants it any more.
+    async fn follow(&self, id: Uuid, progress: Progress, stop: CancellationToken) -> Result<Execution, ApiError> {
+        let (runner, tenant) = (&self.app.runner, &self.caller.tenant);
+        let mut ended = pin!(runner.wait(tenant, id));
+        let mut telling = pin!(self.tell(id, progress));
+        let (mut told, mut stopped) = (false, false);
+        loop {
+            tokio::select! {
+                ended = &mut ended => return Ok(ended?),
+                () = &mut telling, if !told => told = true,
+                () = stop.cancelled(), if !stopped => {
+                    stopped = true;
+                    runner.cancel(tenant, id).await?;
+                }
+            }
+        }
+    }
+
+    async fn tell(&self, id: Uuid, progress: Progress) {
+        if !progress.is_wanted() {
+            return;
+        }
+        let Ok(Some(mut events)) = self.app.runner.events(&self.caller.tenant, id, None).await else { return };
+        while let Some(Ok(event)) = events.next().await {
+            if let EventKind::Log { text, .. } = event.kind {
+                progress.say(&text);
+            }
+        }
+    }
+
+    async fn ended(&self, execution: Execution) -> Result<Ended, ApiError> {
+        let files = executions::files_of(&self.app, &execution).await?;
+        let result = ExecutionResult::new(execution, files, &self.links)?;
+        let document = serde_json::to_value(result).map_err(ApiError::internal)?;
+        serde_json::from_value(document).map_err(ApiError::internal)
+    }
+}
+
+fn listed(row: SkillRow) -> Listed {
+    let input_schema = row.manifest.get("input_schema").filter(|schema| !schema.is_null()).cloned();
+    let SkillRow { name, version, description, entrypoint, .. } = row;
+    Listed { name, version, description, entrypoint, input_schema }
+}
+
+/// The body that says the same to the API.
+fn body(run: Run) -> Value {
+    let Run { skill, version, input, script, args, stdin, env, timeout } = run;
+    let mut body = json!({
+        "skill": skill, "version": version, "script": script, "args": args, "stdin": stdin, "env": env,
+        "timeout": timeout,
+    });
+    if let Some(input) = input {
+        body["input"] = input;
+    }
+    body
+}
+
+fn about(skill: &str, error: ApiError) -> Refusal {
+    match error.slug() {
+        Slug::NotFound => Refusal::NoSkill(skill.to_owned()),
+        _ => refusal(error),
+    }
+}
+
+fn refusal(error: impl Into<ApiError>) -> Refusal {
+    let (slug, message) = error.into().tell();
+    match slug.status().as_u16() {
+        403 => Refusal::Forbidden(message),
+        500.. => Refusal::Failed(message),
+        _ => Refusal::Invalid(message),
+    }
+}

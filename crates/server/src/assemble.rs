@@ -1,0 +1,249 @@
+//! Every part of the server, made from the configuration and put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blobs::{Blobs, S3Config, Signer};
+use runner::{Policy, Runner, RunnerConfig};
+use sandbox::{
+    Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher,
+    NativeConfig, NativeLauncher, Owner,
+};
+use store::Store;
+use uuid::Uuid;
+
+use crate::app::{App, Limits, Shared};
+use crate::auth::{Keyring, Tokens};
+use crate::bootstrap;
+use crate::config::{Config, Docker, Kubernetes, Role, S3, Sandbox};
+use crate::data_dir::DataDir;
+use crate::metrics::Metrics;
+use crate::paging::Cursors;
+use crate::receipts::ReceiptKeys;
+use crate::routes::mcp;
+use crate::secrets::Secret;
+use crate::serve::ServeError;
+use crate::webhooks::Signatures;
+
+/// What the first sandbox may take. A kernel that cannot end a guest would hold the start for ever.
+const PROBE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What placing a job and collecting what it left may take beside the run itself.
+const AROUND_A_RUN: Duration = Duration::from_secs(600);
+
+/// Builds every part of the server, the first key included. Without a data directory all state is elsewhere.
+pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared, Option<String>), ServeError> {
+    let secret = secret(config, data)?;
+    let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
+    let store = match config.migrate_on_start {
+        true => Store::open(&config.dsn()).await,
+        false => Store::open_as_it_is(&config.dsn()).await,
+    };
+    let store = store.map_err(ServeError::Store)?;
+    if !store.check_secret(&secret.fingerprint()).await.map_err(ServeError::Store)? {
+        return Err(ServeError::Secret);
+    }
+    let blobs = blobs(config, data).await?;
+    let keyring = Keyring::new(secret.derive("key hash"));
+    let first_key = match config.role {
+        Role::Worker => None,
+        Role::All | Role::Api => bootstrap::first_key(config, data, &store, &keyring).await?,
+    };
+    let owner = Uuid::now_v7().to_string();
+    let launcher = match config.role {
+        Role::Api => None,
+        Role::All | Role::Worker => Some(launcher(config, &owner).await?),
+    };
+    let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
+    let mut runner_config = runner_config(config, owner);
+    runner_config.receipt_key = Some(receipt_keys.signing);
+    let runner =
+        Runner::start(runner_config, store.clone(), blobs.clone(), launcher).await.map_err(ServeError::Runner)?;
+    let app = App {
+        store,
+        blobs,
+        runner,
+        keyring,
+        tokens,
+        signer: Signer::new(secret.derive("url signing")),
+        cursors: Cursors::new(secret.derive("page cursor")),
+        receipt_keys: receipt_keys.public,
+        signatures: Arc::new(Signatures::new(secret.derive("webhook"))),
+        webhook_private_hosts: config.webhook_private_hosts.clone(),
+        mcp: mcp::endpoint(config),
+        metrics: Metrics::new(config.metrics_token.clone()),
+        limits: Limits::from(config),
+        public_url: config.public_url.clone(),
+    };
+    Ok((Arc::new(app), first_key))
+}
+
+fn secret(config: &Config, data: Option<&DataDir>) -> Result<Secret, ServeError> {
+    match (&config.secret, data) {
+        (Some(text), _) => Ok(Secret::of(text)),
+        (None, Some(data)) => Ok(data.secret()?),
+        (None, None) => unreachable!("a server without a data directory was given a secret"),
+    }
+}
+
+async fn blobs(config: &Config, data: Option<&DataDir>) -> Result<Blobs, ServeError> {
+    match (&config.s3, data) {
+        (Some(s3), _) => Blobs::s3(s3_config(s3)).await.map_err(ServeError::S3),
+        (None, Some(data)) => Blobs::directory(data.blobs()).map_err(ServeError::Blobs),
+        (None, None) => unreachable!("a server without a data directory was given an object store"),
+    }
+}
+
+pub fn s3_config(s3: &S3) -> S3Config {
+    let S3 { endpoint, access_key, secret_key, bucket_skills, bucket_executions, region, public_url } = s3.clone();
+    S3Config { endpoint, region, access_key, secret_key, bucket_skills, bucket_executions, public_url }
+}
+
+async fn launcher(config: &Config, owner: &str) -> Result<Arc<dyn Launcher>, ServeError> {
+    let mut limit = PROBE_LIMIT;
+    let launcher: Arc<dyn Launcher> = match &config.sandbox {
+        Sandbox::Native => Arc::new(native(config, owner)?),
+        Sandbox::Docker(docker) => {
+            Arc::new(DockerLauncher::start(in_docker(config, docker, owner)).await.map_err(ServeError::Docker)?)
+        }
+        Sandbox::Kubernetes(kubernetes) => {
+            let kubernetes = in_kubernetes(config, kubernetes, owner);
+            // The first pod may have to wait for a node, and the node for its images.
+            limit += kubernetes.launched_within();
+            Arc::new(KubernetesLauncher::start(kubernetes).await.map_err(ServeError::Kubernetes)?)
+        }
+    };
+    // A server whose sandbox does not work has nothing to offer; better said now than with the first run.
+    let isolation = probed(&launcher, limit).await?;
+    isolation.check(&config.require).map_err(refused)?;
+    let missing: Vec<String> = isolation.missing().iter().map(ToString::to_string).collect();
+    if !missing.is_empty() {
+        tracing::warn!(missing = missing.join(","), "some isolation controls do not hold on this machine");
+    }
+    Ok(launcher)
+}
+
+/// What holds in a first sandbox. If that hangs, it is left hanging: to wait for its end could take for ever too.
+async fn probed(launcher: &Arc<dyn Launcher>, limit: Duration) -> Result<Isolation, ServeError> {
+    let probe = tokio::spawn({
+        let launcher = Arc::clone(launcher);
+        async move { launcher.probe().await }
+    });
+    match tokio::time::timeout(limit, probe).await {
+        Ok(Ok(probed)) => probed.map_err(refused),
+        Ok(Err(_)) | Err(_) => {
+            std::mem::forget(Arc::clone(launcher));
+            Err(ServeError::Probe(limit))
+        }
+    }
+}
+
+fn native(config: &Config, owner: &str) -> Result<NativeLauncher, ServeError> {
+    let native = NativeConfig {
+        owner: Owner(owner.to_owned()),
+        processes: config.launchers,
+        require: config.require.clone(),
+        search_path: config.runtime_path.clone(),
+    };
+    NativeLauncher::start(native).map_err(ServeError::Sandbox)
+}
+
+pub fn in_docker(config: &Config, docker: &Docker, owner: &str) -> DockerConfig {
+    DockerConfig {
+        owner: Owner(owner.to_owned()),
+        host: docker.host.clone(),
+        runtime: docker.runtime.clone(),
+        images: docker.images.clone(),
+        allowlist: config.image_allowlist.clone(),
+        require: config.require.clone(),
+    }
+}
+
+pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> KubernetesConfig {
+    KubernetesConfig {
+        owner: Owner(owner.to_owned()),
+        kubeconfig: None,
+        namespace: kubernetes.namespace.clone(),
+        runtime_class: kubernetes.runtime_class.clone(),
+        guest_image: kubernetes.guest_image.clone(),
+        seccomp_profile: kubernetes.seccomp_profile.clone(),
+        user_namespaces: kubernetes.user_namespaces,
+        schedule_timeout: kubernetes.schedule_timeout,
+        lifetime: config.max_timeout + AROUND_A_RUN,
+        said_bytes: config.max_log_bytes + config.max_output_bytes + config.max_artifact_bytes,
+        images: kubernetes.images.clone(),
+        allowlist: config.image_allowlist.clone(),
+        require: config.require.clone(),
+    }
+}
+
+fn refused(error: LaunchError) -> ServeError {
+    match error {
+        LaunchError::Missing(_) => ServeError::Require(error),
+        _ => ServeError::Sandbox(error),
+    }
+}
+
+fn runner_config(config: &Config, owner: String) -> RunnerConfig {
+    let defaults = RunnerConfig::new(owner);
+    RunnerConfig {
+        slots: config.max_concurrent_execs,
+        lease: config.lease,
+        retention: config.retention.into(),
+        max_file_bytes: config.max_file_bytes,
+        #[cfg(debug_assertions)]
+        failpoint: config.failpoint,
+        // The data directory's lock proves that nobody else uses the database inside it.
+        exclusive_store: config.db_dsn.is_none(),
+        policy: Policy {
+            default_timeout: config.default_timeout,
+            max_timeout: config.max_timeout,
+            default_memory_bytes: config.default_memory_bytes,
+            max_memory_bytes: config.max_memory_bytes,
+            default_cpu_millis: config.default_cpu_millis,
+            max_cpu_millis: config.max_cpu_millis,
+            caps: Caps {
+                log_bytes: config.max_log_bytes,
+                output_bytes: config.max_output_bytes,
+                artifact_bytes: config.max_artifact_bytes,
+                artifact_files: config.max_artifact_files,
+            },
+            image_allowlist: Some(config.image_allowlist.clone()),
+            ..defaults.policy
+        },
+        ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use sandbox::{Guest, Shape};
+
+    use super::*;
+
+    /// A machine that never finishes a sandbox.
+    struct Stuck;
+
+    #[async_trait]
+    impl Launcher for Stuck {
+        async fn launch(&self, _: &Shape) -> Result<Guest, LaunchError> {
+            std::future::pending().await
+        }
+
+        async fn sweep(&self, _: &Owner) -> Result<usize, LaunchError> {
+            std::future::pending().await
+        }
+
+        async fn probe(&self) -> Result<Isolation, LaunchError> {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sandbox_that_hangs_does_not_hold_the_start() {
+        let stuck: Arc<dyn Launcher> = Arc::new(Stuck);
+        let refused = probed(&stuck, Duration::from_millis(20)).await;
+        assert!(matches!(refused, Err(ServeError::Probe(_))));
+    }
+}

@@ -1,0 +1,73 @@
+//! Who a caller proved to be: one of our keys, or the subject of somebody's token.
+
+use std::sync::Arc;
+
+use store::{Key, Micros, Scope, TenantId};
+use uuid::Uuid;
+
+/// Proof of who calls.
+#[derive(Clone)]
+pub enum Identity {
+    Key(Arc<Key>),
+    Token(Arc<Token>),
+}
+
+/// What a valid token says. It never has the service flag and is never limited to some skills.
+pub struct Token {
+    pub tenant: TenantId,
+    pub subject: String,
+    pub scopes: Vec<Scope>,
+    pub expires_at: Micros,
+}
+
+impl Identity {
+    pub fn tenant(&self) -> &TenantId {
+        match self {
+            Identity::Key(key) => &key.tenant,
+            Identity::Token(token) => &token.tenant,
+        }
+    }
+
+    pub fn has(&self, scope: Scope) -> bool {
+        let scopes = match self {
+            Identity::Key(key) => &key.scopes,
+            Identity::Token(token) => &token.scopes,
+        };
+        scopes.contains(&scope)
+    }
+
+    /// Whether it administers the installation and may act for any tenant.
+    pub fn is_service(&self) -> bool {
+        matches!(self, Identity::Key(key) if key.service)
+    }
+
+    /// The only skills it may use; all when absent.
+    pub fn skills(&self) -> Option<&Vec<String>> {
+        match self {
+            Identity::Key(key) => key.skills.as_ref(),
+            Identity::Token(_) => None,
+        }
+    }
+
+    pub fn expires_at(&self) -> Option<Micros> {
+        match self {
+            Identity::Key(key) => key.expires_at,
+            Identity::Token(token) => Some(token.expires_at),
+        }
+    }
+
+    pub fn key_id(&self) -> Option<Uuid> {
+        match self {
+            Identity::Key(key) => Some(key.id),
+            Identity::Token(_) => None,
+        }
+    }
+
+    /// The subject of a token.
+    pub fn subject(&self) -> Option<&str> {
+        match self {
+            Identity::Key(_) => None,
+            Identity::Token(token) => Some(&token.subject),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The keys of an identity provider, fetched from its URL and kept.
+//!
+//! A key that is unknown makes us look again, so that the provider can change its keys without telling anybody; not
+//! more often than every few seconds, because anybody can name a key. While the URL does not answer, the keys known
+//! last go on for a bounded time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value;
+
+use super::tokens::VerifyingKey;
+use crate::error::chain;
+
+/// Nobody has that many keys or that large a set.
+const MAX_KEYS: usize = 100;
+const MAX_BYTES: usize = 256 << 10;
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// When to look again.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// Keys of this age are looked up anew when next used.
+    pub fresh: Duration,
+    /// Keys of this age are no longer believed, when the provider has not confirmed them since.
+    pub stale: Duration,
+    /// The least time between two attempts.
+    pub pause: Duration,
+}
+
+const PATIENCE: Patience =
+    Patience { fresh: Duration::from_secs(600), stale: Duration::from_secs(24 * 3600), pause: Duration::from_secs(10) };
+
+type Keys = HashMap<String, Arc<VerifyingKey>>;
+
+/// A provider's keys by their `kid`.
+pub struct KeySet {
+    url: String,
+    http: reqwest::Client,
+    patience: Patience,
+    known: Mutex<Known>,
+    /// Held while fetching, so that a crowd of callers asks once.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    keys: Arc<Keys>,
+    fetched_at: Option<Instant>,
+    tried_at: Option<Instant>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("the request failed")]
+    Http(#[from] reqwest::Error),
+    #[error("the answer has more than {MAX_BYTES} bytes")]
+    TooLarge,
+    #[error("the answer is not a key set")]
+    NotASet,
+    #[error("no key in the set can be used: RSA and P-256 keys for signatures can")]
+    NoKeys,
+}
+
+impl KeySet {
+    pub fn new(url: &str) -> Result<KeySet, reqwest::Error> {
+        KeySet::with(url, PATIENCE)
+    }
+
+    pub fn with(url: &str, patience: Patience) -> Result<KeySet, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .timeout(FETCH_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()?;
+        let (known, fetching) = (Mutex::default(), tokio::sync::Mutex::default());
+        Ok(KeySet { url: url.to_owned(), http, patience, known, fetching })
+    }
+
+    /// The key a token names. One that names none is checked with the only key there is, if there is only one.
+    pub async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
+        let (found, age) = self.look(kid);
+        let expected = match (&found, age) {
+            (Some(_), Some(age)) if age < self.patience.fresh => return found,
+            // Somebody is looking already, and what is known will do.
+            (Some(_), _) => match self.fetching.try_lock() {
+                Ok(held) => held,
+                Err(_) => return self.believed(kid),
+            },
+            (None, _) => self.fetching.lock().await,
+        };
+        self.refresh(expected).await;
+        self.believed(kid)
+    }
+
+    fn look(&self, kid: Option<&str>) -> (Option<Arc<VerifyingKey>>, Option<Duration>) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match kid {
+            Some(kid) => known.keys.get(kid).cloned(),
+            None if known.keys.len() == 1 => known.keys.values().next().cloned(),
+            None => None,
+        };
+        (found, known.fetched_at.map(|at| at.elapsed()))
+    }
+
+    fn believed(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
+        let (found, age) = self.look(kid);
+        found.filter(|_| age.is_some_and(|age| age < self.patience.stale))
+    }
+
+    /// Fetches the set, unless that was tried a moment ago.
+    async fn refresh(&self, _held: tokio::sync::MutexGuard<'_, ()>) {
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.tried_at.is_some_and(|at| at.elapsed() < self.patience.pause) {
+                return;
+            }
+            known.tried_at = Some(Instant::now());
+        }
+        match self.fetch().await {
+            Ok(keys) => {
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.keys = Arc::new(keys);
+                known.fetched_at = Some(Instant::now());
+            }
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "the keys for tokens (SKILLBOX_JWT_JWKS_URL) could not be fetched"
+            ),
+        }
+    }
+
+    async fn fetch(&self) -> Result<Keys, FetchError> {
+        let mut answer = self.http.get(&self.url).send().await?.error_for_status()?;
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await? {
+            if body.len() + chunk.len() > MAX_BYTES {
+                return Err(FetchError::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let set: Value = serde_json::from_slice(&body).map_err(|_| FetchError::NotASet)?;
+        let listed = set.get("keys").and_then(Value::as_array).ok_or(FetchError::NotASet)?;
+        let keys = usable(listed);
+        if keys.is_empty() { Err(FetchError::NoKeys) } else { Ok(keys) }
+    }
+}
+
+/// The keys of a set that can check signatures; the others are for somebody else.
+fn usable(listed: &[Value]) -> Keys {
+    let mut keys = Keys::new();
+    for value in listed.iter().take(MAX_KEYS) {
+        let Ok(jwk) = serde_json::from_value::<Jwk>(value.clone()) else { continue };
+        let kid = jwk.common.key_id.clone().unwrap_or_default();
+        if let Some(key) = verifying_key(&jwk) {
+            keys.entry(kid).or_insert_with(|| Arc::new(key));
+        }
+    }
+    keys
+}
+
+/// The algorithm follows from the kind of key. Secrets do not belong into a public set, so they are never used.
+fn verifying_key(jwk: &Jwk) -> Option<VerifyingKey> {
+    let algorithm = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => Algorithm::RS256,
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => Algorithm::ES256,
+        _ => return None,
+    };
+    let named = match jwk.common.key_algorithm {
+        None => true,
+        Some(KeyAlgorithm::RS256) => algorithm == Algorithm::RS256,
+        Some(KeyAlgorithm::ES256) => algorithm == Algorithm::ES256,
+        Some(_) => false,
+    };
+    let signs = jwk.common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature);
+    let verifies = jwk.common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify));
+    let key = DecodingKey::from_jwk(jwk).ok()?;
+    (named && signs && verifies).then_some(VerifyingKey { algorithm, key })
+}
+
+#[cfg(test)]
+#[path = "jwks_tests.rs"]
+mod tests;

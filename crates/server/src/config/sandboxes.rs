@@ -1,0 +1,127 @@
+//! Where skills run.
+
+use std::time::Duration;
+
+use sandbox::Images;
+
+use super::ConfigError;
+use super::parse::{docker_host, duration, flag, image, namespace, profile, sandbox_kind, word};
+use super::reader::{Reader, bad};
+
+/// The kind of sandbox.
+#[derive(Clone, Debug)]
+pub enum Sandbox {
+    Native,
+    Docker(Docker),
+    Kubernetes(Kubernetes),
+}
+
+/// The same without what goes with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Native,
+    Docker,
+    Kubernetes,
+}
+
+/// A Docker engine, and what runs in it.
+#[derive(Clone, Debug)]
+pub struct Docker {
+    /// `unix://…` or `tcp://…`.
+    pub host: String,
+    /// The OCI runtime by name; the engine's own choice when absent.
+    pub runtime: Option<String>,
+    pub images: Images,
+}
+
+/// A namespace of a cluster, and what runs in it.
+#[derive(Clone, Debug)]
+pub struct Kubernetes {
+    pub namespace: String,
+    /// The cluster's own choice when absent.
+    pub runtime_class: Option<String>,
+    pub guest_image: String,
+    /// The container runtime's default when absent.
+    pub seccomp_profile: Option<String>,
+    pub user_namespaces: bool,
+    pub schedule_timeout: Duration,
+    pub images: Images,
+}
+
+impl Sandbox {
+    pub(super) fn read(read: &Reader<'_>, allowlist: &[String]) -> Result<Sandbox, ConfigError> {
+        // Also where it is not used: a bad value never waits for the day that it is.
+        read.get("docker_host", docker_host)?;
+        read.optional("docker_runtime", word)?;
+        let cluster = Cluster::read(read)?;
+        match read.get("sandbox", sandbox_kind)? {
+            Kind::Native => Ok(Sandbox::Native),
+            Kind::Docker => Ok(Sandbox::Docker(Docker::read(read, allowlist)?)),
+            Kind::Kubernetes => Ok(Sandbox::Kubernetes(cluster.with_images(images(read, allowlist)?)?)),
+        }
+    }
+}
+
+impl Docker {
+    pub(super) fn read(read: &Reader<'_>, allowlist: &[String]) -> Result<Docker, ConfigError> {
+        Ok(Docker {
+            host: read.get("docker_host", docker_host)?,
+            runtime: read.optional("docker_runtime", word)?,
+            images: images(read, allowlist)?,
+        })
+    }
+}
+
+/// What is said of a cluster, whether or not it is used.
+struct Cluster {
+    namespace: String,
+    runtime_class: Option<String>,
+    guest_image: Option<String>,
+    seccomp_profile: Option<String>,
+    user_namespaces: bool,
+    schedule_timeout: Duration,
+}
+
+impl Cluster {
+    fn read(read: &Reader<'_>) -> Result<Cluster, ConfigError> {
+        Ok(Cluster {
+            namespace: read.get("kube_namespace", namespace)?,
+            runtime_class: read.optional("kube_runtime_class", namespace)?,
+            guest_image: read.optional("kube_guest_image", image)?,
+            seccomp_profile: read.optional("kube_seccomp_profile", profile)?,
+            user_namespaces: read.get("kube_user_namespaces", flag)?,
+            schedule_timeout: read.get("kube_schedule_timeout", duration)?,
+        })
+    }
+
+    fn with_images(self, images: Images) -> Result<Kubernetes, ConfigError> {
+        let Some(guest_image) = self.guest_image else {
+            return Err(bad(
+                "kube_guest_image",
+                "is needed with SKILLBOX_SANDBOX=kubernetes: the image of this server, from which pods get their guest",
+            ));
+        };
+        let Cluster { namespace, runtime_class, seccomp_profile, user_namespaces, schedule_timeout, .. } = self;
+        Ok(Kubernetes {
+            namespace,
+            runtime_class,
+            guest_image,
+            seccomp_profile,
+            user_namespaces,
+            schedule_timeout,
+            images,
+        })
+    }
+}
+
+/// The images of the runtimes, each of which must be on the list.
+fn images(read: &Reader<'_>, allowlist: &[String]) -> Result<Images, ConfigError> {
+    let listed = |key: &str| {
+        let image = read.get(key, image)?;
+        match allowlist.contains(&image) {
+            true => Ok(image),
+            false => Err(bad(key, format!("`{image}` is not on SKILLBOX_IMAGE_ALLOWLIST"))),
+        }
+    };
+    Ok(Images { python: listed("image_python")?, node: listed("image_node")?, bash: listed("image_bash")? })
+}

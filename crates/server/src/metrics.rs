@@ -1,0 +1,115 @@
+//! What operators see of this process, and of the queue that all processes share: numbers without a tenant, a skill or a
+//! key in them. The page is made when somebody asks; what it costs the database is bounded, whoever asks how often.
+
+mod page;
+mod requests;
+
+use std::time::{Duration, Instant};
+
+use runner::{Meters, Runner};
+use store::{Load, Store};
+use tokio::sync::Mutex;
+
+use page::Page;
+pub use requests::{Requests, count};
+
+/// The database is not asked more often than this, and not for longer than that.
+const LOAD_AGE: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The numbers that no other part of the server keeps.
+pub struct Metrics {
+    /// What opens `/metrics` and nothing else.
+    pub token: Option<String>,
+    pub requests: Requests,
+    load: Mutex<Option<(Instant, Option<Load>)>>,
+}
+
+impl Metrics {
+    pub fn new(token: Option<String>) -> Metrics {
+        Metrics { token, requests: Requests::default(), load: Mutex::default() }
+    }
+
+    /// Everything, in the text format of Prometheus.
+    pub async fn page(&self, store: &Store, runner: &Runner) -> String {
+        let mut page = Page::default();
+        page.family("skillbox_build_info", "gauge", "The version of this program.");
+        page.sample("skillbox_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+        let load = self.load(store).await;
+        page.gauge("skillbox_database_up", "Whether the database answers.", u8::from(load.is_some()));
+        if let Some(load) = load {
+            shared(&mut page, load);
+        }
+        connections(&mut page, store);
+        let slots = runner.slots();
+        page.gauge("skillbox_slots", "Executions that may run in this process at once.", slots.all);
+        page.gauge("skillbox_slots_used", "Executions that run in this process.", slots.used);
+        executions(&mut page, runner.meters());
+        self.requests.show(&mut page);
+        page.into_text()
+    }
+
+    /// What waits and runs in the whole installation; `None` when the database does not answer.
+    async fn load(&self, store: &Store) -> Option<Load> {
+        let mut known = self.load.lock().await;
+        if let Some((at, load)) = *known
+            && at.elapsed() < LOAD_AGE
+        {
+            return load;
+        }
+        let load = match tokio::time::timeout(ANSWER_WITHIN, store.load()).await {
+            Ok(Ok(load)) => Some(load),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the queue could not be counted");
+                None
+            }
+            Err(_) => None,
+        };
+        *known = Some((Instant::now(), load));
+        load
+    }
+}
+
+/// What every process tells alike, because it is about the database they share.
+fn shared(page: &mut Page, load: Load) {
+    let queued = format!("Executions that wait for a worker, in the whole installation; counted up to {}.", Load::MOST);
+    page.gauge("skillbox_queue_depth", &queued, load.queued);
+    page.gauge("skillbox_executions_running", "Executions that run, in the whole installation.", load.running);
+    page.gauge(
+        "skillbox_webhooks_pending",
+        "Webhooks that are owed, in the whole installation.",
+        load.webhooks_pending,
+    );
+}
+
+fn connections(page: &mut Page, store: &Store) {
+    let connections = store.connections();
+    page.family("skillbox_database_connections", "gauge", "Connections of this process to the database.");
+    let busy = (connections.open as usize).saturating_sub(connections.idle);
+    page.sample("skillbox_database_connections", &[("state", "busy")], busy);
+    page.sample("skillbox_database_connections", &[("state", "idle")], connections.idle);
+    page.gauge("skillbox_database_connections_max", "Connections this process may open.", connections.max);
+}
+
+fn executions(page: &mut Page, meters: &Meters) {
+    const ENDED: &str = "skillbox_executions_ended_total";
+    page.family(ENDED, "counter", "Executions that this process recorded, by how they ended.");
+    for (status, outcome, count) in meters.ended() {
+        page.sample(ENDED, &[("status", status.as_str()), ("outcome", outcome.as_str())], count);
+    }
+    page.histogram(
+        "skillbox_execution_duration_seconds",
+        "Executions that this process recorded, from acceptance or claim to the record.",
+        &meters.duration.counted(),
+    );
+    page.histogram("skillbox_sandbox_launch_seconds", "Sandboxes that were started.", &meters.launch.counted());
+    let counters = [
+        ("skillbox_sandbox_launch_failures_total", "Sandboxes that could not be started.", &meters.launches_failed),
+        ("skillbox_leases_lost_total", "Runs whose lease ended before their result was recorded.", &meters.leases_lost),
+        ("skillbox_executions_requeued_total", "Executions of dead workers that were queued again.", &meters.requeued),
+        ("skillbox_executions_given_up_total", "Executions of dead workers that were ended.", &meters.given_up),
+    ];
+    for (name, help, counter) in counters {
+        page.counter(name, help, counter.get());
+    }
+}

@@ -1,0 +1,70 @@
+//! Requests by method, route and class of answer. A route is its template and an unknown method is one of all others, so
+//! callers cannot make the list grow.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{Method, StatusCode};
+
+use super::page::Page;
+use crate::app::Shared;
+
+const NAME: &str = "skillbox_http_requests_total";
+
+#[derive(Default)]
+pub struct Requests(Mutex<BTreeMap<Kind, u64>>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    route: String,
+    method: &'static str,
+    class: &'static str,
+}
+
+/// Counts every request when the head of its answer is there.
+pub async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let method = method(request.method());
+    let response = next.run(request).await;
+    app.metrics.requests.add(Kind { route, method, class: class(response.status()) });
+    response
+}
+
+impl Requests {
+    fn add(&self, kind: Kind) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    }
+
+    pub fn show(&self, page: &mut Page) {
+        page.family(NAME, "counter", "Requests by route, method and class of answer.");
+        for (kind, count) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            page.sample(NAME, &[("route", &kind.route), ("method", kind.method), ("class", kind.class)], count);
+        }
+    }
+}
+
+fn method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        100..200 => "1xx",
+        200..300 => "2xx",
+        300..400 => "3xx",
+        400..500 => "4xx",
+        _ => "5xx",
+    }
+}

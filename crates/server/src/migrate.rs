@@ -1,0 +1,17 @@
+//! `skillbox migrate`: the tables of the configured database, brought up to date without a server.
+
+use store::{Migrated, Store};
+
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::serve::ServeError;
+
+/// Says what was done. Several may run at once, and beside servers; an embedded server must be stopped, because its
+/// database is its own.
+pub async fn migrate(config: &Config) -> Result<Migrated, ServeError> {
+    let _held = match config.db_dsn {
+        Some(_) => None,
+        None => Some(DataDir::open(&config.data_dir)?),
+    };
+    Store::migrate(&config.dsn()).await.map_err(ServeError::Store)
+}

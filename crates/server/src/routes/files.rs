@@ -1,0 +1,217 @@
+//! `/v1/files`: files that people upload for their runs, and the artifacts of executions as files like any other.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use runner::FileLabel;
+use serde::Deserialize;
+use serde_json::json;
+use store::{FileFilter, FileRow};
+use tokio_util::io::ReaderStream;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::executions;
+use super::file_form::{self, FileForm};
+use super::file_view::{FileView, key_of};
+use crate::app::{App, Shared};
+use crate::audit;
+use crate::auth::{Allowed, Caller, Execute, Read};
+use crate::download::attachment;
+use crate::error::ApiError;
+use crate::extract::{self, Path, Query};
+use crate::links::Links;
+use crate::openapi::Binary;
+use crate::paging::{PageQuery, Paging};
+
+/// The parts of an upload.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct FileUpload {
+    /// The bytes.
+    #[schema(inline)]
+    file: Binary,
+    /// What to call it; the part's own file name when it is left out. No slash, backslash or control character.
+    name: Option<String>,
+    /// A word of the caller's own to find it by.
+    session_id: Option<String>,
+}
+
+/// Upload a file
+///
+/// For `input_files` of a run.
+#[utoipa::path(
+    post, path = "/v1/files", tag = "files", operation_id = "upload_file",
+    request_body(content((FileUpload = "multipart/form-data"))),
+    responses(
+        (status = 201, body = FileView),
+        (status = 413, description = "`too_large` or `quota_exceeded`", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn create(
+    caller: Allowed<Execute>,
+    State(app): State<Shared>,
+    links: Links,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let FileForm { upload, name, content_type, session_id } = file_form::receive(&app, &caller.tenant, request).await?;
+    let file = upload.finish(FileLabel { name, content_type, session_id }).await?;
+    Ok((StatusCode::CREATED, axum::Json(FileView::new(file, &links)?)).into_response())
+}
+
+/// Which files to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Filter {
+    /// Only files of this session.
+    session_id: Option<String>,
+    /// Only files of this execution.
+    #[param(format = "uuid")]
+    execution_id: Option<String>,
+}
+
+/// List files
+///
+/// Newest first; every version is a row.
+#[utoipa::path(
+    get, path = "/v1/files", tag = "files", operation_id = "list_files", params(Filter, PageQuery),
+    responses((status = 200, body = Vec<FileView>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    links: Links,
+    Query(filter): Query<Filter>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
+    let execution_id = filter.execution_id.map(|text| Uuid::try_parse(&text));
+    let execution_id =
+        execution_id.transpose().map_err(|_| ApiError::bad_request("execution_id must be an execution's id."))?;
+    let filter = FileFilter { session_id: filter.session_id, execution_id };
+    let rows = app.store.list_files(&caller.tenant, &filter, &paging.page(&caller.tenant)?).await?;
+    let mut hidden = Vec::new();
+    for row in &rows {
+        if !may_see(&app, &caller, row).await? {
+            hidden.push(row.id);
+        }
+    }
+    let visible = |row: FileRow| match hidden.contains(&row.id) {
+        true => None,
+        false => FileView::new(row, &links).ok(),
+    };
+    Ok(paging.answer(&caller.tenant, rows, FileRow::cursor, visible))
+}
+
+/// Read a file's description
+#[utoipa::path(
+    get, path = "/v1/files/{id}", tag = "files", operation_id = "get_file", params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, body = FileView))
+)]
+pub async fn get(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    links: Links,
+    Path(id): Path<String>,
+) -> Result<axum::Json<FileView>, ApiError> {
+    Ok(axum::Json(FileView::new(find(&app, &caller, &id).await?, &links)?))
+}
+
+/// Download a file
+#[utoipa::path(
+    get, path = "/v1/files/{id}/download", tag = "files", operation_id = "download_file",
+    params(("id" = String, Path, format = "uuid")),
+    responses((status = 200, body = inline(Binary), content_type = "application/octet-stream"))
+)]
+pub async fn download(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let row = find(&app, &caller, &id).await?;
+    let blob = app.blobs.open(&key_of(&row)?).await?.ok_or_else(ApiError::not_found)?;
+    let body = Body::from_stream(ReaderStream::new(blob.stream));
+    Ok(attachment(&row.name, &row.content_type, blob.size, body))
+}
+
+/// Upload a new version of a file
+///
+/// It has an id of its own and keeps the name; `parent_id` is the first version.
+#[utoipa::path(
+    put, path = "/v1/files/{id}", tag = "files", operation_id = "update_file", params(("id" = String, Path, format = "uuid")),
+    request_body(content((FileUpload = "multipart/form-data"))),
+    responses(
+        (status = 200, body = FileView),
+        (status = 413, description = "`too_large` or `quota_exceeded`", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn update(
+    caller: Allowed<Execute>,
+    State(app): State<Shared>,
+    links: Links,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<axum::Json<FileView>, ApiError> {
+    let of = find(&app, &caller, &id).await?;
+    let FileForm { upload, content_type, .. } = file_form::receive(&app, &caller.tenant, request).await?;
+    let file = upload.finish_version(&of, content_type).await?.ok_or_else(ApiError::not_found)?;
+    Ok(axum::Json(FileView::new(file, &links)?))
+}
+
+/// List a file's versions
+///
+/// Newest first, whichever version is named.
+#[utoipa::path(
+    get, path = "/v1/files/{id}/versions", tag = "files", operation_id = "list_file_versions",
+    params(("id" = String, Path, format = "uuid")), responses((status = 200, body = Vec<FileView>))
+)]
+pub async fn versions(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    links: Links,
+    Path(id): Path<String>,
+) -> Result<axum::Json<Vec<FileView>>, ApiError> {
+    let file = find(&app, &caller, &id).await?;
+    let rows = app.store.list_file_versions(&caller.tenant, file.id).await?;
+    let files: Result<_, _> = rows.into_iter().map(|row| FileView::new(row, &links)).collect();
+    Ok(axum::Json(files?))
+}
+
+/// Delete a file
+///
+/// The first version takes all others with it. Of an execution's artifact, the archive of all its files goes too.
+#[utoipa::path(
+    delete, path = "/v1/files/{id}", tag = "files", operation_id = "delete_file", params(("id" = String, Path, format = "uuid")),
+    responses((status = 204, description = "Deleted"))
+)]
+pub async fn delete(
+    caller: Allowed<Execute>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let file = find(&app, &caller, &id).await?;
+    if !app.runner.delete_file(&caller.tenant, file.id).await? {
+        return Err(ApiError::not_found());
+    }
+    audit::record(&app, &caller, "file.delete", file.id.to_string(), json!({ "name": file.name })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A file the caller may see; any other does not exist.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError> {
+    let row = app.store.get_file(&caller.tenant, extract::id(id)?).await?.ok_or_else(ApiError::not_found)?;
+    match may_see(app, caller, &row).await? {
+        true => Ok(row),
+        false => Err(ApiError::not_found()),
+    }
+}
+
+/// What an execution left is for those who may use its skill.
+async fn may_see(app: &App, caller: &Caller, row: &FileRow) -> Result<bool, ApiError> {
+    let Some(execution_id) = row.execution_id.filter(|_| caller.identity.skills().is_some()) else { return Ok(true) };
+    match executions::find(app, caller, execution_id).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.slug() == crate::error::Slug::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,13 @@
+//! `/metrics`: for Prometheus and what understands its format. Not part of the described API.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header;
+
+use crate::app::Shared;
+use crate::auth::Watcher;
+
+pub async fn show(_: Watcher, State(app): State<Shared>) -> Response {
+    let page = app.metrics.page(&app.store, &app.runner).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
+}

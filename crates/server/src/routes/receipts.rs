@@ -1,0 +1,86 @@
+//! Receipts: what this server signs about executions, and the keys to check it with.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::executions::permit;
+use crate::app::Shared;
+use crate::auth::{Allowed, Read};
+use crate::error::{ApiError, Slug};
+use crate::extract::{self, Path};
+
+/// A signed receipt. Its bytes are what counts: keep them as they came.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used; a receipt is stored as it was signed")]
+pub struct Receipt {
+    #[schema(rename = "type", example = "skillbox receipt 1")]
+    kind: String,
+    /// JSON text, exactly as it was signed: what ran, hashes of what went in and came out, isolation, outcome, times.
+    payload: String,
+    /// A minisign signature over `payload`.
+    signature: String,
+}
+
+/// Read an execution's receipt
+///
+/// Made when the result was recorded, and the same on every read. An execution that ended without a worker, cancelled
+/// in the queue or lost, has none.
+#[utoipa::path(
+    get, path = "/v1/executions/{id}/receipt", tag = "executions", operation_id = "get_execution_receipt",
+    params(("id" = String, Path, format = "uuid")),
+    responses(
+        (status = 200, body = Receipt),
+        (status = 409, description = "`conflict`: it has not ended yet", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn get(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let id = extract::id(&id)?;
+    let execution = permit(app.store.peek_execution(&caller.tenant, id).await?, &caller)?;
+    if !execution.status.terminal() {
+        return Err(ApiError::new(Slug::Conflict, "This execution has not ended yet."));
+    }
+    let receipt = app.store.get_receipt(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
+}
+
+/// The keys that receipts are signed with.
+#[derive(Serialize, ToSchema)]
+pub struct ReceiptKeys {
+    #[serde(flatten)]
+    current: ReceiptKey,
+    /// Those that signed before the key was changed, the latest first.
+    previous: Vec<ReceiptKey>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct ReceiptKey {
+    #[schema(example = "406E4FAC70A6468A")]
+    key_id: String,
+    /// One line of base64, as `minisign -P` takes it.
+    public_key: String,
+}
+
+/// Read the key that receipts are signed with
+///
+/// Needs no key of the API: it is public. Keep it when you first see it, and compare.
+#[utoipa::path(
+    get, path = "/v1/receipts/key", tag = "executions", operation_id = "get_receipt_key", security(()),
+    responses((status = 200, body = ReceiptKeys))
+)]
+pub async fn key(State(app): State<Shared>) -> Result<axum::Json<ReceiptKeys>, ApiError> {
+    let mut keys = app
+        .receipt_keys
+        .iter()
+        .rev()
+        .map(|key| ReceiptKey { key_id: key.id().to_string(), public_key: key.to_string() });
+    let current = keys.next().ok_or_else(|| ApiError::internal("there is no key for receipts"))?;
+    let previous = keys.collect();
+    Ok(axum::Json(ReceiptKeys { current, previous }))
+}

@@ -1,0 +1,84 @@
+//! `/v1/skills/{name}/{version}/approve` and `/reject`: a person's word on what the scanner held.
+
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::json;
+use store::Verdict;
+use utoipa::IntoParams;
+
+use super::skill_view::SkillSummary;
+use crate::app::Shared;
+use crate::audit;
+use crate::auth::{Admin, Allowed};
+use crate::error::ApiError;
+use crate::extract::{Path, Query};
+
+/// What was looked at.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Reviewed {
+    /// The digest of the content that was looked at. When the version has other content by now, the answer is 409.
+    digest: Option<String>,
+}
+
+/// Approve a skill that is held for review
+///
+/// It runs from now on, and so does exactly this content whenever it is uploaded again.
+#[utoipa::path(
+    post, path = "/v1/skills/{name}/{version}/approve", tag = "skills", operation_id = "approve_skill",
+    params(("name" = String, Path), ("version" = String, Path, description = "Exact, never `latest`"), Reviewed),
+    responses(
+        (status = 200, body = SkillSummary),
+        (status = 409, description = "`conflict`: the version has other content by now", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn approve(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    Path((name, version)): Path<(String, String)>,
+    Query(reviewed): Query<Reviewed>,
+) -> Result<axum::Json<SkillSummary>, ApiError> {
+    decide(caller, app, &name, &version, reviewed, Verdict::Approved).await
+}
+
+/// Reject a skill
+///
+/// It does not run, neither what waits already nor later, and exactly this content is refused when it is uploaded again. An
+/// approval takes that back.
+#[utoipa::path(
+    post, path = "/v1/skills/{name}/{version}/reject", tag = "skills", operation_id = "reject_skill",
+    params(("name" = String, Path), ("version" = String, Path, description = "Exact, never `latest`"), Reviewed),
+    responses(
+        (status = 200, body = SkillSummary),
+        (status = 409, description = "`conflict`: the version has other content by now", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn reject(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    Path((name, version)): Path<(String, String)>,
+    Query(reviewed): Query<Reviewed>,
+) -> Result<axum::Json<SkillSummary>, ApiError> {
+    decide(caller, app, &name, &version, reviewed, Verdict::Rejected).await
+}
+
+async fn decide(
+    caller: Allowed<Admin>,
+    app: Shared,
+    name: &str,
+    version: &str,
+    reviewed: Reviewed,
+    verdict: Verdict,
+) -> Result<axum::Json<SkillSummary>, ApiError> {
+    if !caller.may_use(name) {
+        return Err(ApiError::not_found());
+    }
+    let row = app.store.review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict).await?;
+    let row = row.ok_or_else(ApiError::not_found)?;
+    let action = match verdict {
+        Verdict::Approved => "skill.approve",
+        Verdict::Rejected => "skill.reject",
+    };
+    audit::record(&app, &caller, action, format!("{name}@{version}"), json!({ "digest": row.digest })).await?;
+    Ok(axum::Json(row.into()))
+}

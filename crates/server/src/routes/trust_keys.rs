@@ -1,0 +1,121 @@
+//! `/v1/trust/keys`: whose signatures on skills count.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use skill::signature::{KeyId, PublicKey};
+use store::{NewTrustedKey, TrustedKey};
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::audit;
+use crate::auth::{Admin, Allowed};
+use crate::body::Json;
+use crate::error::ApiError;
+use crate::extract::Path;
+use crate::paging::{PageQuery, Paging};
+use crate::time::rfc3339;
+
+const MAX_COMMENT: usize = 256;
+
+/// A public key that may sign this tenant's skills.
+#[derive(Serialize, ToSchema)]
+pub struct TrustedKeyView {
+    /// As minisign prints it.
+    #[schema(example = "406E4FAC70A6468A")]
+    key_id: String,
+    /// One line of base64, as `minisign -P` takes it.
+    public_key: String,
+    comment: String,
+    #[schema(format = "date-time")]
+    added_at: String,
+    /// From then on nothing it ever signed counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    revoked_at: Option<String>,
+}
+
+/// A key to be trusted.
+#[derive(Deserialize, ToSchema)]
+pub struct NewTrustedKeyBody {
+    /// The text of a minisign public key file, or its second line alone.
+    public_key: String,
+    /// Whose key it is.
+    comment: Option<String>,
+}
+
+/// Trust a key
+#[utoipa::path(
+    post, path = "/v1/trust/keys", tag = "trust", operation_id = "add_trusted_key", request_body = NewTrustedKeyBody,
+    responses(
+        (status = 201, body = TrustedKeyView),
+        (status = 409, description = "`conflict`: it was added before; a revoked key is never trusted again", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn add(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    body: Json<NewTrustedKeyBody>,
+) -> Result<Response, ApiError> {
+    let key: PublicKey = body
+        .value
+        .public_key
+        .parse()
+        .map_err(|error| ApiError::bad_request(format!("public_key must be a minisign public key: {error}.")))?;
+    let comment = body.value.comment.unwrap_or_default();
+    if comment.chars().count() > MAX_COMMENT || comment.contains(char::is_control) {
+        return Err(ApiError::bad_request(format!("comment must be at most {MAX_COMMENT} characters on one line.")));
+    }
+    let new = NewTrustedKey { key_id: key.id().to_string(), public_key: key.to_string(), comment };
+    let added = app.store.add_trusted_key(&caller.tenant, &new).await?;
+    let detail = json!({ "public_key": added.public_key, "comment": added.comment });
+    audit::record(&app, &caller, "trust.key.add", added.key_id.clone(), detail).await?;
+    Ok((StatusCode::CREATED, axum::Json(TrustedKeyView::from(added))).into_response())
+}
+
+/// List trusted keys
+///
+/// The revoked ones too.
+#[utoipa::path(
+    get, path = "/v1/trust/keys", tag = "trust", operation_id = "list_trusted_keys", params(PageQuery),
+    responses((status = 200, body = Vec<TrustedKeyView>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+    let rows = app.store.list_trusted_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
+    Ok(paging.answer(&caller.tenant, rows, TrustedKey::cursor, |row| Some(TrustedKeyView::from(row))))
+}
+
+/// Revoke a trusted key
+///
+/// At once, on every server, also for what it signed before and for what is queued. It cannot be undone.
+#[utoipa::path(
+    delete, path = "/v1/trust/keys/{id}", tag = "trust", operation_id = "revoke_trusted_key",
+    params(("id" = String, Path, description = "The key's id, as minisign prints it")),
+    responses((status = 204, description = "Revoked"))
+)]
+pub async fn revoke(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let id = id.parse::<KeyId>().map_err(|_| ApiError::not_found())?.to_string();
+    if !app.store.revoke_trusted_key(&caller.tenant, &id).await? {
+        return Err(ApiError::not_found());
+    }
+    audit::record(&app, &caller, "trust.key.revoke", id, json!({})).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl From<TrustedKey> for TrustedKeyView {
+    fn from(key: TrustedKey) -> TrustedKeyView {
+        TrustedKeyView {
+            key_id: key.key_id,
+            public_key: key.public_key,
+            comment: key.comment,
+            added_at: rfc3339(key.added_at),
+            revoked_at: key.revoked_at.map(rfc3339),
+        }
+    }
+}

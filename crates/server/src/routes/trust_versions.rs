@@ -1,0 +1,59 @@
+//! `/v1/trust/versions`: how far the signed versions of each skill have come. `latest` does not go back behind them.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::json;
+use store::NewestSigned;
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::audit;
+use crate::auth::{Admin, Allowed};
+use crate::error::ApiError;
+use crate::extract::Path;
+use crate::paging::{PageQuery, Paging};
+use crate::time::rfc3339;
+
+/// The highest version of a skill that was uploaded with a trusted signature.
+#[derive(Serialize, ToSchema)]
+pub struct NewestVersion {
+    name: String,
+    version: String,
+    #[schema(format = "date-time")]
+    accepted_at: String,
+}
+
+/// List the newest signed versions
+#[utoipa::path(
+    get, path = "/v1/trust/versions", tag = "trust", operation_id = "list_newest_versions", params(PageQuery),
+    responses((status = 200, body = Vec<NewestVersion>, headers(("Link" = String, description = "The next page"))))
+)]
+pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+    let rows = app.store.list_newest_signed(&caller.tenant, &paging.page(&caller.tenant)?).await?;
+    let view = |newest: NewestSigned| {
+        let NewestSigned { name, version, accepted_at } = newest;
+        Some(NewestVersion { name, version, accepted_at: rfc3339(accepted_at) })
+    };
+    Ok(paging.answer(&caller.tenant, rows, NewestSigned::cursor, view))
+}
+
+/// Let a skill go back
+///
+/// Forgets the newest signed version, so that an older one can be uploaded and be `latest` again.
+#[utoipa::path(
+    delete, path = "/v1/trust/versions/{name}", tag = "trust", operation_id = "forget_newest_version",
+    params(("name" = String, Path)), responses((status = 204, description = "Forgotten"))
+)]
+pub async fn forget(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    if !app.store.forget_newest_signed(&caller.tenant, &name).await? {
+        return Err(ApiError::not_found());
+    }
+    audit::record(&app, &caller, "trust.version.forget", name, json!({})).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,27 @@
+//! `/v1/webhooks/secret`: what receivers of webhooks check signatures with.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::auth::{Admin, Allowed};
+
+/// A tenant's secret for webhooks.
+#[derive(Serialize, ToSchema)]
+pub struct WebhookSecret {
+    /// As Standard Webhooks libraries take it.
+    #[schema(example = "whsec_…")]
+    secret: String,
+}
+
+/// Read the webhook secret
+///
+/// The same for all webhooks of the tenant, and only for them.
+#[utoipa::path(
+    get, path = "/v1/webhooks/secret", tag = "administration", operation_id = "get_webhook_secret",
+    responses((status = 200, body = WebhookSecret))
+)]
+pub async fn secret(caller: Allowed<Admin>, State(app): State<Shared>) -> axum::Json<WebhookSecret> {
+    axum::Json(WebhookSecret { secret: app.signatures.secret(&caller.tenant) })
+}

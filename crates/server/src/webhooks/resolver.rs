@@ -1,0 +1,68 @@
+//! Names of receivers, resolved by ourselves: a connection is made to an address that was checked, and to no other.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::address::is_public;
+
+/// Gives out only public addresses, unless the operator listed the name.
+#[derive(Clone)]
+pub struct Resolver {
+    pub private_hosts: Arc<[String]>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0} leads to an address that is not on the public internet")]
+pub struct NotPublic(String);
+
+impl Resolver {
+    fn allows(&self, name: &str, addresses: &[SocketAddr]) -> bool {
+        // One private address among public ones is how names are made to lead elsewhere, so it spoils them all.
+        self.private_hosts.iter().any(|host| host == name) || addresses.iter().all(|address| is_public(address.ip()))
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = self.clone();
+        Box::pin(async move {
+            // The port is put in by the connection.
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            match resolver.allows(name.as_str(), &found) {
+                true => Ok(Box::new(found.into_iter()) as Addrs),
+                false => Err(NotPublic(name.as_str().to_owned()).into()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_private_address_spoils_a_name() {
+        let resolver = Resolver { private_hosts: Arc::new(["hooks.internal".to_owned()]) };
+        let at = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| SocketAddr::new(text.parse().expect(text), 0)).collect()
+        };
+        assert!(resolver.allows("a.example", &at(&["8.8.8.8", "2600::1"])));
+        assert!(!resolver.allows("a.example", &at(&["8.8.8.8", "127.0.0.1"])));
+        assert!(!resolver.allows("a.example", &at(&["::ffff:10.0.0.1"])));
+        assert!(resolver.allows("hooks.internal", &at(&["10.0.0.1"])));
+    }
+
+    #[tokio::test]
+    async fn localhost_is_not_the_internet() {
+        let resolver = Resolver { private_hosts: Arc::new([]) };
+        for name in ["localhost", "LOCALHOST", "localhost."] {
+            let Err(error) = resolver.resolve(name.parse().expect("a name")).await else { panic!("{name}") };
+            // Some machines do not know every spelling, which is as good.
+            assert!(error.is::<NotPublic>() || error.is::<std::io::Error>(), "{name}: {error}");
+        }
+        let listed = Resolver { private_hosts: Arc::new(["localhost".to_owned()]) };
+        assert!(listed.resolve("localhost".parse().expect("a name")).await.is_ok());
+    }
+}

@@ -1,0 +1,135 @@
+//! `skillsandbox.yaml`: another runtime's capability manifest, beside a `SKILL.md` or instead of one.
+
+use super::fields::{Fields, Said};
+use super::settings::{Settings, read_permissions, read_version};
+use super::{Sheet, values};
+use crate::error::shown;
+use crate::finding::{Finding, Notes};
+use crate::script::Lang;
+use crate::yaml::{Data, Node};
+
+pub(super) struct Sidecar<'a> {
+    pub path: &'a str,
+    /// Of the mapping `skill`, with the lines of its keys.
+    pub lines: Vec<(String, u32)>,
+    pub name: Option<Said<'a, String>>,
+    pub description: Option<Said<'a, String>>,
+    pub settings: Settings<'a>,
+    pub args: Vec<String>,
+    /// The script expects to start in the skill's own directory.
+    pub starts_in_skill: bool,
+}
+
+impl<'a> Sidecar<'a> {
+    pub(super) fn read(sheet: Sheet<'a>, notes: &mut Notes) -> Self {
+        let mut fields = Fields::new(sheet.document, sheet.root, notes);
+        let mut skill = fields.nested("skill", notes);
+        let lines = skill.lines();
+        let name = skill.optional("name", values::name, notes);
+        let description = skill.text("description", notes);
+        let version = read_version(&mut skill, notes);
+        skill.take("author");
+        skill.rest(notes);
+
+        let mut settings = read_resources(fields.nested("resources", notes), notes);
+        settings.version = version;
+        settings.permissions = read_permissions(&mut fields, notes);
+        let command = fields.take("entrypoint").and_then(|node| read_command(&fields, node, notes));
+        fields.rest(notes);
+        let mut sidecar = Self {
+            path: sheet.document.path,
+            lines,
+            name,
+            description,
+            settings,
+            args: Vec::new(),
+            starts_in_skill: false,
+        };
+        if let Some(command) = command {
+            sidecar.take_command(command);
+        }
+        sidecar
+    }
+
+    fn take_command(&mut self, command: Said<'a, Command>) {
+        let Said { value, path, key, line } = command;
+        let said = |value| Said { value, path, key: key.clone(), line };
+        self.settings.entrypoint = Some(said(value.script));
+        self.settings.lang = value.lang.map(|value| Said { value, path, key: key.clone(), line });
+        self.args = value.args;
+        self.starts_in_skill = true;
+    }
+
+    /// A name that contradicts the one in `SKILL.md`, which counts.
+    pub(super) fn compare_name(&self, name: &str, notes: &mut Notes) {
+        if let Some(said) = self.name.as_ref().filter(|said| said.value != name && !name.is_empty()) {
+            let message =
+                format!("`skill.name` is `{}`, and SKILL.md says `{name}`, which counts; make them equal", said.value);
+            notes.remarks.push(Finding::noted("setting_conflict", message).at(said.path, said.line));
+        }
+    }
+}
+
+fn read_resources<'a>(mut resources: Fields<'a>, notes: &mut Notes) -> Settings<'a> {
+    /// A weight of 1,024 is one core, as container engines count.
+    const SHARES_OF_A_CORE: u64 = 1_024;
+    let shares = |text: &str| {
+        let millis = values::whole(text, 1_000)? / SHARES_OF_A_CORE;
+        u32::try_from(millis.max(1)).map_err(|_| format!("`{}` is too much", shown(text)))
+    };
+    let settings = Settings {
+        memory_bytes: resources.optional("memory_mb", |text| values::whole(text, 1 << 20), notes),
+        cpu_millis: resources.optional("cpu_shares", shares, notes),
+        timeout_ms: resources.optional("max_runtime_seconds", |text| values::whole(text, 1_000), notes),
+        output_bytes: resources.optional("max_output_bytes", |text| values::whole(text, 1), notes),
+        ..Settings::default()
+    };
+    resources.rest(notes);
+    settings
+}
+
+/// What is to be started: a file of the skill, what runs it, and its arguments.
+struct Command {
+    script: String,
+    lang: Option<Lang>,
+    args: Vec<String>,
+}
+
+/// `entrypoint` as `{command, args, workdir}`, or as one line.
+fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Option<Said<'a, Command>> {
+    let words = match &node.data {
+        Data::Scalar { text, .. } => text.split_whitespace().map(str::to_owned).collect(),
+        Data::Mapping(_) => {
+            let mut inner = Fields::new(fields.document, Some(node.clone()), notes);
+            let command = inner.text("command", notes).map(|said| said.value);
+            let args = inner.texts("args", notes).map(|said| said.value.items).unwrap_or_default();
+            inner.take("workdir");
+            inner.rest(notes);
+            command.into_iter().chain(args).collect()
+        }
+        Data::Sequence(_) => Vec::new(),
+    };
+    match command(words) {
+        Some(command) => Some(fields.said("entrypoint", &node, command)),
+        None => {
+            fields.wrong("field_type", "entrypoint", &node, "it must have a `command`, such as python3", notes);
+            None
+        }
+    }
+}
+
+/// The script of a command line: what follows the interpreter and its flags, or the first word itself.
+fn command(words: Vec<String>) -> Option<Command> {
+    let mut words = words.into_iter().peekable();
+    let first = words.next().filter(|word| !word.is_empty())?;
+    let lang = Lang::of_program(&first);
+    let script = match lang {
+        None => first,
+        Some(_) => {
+            while words.next_if(|word| word == "-u" || word == "-B" || word == "-e").is_some() {}
+            words.next().unwrap_or(first)
+        }
+    };
+    let script = script.strip_prefix("/skill/").unwrap_or(&script).to_owned();
+    Some(Command { script, lang, args: words.collect() })
+}

@@ -1,0 +1,102 @@
+//! Skillware directories: `manifest.yaml` with the parameters, `skill.py` with a class that has `execute`.
+//!
+//! They have no `SKILL.md`. Their names are paths, of which the last part is the name here.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::{Fields, Said};
+use super::settings::{Settings, read_version};
+use super::{Basis, Origin, Sheet, values};
+use crate::error::shown;
+use crate::finding::{Finding, Notes};
+
+/// What the manifest says for readers and for its own runtime; kept, and nothing is done with it here.
+const FOR_OTHERS: [&str; 9] = [
+    "short_description", "issuer", "category", "outputs", "presentation", "constitution", "env_vars", "requirements",
+    "tags",
+];
+
+/// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it runs.
+pub(crate) fn has_execute(code: &[u8]) -> bool {
+    let lines = code.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+    let starts = |line: &[u8]| {
+        [&b"def execute("[..], b"async def execute(", b"async def aexecute("]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    lines.into_iter().any(starts)
+}
+
+pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) -> Basis<'a> {
+    let path = sheet.document.path;
+    let mut fields = Fields::new(sheet.document, sheet.root, notes);
+    let origin = Origin { path, lines: fields.lines(), ..Origin::default() };
+    let mut full_name = None;
+    let last_part = |text: &str| {
+        full_name = Some(text.to_owned());
+        values::name(text.trim().rsplit('/').next().unwrap_or_default())
+    };
+    let name = fields.required("name", "name_missing", last_part, notes);
+    if let Some(full) = full_name.filter(|full| *full != name && !name.is_empty()) {
+        let message =
+            format!("the name `{}` cannot be used here, so the skill is called `{name}`; call it that", shown(&full));
+        notes.remarks.push(origin.at(Finding::noted("name_adapted", message), "name"));
+    }
+    let description = fields.required("description", "description_missing", |text| Ok(text.trim().to_owned()), notes);
+    let settings = Settings {
+        version: read_version(&mut fields, notes),
+        input_schema: parameters(&mut fields, notes),
+        ..Settings::default()
+    };
+    let mut metadata = Map::new();
+    for key in FOR_OTHERS {
+        if let Some(node) = fields.take(key) {
+            metadata.insert(key.to_owned(), node.to_text());
+        }
+    }
+    let message = "other runtimes read SKILL.md only; add one beside `manifest.yaml`";
+    notes.remarks.push(Finding::noted("skill_file_foreign", message).at(path, 1));
+    if instructions.is_empty() {
+        let message = "there are no instructions; say in `instructions.md` when and how to use the skill";
+        notes.remarks.push(Finding::noted("no_instructions", message).at(path, 1));
+    }
+    Basis {
+        origin,
+        name,
+        description,
+        metadata,
+        instructions: instructions.to_owned(),
+        places: vec![settings],
+        unknown: fields.rest(notes),
+        ..Basis::default()
+    }
+}
+
+/// The input schema: `parameters` as one, or a mapping of names to theirs, in older skills called `inputs`.
+fn parameters<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a, Value>> {
+    let parameters = fields.schema("parameters", notes);
+    let inputs = fields.schema("inputs", notes);
+    let Said { value, path, key, line } = parameters.or(inputs)?;
+    let value = match value {
+        Value::Object(map) if !is_schema(&map) => schema_of(map),
+        schema => schema,
+    };
+    Some(Said { value, path, key, line })
+}
+
+fn is_schema(map: &Map<String, Value>) -> bool {
+    map.get("type").is_some_and(Value::is_string)
+        || ["properties", "$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| map.contains_key(*key))
+}
+
+/// An object with these properties. A property says itself whether it is required.
+fn schema_of(mut properties: Map<String, Value>) -> Value {
+    let mut required = Vec::new();
+    for (name, property) in &mut properties {
+        let flag = property.as_object_mut().filter(|property| property.get("required").is_some_and(Value::is_boolean));
+        if flag.and_then(|property| property.remove("required")) == Some(Value::Bool(true)) {
+            required.push(Value::String(name.clone()));
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required})
+}

@@ -1,0 +1,61 @@
+//! Two places that speak of permissions: what both of them grant.
+
+use super::{Egress, EnvVars, Filesystem, Network, PROFILE, Permissions, Syscalls, below};
+
+impl Permissions {
+    /// What both of two places grant. Where only one of them says anything, that counts; what nobody knows stays asked for.
+    pub(crate) fn intersect(self, other: Self) -> Self {
+        let egress = both(self.network.egress, other.network.egress, shared_egress);
+        let read = both(self.filesystem.read, other.filesystem.read, shared_paths);
+        let write = both(self.filesystem.write, other.filesystem.write, shared_paths);
+        let allow = both(self.env_vars.allow, other.env_vars.allow, |a, b| {
+            a.into_iter().filter(|name| b.contains(name)).collect()
+        });
+        // The one that differs from ours is the one that has to be refused.
+        let profile = both(self.syscalls.profile, other.syscalls.profile, |a, b| if a == PROFILE { b } else { a });
+        let mut unknown = self.unknown;
+        unknown.extend(other.unknown);
+        Self {
+            network: Network { egress },
+            filesystem: Filesystem { read, write },
+            env_vars: EnvVars { allow },
+            syscalls: Syscalls { profile },
+            unknown,
+        }
+    }
+}
+
+fn both<T>(a: Option<T>, b: Option<T>, shared: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(shared(a, b)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn shared_egress(a: Vec<Egress>, b: Vec<Egress>) -> Vec<Egress> {
+    let mut shared = Vec::new();
+    for one in &a {
+        for other in b.iter().filter(|other| other.domain == one.domain) {
+            let ports = match (one.ports.is_empty(), other.ports.is_empty()) {
+                (true, _) => other.ports.clone(),
+                (_, true) => one.ports.clone(),
+                _ => one.ports.iter().copied().filter(|port| other.ports.contains(port)).collect(),
+            };
+            // Two lists without a common port share nothing, while an empty list would mean every port.
+            if !ports.is_empty() || (one.ports.is_empty() && other.ports.is_empty()) {
+                shared.push(Egress { domain: one.domain.clone(), ports });
+            }
+        }
+    }
+    shared
+}
+
+fn shared_paths(a: Vec<String>, b: Vec<String>) -> Vec<String> {
+    let narrower = |these: &[String], those: &[String]| -> Vec<String> {
+        these.iter().filter(|path| those.iter().any(|place| below(path, place))).cloned().collect()
+    };
+    let mut shared = narrower(&a, &b);
+    let more: Vec<String> = narrower(&b, &a).into_iter().filter(|path| !shared.contains(path)).collect();
+    shared.extend(more);
+    shared
+}

@@ -1,0 +1,103 @@
+//! Text that is not shown, or shown in another order than it is read.
+
+use super::source::{Kind, Source};
+use crate::error::shown;
+use crate::invisible::{is_bidi, is_invisible, is_tag};
+use crate::{Finding, Severity};
+
+/// So many characters without width in a row carry a message; scripts and emoji need one or two.
+const MESSAGE_CHARS: usize = 8;
+
+pub(super) fn name(path: &str) -> Option<Finding> {
+    if path.chars().any(is_bidi) {
+        let message = "the file's name contains a character that turns the direction of text, so it is not what it looks like; rename it";
+        return Some(Finding::new("bidirectional_text", Severity::Error, message).at(&shown(path), None));
+    }
+    let message = "the file's name contains an invisible character; rename it";
+    path.chars()
+        .any(is_invisible)
+        .then(|| Finding::new("invisible_character", Severity::Warning, message).at(&shown(path), None))
+}
+
+pub(super) fn text(source: &Source<'_>) -> Vec<Finding> {
+    if source.text.is_ascii() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (number, line) in source.lines() {
+        // A byte order mark stands at the start of a file and nowhere else.
+        let line = if number == 1 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
+        if !line.is_ascii() {
+            findings.extend(look(source, line).map(|finding| finding.at(source.path, number)));
+        }
+    }
+    findings
+}
+
+/// The gravest thing about one line.
+fn look(source: &Source<'_>, line: &str) -> Option<Finding> {
+    if let Some(message) = message(line) {
+        let message =
+            format!("the line carries text that nobody sees and models read (`{}`); remove it", shown(&message));
+        return Some(Finding::new("hidden_text", Severity::Error, message));
+    }
+    if line.contains(is_bidi) && !(source.kind != Kind::Code && is_written_from_right(line)) {
+        let severity = if source.kind == Kind::Code { Severity::Error } else { Severity::Warning };
+        let message = "a character turns the direction of the text, so it is not read as it is shown; remove it";
+        return Some(Finding::new("bidirectional_text", severity, message));
+    }
+    // Data is full of what people pasted; nobody acts on it.
+    let character = line.chars().find(|c| is_invisible(*c) && !is_bidi(*c) && !is_tag(*c))?;
+    let matters = source.kind != Kind::Data && !(is_mark(character) && is_written_from_right(line));
+    let message = format!(
+        "the invisible character U+{:04X} can hide text from people that models read; remove it",
+        u32::from(character)
+    );
+    matters.then(|| Finding::new("invisible_character", Severity::Warning, message))
+}
+
+/// What is written in characters that show nothing, if anything is.
+fn message(line: &str) -> Option<String> {
+    let tags = without_flags(line);
+    if !tags.is_empty() {
+        return Some(tags);
+    }
+    let mut run = 0;
+    for c in line.chars() {
+        let silent = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0100}'..='\u{e01ef}');
+        run = if silent { run + 1 } else { 0 };
+        if run == MESSAGE_CHARS {
+            return Some("characters without width".to_owned());
+        }
+    }
+    None
+}
+
+/// The text in tag characters, decoded, without the flags of regions such as Scotland, which are spelt in them.
+fn without_flags(line: &str) -> String {
+    const FLAG: char = '\u{1f3f4}';
+    const LONGEST_REGION: usize = 6;
+    let mut text = String::new();
+    let mut of_flag = 0;
+    for c in line.chars() {
+        if c == FLAG {
+            of_flag = LONGEST_REGION + 1;
+        } else if !is_tag(c) {
+            of_flag = 0;
+        } else if of_flag > 0 {
+            of_flag -= 1;
+        } else {
+            text.extend(char::from_u32(u32::from(c) - 0xe0000).filter(|c| !c.is_control()));
+        }
+    }
+    text
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}')
+}
+
+/// Whether the line has letters of Hebrew, Arabic and their neighbours, which need such characters now and then.
+fn is_written_from_right(line: &str) -> bool {
+    line.chars().any(|c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'))
+}

@@ -1,0 +1,140 @@
+//! Secrets that were left in a skill by accident: whoever can read the skill has them.
+//!
+//! A finding needs more than a prefix: the length must be right, the characters must look drawn at random, and nothing about
+//! them may say that they are made up. The secret itself is never repeated in a message.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::MOST_OF_ONE_KIND;
+use super::source::Source;
+use crate::{Finding, Severity};
+
+/// A kind of token. The group `secret` of its pattern is the part that is drawn at random.
+struct Token {
+    what: &'static str,
+    pattern: Regex,
+}
+
+static TOKENS: LazyLock<Vec<Token>> = LazyLock::new(|| {
+    [
+        ("an access key of AWS", r"\b(?:AKIA|ASIA)(?<secret>[A-Z2-7]{16})\b"),
+        (
+            "a secret key of AWS",
+            r#"(?i)aws_?secret_?(?:access_?)?key["']?\s*[:=]\s*["']?(?<secret>[A-Za-z0-9/+]{40})(?:["'\s]|$)"#,
+        ),
+        ("an API key of Google", r"\bAIza(?<secret>[0-9A-Za-z_-]{35})\b"),
+        ("a token of GitHub", r"\bgh[pousr]_(?<secret>[A-Za-z0-9]{36})\b"),
+        ("a token of GitHub", r"\bgithub_pat_(?<secret>[A-Za-z0-9]{22}_[A-Za-z0-9]{59})\b"),
+        ("a token of GitLab", r"\bglpat-(?<secret>[0-9A-Za-z_-]{20})\b"),
+        ("a token of Slack", r"\bxox[abprs]-(?<secret>[0-9]{8,14}-[0-9A-Za-z-]{20,80})\b"),
+        ("a live key of Stripe", r"\b[sr]k_live_(?<secret>[0-9a-zA-Z]{24,99})\b"),
+        ("a key of OpenAI", r"\bsk-(?:proj|svcacct|admin)-(?<secret>[A-Za-z0-9_-]{40,200})\b"),
+        ("a key of OpenAI", r"\bsk-(?<secret>[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})\b"),
+        ("a key of Anthropic", r"\bsk-ant-(?:api|admin)[0-9]{2}-(?<secret>[A-Za-z0-9_-]{80,120})\b"),
+        ("a token of npm", r"\bnpm_(?<secret>[A-Za-z0-9]{36})\b"),
+        ("a token of PyPI", r"\bpypi-AgEIcHlwaS5vcmc(?<secret>[A-Za-z0-9_-]{50,250})"),
+        ("a token of Hugging Face", r"\bhf_(?<secret>[A-Za-z]{34})\b"),
+        ("a key of SendGrid", r"\bSG\.(?<secret>[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})\b"),
+        ("a token of a Telegram bot", r"\b[0-9]{8,10}:AA(?<secret>[A-Za-z0-9_-]{33})\b"),
+    ]
+    .map(|(what, pattern)| Token { what, pattern: Regex::new(pattern).expect("a constant pattern") })
+    .into()
+});
+
+static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"-----BEGIN (?:[A-Z]{2,10} )?PRIVATE KEY(?: BLOCK)?-----").expect("a constant pattern")
+});
+
+/// A key is longer than this; a placeholder is not.
+const LEAST_KEY_CHARS: usize = 100;
+/// How far behind its first line the body of a key is looked for.
+const KEY_WINDOW: usize = 1_000;
+
+pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
+    // Made-up keys belong to tests, and nobody can tell them from real ones.
+    let severity = if source.is_test_data() { Severity::Info } else { Severity::Error };
+    let secret = |what: &str, at| {
+        let message = format!("this looks like {what}; revoke it, and pass secrets in `env` instead");
+        source.finding("secret", severity, at, &message)
+    };
+    let mut findings = Vec::new();
+    for found in PRIVATE_KEY.find_iter(source.text) {
+        if has_key_body(&source.text[found.end()..]) {
+            findings.push(secret("a private key", found.start()));
+        }
+    }
+    for token in TOKENS.iter() {
+        let real = |found: regex::Captures<'_>| {
+            let at = found.get(0)?.start();
+            let real = looks_random(&found["secret"]) && !says_example(source.around(at));
+            real.then(|| secret(token.what, at))
+        };
+        findings.extend(token.pattern.captures_iter(source.text).filter_map(real).take(MOST_OF_ONE_KIND));
+    }
+    findings
+}
+
+/// Whether enough random Base64 follows, on lines of its own or as the `\n` of a JSON string.
+fn has_key_body(rest: &str) -> bool {
+    let end = rest.find("-----END").unwrap_or(rest.len()).min(KEY_WINDOW);
+    let end = (0..=end).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(0);
+    let body = rest[..end].replace("\\n", "");
+    let body: String = body.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/')).collect();
+    body.len() >= LEAST_KEY_CHARS && looks_random(&body)
+}
+
+/// Whether the characters could have been drawn at random: many different ones, and no word of those who make things up.
+fn looks_random(secret: &str) -> bool {
+    const MADE_UP: [&str; 14] = [
+        "example", "xxxx", "your", "placeholder", "dummy", "sample", "fake", "redacted", "test", "0000", "1234",
+        "abcd", "aaaa", "changeme",
+    ];
+    let lower = secret.to_ascii_lowercase();
+    // In a long secret such a word may stand by chance.
+    let short = secret.len() <= 64;
+    !(short && MADE_UP.iter().any(|word| lower.contains(word))) && entropy(secret) >= least_entropy(secret.len())
+}
+
+fn says_example(around: &str) -> bool {
+    let lower = around.to_ascii_lowercase();
+    ["example", "placeholder", "dummy", "fake", "not a real"].iter().any(|word| lower.contains(word))
+}
+
+/// Bits for each character, by how often each occurs.
+fn entropy(text: &str) -> f64 {
+    let mut counts: HashMap<u8, u32> = HashMap::new();
+    for byte in text.bytes() {
+        *counts.entry(byte).or_default() += 1;
+    }
+    let length = text.len().max(1) as f64;
+    let bits = |count: &u32| {
+        let share = f64::from(*count) / length;
+        -share * share.log2()
+    };
+    counts.values().map(bits).sum()
+}
+
+/// Of sixteen random characters some are the same; of forty nearly five bits each remain.
+fn least_entropy(length: usize) -> f64 {
+    if length < 24 { 2.9 } else { 3.6 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_is_told_from_made_up() {
+        for random in ["Q7ZL2VNX4TWKJ5RA", "u8Jq2LmZx7Kp4Wv9Rt1Ns6Yb3Hc5Gd0FeQa"] {
+            assert!(looks_random(random), "{random}");
+        }
+        for made_up in
+            ["IOSFODNN7EXAMPLE", "XXXXXXXXXXXXXXXX", "AAAABBBBAAAABBBB", "0123456789abcdef0123456789abcdef0123"]
+        {
+            assert!(!looks_random(made_up), "{made_up}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A file as the rules look at it: text with lines, and which of its lines run.
+
+use std::ops::Range;
+
+use crate::{Finding, Severity, SkillFile};
+
+/// What becomes of a file's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An interpreter reads it.
+    Code,
+    /// People and models read it.
+    Prose,
+    /// Programs read it as data.
+    Data,
+}
+
+/// The text of one file.
+pub(super) struct Source<'a> {
+    pub path: &'a str,
+    pub text: &'a str,
+    pub kind: Kind,
+    line_starts: Vec<usize>,
+    /// The insides of fenced blocks, in prose.
+    fences: Vec<Range<usize>>,
+}
+
+const CODE: &[&str] = &[
+    "py", "pyw", "js", "mjs", "cjs", "jsx", "ts", "mts", "tsx", "sh", "bash", "zsh", "fish", "rb", "pl", "php", "ps1",
+    "bat", "cmd", "lua", "r", "go", "rs", "java", "c", "cc", "cpp", "cs", "swift", "kt", "mk", "pth",
+];
+const PROSE: &[&str] = &["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm"];
+const CODE_NAMES: &[&str] = &["Makefile", "Dockerfile", "Containerfile", "Justfile"];
+
+impl Kind {
+    fn of(path: &str, text: &str) -> Self {
+        let name = file_name(path);
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).unwrap_or_default();
+        if CODE.contains(&extension.as_str()) || CODE_NAMES.contains(&name) || text.starts_with("#!") {
+            Self::Code
+        } else if PROSE.contains(&extension.as_str()) && name != "requirements.txt" {
+            Self::Prose
+        } else {
+            Self::Data
+        }
+    }
+
+    /// Whether these are the first bytes of a program for Linux, Windows or macOS.
+    pub(super) fn is_program(bytes: &[u8]) -> bool {
+        const MACHO: [[u8; 4]; 3] = [[0xcf, 0xfa, 0xed, 0xfe], [0xce, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
+        bytes.starts_with(b"\x7fELF")
+            || MACHO.iter().any(|magic| bytes.starts_with(magic))
+            || (bytes.starts_with(b"MZ") && bytes.contains(&0))
+    }
+}
+
+impl<'a> Source<'a> {
+    /// The first `most` bytes as text; nothing when they are not text.
+    pub(super) fn read(file: &'a SkillFile, most: usize) -> Option<Self> {
+        let start = &file.bytes[..file.bytes.len().min(most)];
+        let text = match std::str::from_utf8(start) {
+            Ok(text) => text,
+            // Cut in the middle of a character.
+            Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).ok()?,
+            Err(_) => return None,
+        };
+        if text.contains('\0') {
+            return None;
+        }
+        let kind = Kind::of(&file.path, text);
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let fences = if kind == Kind::Prose { fences(text) } else { Vec::new() };
+        Some(Self { path: &file.path, text, kind, line_starts, fences })
+    }
+
+    pub(super) fn file_name(&self) -> &'a str {
+        file_name(self.path)
+    }
+
+    /// Whether the file lies where tests keep their made-up data.
+    pub(super) fn is_test_data(&self) -> bool {
+        let directories = self.path.rsplit_once('/').map(|(directories, _)| directories).unwrap_or_default();
+        let is_tests = |part: &str| matches!(part, "test" | "tests" | "__tests__" | "testdata" | "fixtures" | "spec");
+        directories.split('/').any(is_tests) || self.file_name().starts_with("test_")
+    }
+
+    /// The number of the line with this offset.
+    pub(super) fn line_of(&self, at: usize) -> u32 {
+        let lines = self.line_starts.partition_point(|start| *start <= at);
+        u32::try_from(lines).unwrap_or(u32::MAX)
+    }
+
+    /// The line with this offset.
+    fn line_at(&self, at: usize) -> &'a str {
+        let next = self.line_starts.partition_point(|start| *start <= at);
+        let start = next.checked_sub(1).map_or(0, |line| self.line_starts[line]);
+        let end = self.line_starts.get(next).copied().unwrap_or(self.text.len());
+        &self.text[start..end]
+    }
+
+    /// What stands around this offset, on the same line and not far away.
+    pub(super) fn around(&self, at: usize) -> &'a str {
+        const NEAR: usize = 100;
+        let line = self.line_at(at);
+        let start = line.as_ptr().addr() - self.text.as_ptr().addr();
+        let boundary = |at: usize| (at..=line.len()).find(|at| line.is_char_boundary(*at)).unwrap_or(line.len());
+        let (from, to) = ((at - start).saturating_sub(NEAR), (at - start + NEAR).min(line.len()));
+        &line[boundary(from)..boundary(to)]
+    }
+
+    /// Lines with their numbers.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u32, &'a str)> {
+        (1..).zip(self.text.lines())
+    }
+
+    /// How grave it is that something that runs stands at this offset. Comments do not run; a fenced block in prose is run by
+    /// whoever follows it, who can see what it is.
+    pub(super) fn severity_at(&self, at: usize, severity: Severity) -> Option<Severity> {
+        match self.kind {
+            Kind::Code => (!is_comment(self.line_at(at))).then_some(severity),
+            Kind::Prose if self.fences.iter().any(|fence| fence.contains(&at)) => Some(match severity {
+                Severity::Error => Severity::Warning,
+                _ => Severity::Info,
+            }),
+            Kind::Prose | Kind::Data => None,
+        }
+    }
+
+    pub(super) fn finding(&self, code: &'static str, severity: Severity, at: usize, message: &str) -> Finding {
+        Finding::new(code, severity, message).at(self.path, self.line_of(at))
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    let shebang = line.starts_with("#!");
+    !shebang && (line.starts_with('#') || line.starts_with("//") || line.starts_with("* ") || line.starts_with("/*"))
+}
+
+fn fences(text: &str) -> Vec<Range<usize>> {
+    let mut fences = Vec::new();
+    let mut open: Option<(usize, &str)> = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let mark = line.trim_start();
+        let mark = &mark[..mark.len() - mark.trim_start_matches(['`', '~']).len()];
+        match open {
+            None if mark.len() >= 3 => open = Some((at + line.len(), mark)),
+            Some((start, opened)) if mark.starts_with(opened) => {
+                fences.push(start..at);
+                open = None;
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    fences.extend(open.map(|(start, _)| start..text.len()));
+    fences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_is_told_from_what_is_read() {
+        let severity = |path: &str, text: &'static str| {
+            let file = SkillFile { path: path.to_owned(), bytes: text.into(), executable: false };
+            let source = Source::read(&file, 1000).expect("text");
+            source.severity_at(text.find("evil").expect("there"), Severity::Error)
+        };
+        for (path, text, expected) in [
+            ("a.sh", "x\nevil\n", Some(Severity::Error)),
+            ("tool", "#!/bin/sh\nevil", Some(Severity::Error)),
+            ("a.sh", "  # evil", None),
+            ("a.js", "// evil", None),
+            ("a.md", "evil", None),
+            ("a.md", "```sh\nevil\n```\n", Some(Severity::Warning)),
+            ("a.md", "~~~\nx\nevil", Some(Severity::Warning)),
+            ("a.md", "```sh\nx\n```\nevil\n", None),
+            ("a.json", "evil", None),
+            ("requirements.txt", "evil", None),
+        ] {
+            assert_eq!(severity(path, text), expected, "{path} {text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_from_one_and_a_cut_keeps_whole_characters() {
+        let file = SkillFile { path: "a".into(), bytes: "a\nbé".into(), executable: false };
+        let source = Source::read(&file, 4).expect("text");
+        assert_eq!((source.text, source.line_of(0), source.line_of(2)), ("a\nb", 1, 2));
+        for binary in [&b"\xff\xfe"[..], b"a\0b"] {
+            let file = SkillFile { path: "a".into(), bytes: binary.to_vec().into(), executable: false };
+            assert!(Source::read(&file, 100).is_none());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Files that take credentials: where they read them, and where they send them.
+//!
+//! One without the other is what honest tools do: a skill for Kubernetes reads `~/.kube/config`, and many skills call an API.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::source::{Kind, Source};
+use crate::{Finding, Severity};
+
+/// Where credentials lie, by whose they are.
+const STORES: &[(&str, &str)] = &[
+    ("SSH", r"\.ssh/(?:id_\w+|\*|identity)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"),
+    ("AWS", r"\.aws/(?:credentials|\*)"),
+    ("Google Cloud", r"(?:\.config/)?gcloud/(?:credentials|application_default_credentials|access_tokens|\*)"),
+    ("Azure", r"\.azure/(?:accessTokens|msal_token_cache|azureProfile|\*)"),
+    ("Kubernetes", r"\.kube/config|/var/run/secrets/kubernetes\.io"),
+    ("Docker", r"\.docker/config\.json|/run/docker\.sock"),
+    ("Git", r"\.git-credentials|\.config/gh/hosts\.yml"),
+    ("npm", r"\.npmrc\b"),
+    ("PyPI", r"\.pypirc\b"),
+    ("netrc", r"\.netrc\b"),
+    ("the system's passwords", r"/etc/shadow\b"),
+    ("a browser", r"Login Data\b|logins\.json\b|key4\.db\b|cookies\.sqlite\b|Google/Chrome/User Data"),
+    ("a wallet", r"\bwallet\.dat\b|\.electrum/wallets|\.config/solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"),
+    ("other processes", r"/proc/(?:\d+|\*|\{\w+\}|\$\w+|self|1)/environ\b"),
+    ("a shell's history", r"\.(?:bash|zsh)_history\b"),
+    ("GnuPG", r"\.gnupg/(?:private-keys|secring|\*)"),
+    ("a cloud's metadata service", r"\b169\.254\.169\.254\b|metadata\.google\.internal"),
+];
+
+/// So many stores in one file are a collection, whatever becomes of it.
+const COLLECTION: usize = 4;
+
+static STORE_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    STORES.iter().map(|(whose, pattern)| (*whose, Regex::new(pattern).expect("a constant pattern"))).collect()
+});
+
+/// Sending something away, as opposed to asking for something.
+static SENDING: LazyLock<Regex> = LazyLock::new(|| {
+    let ways = [
+        r"\b(?:requests|httpx|session|aiohttp|axios|client)\.(?:post|put)\s*\(",
+        r"\burlopen\s*\([^\n]*\bdata\s*=",
+        r"\burllib\.request\.Request\s*\([^\n]*\bdata\s*=",
+        r"\bcurl\b[^\n]*\s(?:-d|-F|-T|--data\S*|--form|--upload-file|-X\s*(?:POST|PUT))\b",
+        r"\bwget\b[^\n]*--post-(?:data|file)",
+        r#"\bfetch\s*\([^\n]*\bmethod\s*:\s*["'](?:POST|PUT)"#,
+        r"\b(?:nc|ncat|netcat)\s+(?:-\w+\s+)*[\w.-]+\s+[0-9]{2,5}\b",
+        r"\bsmtplib\.SMTP",
+        r"\.connect\s*\(\s*\(",
+        r"\bgethostbyname\s*\(\s*(?:f[\x22']|[^\n)]+\+)",
+    ];
+    Regex::new(&ways.join("|")).expect("a constant pattern")
+});
+
+pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
+    if source.kind != Kind::Code {
+        return None;
+    }
+    let runs = |at: usize| source.severity_at(at, Severity::Error).is_some();
+    let mut stores = Vec::new();
+    for (whose, pattern) in STORE_PATTERNS.iter() {
+        let read = pattern.find_iter(source.text).find(|found| runs(found.start()));
+        stores.extend(read.map(|found| (found.start(), *whose)));
+    }
+    let (first, _) = stores.iter().min()?;
+    let whose: Vec<&str> = stores.iter().map(|(_, whose)| *whose).collect();
+    let sends = SENDING.find_iter(source.text).any(|found| runs(found.start()));
+    let message = match (sends, stores.len()) {
+        (true, _) if is_secret(&whose) => {
+            format!("this reads credentials of {} and sends something away", whose.join(", "))
+        }
+        (_, COLLECTION..) => format!("this collects credentials from all over the machine: {}", whose.join(", ")),
+        _ => return None,
+    };
+    Some(source.finding("credential_theft", Severity::Error, *first, &message))
+}
+
+/// Whether any of these is more than an address that a tool for that cloud asks.
+fn is_secret(whose: &[&str]) -> bool {
+    // A tool that publishes packages reads its own token and posts; one that deploys, its own configuration.
+    const TOOLS_OWN: [&str; 6] = ["npm", "PyPI", "Kubernetes", "Docker", "a cloud's metadata service", "netrc"];
+    whose.len() > 1 || !whose.iter().all(|whose| TOOLS_OWN.contains(whose))
+}

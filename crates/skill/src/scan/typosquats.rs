@@ -1,0 +1,141 @@
+//! Packages whose names are one slip away from that of a popular one.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::install::is_requirements;
+use super::popular::{NPM, PYPI, PYTHON_MODULES, SQUATS, UNRELATED};
+use super::source::{Kind, Source};
+use crate::error::shown;
+use crate::{Finding, Severity, SkillFile};
+
+/// Among shorter names a neighbour means nothing.
+const SHORTEST: usize = 5;
+
+static PYTHON_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]*)").expect("a constant pattern")
+});
+static NODE_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?:\brequire\s*\(\s*|\bfrom\s+|\bimport\s+|\bimport\s*\(\s*)["']([a-z0-9][a-z0-9._-]*)(?:/[^"']*)?["']"#,
+    )
+    .expect("a constant pattern")
+});
+static REQUIREMENT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[|[=<>!~;@]|$|\s#)").expect("a constant pattern")
+});
+
+pub(super) fn find(source: &Source<'_>, files: &[SkillFile]) -> Vec<Finding> {
+    let name = source.file_name();
+    if is_requirements(name) {
+        return requirements(source);
+    }
+    if name == "package.json" {
+        return package_json(source);
+    }
+    if source.kind != Kind::Code {
+        return Vec::new();
+    }
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("py") => imports(source, files, &PYTHON_IMPORT, PYTHON_MODULES),
+        Some("js" | "mjs" | "cjs" | "ts") => imports(source, files, &NODE_IMPORT, NPM),
+        _ => Vec::new(),
+    }
+}
+
+fn requirements(source: &Source<'_>) -> Vec<Finding> {
+    let named = |(number, line): (u32, &str)| {
+        let name = REQUIREMENT.captures(line)?.get(1)?.as_str();
+        // To pip these are one name.
+        let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
+        Some(known_squat(&name).or_else(|| judge(&name, PYPI))?.at(source.path, number))
+    };
+    source.lines().filter_map(named).collect()
+}
+
+fn package_json(source: &Source<'_>) -> Vec<Finding> {
+    let Ok(package) = serde_json::from_str::<Value>(source.text) else { return Vec::new() };
+    let groups = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
+    let names = groups.into_iter().filter_map(|group| package[group].as_object()).flat_map(|group| group.keys());
+    let named = |name: &String| {
+        let at = source.text.find(&format!("\"{name}\"")).unwrap_or(0);
+        Some(known_squat(name).or_else(|| judge(name, NPM))?.at(source.path, source.line_of(at)))
+    };
+    names.filter_map(named).collect()
+}
+
+fn imports(source: &Source<'_>, files: &[SkillFile], pattern: &Regex, popular: &[&str]) -> Vec<Finding> {
+    let named = |found: regex::Captures<'_>| {
+        let module = found.get(1)?;
+        let runs = source.severity_at(module.start(), Severity::Warning).is_some();
+        let name = module.as_str();
+        let finding = judge(name, popular).filter(|_| runs && !is_own(name, files))?;
+        Some(finding.at(source.path, source.line_of(module.start())))
+    };
+    pattern.captures_iter(source.text).filter_map(named).collect()
+}
+
+/// Whether the skill itself has a module of this name.
+fn is_own(module: &str, files: &[SkillFile]) -> bool {
+    let is_module = |part: &str| part.split('.').next() == Some(module);
+    files.iter().any(|file| file.path.split('/').any(is_module))
+}
+
+fn known_squat(name: &str) -> Option<Finding> {
+    let (_, meant) = SQUATS.iter().find(|(squat, _)| *squat == name)?;
+    let message = format!("`{}` is known for imitating `{meant}`; name the real one", shown(name));
+    Some(Finding::new("typosquat", Severity::Error, message))
+}
+
+fn judge(name: &str, popular: &[&str]) -> Option<Finding> {
+    if popular.contains(&name) || UNRELATED.contains(&name) {
+        return None;
+    }
+    let meant = popular.iter().find(|meant| meant.len() >= SHORTEST && is_one_slip(name, meant))?;
+    let message = format!("`{}` is one slip away from the popular `{meant}`; make sure that it is meant", shown(name));
+    Some(Finding::new("typosquat", Severity::Warning, message))
+}
+
+/// Whether one letter was changed, left out, put in, or swapped with its neighbour.
+fn is_one_slip(name: &str, meant: &str) -> bool {
+    let (a, b) = (name.as_bytes(), meant.as_bytes());
+    if a.len().abs_diff(b.len()) > 1 || a == b {
+        return false;
+    }
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[same..], &b[same..]);
+    match (a, b) {
+        ([_, a @ ..], [_, b @ ..]) if a == b => true,
+        ([a1, a2, a @ ..], [b1, b2, b @ ..]) if a1 == b2 && a2 == b1 && a == b => true,
+        ([_, a @ ..], b) if a == b => true,
+        (a, [_, b @ ..]) if a == b => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slip_is_one_slip() {
+        for slip in ["reqests", "requestss", "reqeusts", "requezts", "equests", "request", "xrequests"] {
+            assert!(is_one_slip(slip, "requests"), "{slip}");
+        }
+        for other in ["requests", "reqsts", "qreuetss", "", "quests", "requests22"] {
+            assert!(!is_one_slip(other, "requests"), "{other}");
+        }
+    }
+
+    /// A popular name that is a neighbour of another would otherwise depend on the order of the list.
+    #[test]
+    fn popular_names_are_never_suspicious() {
+        for list in [PYPI, NPM, PYTHON_MODULES] {
+            for name in list {
+                assert!(judge(name, list).is_none() && known_squat(name).is_none(), "{name}");
+            }
+        }
+    }
+}

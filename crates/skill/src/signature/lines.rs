@@ -1,0 +1,60 @@
+//! The lines that keys and signatures are made of: comments, and fixed numbers of bytes in base64.
+
+use data_encoding::BASE64;
+
+use super::SignatureError;
+
+pub const UNTRUSTED: &str = "untrusted comment: ";
+pub const TRUSTED: &str = "trusted comment: ";
+
+/// One text that is read line by line.
+pub struct Lines<'a> {
+    what: &'static str,
+    rest: std::str::Lines<'a>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(what: &'static str, text: &'a str) -> Lines<'a> {
+        Lines { what, rest: text.lines() }
+    }
+
+    pub fn malformed<T>(&self, why: &'static str) -> Result<T, SignatureError> {
+        Err(SignatureError::Malformed { what: self.what, why })
+    }
+
+    /// The next line, without what it must begin with.
+    pub fn comment(&mut self, prefix: &'static str) -> Result<&'a str, SignatureError> {
+        match self.rest.next().and_then(|line| line.strip_prefix(prefix)) {
+            Some(comment) if !comment.contains(char_is_odd) => Ok(comment),
+            Some(_) => self.malformed("a comment holds control characters"),
+            None => self.malformed("a comment line is missing"),
+        }
+    }
+
+    /// The next line, which must hold exactly so many bytes.
+    pub fn bytes<const N: usize>(&mut self) -> Result<[u8; N], SignatureError> {
+        let Some(line) = self.rest.next() else { return self.malformed("a line is missing") };
+        // Strict base64: of all spellings of some bytes only one is read.
+        let bytes = BASE64.decode(line.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or_else(|| self.malformed("a line is not base64 of the right length"), Ok)
+    }
+
+    pub fn end(mut self) -> Result<(), SignatureError> {
+        match self.rest.next() {
+            None => Ok(()),
+            Some(_) => self.malformed("there is more after its end"),
+        }
+    }
+}
+
+/// Minisign puts tabs between the parts of a comment.
+fn char_is_odd(c: char) -> bool {
+    c.is_control() && c != '\t'
+}
+
+/// The next `N` bytes of a structure.
+pub fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    let (head, tail) = bytes.split_first_chunk().expect("structures have a fixed length, which was checked");
+    *bytes = tail;
+    *head
+}

@@ -1,0 +1,118 @@
+//! A sealed document: a text and a signature over exactly that text, together in one line of JSON.
+//!
+//! The text is kept as it was signed, so nobody has to agree on how JSON is written, and minisign itself can check it.
+//! There is one spelling of a sealed document; any other, by a single byte, is refused.
+
+use serde::{Deserialize, Serialize};
+
+use super::{PublicKey, SecretKey, Signature, SignatureError, Verified};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed {
+    #[serde(rename = "type")]
+    kind: String,
+    payload: String,
+    signature: String,
+}
+
+/// What was sealed, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    pub payload: String,
+    pub verified: Verified,
+    /// The signature's own text, for others to check.
+    pub signature: String,
+}
+
+/// Seals a payload of a kind. The same call gives the same document.
+pub fn seal(key: &SecretKey, kind: &str, payload: String, trusted_comment: &str) -> String {
+    let signature = key.sign(payload.as_bytes(), kind, trusted_comment).to_string();
+    let sealed = Sealed { kind: kind.to_owned(), payload, signature };
+    serde_json::to_string(&sealed).expect("three strings are JSON")
+}
+
+/// Opens a document of this kind that one of the keys has sealed. A line break at its end is not part of it.
+pub fn open(document: &str, kind: &str, keys: &[PublicKey]) -> Result<Opened, SignatureError> {
+    let malformed = |why| SignatureError::Malformed { what: "document", why };
+    let document = document.strip_suffix('\n').unwrap_or(document);
+    let sealed: Sealed = serde_json::from_str(document).map_err(|_| malformed("it is not a sealed document"))?;
+    if serde_json::to_string(&sealed).ok().as_deref() != Some(document) {
+        return Err(malformed("it was written anew since it was sealed"));
+    }
+    let signature: Signature = sealed.signature.parse()?;
+    // The first line of a signature is not signed, so it has to be the one that we write.
+    if sealed.kind != kind || signature.untrusted_comment() != kind || signature.to_string() != sealed.signature {
+        return Err(malformed("it is of another kind"));
+    }
+    let key = keys.iter().find(|key| key.id() == signature.key_id());
+    let key = key.ok_or(SignatureError::OtherKey { made_with: signature.key_id() })?;
+    let verified = signature.verify(key, sealed.payload.as_bytes())?;
+    Ok(Opened { payload: sealed.payload, verified, signature: sealed.signature })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: &str = "test document 1";
+
+    fn sealed() -> (String, PublicKey) {
+        let key = SecretKey::from_seed([7; 32]).expect("a key");
+        let payload = r#"{"name":"a \"quoted\" näme","n":1.50}"#.to_owned();
+        (seal(&key, KIND, payload, "timestamp:1\tof:this"), key.public())
+    }
+
+    #[test]
+    fn what_was_sealed_comes_out() {
+        let (document, key) = sealed();
+        for document in [document.clone(), format!("{document}\n")] {
+            let opened = open(&document, KIND, std::slice::from_ref(&key)).expect("it is whole");
+            assert_eq!(opened.payload, r#"{"name":"a \"quoted\" näme","n":1.50}"#);
+            assert_eq!((opened.verified.key_id, opened.verified.signed_at), (key.id(), Some(1)));
+        }
+        assert!(matches!(open(&document, KIND, &[]), Err(SignatureError::OtherKey { .. })));
+        assert!(open(&document, "another kind", &[key]).is_err());
+    }
+
+    #[test]
+    fn no_byte_of_it_can_be_another() {
+        let (document, key) = sealed();
+        let keys = [key];
+        let mut tried = 0;
+        for at in 0..document.len() {
+            for byte in 0..=u8::MAX {
+                let mut bytes = document.clone().into_bytes();
+                if std::mem::replace(&mut bytes[at], byte) == byte {
+                    continue;
+                }
+                tried += 1;
+                // What is not text cannot be a document at all.
+                let Ok(changed) = String::from_utf8(bytes) else { continue };
+                assert!(open(&changed, KIND, &keys).is_err(), "byte {at} as {byte}: {changed}");
+            }
+        }
+        assert_eq!(tried, document.len() * 255);
+    }
+
+    #[test]
+    fn nothing_can_be_added_or_left_out() {
+        let (document, key) = sealed();
+        let keys = [key];
+        for changed in [
+            format!(" {document}"),
+            format!("{document} "),
+            format!("{document}\n\n"),
+            document.replacen(',', ", ", 1),
+            document.replacen('{', r#"{"more":1,"#, 1),
+            document.replacen("\\n\"", "\"", 1),
+            document.replacen("näme", "n\\u00e4me", 1),
+        ] {
+            assert_ne!(changed, document);
+            assert!(open(&changed, KIND, &keys).is_err(), "{changed}");
+        }
+        for end in 0..document.len() {
+            assert!(document.get(..end).is_none_or(|cut| open(cut, KIND, &keys).is_err()), "cut at {end}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What is signed about a skill.
+
+use std::fmt;
+
+use super::{SecretKey, Signature};
+use crate::Package;
+
+/// Name, version and content of one skill. A signature is over exactly this text, so it cannot be moved to another name,
+/// another version or other content; `SKILL.md`, with everything it declares, is part of the content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement<'a> {
+    pub name: &'a str,
+    pub version: &'a str,
+    pub digest: &'a str,
+}
+
+impl<'a> Statement<'a> {
+    pub fn of(package: &'a Package) -> Statement<'a> {
+        let manifest = &package.manifest;
+        Statement { name: &manifest.name, version: &manifest.version, digest: &package.digest }
+    }
+
+    /// Signs it. `signed_at` is in seconds since 1970.
+    pub fn sign(&self, key: &SecretKey, signed_at: u64) -> Signature {
+        let about = format!("timestamp:{signed_at}\tskill:{}@{}", self.name, self.version);
+        key.sign(self.to_string().as_bytes(), "skillbox skill signature", &about)
+    }
+}
+
+/// The text that is signed. None of the three can hold a line break.
+impl fmt::Display for Statement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Statement { name, version, digest } = self;
+        write!(f, "skillbox skill statement 1\nname: {name}\nversion: {version}\ndigest: {digest}\n")
+    }
+}

@@ -1,0 +1,58 @@
+//! Cancels: what waits ends at once, what runs is asked to stop.
+
+use uuid::Uuid;
+
+use crate::sql::{Sql, sql};
+use crate::webhooks::owe_webhook;
+use crate::{Micros, Status, Store, StoreError, TenantId, now};
+
+/// What `request_cancel` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// It was queued and will never run.
+    Cancelled,
+    /// It is running; whoever holds the lease is told.
+    Requested,
+    AlreadyFinished,
+}
+
+pub(crate) const CANCELLED_BEFORE_START: &str = "The execution was cancelled before it started.";
+
+impl Store {
+    /// Ends a queued execution at once and asks a running one to stop. `None` when the tenant has
+    /// no such execution.
+    pub async fn request_cancel(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Cancel>, StoreError> {
+        let now = now();
+        let mut tx = self.db.begin().await?;
+        let Some(row) = tx.one(self.saying(cancel(tenant, id, now))).await? else {
+            drop(tx);
+            return Ok(self.get_execution(tenant, id).await?.map(|_| Cancel::AlreadyFinished));
+        };
+        let cancel = match row.parse("status")? {
+            Status::Running => Cancel::Requested,
+            _ => {
+                owe_webhook(&mut tx, id, now).await?;
+                Cancel::Cancelled
+            }
+        };
+        tx.commit().await?;
+        self.said(&[row])?;
+        Ok(Some(cancel))
+    }
+}
+
+/// One statement, so that a worker that claims it meanwhile is either stopped or told.
+fn cancel(tenant: &TenantId, id: Uuid, now: Micros) -> Sql<'_> {
+    sql("UPDATE executions SET cancel_requested = TRUE, \
+         finished_at = CASE status WHEN 'queued' THEN $3 ELSE finished_at END, \
+         outcome = CASE status WHEN 'queued' THEN 'cancelled' ELSE outcome END, \
+         error = CASE status WHEN 'queued' THEN $4 ELSE error END, \
+         request = CASE status WHEN 'queued' THEN '' ELSE request END, \
+         status = CASE status WHEN 'queued' THEN 'cancelled' ELSE status END \
+         WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
+         RETURNING status, CASE status WHEN 'running' THEN 'cancel:' ELSE 'ended:' END || id AS says")
+    .bind(tenant)
+    .bind(id)
+    .bind(now)
+    .bind(CANCELLED_BEFORE_START)
+}

@@ -1,0 +1,174 @@
+//! Signatures of skills, and how far the signed versions of each skill have come.
+//!
+//! Whether a signature fits and whether its key is trusted is found out elsewhere; here stands what that is decided from.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+
+use crate::db::Tx;
+use crate::row::Row;
+use crate::sql::sql;
+use crate::{Micros, NewSkill, Page, SignaturePolicy, Store, StoreError, TenantId, now};
+
+/// A signature that came with a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSignature {
+    pub text: String,
+    /// It fits, and the tenant trusts its key. Only such a one replaces another, and moves the newest version on.
+    pub trusted: bool,
+}
+
+/// Everything that decides whether one version of a skill with one content may be used, read at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trust {
+    pub policy: SignaturePolicy,
+    pub signature: Option<String>,
+    pub digest_revoked: bool,
+    pub newest: Option<NewestSigned>,
+}
+
+/// The highest version of a skill that was uploaded with a trusted signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewestSigned {
+    pub name: String,
+    pub version: String,
+    pub accepted_at: Micros,
+}
+
+impl NewestSigned {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Whether `version` is an older one.
+    pub fn is_after(&self, version: &str) -> bool {
+        compare(version, &self.version) == Ordering::Less
+    }
+
+    fn from_row(row: &Row) -> Result<NewestSigned, StoreError> {
+        Ok(NewestSigned { name: row.get("name")?, version: row.get("version")?, accepted_at: row.get("accepted_at")? })
+    }
+}
+
+impl Store {
+    /// An unknown tenant is an error, never an absence of rules.
+    pub async fn trust(&self, tenant: &TenantId, name: &str, version: &str, digest: &str) -> Result<Trust, StoreError> {
+        let select = sql("SELECT tenants.signatures AS policy, signatures.signature AS signature, \
+             revoked_digests.revoked_at AS revoked_at, newest_signed.version AS newest, \
+             newest_signed.accepted_at AS accepted_at FROM tenants \
+             LEFT JOIN signatures ON signatures.tenant = tenants.id AND signatures.name = $2 \
+                 AND signatures.version = $3 AND signatures.digest = $4 \
+             LEFT JOIN revoked_digests ON revoked_digests.tenant = tenants.id AND revoked_digests.digest = $4 \
+             LEFT JOIN newest_signed ON newest_signed.tenant = tenants.id AND newest_signed.name = $2 \
+             WHERE tenants.id = $1")
+        .bind(tenant)
+        .bind(name)
+        .bind(version)
+        .bind(digest);
+        let row = self.db.read_one(select).await?.ok_or(StoreError::NotFound)?;
+        let newest: Option<String> = row.get("newest")?;
+        let accepted_at: Option<Micros> = row.get("accepted_at")?;
+        Ok(Trust {
+            policy: row.parse("policy")?,
+            signature: row.get("signature")?,
+            digest_revoked: row.get::<Option<Micros>>("revoked_at")?.is_some(),
+            newest: newest.zip(accepted_at).map(|(version, accepted_at)| {
+                let name = name.to_owned();
+                NewestSigned { name, version, accepted_at }
+            }),
+        })
+    }
+
+    pub async fn list_newest_signed(&self, tenant: &TenantId, page: &Page) -> Result<Vec<NewestSigned>, StoreError> {
+        let select = sql("SELECT name, version, accepted_at FROM newest_signed WHERE tenant = $1")
+            .bind(tenant)
+            .push_some(" AND name > ", page.after.as_deref())
+            .push(" ORDER BY name");
+        let rows = self.db.read(page.limit(select)).await?;
+        rows.iter().map(NewestSigned::from_row).collect()
+    }
+
+    /// Lets a skill's versions begin anew. False when none was known.
+    pub async fn forget_newest_signed(&self, tenant: &TenantId, name: &str) -> Result<bool, StoreError> {
+        let delete = sql("DELETE FROM newest_signed WHERE tenant = $1 AND name = $2").bind(tenant).bind(name);
+        Ok(self.db.write(delete).await? > 0)
+    }
+
+    /// Removes the signatures of content that nobody has any more.
+    pub async fn forget_signatures(&self, tenant: &TenantId, digest: &str) -> Result<(), StoreError> {
+        let delete = sql("DELETE FROM signatures WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+        self.db.write(delete).await.map(drop)
+    }
+}
+
+/// Keeps the signature that came with an upload, in the upload's own transaction.
+pub(crate) async fn keep(
+    tx: &mut Tx,
+    tenant: &TenantId,
+    new: &NewSkill,
+    for_update: &'static str,
+) -> Result<(), StoreError> {
+    let Some(signature) = &new.signature else { return Ok(()) };
+    let insert = sql("INSERT INTO signatures (tenant, name, version, digest, signature) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (tenant, name, version, digest) DO UPDATE SET signature = excluded.signature WHERE $6")
+    .bind(tenant)
+    .bind(&new.name)
+    .bind(&new.version)
+    .bind(&new.digest)
+    .bind(&signature.text)
+    .bind(signature.trusted);
+    tx.write(insert).await?;
+    if signature.trusted {
+        move_on(tx, tenant, new, for_update).await?;
+    }
+    Ok(())
+}
+
+/// The newest version only ever rises.
+async fn move_on(tx: &mut Tx, tenant: &TenantId, new: &NewSkill, for_update: &'static str) -> Result<(), StoreError> {
+    let insert = sql("INSERT INTO newest_signed (tenant, name, version, accepted_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (tenant, name) DO NOTHING")
+    .bind(tenant)
+    .bind(&new.name)
+    .bind(&new.version)
+    .bind(now());
+    if tx.write(insert).await? > 0 {
+        return Ok(());
+    }
+    let select = sql("SELECT version FROM newest_signed WHERE tenant = $1 AND name = $2")
+        .bind(tenant)
+        .bind(&new.name)
+        .push(for_update);
+    let Some(row) = tx.one(select).await? else { return Ok(()) };
+    if compare(&new.version, row.get("version")?) != Ordering::Greater {
+        return Ok(());
+    }
+    let update = sql("UPDATE newest_signed SET version = $3, accepted_at = $4 WHERE tenant = $1 AND name = $2")
+        .bind(tenant)
+        .bind(&new.name)
+        .bind(&new.version)
+        .bind(now());
+    tx.write(update).await.map(drop)
+}
+
+/// By the rules of semantic versions; what is none comes before everything that is one.
+fn compare(one: &str, other: &str) -> Ordering {
+    let parse = |version: &str| semver::Version::parse(version).ok();
+    parse(one).cmp(&parse(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_versions() {
+        for (older, newer) in [("1.9.0", "1.10.0"), ("2.0.0-rc.1", "2.0.0"), ("1.0.0", "1.0.1"), ("junk", "0.0.1")] {
+            assert_eq!(compare(older, newer), Ordering::Less, "{older} {newer}");
+            assert_eq!(compare(newer, older), Ordering::Greater, "{older} {newer}");
+        }
+        assert_eq!(compare("1.0.0", "1.0.0"), Ordering::Equal);
+    }
+}

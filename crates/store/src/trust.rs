@@ -1,0 +1,156 @@
+//! What a tenant trusts: the keys that may sign its skills, and the content it has revoked.
+
+use serde::Serialize;
+
+use crate::row::Row;
+use crate::sql::{Sql, sql};
+use crate::words::words;
+use crate::{Micros, Page, Store, StoreError, TenantId, now};
+
+words! {
+    /// What becomes of skills without a signature that the tenant trusts.
+    #[derive(Default)]
+    SignaturePolicy, "signature policy" {
+        /// Nobody asks.
+        #[default]
+        Off = "off",
+        /// They are stored and run, and it is said.
+        Warn = "warn",
+        /// They are refused.
+        Require = "require",
+    }
+}
+
+/// A public key whose signatures count. The store knows no cryptography: to it a key is a name and a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TrustedKey {
+    pub key_id: String,
+    pub public_key: String,
+    pub comment: String,
+    pub added_at: Micros,
+    pub revoked_at: Option<Micros>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTrustedKey {
+    pub key_id: String,
+    pub public_key: String,
+    pub comment: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RevokedDigest {
+    pub digest: String,
+    pub reason: String,
+    pub revoked_at: Micros,
+}
+
+const KEY_COLUMNS: &str = "key_id, public_key, comment, added_at, revoked_at";
+
+impl TrustedKey {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        self.key_id.clone()
+    }
+
+    fn from_row(row: &Row) -> Result<TrustedKey, StoreError> {
+        Ok(TrustedKey {
+            key_id: row.get("key_id")?,
+            public_key: row.get("public_key")?,
+            comment: row.get("comment")?,
+            added_at: row.get("added_at")?,
+            revoked_at: row.get("revoked_at")?,
+        })
+    }
+}
+
+impl RevokedDigest {
+    /// What `Page::after` takes to continue behind this row.
+    pub fn cursor(&self) -> String {
+        self.digest.clone()
+    }
+
+    fn from_row(row: &Row) -> Result<RevokedDigest, StoreError> {
+        Ok(RevokedDigest { digest: row.get("digest")?, reason: row.get("reason")?, revoked_at: row.get("revoked_at")? })
+    }
+}
+
+impl Store {
+    /// A key that was added before is a conflict, also when it was revoked since: who wants to go on signing takes a
+    /// new one.
+    pub async fn add_trusted_key(&self, tenant: &TenantId, new: &NewTrustedKey) -> Result<TrustedKey, StoreError> {
+        let insert = sql("INSERT INTO trusted_keys (tenant, key_id, public_key, comment, added_at) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant, key_id) DO NOTHING RETURNING ")
+        .push(KEY_COLUMNS)
+        .bind(tenant)
+        .bind(&new.key_id)
+        .bind(&new.public_key)
+        .bind(&new.comment)
+        .bind(now());
+        let rows = self.db.write_returning(insert).await?;
+        let row = rows.first().ok_or(StoreError::Conflict(
+            "a key of this id was added before; one that was revoked is never trusted again",
+        ))?;
+        TrustedKey::from_row(row)
+    }
+
+    /// The key of this id, revoked or not.
+    pub async fn trusted_key(&self, tenant: &TenantId, key_id: &str) -> Result<Option<TrustedKey>, StoreError> {
+        let row = self.db.read_one(keys(tenant).push_arg(" AND key_id = ", key_id)).await?;
+        row.as_ref().map(TrustedKey::from_row).transpose()
+    }
+
+    /// All keys by their id, the revoked ones too.
+    pub async fn list_trusted_keys(&self, tenant: &TenantId, page: &Page) -> Result<Vec<TrustedKey>, StoreError> {
+        let select = keys(tenant).push_some(" AND key_id > ", page.after.as_deref()).push(" ORDER BY key_id");
+        let rows = self.db.read(page.limit(select)).await?;
+        rows.iter().map(TrustedKey::from_row).collect()
+    }
+
+    /// False when there is no such key. One that is revoked already keeps its time.
+    pub async fn revoke_trusted_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, StoreError> {
+        let update = sql("UPDATE trusted_keys SET revoked_at = COALESCE(revoked_at, $3) \
+             WHERE tenant = $1 AND key_id = $2")
+        .bind(tenant)
+        .bind(key_id)
+        .bind(now());
+        Ok(self.db.write(update).await? > 0)
+    }
+
+    /// Revoking again changes the reason and not the time.
+    pub async fn revoke_digest(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+        reason: &str,
+    ) -> Result<RevokedDigest, StoreError> {
+        let insert = sql("INSERT INTO revoked_digests (tenant, digest, reason, revoked_at) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (tenant, digest) DO UPDATE SET reason = excluded.reason \
+             RETURNING digest, reason, revoked_at")
+        .bind(tenant)
+        .bind(digest)
+        .bind(reason)
+        .bind(now());
+        let rows = self.db.write_returning(insert).await?;
+        RevokedDigest::from_row(rows.first().ok_or(StoreError::NotFound)?)
+    }
+
+    /// False when it was not revoked.
+    pub async fn unrevoke_digest(&self, tenant: &TenantId, digest: &str) -> Result<bool, StoreError> {
+        let delete = sql("DELETE FROM revoked_digests WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+        Ok(self.db.write(delete).await? > 0)
+    }
+
+    pub async fn list_revoked_digests(&self, tenant: &TenantId, page: &Page) -> Result<Vec<RevokedDigest>, StoreError> {
+        let select = sql("SELECT digest, reason, revoked_at FROM revoked_digests WHERE tenant = $1")
+            .bind(tenant)
+            .push_some(" AND digest > ", page.after.as_deref())
+            .push(" ORDER BY digest");
+        let rows = self.db.read(page.limit(select)).await?;
+        rows.iter().map(RevokedDigest::from_row).collect()
+    }
+}
+
+fn keys(tenant: &TenantId) -> Sql<'_> {
+    sql("SELECT ").push(KEY_COLUMNS).push_arg(" FROM trusted_keys WHERE tenant = ", tenant)
+}

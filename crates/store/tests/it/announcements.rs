@@ -1,0 +1,113 @@
+//! What happens is told at once, to this process and to others.
+
+use std::time::Duration;
+
+use store::{Announcement, Announcements, Born, Gone, NewExecution, Status, now};
+
+use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, reap};
+
+on_both!(changes_are_announced_to_clones, an_end_that_nobody_awaits_is_not_announced, what_is_undone_is_not_announced,);
+
+async fn next(announcements: &mut Announcements) -> Announcement {
+    let next = tokio::time::timeout(Duration::from_secs(30), announcements.next());
+    next.await.expect("an announcement in time").expect("the store is open")
+}
+
+/// The next announcement that is not the call to look after a gap, which may come at any time.
+async fn news(announcements: &mut Announcements) -> Announcement {
+    loop {
+        match next(announcements).await {
+            Announcement::Missed => {}
+            news => return news,
+        }
+    }
+}
+
+/// Listens, and returns when nothing that happens from now on is missed.
+async fn listen(store: &store::Store, postgres: bool) -> Announcements {
+    let mut announcements = store.announcements();
+    if postgres {
+        assert_eq!(next(&mut announcements).await, Announcement::Missed, "the connection begins with a gap");
+    }
+    announcements
+}
+
+async fn changes_are_announced_to_clones(store: TestStore) {
+    let mut heard = listen(&store.clone(), store.is_postgres()).await;
+    let id = store.queue(&acme()).await;
+    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    assert!(store.watch(&acme(), id).await.expect("watched"));
+    assert_eq!(news(&mut heard).await, Announcement::Watch(id));
+    store.request_cancel(&acme(), id).await.expect("asked");
+    assert_eq!(news(&mut heard).await, Announcement::Cancel(id));
+    store.finish(&lease, &finished(Status::Cancelled)).await.expect("finished");
+    assert_eq!(news(&mut heard).await, Announcement::Ended(id));
+
+    let never = store.queue(&acme()).await;
+    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    store.request_cancel(&acme(), never).await.expect("cancelled");
+    assert_eq!(news(&mut heard).await, Announcement::Ended(never));
+
+    let lost = store.run(&acme()).await;
+    reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 3).await;
+    assert_eq!(news(&mut heard).await, Announcement::Queued, "it waits again");
+    store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 0).await;
+    assert_eq!(news(&mut heard).await, Announcement::Ended(lost.execution_id));
+    store.announce(Announcement::Logs(id)).await.expect("announced");
+    assert_eq!(news(&mut heard).await, Announcement::Logs(id));
+}
+
+async fn an_end_that_nobody_awaits_is_not_announced(store: TestStore) {
+    let mut heard = listen(&store, store.is_postgres()).await;
+    let quiet = store.run(&acme()).await;
+    store.finish(&quiet, &finished(Status::Success)).await.expect("finished");
+    assert!(!store.await_end(&acme(), quiet.execution_id).await.expect("answered"), "it has ended");
+    let awaited = store.run(&acme()).await;
+    assert!(store.await_end(&acme(), awaited.execution_id).await.expect("answered"));
+    store.finish(&awaited, &finished(Status::Success)).await.expect("finished");
+    assert_eq!(news(&mut heard).await, Announcement::Ended(awaited.execution_id));
+}
+
+async fn what_is_undone_is_not_announced(store: TestStore) {
+    let mut heard = listen(&store, store.is_postgres()).await;
+    let policy = store::TenantPolicy { max_queued: Some(0), ..store::TenantPolicy::default() };
+    store.update_tenant_policy(&acme(), &policy).await.expect("updated");
+    let full = store.insert_queued(&new_execution(&acme(), Born::Queued)).await.expect("answered");
+    assert_eq!(full, store::Inserted::QueueFull);
+    let lease = store.run(&acme()).await;
+    store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
+    assert_eq!(news(&mut heard).await, Announcement::Cancel(lease.execution_id));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_hears_it() {
+    let store = TestStore::postgres().await;
+    let second = store.second().await;
+    let mut heard = listen(&second, true).await;
+    let new = NewExecution { awaited: true, ..new_execution(&acme(), Born::Queued) };
+    store.insert_execution(&new).await.expect("stored");
+    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    store.finish(&lease, &finished(Status::Success)).await.expect("finished");
+    assert_eq!(news(&mut heard).await, Announcement::Ended(new.id));
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_is_told_and_made_again() {
+    let store = TestStore::postgres().await;
+    let second = store.second().await;
+    let mut heard = listen(&second, true).await;
+    for _ in 0..3 {
+        crate::postgres::cut_listeners(&store.dsn);
+        // What happens while nobody listens is covered by the word that there was a gap.
+        store.queue(&acme()).await;
+        while next(&mut heard).await != Announcement::Missed {}
+        let id = store.queue(&acme()).await;
+        while news(&mut heard).await != Announcement::Queued {}
+        store.request_cancel(&acme(), id).await.expect("cancelled");
+        while news(&mut heard).await != Announcement::Ended(id) {}
+    }
+}

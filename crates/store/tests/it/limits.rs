@@ -1,0 +1,76 @@
+//! Limits of a tenant: how much may wait, and how much may be asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Born, Inserted, NewExecution, TenantPolicy, now};
+use tokio::task::JoinSet;
+
+use crate::support::{LEASE_MS, TestStore, acme, idempotency, new_execution, on_both, other};
+
+on_both!(
+    no_more_wait_than_the_policy_allows,
+    parallel_requests_keep_to_the_bound_of_the_queue,
+    a_hundred_parallel_requests_share_ten_tokens,
+    tokens_come_back_with_time,
+);
+
+async fn allow(store: &TestStore, policy: TenantPolicy) {
+    assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
+}
+
+async fn no_more_wait_than_the_policy_allows(store: TestStore) {
+    allow(&store, TenantPolicy { max_queued: Some(2), ..TenantPolicy::default() }).await;
+    let keyed = |key| NewExecution { idempotency: idempotency(key, "body"), ..new_execution(&acme(), Born::Queued) };
+    for key in ["a", "b"] {
+        assert_eq!(store.insert_queued(&keyed(key)).await.expect("stored"), Inserted::New(None));
+    }
+    assert_eq!(store.insert_queued(&keyed("c")).await.expect("answered"), Inserted::QueueFull);
+    assert_eq!(store.count_queued(&acme()).await.expect("counted"), 2);
+    let again = store.insert_queued(&keyed("a")).await.expect("answered");
+    assert!(matches!(again, Inserted::Existing(_)), "a repetition takes no place: {again:?}");
+    let free = store.insert_queued(&new_execution(&other(), Born::Queued)).await.expect("stored");
+    assert_eq!(free, Inserted::New(None), "others have no bound");
+    store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
+    assert_eq!(store.insert_queued(&keyed("c")).await.expect("stored"), Inserted::New(None));
+}
+
+async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
+    allow(&store, TenantPolicy { max_queued: Some(7), ..TenantPolicy::default() }).await;
+    let stores = [Arc::new(store.second().await), Arc::new(store.second().await)];
+    let mut requests = JoinSet::new();
+    for n in 0..40 {
+        let store = stores[n % 2].clone();
+        requests
+            .spawn(async move { store.insert_queued(&new_execution(&acme(), Born::Queued)).await.expect("answered") });
+    }
+    let taken = requests.join_all().await.into_iter().filter(|inserted| *inserted == Inserted::New(None)).count();
+    assert_eq!((taken, store.count_queued(&acme()).await.expect("counted")), (7, 7));
+}
+
+async fn a_hundred_parallel_requests_share_ten_tokens(store: TestStore) {
+    allow(&store, TenantPolicy { rate_per_minute: Some(10), ..TenantPolicy::default() }).await;
+    let stores = [Arc::new(store.second().await), Arc::new(store.second().await)];
+    let now = now();
+    let mut requests = JoinSet::new();
+    for n in 0..100 {
+        let store = stores[n % 2].clone();
+        requests.spawn(async move { store.take_token(&acme(), now).await.expect("answered") });
+    }
+    let answers = requests.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10);
+    assert!(answers.iter().flat_map(|answer| answer.err()).all(|wait| wait == Duration::from_secs(6)));
+}
+
+async fn tokens_come_back_with_time(store: TestStore) {
+    allow(&store, TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
+    let start = now();
+    let take = async |seconds: i64| store.take_token(&acme(), start + seconds * 1_000_000).await.expect("answered");
+    assert_eq!((take(0).await, take(0).await), (Ok(()), Ok(())));
+    assert_eq!(take(10).await, Err(Duration::from_secs(20)));
+    assert_eq!((take(30).await, take(31).await), (Ok(()), Err(Duration::from_secs(29))));
+    assert_eq!(store.take_token(&other(), start).await.expect("answered"), Ok(()), "others have no limit");
+    allow(&store, TenantPolicy::default()).await;
+    assert_eq!(take(31).await, Ok(()));
+}

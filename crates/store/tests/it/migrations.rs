@@ -1,0 +1,258 @@
+//! Bringing tables up to date: from nothing, from the oldest, by several at once, beside programs of another age.
+//!
+//! No older program can be had here. So this one plays it: to a database with a step that it does not know, it is the
+//! older one.
+
+use std::time::Duration;
+
+use sqlx::migrate::{Migrate, Migration, MigrationType};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr, SqliteConnection};
+use store::{Born, Gone, Inserted, Status, Store, StoreError, now};
+use tempfile::TempDir;
+
+use crate::support::{LEASE_MS, acme, finished, new_execution, reap};
+
+/// The last step of this program.
+const NEWEST: i64 = 6;
+
+/// Databases without a table, one of each kind.
+struct Empty {
+    dsns: [String; 2],
+    _dir: TempDir,
+}
+
+impl Empty {
+    async fn make() -> Empty {
+        let dir = tempfile::tempdir().expect("a directory");
+        let sqlite = format!("sqlite:{}", dir.path().join("skillbox.db").display());
+        let postgres = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
+        Empty { dsns: [sqlite, postgres], _dir: dir }
+    }
+}
+
+/// Says something to a database that no function of the store says.
+async fn execute(dsn: &str, statements: &str) {
+    let statements = AssertSqlSafe(statements.to_owned());
+    match dsn.starts_with("sqlite") {
+        true => {
+            let mut connection = SqliteConnection::connect(dsn).await.expect("open");
+            connection.execute(statements).await.expect("executed");
+            connection.close().await.expect("closed");
+        }
+        false => {
+            let mut connection = PgConnection::connect(dsn).await.expect("open");
+            connection.execute(statements).await.expect("executed");
+            connection.close().await.expect("closed");
+        }
+    }
+}
+
+/// Takes the first steps as a program of that time did.
+async fn take_first(dsn: &str, steps: &[(i64, &'static str, &'static str)]) {
+    const TABLE: &str = "_sqlx_migrations";
+    async fn apply(connection: &mut impl Migrate, steps: &[(i64, &'static str, &'static str)]) {
+        connection.ensure_migrations_table(TABLE).await.expect("a table");
+        for &(version, name, text) in steps {
+            let step = Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false);
+            connection.apply(TABLE, &step).await.expect("taken");
+        }
+    }
+    match dsn.starts_with("sqlite") {
+        true => apply(&mut SqliteConnection::connect(&format!("{dsn}?mode=rwc")).await.expect("open"), steps).await,
+        false => apply(&mut PgConnection::connect(dsn).await.expect("open"), steps).await,
+    }
+}
+
+const INITIAL: (i64, &str, &str) = (1, "initial", include_str!("../../../../migrations/0001_initial.sql"));
+
+/// A step that some later version may bring: a column, a table, an index.
+const LATER: &str = "ALTER TABLE executions ADD COLUMN later TEXT NOT NULL DEFAULT 'x'; \
+    CREATE TABLE later (id TEXT PRIMARY KEY REFERENCES executions (id)); \
+    CREATE INDEX executions_later ON executions (tenant, later); \
+    INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+        VALUES (9001, 'later', TRUE, '', 0)";
+
+#[tokio::test]
+async fn every_step_is_taken_once_and_told() {
+    for dsn in &Empty::make().await.dsns {
+        let first = Store::migrate(dsn).await.expect("migrated");
+        assert_eq!((first.from, first.to), (0, NEWEST));
+        assert!(first.taken.iter().map(|(step, _)| *step).eq(1..=NEWEST), "{first:?}");
+        let second = Store::migrate(dsn).await.expect("migrated");
+        assert_eq!((second.from, second.taken.len(), second.to), (NEWEST, 0, NEWEST));
+    }
+}
+
+#[tokio::test]
+async fn several_at_once_take_each_step_once() {
+    for dsn in Empty::make().await.dsns {
+        let all: Vec<_> = (0..6)
+            .map(|_| {
+                let dsn = dsn.clone();
+                tokio::spawn(async move { Store::migrate(&dsn).await.expect("migrated").taken })
+            })
+            .collect();
+        let mut taken = Vec::new();
+        for one in all {
+            taken.extend(one.await.expect("no panic"));
+        }
+        assert!(taken.iter().map(|(step, _)| *step).eq(1..=NEWEST), "{taken:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_change_the_tables_is_told_what_they_lack() {
+    for dsn in &Empty::make().await.dsns {
+        let behind = Store::open_as_it_is(dsn).await.expect_err("there are no tables");
+        assert!(matches!(behind, StoreError::Behind { taken: 0, needed: NEWEST }), "{behind}");
+        take_first(dsn, &[INITIAL]).await;
+        let behind = Store::expect_tables(dsn).await.expect_err("most of the tables are missing");
+        assert!(behind.to_string().contains("step 1") && behind.to_string().contains("skillbox migrate"), "{behind}");
+        Store::migrate(dsn).await.expect("migrated");
+        Store::open_as_it_is(dsn).await.expect("open").ping().await.expect("alive");
+    }
+}
+
+#[tokio::test]
+async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
+    for dsn in &Empty::make().await.dsns {
+        let store = Store::open(dsn).await.expect("open");
+        store.ensure_tenant(&acme()).await.expect("a tenant");
+        let born = Born::Running { owner: "old".into(), lease_ms: LEASE_MS, started: false };
+        let inserted = store.insert_execution(&new_execution(&acme(), born)).await.expect("stored");
+        let Inserted::New(Some(lease)) = inserted else { panic!("not new") };
+        store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
+
+        execute(dsn, LATER).await;
+
+        // The process that was there before: its statements were prepared for the tables as they were.
+        assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
+        let (_, lease) = store.claim_next("old", LEASE_MS).await.expect("claimed").expect("one waits");
+        assert!(store.mark_started(&lease).await.expect("started").is_some());
+        // One that starts now.
+        let started = Store::open(dsn).await.expect("an older program may start");
+        assert_eq!(Store::migrate(dsn).await.expect("nothing to do").to, 9001);
+        assert_eq!(started.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("alive").held.len(), 1);
+        assert!(started.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
+        assert_eq!(started.load().await.expect("counted"), store::Load::default());
+    }
+}
+
+#[tokio::test]
+async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
+    for dsn in &Empty::make().await.dsns {
+        Store::open(dsn).await.expect("open").close().await;
+        execute(dsn, LATER).await;
+        execute(dsn, "INSERT INTO settings (name, value, held_until) VALUES ('oldest schema', '9001', 0)").await;
+        for refused in [
+            Store::open(dsn).await.map(drop),
+            Store::open_as_it_is(dsn).await.map(drop),
+            Store::migrate(dsn).await.map(drop),
+        ] {
+            let error = refused.expect_err("it must not touch these tables");
+            assert!(matches!(error, StoreError::Newer { needed: 9001, known: NEWEST }), "{error}");
+            assert!(error.to_string().contains("restore the backup"), "{error}");
+        }
+        // A program that knows enough is not shut out: the first it must know may be an earlier step.
+        execute(dsn, "UPDATE settings SET value = '6' WHERE name = 'oldest schema'").await;
+        Store::open(dsn).await.expect("open");
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_is_not_ours_is_refused() {
+    for dsn in &Empty::make().await.dsns {
+        Store::open(dsn).await.expect("open").close().await;
+        execute(dsn, "UPDATE _sqlx_migrations SET checksum = '' WHERE version = 3").await;
+        let error = Store::open(dsn).await.expect_err("somebody else's tables");
+        assert!(matches!(error, StoreError::Migration(_)), "{error}");
+    }
+}
+
+/// What a program of the first step left: one execution that waits, one that runs, one that has ended.
+const LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('acme', 'mutable', 0, 1); \
+    INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, input, \
+            request) \
+        VALUES ('0198c0de-0000-7000-8000-000000000001', 'acme', 'echo', '1.0.0', 'd', 'queued', 0, 0, 2, '{}', '{}'); \
+    INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, owner, \
+            lease_until, started, started_at, request) \
+        VALUES ('0198c0de-0000-7000-8000-000000000002', 'acme', 'echo', '1.0.0', 'd', 'running', 1, 1, 3, 'gone', 4, \
+            TRUE, 3, '{}'); \
+    INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, \
+            started_at, finished_at, outcome, exit_code, output, logs, request) \
+        VALUES ('0198c0de-0000-7000-8000-000000000003', 'acme', 'echo', '1.0.0', 'd', 'success', 1, 1, 4, 4, 5, \
+            'exited', 0, '{\"n\":1}', 'said', '')";
+
+#[tokio::test]
+async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
+    for dsn in &Empty::make().await.dsns {
+        take_first(dsn, &[INITIAL]).await;
+        execute(dsn, LEFT).await;
+        let migrated = Store::migrate(dsn).await.expect("migrated");
+        assert_eq!((migrated.from, migrated.taken.len()), (1, 5));
+
+        let store = Store::open_as_it_is(dsn).await.expect("open");
+        let id = |number| format!("0198c0de-0000-7000-8000-00000000000{number}").parse().expect("an id");
+        let ended = store.get_execution(&acme(), id(3)).await.expect("read").expect("kept");
+        assert_eq!(
+            (ended.status, ended.output.as_deref(), ended.logs.as_str()),
+            (Status::Success, Some(r#"{"n":1}"#), "said")
+        );
+        let (claimed, lease) = store.claim_next("new", LEASE_MS).await.expect("claimed").expect("it still waits");
+        assert_eq!(claimed.id, id(1));
+        assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
+        let reaped = reap(&store, Gone::ExpiredAt(now()), 3).await;
+        assert_eq!(reaped.iter().map(|it| (it.execution_id, it.requeued)).collect::<Vec<_>>(), [(id(2), false)]);
+        let lost = store.get_execution(&acme(), id(2)).await.expect("read").expect("kept");
+        assert_eq!(lost.outcome.as_deref(), Some("lost"));
+    }
+}
+
+/// A backup or a long query may hold a lock for hours. A step that waits for it must not hold everybody else up.
+#[tokio::test]
+async fn a_step_that_waits_for_a_lock_lets_others_pass() {
+    let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
+    Store::migrate(&dsn).await.expect("migrated");
+    execute(&dsn, "DROP INDEX files_of_execution; DELETE FROM _sqlx_migrations WHERE version = 6").await;
+    let mut holder = PgConnection::connect(&dsn).await.expect("open");
+    holder.execute("BEGIN; LOCK TABLE files IN ROW EXCLUSIVE MODE").await.expect("held");
+
+    let migrating = tokio::spawn({
+        let dsn = dsn.clone();
+        async move { Store::migrate(&dsn).await }
+    });
+    let mut other = PgConnection::connect(&dsn).await.expect("open");
+    let waiting = "SELECT COUNT(*) FROM pg_locks JOIN pg_class ON pg_class.oid = relation \
+        WHERE relname = 'files' AND NOT granted";
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut other).await.expect("locks") == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Behind the step in the queue for the lock, and still served while the holder holds on.
+    other.execute("BEGIN; LOCK TABLE files IN ROW EXCLUSIVE MODE; ROLLBACK").await.expect("served");
+    assert!(!migrating.is_finished());
+    holder.execute("ROLLBACK").await.expect("given up");
+    assert_eq!(migrating.await.expect("no panic").expect("migrated").taken, [(6, "capacity")]);
+}
+
+/// Where a job migrates, the servers' own user needs no right to change tables.
+#[tokio::test]
+async fn a_user_without_the_right_to_change_tables_can_serve() {
+    let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
+    Store::migrate(&dsn).await.expect("migrated");
+    let database = dsn.rsplit('/').next().expect("a name");
+    let user = format!("server_{database}");
+    execute(
+        &dsn,
+        &format!(
+            "CREATE ROLE {user} LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {user}"
+        ),
+    )
+    .await;
+    let theirs = dsn.replacen("postgres@", &format!("{user}@"), 1);
+    assert!(Store::open(&theirs).await.is_err(), "it must not be able to make a table");
+    let store = Store::open_as_it_is(&theirs).await.expect("open");
+    store.ensure_tenant(&acme()).await.expect("a tenant");
+    store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
+    let (_, lease) = store.claim_next("worker", LEASE_MS).await.expect("claimed").expect("one waits");
+    assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
+}

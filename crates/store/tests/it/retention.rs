@@ -1,0 +1,96 @@
+//! Forgetting what ended long ago, and nothing else.
+
+use store::{Born, Ended, Finished, LogStream, NewExecution, NewFile, Segment, Status, TenantId, now};
+use uuid::Uuid;
+
+use crate::support::{TestStore, acme, finished, new_execution, on_both, other, running};
+
+on_both!(what_has_ended_is_found_by_its_end, parts_go_before_the_whole, what_owes_a_call_stays);
+
+fn piece() -> Segment {
+    Segment { ends_at: 4, stream: LogStream::Stdout, written_at: now(), text: "line".into() }
+}
+
+async fn end(store: &TestStore, tenant: &TenantId) -> Uuid {
+    let lease = store.run(tenant).await;
+    store.watch(tenant, lease.execution_id).await.expect("watched");
+    store.append_log(&lease, &[piece()]).await.expect("written");
+    let file = NewFile {
+        id: Uuid::now_v7(),
+        name: "a.txt".into(),
+        content_type: "text/plain".into(),
+        size_bytes: 1,
+        sha256: "00".into(),
+        blob_key: format!("{tenant}/a.txt"),
+    };
+    let detail = r#"{"stdout":"line","stderr":"","usage":{"cpu_ms":3}}"#.to_owned();
+    let done = Finished { files: vec![file], has_archive: true, detail, ..finished(Status::Success) };
+    assert!(store.finish(&lease, &done).await.expect("finished"));
+    lease.execution_id
+}
+
+async fn all(store: &TestStore) -> Vec<Ended> {
+    store.ended_before(i64::MAX, 100).await.expect("listed")
+}
+
+async fn what_has_ended_is_found_by_its_end(store: TestStore) {
+    let (first, second) = (end(&store, &acme()).await, end(&store, &other()).await);
+    store.run(&acme()).await;
+    store.queue(&acme()).await;
+    let ended = all(&store).await;
+    assert_eq!(ended.iter().map(|ended| ended.execution_id).collect::<Vec<_>>(), [first, second]);
+    assert_eq!((ended[0].tenant.clone(), ended[0].attempts, ended[0].may_have_blobs), (acme(), 1, true));
+    let between = async |after: Option<&str>, until| {
+        let found = store.ended_between(after, until, 100).await.expect("listed");
+        found.into_iter().map(|ended| ended.execution_id).collect::<Vec<_>>()
+    };
+    assert_eq!(between(None, ended[1].finished_at).await, [first]);
+    assert_eq!(between(Some(&ended[0].cursor()), i64::MAX).await, [second]);
+    assert_eq!(store.ended_before(i64::MAX, 1).await.expect("listed").len(), 1);
+}
+
+async fn parts_go_before_the_whole(store: TestStore) {
+    let (old, kept) = (end(&store, &acme()).await, end(&store, &acme()).await);
+    let ended = store.ended_before(i64::MAX, 1).await.expect("listed");
+    let live = store.run(&acme()).await;
+    store.append_log(&live, &[piece()]).await.expect("written");
+    assert_eq!(store.forget_segments(ended[0].finished_at + 1, 100).await.expect("forgotten"), 1);
+    assert_eq!(store.read_log(&acme(), old, 1, 0, 9).await.expect("read"), []);
+    assert_eq!(store.read_log(&acme(), live.execution_id, 1, 0, 9).await.expect("read").len(), 1);
+    assert_ne!(store.execution(&acme(), old).await.logs, "");
+
+    store.forget_logs(&ended).await.expect("forgotten");
+    store.forget_artifacts(&ended).await.expect("forgotten");
+    let found = store.execution(&acme(), old).await;
+    assert_eq!((found.logs.as_str(), found.has_archive), ("", false));
+    assert_eq!(found.detail.as_deref(), Some(r#"{"usage":{"cpu_ms":3}}"#), "no copy of the log is left");
+    assert_eq!(found.output.as_deref(), Some(r#"{"ok":true}"#));
+    assert_eq!(store.list_execution_files(&acme(), old).await.expect("listed"), []);
+
+    store.forget_executions(&ended).await.expect("forgotten");
+    assert_eq!(store.get_execution(&acme(), old).await.expect("answered"), None);
+    store.forget_executions(&[]).await.expect("nothing to forget");
+
+    let found = store.execution(&acme(), kept).await;
+    assert!(found.has_archive && !found.logs.is_empty());
+    assert_eq!(store.read_log(&acme(), kept, 1, 0, 9).await.expect("read").len(), 1);
+    assert_eq!(store.list_execution_files(&acme(), kept).await.expect("listed").len(), 1);
+    store.forget_executions(&all(&store).await).await.expect("forgotten with all its parts");
+    assert_eq!(all(&store).await, []);
+}
+
+async fn what_owes_a_call_stays(store: TestStore) {
+    let new = NewExecution { webhook: Some("https://example.com".into()), ..new_execution(&acme(), running()) };
+    let store::Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored") else {
+        panic!("no lease")
+    };
+    store.finish(&lease, &finished(Status::Success)).await.expect("finished");
+    let never = new_execution(&acme(), Born::Queued);
+    store.insert_execution(&never).await.expect("stored");
+    assert_eq!(all(&store).await, []);
+    let call = store.claim_webhooks(now(), 1, 1000).await.expect("claimed").remove(0);
+    store.webhook_delivered(&call).await.expect("delivered");
+    assert_eq!(all(&store).await.len(), 1);
+    store.forget_executions(&all(&store).await).await.expect("forgotten");
+    assert_eq!(store.get_webhook(&acme(), new.id).await.expect("answered"), None);
+}

@@ -1,0 +1,69 @@
+use store::{NewSkill, Page, SkillStatus, StoreError, Verdict, VersionPolicy};
+
+use crate::support::{TestStore, acme, new_skill, on_both, other};
+
+on_both!(
+    what_is_held_is_not_latest_until_it_is_approved,
+    a_verdict_is_on_the_content_and_stays,
+    other_content_than_was_looked_at_is_not_approved,
+);
+
+async fn hold(store: &TestStore, version: &str, digest: &str) {
+    let findings = serde_json::json!([{ "code": "miner", "severity": "error" }]);
+    let held = NewSkill { status: SkillStatus::Review, findings, ..new_skill("echo", version, digest) };
+    store.put_skill(&acme(), &held, VersionPolicy::Mutable).await.expect("put");
+}
+
+async fn latest(store: &TestStore) -> Option<String> {
+    store.get_skill(&acme(), "echo", "latest").await.expect("readable").map(|row| row.version)
+}
+
+async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
+    hold(&store, "1.0.0", "sha256:1").await;
+    assert_eq!(latest(&store).await, None);
+    let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
+    assert_eq!((listed.len(), listed[0].status), (1, SkillStatus::Review));
+    assert_eq!(listed[0].findings[0]["code"], "miner");
+
+    store.publish(&acme(), "echo", "2.0.0", "sha256:2").await;
+    hold(&store, "3.0.0", "sha256:3").await;
+    assert_eq!(latest(&store).await.as_deref(), Some("2.0.0"));
+    let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
+    assert_eq!((listed.len(), listed[0].version.as_str()), (1, "2.0.0"));
+
+    let approve = async |tenant| store.review_skill(&tenant, "echo", "3.0.0", None, Verdict::Approved).await;
+    assert_eq!(approve(other()).await.expect("answered"), None, "not another tenant's to approve");
+    let row = approve(acme()).await.expect("answered").expect("a skill");
+    assert_eq!(row.status, SkillStatus::Available);
+    assert_eq!(latest(&store).await.as_deref(), Some("3.0.0"));
+    let stored = store.get_skill(&acme(), "echo", "3.0.0").await.expect("readable");
+    assert_eq!(stored, Some(row));
+}
+
+async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
+    let status = async |digest: &str| store.status_of_content(&acme(), digest).await.expect("answered");
+    assert_eq!(status("sha256:1").await, SkillStatus::Available, "nobody said anything");
+    hold(&store, "1.0.0", "sha256:1").await;
+    assert_eq!(status("sha256:1").await, SkillStatus::Review);
+    let review = async |verdict| store.review_skill(&acme(), "echo", "1.0.0", None, verdict).await.expect("answered");
+    review(Verdict::Approved).await;
+    assert_eq!(status("sha256:1").await, SkillStatus::Available);
+    assert_eq!(store.verdict_on(&acme(), "sha256:1").await.expect("answered"), Some(Verdict::Approved));
+    assert_eq!(store.verdict_on(&other(), "sha256:1").await.expect("answered"), None);
+
+    // What runs can be stopped by rejecting it, and the word outlives the skill.
+    review(Verdict::Rejected).await;
+    store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
+    assert_eq!(status("sha256:1").await, SkillStatus::Rejected);
+    let missing = store.review_skill(&acme(), "echo", "1.0.0", None, Verdict::Approved).await;
+    assert_eq!(missing.expect("answered"), None);
+}
+
+async fn other_content_than_was_looked_at_is_not_approved(store: TestStore) {
+    hold(&store, "1.0.0", "sha256:1").await;
+    hold(&store, "1.0.0", "sha256:2").await;
+    let stale = store.review_skill(&acme(), "echo", "1.0.0", Some("sha256:1"), Verdict::Approved).await;
+    assert!(matches!(stale, Err(StoreError::Conflict(_))), "{stale:?}");
+    assert_eq!(latest(&store).await, None);
+    assert_eq!(store.verdict_on(&acme(), "sha256:1").await.expect("answered"), None);
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the tests that need a real Kubernetes, on the cluster of scripts/test-cluster.sh. One that runs already is used and left
+# running; else it is started, which the first time builds Kubernetes, and ended again. Unlike in `make test`, a cluster that cannot be
+# had is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+log=$target/test-kubernetes.log
+
+if ! where=$(scripts/test-cluster.sh status); then
+  trap 'scripts/test-cluster.sh stop' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  where=$(scripts/test-cluster.sh start)
+fi
+while read -r line; do export "${line?}"; done <<<"$where"
+
+# All of the workspace is built as for every other test; only what uses a real cluster runs.
+cargo test --workspace --test it --no-run
+scripts/test-cluster.sh image "$target/debug/skillbox"
+tests=(real_cluster contract::kubernetes outcomes::kubernetes hostile::kubernetes)
+cargo test --workspace --no-fail-fast --test it -- "${tests[@]}" --show-output --color never --test-threads 1 2>&1 | tee "$log"
+if grep --quiet 'NEEDS CLUSTER: ' "$log"; then
+  echo "test-kubernetes: these did not see the cluster:"
+  grep -o 'NEEDS CLUSTER: .*' "$log" | sort -u
+  exit 1
+fi
+# The Helm chart, as far as this cluster can judge it.
+scripts/test-deploy.sh real_server real_helm

