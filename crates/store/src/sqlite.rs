@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::SqliteConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
@@ -17,6 +17,9 @@ const READERS: u32 = 4;
 
 /// How long to wait for another process (a backup, a second `skillbox`) that holds the file's lock.
 const BUSY: Duration = Duration::from_secs(10);
+
+/// Between two attempts, where SQLite does not wait by itself.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens the database and brings its tables up to date. `path` is what follows `sqlite:`; `//` before it is accepted,
 /// as in other programs' spelling.
@@ -56,7 +59,26 @@ async fn writer(path: &str) -> Result<(SqlitePool, SqliteConnectOptions), StoreE
         // NORMAL would save one fdatasync a commit (0.2 ms on a plain SSD) and lose the last ones.
         .synchronous(SqliteSynchronous::Full)
         .optimize_on_close(true, None);
-    Ok((pool(1).connect_with(options.clone()).await?, options))
+    Ok((connect(&options).await?, options))
+}
+
+/// One connection. Of several that open a new file at once, each makes it a WAL database, for which SQLite does not
+/// wait as it does for everything else: `BUSY` is ours to keep.
+async fn connect(options: &SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
+    let until = Instant::now() + BUSY;
+    loop {
+        match pool(1).connect_with(options.clone()).await {
+            Err(error) if is_busy(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
+            connected => return Ok(connected?),
+        }
+    }
+}
+
+/// Whether somebody else has the lock. SQLite tells more about it in the upper bits.
+fn is_busy(error: &sqlx::Error) -> bool {
+    const SQLITE_BUSY: i32 = 5;
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
+    code.is_some_and(|code| code & 0xff == SQLITE_BUSY)
 }
 
 /// Whatever is sent to the readers by mistake is refused instead of racing the writer.
