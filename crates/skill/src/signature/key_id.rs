@@ -5,9 +5,16 @@ use std::str::FromStr;
 
 use super::SignatureError;
 
-/// Spelled as minisign spells it: sixteen hexadecimal digits, the last byte first.
+/// Spelled as sixteen hexadecimal digits, the last byte first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub(super) [u8; 8]);
+
+impl KeyId {
+    /// As minisign spells it in the comments of its files: without zeros in front.
+    pub(super) fn in_comments(self) -> String {
+        format!("{:X}", u64::from_le_bytes(self.0))
+    }
+}
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,8 +32,9 @@ impl FromStr for KeyId {
     type Err = SignatureError;
 
     fn from_str(text: &str) -> Result<KeyId, SignatureError> {
-        let malformed = SignatureError::Malformed { what: "key id", why: "it is not sixteen hexadecimal digits" };
-        if text.len() != 16 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let malformed = SignatureError::Malformed { what: "key id", why: "it is not up to sixteen hexadecimal digits" };
+        // Minisign leaves zeros in front away, so people have shorter ones.
+        if !(1..=16).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(malformed);
         }
         u64::from_str_radix(text, 16).map(|id| KeyId(id.to_le_bytes())).map_err(|_| malformed)

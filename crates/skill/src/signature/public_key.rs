@@ -27,7 +27,7 @@ impl PublicKey {
 
     /// The text of a key file, as `minisign -p` reads it.
     pub fn to_file(&self) -> String {
-        format!("{UNTRUSTED}minisign public key {}\n{self}\n", self.id)
+        format!("{UNTRUSTED}minisign public key {}\n{self}\n", self.id.in_comments())
     }
 }
 
