@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery;
-use crate::isolation::Isolation;
+use crate::isolation::{Control, Isolation};
 use crate::job::{Job, Sink, SinkError};
 use crate::judge::{self, Ended};
-use crate::launcher::Shape;
+use crate::launcher::{LaunchError, Shape};
 use crate::outcome::{Outcome, Ran, Usage};
 use crate::supervision::{Supervised, Supervision};
 use crate::wire::{self, Receiver, Sender};
@@ -81,6 +81,17 @@ impl Guest {
     /// What is in force in this sandbox.
     pub fn isolation(&self) -> &Isolation {
         &self.isolation
+    }
+
+    /// This guest, if all of `controls` are in force in it; otherwise it is gone.
+    pub async fn holding(self, controls: &[Control]) -> Result<Guest, LaunchError> {
+        match self.isolation.check(controls) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.discard().await;
+                Err(error)
+            }
+        }
     }
 
     pub fn shape(&self) -> &Shape {

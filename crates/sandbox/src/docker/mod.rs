@@ -153,14 +153,7 @@ impl DockerLauncher {
 #[async_trait]
 impl Launcher for DockerLauncher {
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
-        let guest = self.start_guest(shape).await?;
-        match guest.isolation().check(&self.config.require) {
-            Ok(()) => Ok(guest),
-            Err(error) => {
-                guest.discard().await;
-                Err(error)
-            }
-        }
+        self.start_guest(shape).await?.holding(&self.config.require).await
     }
 
     async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError> {
@@ -176,10 +169,9 @@ impl Launcher for DockerLauncher {
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
-        let guest = self.start_guest(&PROBE).await?;
+        let guest = self.start_guest(&PROBE).await?.holding(&self.config.require).await?;
         let isolation = guest.isolation().clone();
         guest.discard().await;
-        isolation.check(&self.config.require)?;
         Ok(isolation)
     }
 }

@@ -173,14 +173,7 @@ impl Launcher for NativeLauncher {
         if !self.interpreters.0.contains_key(&shape.runtime) {
             return Err(LaunchError::NoInterpreter(shape.runtime));
         }
-        let guest = self.start_guest(shape).await?;
-        match guest.isolation().check(&self.require) {
-            Ok(()) => Ok(guest),
-            Err(error) => {
-                guest.discard().await;
-                Err(error)
-            }
-        }
+        self.start_guest(shape).await?.holding(&self.require).await
     }
 
     async fn sweep(&self, _owner: &Owner) -> Result<usize, LaunchError> {
@@ -192,10 +185,9 @@ impl Launcher for NativeLauncher {
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
-        let guest = self.start_guest(&PROBE).await?;
+        let guest = self.start_guest(&PROBE).await?.holding(&self.require).await?;
         let isolation = guest.isolation().clone();
         guest.discard().await;
-        isolation.check(&self.require)?;
         Ok(isolation)
     }
 }
