@@ -14,7 +14,8 @@
 //! pod has a network of its own with nothing but loopback, whatever policies a namespace would have; a container is
 //! never started twice; nothing is updated or patched; lists are not cut into pages; `hostUsers: false` and
 //! `runtimeClassName` are stored and not acted upon; time goes faster where a real cluster would let a test wait
-//! (image pulls, bookmarks). Clients that know the real one, the `kube` crate and `kubectl`, are its tests.
+//! (image pulls, bookmarks). Clients that know the real one, the `kube` crate, `kubectl` and the
+//! Python client, are its tests.
 //!
 //! Nobody but tests may depend on it. It needs root, and the programs `runc`, `unshare`, `nsenter` and `openssl`.
 

@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
 
-use super::{Api, Context};
+use super::{Api, Context, says};
 use crate::access::Wanted;
 use crate::node::Hosted;
 use crate::node::container::Container;
@@ -67,10 +67,9 @@ pub async fn attach(
     let pod = api.store.get(&namespace, &name).ok_or_else(missing)?;
     let (hosted, container) = find(&api, &pod, &streams.container).map_err(|answer| *answer)?;
     let (protocol, answer) = upgrade(headers).map_err(IntoResponse::into_response)?;
-    let wants = |flag: &Option<String>| matches!(flag.as_deref(), Some("true" | "1"));
     let attached = Attached {
-        stdin: wants(&streams.stdin),
-        outputs: (wants(&streams.stdout), wants(&streams.stderr)),
+        stdin: says(&streams.stdin),
+        outputs: (says(&streams.stdout), says(&streams.stderr)),
         stdin_once: stdin_once(&pod, &container.0),
         output: container.1.streams.listen(),
         container: container.1,

@@ -44,6 +44,12 @@ pub struct Namespace {
 
 pub type Context = State<Arc<Api>>;
 
+/// A flag of a query, as the real one reads it: whatever is there means yes, but for two words. Clients write `true`,
+/// `True` and `1`.
+fn says(flag: &Option<String>) -> bool {
+    flag.as_deref().is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
+}
+
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/version", get(discovery::version))

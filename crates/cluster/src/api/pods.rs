@@ -11,7 +11,7 @@ use k8s_openapi::jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Api, Context, watch};
+use super::{Api, Context, says, watch};
 use crate::access::Wanted;
 use crate::admission::{self, Policy};
 use crate::refusal::Refusal;
@@ -28,12 +28,6 @@ pub struct Listed {
     pub allow_watch_bookmarks: Option<String>,
     pub timeout_seconds: Option<u64>,
     pub send_initial_events: Option<String>,
-}
-
-impl Listed {
-    pub fn says(flag: &Option<String>) -> bool {
-        matches!(flag.as_deref(), Some("true" | "1"))
-    }
 }
 
 pub async fn list_all(state: Context, query: Query<Listed>, headers: HeaderMap) -> Result<Response, Refusal> {
@@ -55,7 +49,7 @@ fn listed(
     query: Listed,
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
-    let watched = Listed::says(&query.watch);
+    let watched = says(&query.watch);
     let verb = if watched { "watch" } else { "list" };
     let place = namespace.as_deref().unwrap_or_default();
     api.access.check(headers, &Wanted { verb, resource: "pods", namespace: place, name: "" })?;

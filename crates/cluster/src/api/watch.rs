@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Api;
 use super::pods::{Listed, object};
+use super::{Api, says};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
 use crate::store::{Change, Kind};
@@ -38,7 +38,7 @@ pub fn watch(
     selector: Selector,
     query: &Listed,
 ) -> Result<Response, Refusal> {
-    if Listed::says(&query.send_initial_events) {
+    if says(&query.send_initial_events) {
         // The real one answers so where the feature is off, and clients fall back to a list.
         return Err(Refusal::invalid(
             "",
@@ -53,7 +53,7 @@ pub fn watch(
         text => text.parse().map_err(|_| Refusal::bad_request(format!("Invalid value: {text:?}: resourceVersion")))?,
     };
     let until = Instant::now() + Duration::from_secs(query.timeout_seconds.unwrap_or(LONGEST));
-    let bookmarks = Listed::says(&query.allow_watch_bookmarks);
+    let bookmarks = says(&query.allow_watch_bookmarks);
     let (lines, mut sent) = mpsc::channel(64);
     let watch = Watch { api, namespace, selector, revision, lines };
     tokio::spawn(watch.run(from_now, until, bookmarks));

@@ -1,7 +1,7 @@
-//! A client that is not ours and knows the real one: `kubectl`.
+//! Clients that are not ours and know the real one: `kubectl` and the Python client.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{NAMESPACE, admin, body, phase, start};
@@ -56,4 +56,36 @@ async fn kubectl_finds_what_it_expects() {
     let nobody = cluster.kubeconfig("nobody", NAMESPACE, vec![]).unwrap();
     let words = "Error from server (Forbidden): pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \"boxes\"\n";
     assert_eq!(said(&kubectl(&nobody, &["get", "pods"], "")), words);
+}
+
+/// A Python with the client of Kubernetes, in a place of its own that is made once.
+fn python() -> PathBuf {
+    const CLIENT: &str = "kubernetes==37.0.2";
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(CLIENT);
+    let python = venv.join("bin/python");
+    let finished = venv.join("finished");
+    if !finished.exists() {
+        let run = |program: &Path, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().unwrap();
+            assert!(output.status.success(), "{program:?} {arguments:?}: {}", said(&output));
+        };
+        run(Path::new("python3"), &["-m", "venv", "--clear", &venv.to_string_lossy()]);
+        run(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", CLIENT]);
+        std::fs::write(finished, "").unwrap();
+    }
+    python
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_finds_what_it_expects() {
+    let Some(cluster) = start("the Python client") else { return };
+    let config = admin(&cluster);
+    let pod = body("by-python", "read x; echo \"heard $x\"; echo oops >&2; exit 4").to_string();
+    let output = tokio::task::spawn_blocking(move || {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/client.py");
+        Command::new(python()).arg(script).arg(config).args([NAMESPACE, &pod]).output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert_eq!(said(&output), "as on a real one\n");
+    assert!(cluster.until_empty().await);
 }
