@@ -96,6 +96,17 @@ impl Api {
         self.get(&format!("/v1/executions/{id}")).await.json().await.expect("JSON")
     }
 
+    /// Follows an execution until it has said a word, which only a script that runs can.
+    pub async fn heard(&self, id: &str, word: &str) {
+        let mut events = self.get(&format!("/v1/executions/{id}/events")).await;
+        let mut heard = String::new();
+        while !heard.contains(word) {
+            let chunk = tokio::time::timeout(PATIENCE, events.chunk()).await.expect("it says something");
+            let chunk = chunk.expect("a stream").unwrap_or_else(|| panic!("it ended without {word}: {heard}"));
+            heard.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
     /// Every execution, or every one in this state.
     pub async fn executions(&self, status: Option<&str>) -> Vec<Value> {
         let filter = status.map(|status| format!("&status={status}")).unwrap_or_default();

@@ -93,6 +93,17 @@ fn marked() -> bool {
     lines.filter_map(|line| String::from_utf8(line).ok()).any(|line| line.contains("sleep\0") && line.contains(&mark()))
 }
 
+/// Waits for processes with the mark to be there, or to be gone.
+fn until_marked(there: bool) -> bool {
+    (0..1200).any(|_| {
+        let done = marked() == there;
+        if !done {
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        done
+    })
+}
+
 fn endless() -> String {
     let mark = mark();
     format!("sleep {mark} & sleep {mark} & echo began; wait\n")
@@ -147,18 +158,13 @@ fn a_cancelled_run_and_one_whose_agent_went_away_are_dead_with_everything_they_s
     write_skill(&home.path().join("skills/endless"), "endless", "main.sh", &endless());
     let mut agent = Agent::here(home.path(), &[]);
     agent.begin("endless");
-    assert!(marked(), "it runs");
+    // It says so before its children have become what they are to be.
+    assert!(until_marked(true), "it runs");
     let params = json!({ "requestId": agent.asked });
     agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
-    for _ in 0..1200 {
-        if !marked() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    assert!(!marked(), "it was cancelled");
+    assert!(until_marked(false), "it was cancelled");
     agent.begin("endless");
-    assert!(marked(), "it runs again");
+    assert!(until_marked(true), "it runs again");
     assert!(agent.end().success());
     assert!(!marked(), "it is dead before the program ends");
 }

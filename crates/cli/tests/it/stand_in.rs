@@ -62,8 +62,8 @@ impl StandIn {
         let settings: Vec<_> = self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         let server = Server::with(&settings);
         server.push("echo", "main.sh", ECHO);
-        server.push("once", "main.sh", &format!("sleep 3\n{ECHO}"));
-        server.push_idempotent("again", "main.sh", &format!("sleep 3\n{ECHO}"));
+        server.push("once", "main.sh", &format!("echo began; sleep 6\n{ECHO}"));
+        server.push_idempotent("again", "main.sh", &format!("echo began; sleep 6\n{ECHO}"));
         let api = Api::of(&server);
         (server, api)
     }
@@ -128,9 +128,10 @@ async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_no
     for (index, (name, trouble)) in troubles.into_iter().enumerate() {
         let numbers = index * 10..index * 10 + 1;
         let (fragile, sturdy) = (submit(&api, "once", numbers.clone()).await, submit(&api, "again", numbers).await);
-        until("both run", async || (stand_in.running().len() == 2).then_some(())).await;
-        // A guest has its job a moment after it runs; before that nothing was started, and nothing is lost.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // A guest has its job a moment after its pod runs; before that nothing was started, and nothing is lost.
+        for run in fragile.iter().chain(&sturdy) {
+            api.heard(&run.id, "began").await;
+        }
         stand_in.running().iter().for_each(|pod| trouble(cluster, pod));
         assert_eq!(settle(&api, &fragile).await, lost(1), "{name}");
         assert_eq!(settle(&api, &sturdy).await, succeeded(1), "{name}");
