@@ -35,7 +35,8 @@ impl Links {
             key,
             filename: file_name.to_owned(),
             content_type: content_type.to_owned(),
-            expires_at: unix_now() + ttl_s.max(1),
+            // The second that has begun does not count: a URL lives for its time at least.
+            expires_at: unix_now() + 1 + ttl_s.max(1),
         });
         Ok(format!("{}/v1/blobs/{token}", self.origin.0))
     }

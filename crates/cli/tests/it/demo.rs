@@ -1,12 +1,13 @@
 //! `serve --demo --once`, which is what `make run ARGS=--once` does; and a port that is taken.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::support::{Server, ended, examples, skillbox};
+use crate::support::{clean, ended, examples, skillbox};
 
 #[test]
 fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
@@ -30,17 +31,28 @@ fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
     assert!(second.stderr.contains("unchanged"), "{}", second.stderr);
 }
 
+/// Ends with the test, whatever becomes of it.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn the_printed_curl_works() {
-    let server = Server::start();
-    server.push("hello", "main.sh", "echo '{\"ok\":true}' > \"$SANDBOX_OUTPUT\"\n");
-    let line = format!(
-        "curl -sS -H 'Authorization: Bearer {}' -H 'Content-Type: application/json' -d '{{\"skill\":\"hello\"}}' {}/v1/executions",
-        server.key, server.url
-    );
-    let output = Command::new("sh").args(["-c", &line]).output().expect("a shell");
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-    assert_eq!((&answer["status"], &answer["output"]["ok"]), (&"success".into(), &true.into()), "{answer}");
+    let home = tempdir().expect("a directory");
+    let mut command = clean(home.path());
+    command.args(["serve", "--api-port", "0", "--demo"]).arg(examples()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut serving = Serving(command.spawn().expect("it starts"));
+    let mut lines = BufReader::new(serving.0.stderr.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    lines.find(|line| line == "repeat it with").expect("it says how");
+    let line = lines.next().expect("a command");
+    let output = Command::new("sh").args(["-c", line.trim()]).output().expect("a shell");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!((&answer["status"], &answer["output"]["rows"]), (&"success".into(), &6.into()), "{answer}");
 }
 
 #[test]

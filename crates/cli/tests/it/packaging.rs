@@ -64,7 +64,7 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
     let Some(engine) = Engine::here("that the image of Skillbox runs as nobody on a read-only root") else { return };
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     if !release.contains("VERSION_CODENAME=bookworm") {
-        return println!("NEEDS ENGINE: the image of Skillbox can only be tried with a program built on Debian 12");
+        return println!("NEEDS ROOT: the image of Skillbox can only be tried with a program built on Debian 12");
     }
     let context = tempfile::tempdir().expect("a directory");
     fs::copy(env!("CARGO_BIN_EXE_skillbox"), context.path().join("skillbox")).expect("the program");

@@ -97,11 +97,11 @@ async fn an_altered_url_is_worthless() {
 
 #[tokio::test]
 async fn urls_expire_and_are_made_afresh() {
-    let server = Server::with(&[("url_ttl", "1s")]).await;
+    let server = Server::with(&[("url_ttl", "2s")]).await;
     let run = run(&server).await;
     let url = run["files_url"].as_str().unwrap();
-    // Validity is counted in whole seconds.
-    tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+    // Validity is counted in whole seconds, up.
+    tokio::time::sleep(std::time::Duration::from_millis(3100)).await;
     refused(server.http.get(url).send().await.unwrap(), 403, "forbidden").await;
     let path = format!("/v1/executions/{}", run["execution_id"].as_str().unwrap());
     let again: Value = server.get(&path).send().await.unwrap().json().await.unwrap();
