@@ -29,8 +29,7 @@ pub struct ExecutionRequest {
     input: Option<Box<RawValue>>,
     /// Environment variables for the script.
     env: Option<BTreeMap<String, String>>,
-    /// Ids of uploaded files, which the script finds in `/sandbox/input/` by their names. One that does not exist
-    /// fails the run.
+    /// Ids of uploaded files, found in `/sandbox/input/` by their names. One that does not exist fails the run.
     input_files: Option<Vec<String>>,
     /// A path inside the skill to run instead of its default entrypoint.
     #[schema(example = "scripts/report.py")]
