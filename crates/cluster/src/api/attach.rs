@@ -205,7 +205,9 @@ impl Attached {
         let from_client = async {
             let mut open = self.stdin;
             while let Some(Ok(message)) = receiver.next().await {
-                let Message::Binary(bytes) = message else { continue };
+                // The real one takes either kind of frame; the Python client sends texts as text.
+                let (Message::Binary(_) | Message::Text(_)) = message else { continue };
+                let bytes = message.into_data();
                 match bytes.first() {
                     Some(&STDIN) if open && bytes.len() > 1 => open = container.write(&bytes[1..]).await,
                     Some(&CLOSE) if self.half_close && bytes.get(1) == Some(&STDIN) => {

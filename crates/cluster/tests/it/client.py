@@ -57,8 +57,8 @@ def main(kubeconfig, namespace, pod):
         _preload_content=False,
     )
     attached.write_stdin("one\n")
-    while attached.is_open():
-        attached.update(timeout=60)
+    attached.run_forever(timeout=60)
+    assert not attached.is_open(), "its end is the end of the streams"
     assert (attached.read_stdout(), attached.read_stderr()) == ("heard one\n", "oops\n")
 
     def until(seen):
