@@ -73,7 +73,7 @@ pub fn sees_all() -> bool {
 /// The mounts of the host, from where the tests stand; all but those of the containers and pods of other tests.
 pub fn mounts() -> BTreeSet<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").expect("the mounts");
-    let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/pods/"];
+    let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/pods/", "/engine/data "];
     let of_others = |line: &&str| theirs.iter().any(|part| line.contains(part));
     all.lines().filter(|line| !of_others(line)).map(str::to_owned).collect()
 }

@@ -106,7 +106,7 @@ fn processes() -> BTreeMap<u32, String> {
 /// All but those of containers and pods: an engine or a cluster may work for others too, and ours are counted by name.
 fn mounts() -> BTreeSet<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/"];
+    let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/engine/data "];
     let of_containers = |line: &&str| theirs.iter().any(|part| line.contains(part));
     all.lines().filter(|line| !of_containers(line)).map(str::to_owned).collect()
 }
