@@ -10,7 +10,7 @@ const MINER: &str = "echo ran # ./x -o\n: stratum+tcp://pool.example:3333\n";
 
 async fn publish(bench: &Bench, script: &str, scan: ScanPolicy) -> Result<Put, RunError> {
     let package = package(&[("SKILL.md", SKILL_MD), ("main.sh", script)]);
-    let scanned: Vec<Finding> = skill::scan(&package.files);
+    let scanned: Vec<Finding> = skill::scan(&package.files, package.entrypoint.as_ref());
     let policy = TenantPolicy { scan, ..TenantPolicy::default() };
     bench.runner.publish(&acme(), package, &scanned, &policy).await.map(|published| published.put)
 }

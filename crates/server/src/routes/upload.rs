@@ -58,7 +58,7 @@ impl Upload {
                 Upload::Archive(zip) => skill::read_archive(&zip, &limits),
                 Upload::Directory(parts) => skill::read_parts(parts, &limits),
             }?;
-            let scanned = if scan { skill::scan(&package.files) } else { Vec::new() };
+            let scanned = if scan { skill::scan(&package.files, package.entrypoint.as_ref()) } else { Vec::new() };
             Ok(Incoming { package, scanned })
         });
         reading.await.map_err(ApiError::internal)

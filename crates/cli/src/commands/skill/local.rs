@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
 pub fn read_valid(path: &Path) -> Result<Package> {
     let read = read(path)?;
     let mut package = read.with_context(|| format!("{} is not a skill that can be published", path.display()))?;
-    package.findings.extend(skill::scan(&package.files));
+    package.findings.extend(skill::scan(&package.files, package.entrypoint.as_ref()));
     Ok(package)
 }
 
