@@ -7,9 +7,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Packed;
-use crate::frontmatter::{self, Frontmatter};
+use crate::canonical::SkillFile;
 use crate::path::{self, Names};
-use crate::{Hazard, Limits, SkillError, yaml};
+use crate::{Hazard, Limits, SkillError, dialect, frontmatter, yaml};
 
 /// Less than this is simply unpacked: that it might be refused then costs little.
 const REHEARSED_FROM_BYTES: u64 = 16 << 20;
@@ -23,6 +23,7 @@ pub(crate) struct Source<'a> {
     pub content: Content<'a>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Content<'a> {
     Bytes(Vec<u8>),
     Packed(Packed<'a>),
@@ -92,8 +93,9 @@ impl<'a> Intake<'a> {
         Some(wrapper)
     }
 
-    /// Tries large content out before room is made for all of it, so that what is refused never costs that room.
-    pub(crate) fn rehearse(&self) -> Result<(), SkillError> {
+    /// Tries large content out before room is made for all of it, so that what is refused never costs that room. What it
+    /// gives back is all that the skill says about itself, to be judged before the rest; nothing, where the rest is small.
+    pub(crate) fn rehearse(&self) -> Result<Option<Vec<SkillFile>>, SkillError> {
         for source in self.sources.iter().filter(|source| path::is_skill_file(&source.path)) {
             frontmatter::check_len(&source.path, source.size, self.limits)?;
         }
@@ -101,15 +103,14 @@ impl<'a> Intake<'a> {
             yaml::check_len(source.size).map_err(|error| error.in_file(&source.path, 0))?;
         }
         if self.total_bytes <= REHEARSED_FROM_BYTES {
-            return Ok(());
+            return Ok(None);
         }
         for Source { path, content, .. } in &self.sources {
             content.check(path)?;
-            if path::is_skill_file(path) {
-                content.check_frontmatter(path, self.limits)?;
-            }
         }
-        Ok(())
+        let documents =
+            self.sources.iter().filter_map(|source| Some((source, dialect::most_bytes(&source.path, self.limits)?)));
+        documents.map(|(source, most)| source.rehearsed(most)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
     fn count_entry(&mut self) -> Result<(), SkillError> {
@@ -121,6 +122,18 @@ impl<'a> Intake<'a> {
     }
 }
 
+impl Source<'_> {
+    /// The file as it will be, as far as a document of at most this length is judged by it.
+    fn rehearsed(&self, most: u64) -> Result<SkillFile, SkillError> {
+        // Its length alone speaks against it, so nothing but the length is needed.
+        let content =
+            if self.size > most { Content::Bytes(vec![b' '; most as usize + 1]) } else { self.content.clone() };
+        let mut bytes = Vec::new();
+        content.append_to(&mut bytes, &self.path)?;
+        Ok(SkillFile { path: self.path.clone(), bytes: bytes.into(), executable: false })
+    }
+}
+
 impl Content<'_> {
     /// Finds what is wrong with packed content without keeping what comes out of it.
     fn check(&self, path: &str) -> Result<(), SkillError> {
@@ -128,20 +141,6 @@ impl Content<'_> {
             Self::Packed(packed) => packed.check(path),
             Self::Bytes(_) | Self::OnDisk { .. } => Ok(()),
         }
-    }
-
-    /// The same for a `SKILL.md`, whose length was looked at.
-    fn check_frontmatter(&self, path: &str, limits: &Limits) -> Result<(), SkillError> {
-        let mut unpacked = Vec::new();
-        let text = match self {
-            Self::Packed(packed) => {
-                packed.append_to(&mut unpacked, path)?;
-                &unpacked
-            }
-            Self::Bytes(bytes) => bytes,
-            Self::OnDisk { .. } => return Ok(()),
-        };
-        Frontmatter::read(path, text, limits).map(drop)
     }
 
     /// Appends exactly the announced bytes to `out` and returns their CRC-32.

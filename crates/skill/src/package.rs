@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::canonical::{self, Canonical, SkillFile};
 use crate::finding::Notes;
 use crate::intake::{Content, Intake, Source};
-use crate::manifest::{Manifest, Sheets};
+use crate::manifest::{Manifest, Origin, Sheets};
 use crate::script::{self, Lang, Script};
 use crate::signature::{self, SIGNATURE_FILE};
 use crate::{Finding, Limits, Profile, SkillError, dialect, lint, path};
@@ -76,20 +76,15 @@ pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Res
         return Err(SkillError::NoSkillFile);
     }
     let signature = signature::take(&mut intake)?;
-    intake.rehearse()?;
+    if let Some(documents) = intake.rehearse()? {
+        understand(&documents, &mut [], intake.limits, &mut Notes::default())?;
+    }
     let Intake { limits, sources, junk, .. } = intake;
     let Canonical { archive, digest, files } = canonical::pack(sources)?;
 
     let mut scripts = script::find_scripts(&files);
     let mut notes = Notes::default();
-    let sheets = dialect::sheets(&files, limits, &mut notes)?;
-    if let Sheets::Skillware(..) = sheets {
-        dialect::mark_shim(&mut scripts);
-    }
-    let (manifest, origin) = Manifest::read(sheets, !scripts.is_empty(), &mut notes);
-    if !notes.problems.is_empty() {
-        return Err(SkillError::Invalid(in_order(notes.problems, origin.path)));
-    }
+    let (manifest, origin) = understand(&files, &mut scripts, limits, &mut notes)?;
     let entrypoint = find_entrypoint(&manifest, &files, &scripts);
 
     let subject = lint::Subject {
@@ -106,6 +101,22 @@ pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Res
     let remarks = in_order(remarks, origin.path);
     let findings = Profile::Default.judge(&remarks);
     Ok(Package { manifest, scripts, entrypoint, digest, archive, findings, remarks, files, signature })
+}
+
+/// What the skill says about itself, or every problem with that. No other file is looked at.
+fn understand<'a>(
+    files: &'a [SkillFile],
+    scripts: &mut [Script],
+    limits: &Limits,
+    notes: &mut Notes,
+) -> Result<(Manifest, Origin<'a>), SkillError> {
+    let sheets = dialect::sheets(files, limits, notes)?;
+    if let Sheets::Skillware(..) = sheets {
+        dialect::mark_shim(scripts);
+    }
+    let (manifest, origin) = Manifest::read(sheets, !scripts.is_empty(), notes);
+    let problems = std::mem::take(&mut notes.problems);
+    if problems.is_empty() { Ok((manifest, origin)) } else { Err(SkillError::Invalid(in_order(problems, origin.path))) }
 }
 
 /// As a reader goes through them: the manifest from top to bottom, then the other files.

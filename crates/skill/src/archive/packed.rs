@@ -23,6 +23,7 @@ impl Method {
 }
 
 /// An entry's data as it lies in the archive, with what must come out of it.
+#[derive(Clone)]
 pub(crate) struct Packed<'a> {
     pub data: &'a [u8],
     pub method: Method,

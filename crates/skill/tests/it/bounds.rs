@@ -26,10 +26,15 @@ fn large() -> Vec<Entry> {
 
 /// Archives that take as long as they can to be refused.
 fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let mut broken_at_the_end = large();
+    let large = large();
+    let mut broken_at_the_end = large.clone();
     broken_at_the_end[5] = broken_at_the_end[5].clone().both(|header| header.crc ^= 1);
-    let mut no_skill = large();
-    no_skill.push(stored("SKILL.md", b"---\nname: [\n---\n"));
+    let beside = |documents: &[(&str, &str)]| {
+        let documents = documents.iter().map(|(name, text)| stored(name, text.as_bytes()));
+        zip(&large.iter().cloned().chain(documents).collect::<Vec<_>>())
+    };
+    let skillware = "class A:\n    def execute(self, params):\n        return 1\n";
+    let too_long = format!("{skillware}{}", "# long\n".repeat(1 << 19));
     let mut stored_large: Vec<_> = (0..3).map(|number| stored(&number.to_string(), &vec![b'x'; 16 << 20])).collect();
     stored_large[2] = stored_large[2].clone().both(|header| header.crc ^= 1);
 
@@ -53,7 +58,40 @@ fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let endless = entry(b"x", b"y", DEFLATED, b"\0\0\0\xff\xff".repeat(8 << 20));
     vec![
         ("96 MiB, the last checksum wrong", skill_with(broken_at_the_end), "invalid_skill"),
-        ("96 MiB beside a SKILL.md that is none", zip(&no_skill), "invalid_skill"),
+        ("96 MiB beside a SKILL.md that is none", beside(&[("SKILL.md", "---\nname: [\n---\n")]), "invalid_skill"),
+        ("… without a description", beside(&[("SKILL.md", "---\nname: demo\n---\n")]), "invalid_skill"),
+        ("… with a bad name", beside(&[("SKILL.md", "---\nname: a b\ndescription: x\n---\n")]), "invalid_skill"),
+        (
+            "… with a bad version",
+            beside(&[("SKILL.md", "---\nname: demo\ndescription: x\nversion: one\n---\n")]),
+            "invalid_skill",
+        ),
+        (
+            "… with a broken sidecar",
+            beside(&[("SKILL.md", SKILL_MD), ("skillsandbox.yaml", "resources: [\n")]),
+            "invalid_skill",
+        ),
+        (
+            "… with a wrong sidecar",
+            beside(&[("SKILL.md", SKILL_MD), ("skillsandbox.yaml", "resources: {memory_mb: much}\n")]),
+            "invalid_skill",
+        ),
+        ("96 MiB beside a sidecar without a name", beside(&[("skillsandbox.yaml", "skill: {}\n")]), "invalid_skill"),
+        (
+            "96 MiB beside a Skillware manifest without a name",
+            beside(&[("manifest.yaml", "description: x\n"), ("skill.py", skillware)]),
+            "invalid_skill",
+        ),
+        (
+            "96 MiB beside a Skillware manifest that is too long",
+            beside(&[("manifest.yaml", &"# long\n".repeat(10_000)), ("skill.py", skillware)]),
+            "invalid_skill",
+        ),
+        (
+            "96 MiB beside code that is too long for a skill",
+            beside(&[("manifest.yaml", "name: x\ndescription: x\n"), ("skill.py", &too_long)]),
+            "invalid_skill",
+        ),
         ("48 MiB stored, the last checksum wrong", skill_with(stored_large), "invalid_skill"),
         ("2,000 long, deep, composed names and a twin", skill_with(names), "duplicate_entry"),
         ("2,000 entries over one megabyte", skill_with(overlap), "overlapping_entries"),
