@@ -180,8 +180,10 @@ fn argv(script: &Script, skill: &Skill, request: &Request) -> Vec<String> {
         Lang::Bash => &["bash"],
     };
     let mut argv: Vec<String> = interpreter.iter().map(|&word| word.to_owned()).collect();
-    if let Some(Shim::Skillware) = script.shim {
-        argv.push(SKILLWARE_SHIM.to_owned());
+    match script.shim {
+        // It imports the file, whose first line is not looked at then.
+        Some(Shim::Skillware) => argv.push(SKILLWARE_SHIM.to_owned()),
+        None => argv.extend_from_slice(&script.flags),
     }
     argv.push(format!("{}/{}", paths::SCRIPTS, script.path));
     if request.script.is_none() {

@@ -57,6 +57,15 @@ fn each_language_has_its_interpreter() {
 }
 
 #[test]
+fn options_of_the_interpreter_stand_before_the_file() {
+    let skill = skill("", &[("a.sh", "#!/bin/bash -eu\n"), ("b", "#!/usr/bin/env -S node --no-warnings\n")]);
+    let argv =
+        |script: &str| planned(&skill, &format!(r#"{{"skill":"demo","script":"{script}","args":["-x"]}}"#)).job.argv;
+    assert_eq!(argv("a.sh"), ["bash", "-eu", "/sandbox/scripts/a.sh", "-x"]);
+    assert_eq!(argv("b"), ["node", "--no-warnings", "/sandbox/scripts/b", "-x"]);
+}
+
+#[test]
 fn large_documents_are_left_to_the_files() {
     let skill = skill("", &[("main.py", "")]);
     let sized = |bytes: usize| planned(&skill, &format!(r#"{{"skill":"demo","input":"{}"}}"#, "x".repeat(bytes - 2)));

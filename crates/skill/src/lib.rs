@@ -12,6 +12,7 @@ mod dialect;
 mod directory;
 mod error;
 mod finding;
+mod flags;
 mod frontmatter;
 mod intake;
 mod invisible;

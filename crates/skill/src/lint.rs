@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::frontmatter::Frontmatter;
 use crate::manifest::{Manifest, Mode, Origin};
 use crate::path::{self, SKILL_FILE};
-use crate::script::{Lang, Script};
+use crate::script::{Lang, Script, Shebang};
 
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
@@ -64,6 +64,7 @@ impl Subject<'_> {
         remarks.extend(self.paths());
         remarks.extend(self.sizes());
         remarks.extend(self.scripts.iter().filter_map(|script| self.line_ends(script)));
+        remarks.extend(self.scripts.iter().filter_map(|script| self.options(script)));
         remarks
     }
 
@@ -213,5 +214,15 @@ impl Subject<'_> {
         let matters = script.lang == Lang::Bash || first.starts_with(b"#!");
         let message = "the script has Windows line ends and may not start; save it with Unix ones";
         (matters && first.ends_with(b"\r")).then(|| Finding::noted("script_line_ends", message).at(&script.path, 1))
+    }
+
+    fn options(&self, script: &Script) -> Option<Finding> {
+        let file = self.files.iter().find(|file| file.path == script.path)?;
+        let dropped = Shebang::of(file, script.lang)?.dropped;
+        let message = format!(
+            "`{}` on the first line is not passed on, because it could run something else than this file; remove it",
+            shown(&dropped.join(" "))
+        );
+        (!dropped.is_empty()).then(|| Finding::noted("script_option_dropped", message).at(&script.path, 1))
     }
 }

@@ -36,6 +36,9 @@ pub struct Manifest {
     /// Arguments the entrypoint is always given, before the caller's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entrypoint_args: Vec<String>,
+    /// Options of its interpreter, where a command says them; else those of its first line count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entrypoint_flags: Option<Vec<String>>,
     /// The entrypoint expects to start in the skill's own directory, unless the caller says otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_in_skill: bool,
@@ -152,6 +155,16 @@ struct Basis<'a> {
     places: Vec<Settings<'a>>,
 }
 
+/// How the entrypoint is started, where its place says more than a path.
+#[derive(Default)]
+struct Start {
+    args: Vec<String>,
+    /// Options of this language's interpreter.
+    flags: Option<(Lang, Vec<String>)>,
+    /// In the skill's own directory.
+    in_skill: bool,
+}
+
 impl Manifest {
     /// Understands the documents. `has_scripts` decides the mode where the author did not.
     pub(crate) fn read<'a>(sheets: Sheets<'a>, has_scripts: bool, notes: &mut Notes) -> (Self, Origin<'a>) {
@@ -160,43 +173,39 @@ impl Manifest {
             Sheets::Skillware(sheet, text, sidecar) => (skillware::read(sheet, text, notes), sidecar),
             Sheets::Sidecar(sheet) => return of_sidecar(sheet, has_scripts, notes),
         };
-        let mut args = Vec::new();
-        let mut starts_in_skill = false;
+        let mut start = Start::default();
         if let Some(sheet) = sidecar {
             let sidecar = Sidecar::read(sheet, notes);
             sidecar.compare_name(&basis.name, notes);
-            (args, starts_in_skill) = (sidecar.args, sidecar.starts_in_skill);
+            start = sidecar.start;
             basis.places.push(sidecar.settings);
         }
         // They belong to the sidecar's script, which counts only where nobody else names one.
         if basis.places.iter().rev().skip(1).any(|place| place.entrypoint.is_some()) {
-            (args, starts_in_skill) = (Vec::new(), false);
+            start = Start::default();
         }
-        basis.merge(args, starts_in_skill, has_scripts, notes)
+        basis.merge(start, has_scripts, notes)
     }
 }
 
 impl<'a> Basis<'a> {
-    fn merge(
-        self,
-        entrypoint_args: Vec<String>,
-        starts_in_skill: bool,
-        has_scripts: bool,
-        notes: &mut Notes,
-    ) -> (Manifest, Origin<'a>) {
+    fn merge(self, start: Start, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
         let entrypoint = self.places.iter().find_map(|place| place.entrypoint.as_ref());
         let origin = Origin { entrypoint: entrypoint.map(|said| (said.path, said.line)), ..self.origin };
         let mut merged = Merged { places: self.places };
+        let lang = merged.first(|place| place.lang.take(), notes);
+        let own_flags = start.flags.filter(|(own, _)| lang == Some(*own));
         let default_mode = if has_scripts { Mode::Executable } else { Mode::Cognitive };
         let manifest = Manifest {
             name: self.name,
             description: self.description,
             version: merged.first(|place| place.version.take(), notes).unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
-            lang: merged.first(|place| place.lang.take(), notes),
+            lang,
             image: merged.first(|place| place.image.take(), notes),
             entrypoint: merged.first(|place| place.entrypoint.take(), notes),
-            entrypoint_args,
-            starts_in_skill,
+            entrypoint_args: start.args,
+            entrypoint_flags: own_flags.map(|(_, flags)| flags),
+            starts_in_skill: start.in_skill,
             timeout_ms: merged.timeout(notes),
             resources: merged.resources(notes),
             mode: merged.first(|place| place.mode.take(), notes).unwrap_or(default_mode),
@@ -256,7 +265,7 @@ fn of_sidecar<'a>(sheet: Sheet<'a>, has_scripts: bool, notes: &mut Notes) -> (Ma
     let message = format!("other runtimes read SKILL.md only; add one beside `{}`", origin.path);
     notes.remarks.push(Finding::noted("skill_file_foreign", message).at(origin.path, 1));
     let basis = Basis { name, description, origin, places: vec![sidecar.settings], ..Basis::default() };
-    basis.merge(sidecar.args, sidecar.starts_in_skill, has_scripts, notes)
+    basis.merge(sidecar.start, has_scripts, notes)
 }
 
 fn read_allowed_tools(fields: &mut Fields<'_>, notes: &mut Notes) -> Option<String> {

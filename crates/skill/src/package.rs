@@ -130,14 +130,15 @@ fn in_order(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
 
 /// The declared entrypoint if it can run, else the default one if none is declared.
 fn find_entrypoint(manifest: &Manifest, files: &[SkillFile], scripts: &[Script]) -> Option<Script> {
-    let Some(declared) = &manifest.entrypoint else {
-        let found = script::default_entrypoint(scripts, manifest.lang)?;
-        let lang = manifest.lang.unwrap_or(found.lang);
-        return Some(Script { lang, ..found.clone() });
+    let path = match &manifest.entrypoint {
+        Some(declared) => declared.strip_prefix("./").unwrap_or(declared),
+        None => script::default_entrypoint(scripts, manifest.lang)?.path.as_str(),
     };
-    let path = declared.strip_prefix("./").unwrap_or(declared);
     let file = files.iter().find(|file| file.path == path)?;
     let lang = manifest.lang.or_else(|| Lang::of(file))?;
+    let script = Script::new(file, lang);
+    // A command that names the interpreter does not look at the first line of the file.
+    let flags = manifest.entrypoint_flags.clone().unwrap_or_else(|| script.flags.clone());
     let found = scripts.iter().find(|script| script.path == path).cloned();
-    Some(Script { lang, ..found.unwrap_or_else(|| Script::new(file, lang)) })
+    Some(Script { lang, flags, ..found.unwrap_or(script) })
 }

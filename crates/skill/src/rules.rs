@@ -172,6 +172,11 @@ pub static RULES: &[Rule] = &[
     ),
     rule("no_instructions", [W, W, W, W], "There is nothing below the frontmatter; say when and how to use the skill."),
     rule("script_line_ends", [W, W, W, W], "The script has Windows line ends; save it with Unix ones."),
+    rule(
+        "script_option_dropped",
+        [W, W, W, W],
+        "An option of the interpreter on a script's first line is not one that is passed on; remove it.",
+    ),
     rule("skill_file_name", [W, E, W, W], "The file has another spelling than SKILL.md; rename it."),
     rule("skill_files_several", [N, N, N, E], "There is another SKILL.md below the first; keep one in each skill."),
     rule("files_many", [N, N, N, E], "The skill has more than 500 files; leave out what it does not need."),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::SkillFile;
-use crate::summary;
+use crate::{flags, summary};
 
 /// An interpreter that a skill may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct Script {
     /// What has to stand between the interpreter and the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
+    /// Options of the interpreter, which stand before the file. They are the file's own, so nobody has to store them.
+    #[serde(skip)]
+    pub flags: Vec<String>,
 }
 
 /// A way of calling code that is no script by itself.
@@ -44,7 +47,8 @@ const DEFAULT_NAMES: [&str; 4] = ["main.py", "run.py", "main.js", "main.sh"];
 impl Script {
     pub(crate) fn new(file: &SkillFile, lang: Lang) -> Self {
         let description = summary::of(&file.bytes, lang);
-        Self { path: file.path.clone(), lang, description, shim: None }
+        let flags = Shebang::of(file, lang).map(|shebang| shebang.flags).unwrap_or_default();
+        Self { path: file.path.clone(), lang, description, shim: None, flags }
     }
 }
 
@@ -71,20 +75,6 @@ impl Lang {
         }
     }
 
-    /// The interpreter on a `#!` line, directly or through `env`.
-    fn by_shebang(bytes: &[u8]) -> Option<Self> {
-        const LONGEST_LINE: usize = 256;
-        let line = bytes.strip_prefix(b"#!")?;
-        let line = &line[..line.len().min(LONGEST_LINE)];
-        let line = line.split(|byte| *byte == b'\n').next()?;
-        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        let mut program = base_name(words.next()?);
-        if program == "env" {
-            program = base_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
-        }
-        Self::of_program(program)
-    }
-
     /// The language of an interpreter, by its name or path.
     pub(crate) fn of_program(program: &str) -> Option<Self> {
         match base_name(program) {
@@ -108,7 +98,42 @@ impl Lang {
         if !may_be_script {
             return None;
         }
-        Self::by_shebang(&file.bytes).or(by_extension)
+        Shebang::read(&file.bytes).map(|shebang| shebang.lang).or(by_extension)
+    }
+}
+
+/// The `#!` line of a script, if one of our interpreters stands on it.
+pub(crate) struct Shebang {
+    lang: Lang,
+    pub flags: Vec<String>,
+    /// What else stands there, which is not passed on.
+    pub dropped: Vec<String>,
+}
+
+impl Shebang {
+    /// The file's own, if it is for this language: somebody who named another meant other options too.
+    pub(crate) fn of(file: &SkillFile, lang: Lang) -> Option<Self> {
+        Self::read(&file.bytes).filter(|shebang| shebang.lang == lang)
+    }
+
+    /// The interpreter directly or through `env`, with or without its `-S`. Words are told apart where the kernel would
+    /// hand over one long argument, because that is what their author meant.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        const LONGEST_LINE: usize = 256;
+        let line = bytes.strip_prefix(b"#!")?;
+        let line = &line[..line.len().min(LONGEST_LINE)];
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let mut program = base_name(words.next()?);
+        if program == "env" {
+            program = base_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+        }
+        let lang = Lang::of_program(program)?;
+        let words: Vec<&str> = words.collect();
+        let (flags, rest) = flags::split(lang, &words);
+        // These end the options, and there is nothing behind them.
+        let dropped = rest.iter().filter(|word| !matches!(**word, "-" | "--")).map(|word| (*word).to_owned()).collect();
+        Some(Self { lang, flags, dropped })
     }
 }
 
@@ -193,6 +218,26 @@ mod tests {
             ("a.py", "#!/usr/bin/env -S uv run\n", false, Some(Lang::Python)),
         ] {
             assert_eq!(Lang::of(&file(path, text, executable)), lang, "{path} {text:?}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_shebang_are_kept_for_their_own_language() {
+        for (text, lang, flags, dropped) in [
+            ("#!/bin/bash -eu\n", Lang::Bash, &["-eu"][..], &[][..]),
+            ("#!/bin/sh -\n", Lang::Bash, &[], &[]),
+            ("#! /usr/bin/env -S bash -euo pipefail\r\n", Lang::Bash, &["-euo", "pipefail"], &[]),
+            ("#!/usr/bin/env -S A=b node --no-warnings\n", Lang::Node, &["--no-warnings"], &[]),
+            ("#!/usr/bin/python3 -O -m pip\n", Lang::Python, &["-O"], &["-m", "pip"]),
+            ("#!/bin/bash -c evil\n", Lang::Bash, &[], &["-c", "evil"]),
+            ("#!/bin/bash -eu\n", Lang::Python, &[], &[]),
+            ("#!/usr/bin/perl -w\n", Lang::Bash, &[], &[]),
+            ("echo -e\n", Lang::Bash, &[], &[]),
+        ] {
+            let file = file("main", text, true);
+            assert_eq!(Script::new(&file, lang).flags, flags, "{text:?}");
+            let seen = Shebang::of(&file, lang).map(|shebang| shebang.dropped).unwrap_or_default();
+            assert_eq!(seen, dropped, "{text:?}");
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::fields::{Fields, Said};
 use super::settings::{Settings, read_permissions, read_version};
-use super::{Sheet, values};
+use super::{Sheet, Start, values};
 use crate::error::shown;
 use crate::finding::{Finding, Notes};
+use crate::flags;
 use crate::script::Lang;
 use crate::yaml::{Data, Node};
 
@@ -15,9 +16,7 @@ pub(super) struct Sidecar<'a> {
     pub name: Option<Said<'a, String>>,
     pub description: Option<Said<'a, String>>,
     pub settings: Settings<'a>,
-    pub args: Vec<String>,
-    /// The script expects to start in the skill's own directory.
-    pub starts_in_skill: bool,
+    pub start: Start,
 }
 
 impl<'a> Sidecar<'a> {
@@ -36,15 +35,8 @@ impl<'a> Sidecar<'a> {
         settings.permissions = read_permissions(&mut fields, notes);
         let command = fields.take("entrypoint").and_then(|node| read_command(&fields, node, notes));
         fields.rest(notes);
-        let mut sidecar = Self {
-            path: sheet.document.path,
-            lines,
-            name,
-            description,
-            settings,
-            args: Vec::new(),
-            starts_in_skill: false,
-        };
+        let mut sidecar =
+            Self { path: sheet.document.path, lines, name, description, settings, start: Start::default() };
         if let Some(command) = command {
             sidecar.take_command(command);
         }
@@ -56,8 +48,8 @@ impl<'a> Sidecar<'a> {
         let said = |value| Said { value, path, key: key.clone(), line };
         self.settings.entrypoint = Some(said(value.script));
         self.settings.lang = value.lang.map(|value| Said { value, path, key: key.clone(), line });
-        self.args = value.args;
-        self.starts_in_skill = true;
+        let flags = value.lang.map(|lang| (lang, value.flags));
+        self.start = Start { args: value.args, flags, in_skill: true };
     }
 
     /// A name that contradicts the one in `SKILL.md`, which counts.
@@ -92,6 +84,8 @@ fn read_resources<'a>(mut resources: Fields<'a>, notes: &mut Notes) -> Settings<
 struct Command {
     script: String,
     lang: Option<Lang>,
+    /// Of the interpreter.
+    flags: Vec<String>,
     args: Vec<String>,
 }
 
@@ -118,18 +112,16 @@ fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Optio
     }
 }
 
-/// The script of a command line: what follows the interpreter and its flags, or the first word itself.
+/// The script of a command line: what follows the interpreter and its options, or the first word itself.
 fn command(words: Vec<String>) -> Option<Command> {
-    let mut words = words.into_iter().peekable();
-    let first = words.next().filter(|word| !word.is_empty())?;
-    let lang = Lang::of_program(&first);
-    let script = match lang {
-        None => first,
-        Some(_) => {
-            while words.next_if(|word| word == "-u" || word == "-B" || word == "-e").is_some() {}
-            words.next().unwrap_or(first)
-        }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (first, rest) = words.split_first().filter(|(first, _)| !first.is_empty())?;
+    let lang = Lang::of_program(first);
+    let (flags, rest) = lang.map_or((Vec::new(), rest), |lang| flags::split(lang, rest));
+    let (script, args) = match (lang, rest) {
+        (Some(_), [script, args @ ..]) => (script, args),
+        _ => (first, rest),
     };
-    let script = script.strip_prefix("/skill/").unwrap_or(&script).to_owned();
-    Some(Command { script, lang, args: words.collect() })
+    let script = script.strip_prefix("/skill/").unwrap_or(script).to_owned();
+    Some(Command { script, lang, flags, args: args.iter().map(|word| (*word).to_owned()).collect() })
 }

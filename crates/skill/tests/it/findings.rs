@@ -56,6 +56,8 @@ fn files_are_remarked_upon() {
         (&[("SKILL.md", SKILL_MD), (".git/HEAD", "")], &[("version_control", None)]),
         (&[("SKILL.md", SKILL_MD), ("main.sh", "echo\r\n")], &[("script_line_ends", Some(1))]),
         (&[("SKILL.md", SKILL_MD), ("main.py", "x = 1\r\n")], &[]),
+        (&[("SKILL.md", SKILL_MD), ("main.sh", "#!/bin/bash -eu\n")], &[]),
+        (&[("SKILL.md", SKILL_MD), ("main.sh", "#!/bin/bash -c ls\n")], &[("script_option_dropped", Some(1))]),
         (&[("SKILL.md", SKILL_MD), ("main.py", "#!/usr/bin/env python3\r\n")], &[("script_line_ends", Some(1))]),
     ] {
         assert_eq!(codes(&read_parts(parts).unwrap()), expected, "{parts:?}");

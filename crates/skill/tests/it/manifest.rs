@@ -170,6 +170,36 @@ fn entrypoints_are_found_or_declared() {
 }
 
 #[test]
+fn options_of_an_interpreter_are_the_commands_or_else_the_first_lines() {
+    let skill = format!("---\n{REQUIRED}\n---\nText\n");
+    for (command, flags, args) in [
+        ("entrypoint: bash -e run.sh -x", &["-e"][..], &["-x"][..]),
+        ("entrypoint: bash run.sh -e", &[], &["-e"]),
+        ("entrypoint: {command: bash, args: [-o, pipefail, /skill/run.sh]}", &["-o", "pipefail"], &[]),
+        ("entrypoint: ./run.sh -x", &["-u"], &["-x"]),
+        ("resources: {}", &["-u"], &[]),
+    ] {
+        let parts = [("SKILL.md", skill.as_str()), ("skillsandbox.yaml", command), ("run.sh", "#!/bin/bash -u\n")];
+        let more = [("main.sh", "#!/bin/bash -u\n")];
+        let package = read_parts(&[&parts[..], &more[..]].concat()).unwrap();
+        let entrypoint = package.entrypoint.unwrap();
+        assert_eq!((entrypoint.flags, package.manifest.entrypoint_args), (owned(flags), owned(args)), "{command}");
+    }
+    // They are of no use to another interpreter.
+    let node = format!("---\n{REQUIRED}lang: node\n---\nText\n");
+    let parts = [
+        ("SKILL.md", node.as_str()),
+        ("skillsandbox.yaml", "entrypoint: bash -e run.sh"),
+        ("run.sh", "#!/bin/bash -u\n"),
+    ];
+    assert_eq!(read_parts(&parts).unwrap().entrypoint.unwrap().flags, owned(&[]));
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
 fn idempotence_is_promised_in_a_field_or_in_metadata() {
     let idempotent =
         |more: &str| with_frontmatter(&format!("{REQUIRED}{more}")).map(|package| package.manifest.idempotent);
