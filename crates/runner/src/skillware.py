@@ -73,7 +73,9 @@ def main():
     path = sys.argv[0]
     sys.path[0] = os.path.dirname(path)
     base = provide_base()
-    with open("/sandbox/input.json", encoding="utf-8") as file:
+    # The document lies beside the directory of input files, which is elsewhere where there is no sandbox.
+    place = os.path.dirname(os.environ["SANDBOX_INPUT_DIR"].rstrip("/"))
+    with open(os.path.join(place, "input.json"), encoding="utf-8") as file:
         params = json.load(file)
     if not isinstance(params, dict):
         sys.exit("the input of a Skillware skill must be a JSON object")

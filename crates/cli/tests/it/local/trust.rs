@@ -38,7 +38,7 @@ fn it_ends_at_its_deadline_with_everything_it_started() {
     let script =
         "setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & echo $!; echo out; echo err >&2; sleep 600\n";
     let home = Home::with("main.sh", script);
-    let (ended, record) = home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "700ms"]);
+    let (ended, record) = home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "5s"]);
     assert_eq!((ended.code, &record["timed_out"], &record["trusted"]), (Some(124), &true.into(), &true.into()));
     assert_eq!((&record["network_allowed"], &record["memory_limit_mb"]), (&true.into(), &serde_json::Value::Null));
     assert!(ended.stdout.ends_with("out\nerr\n"), "{}", ended.stdout);
@@ -51,6 +51,25 @@ fn codes_are_the_scripts_own() {
     let home = Home::with("main.sh", "exit \"$1\"\n");
     assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "9"]).code, Some(9));
     assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "0"]).code, Some(0));
+}
+
+#[test]
+fn options_on_the_first_line_count_here_too() {
+    let home = Home::with("main.sh", "#!/bin/bash -e\nfalse\nexit 9\n");
+    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code"]).code, Some(1));
+}
+
+#[test]
+fn a_skillware_skill_finds_its_input() {
+    let home = Home::with("main.sh", "true\n");
+    home.write("ware/manifest.yaml", "name: ware\ndescription: Doubles.\nversion: 1.0.0\n");
+    let code = "class Doubler:\n    def execute(self, params):\n        return {'n': 2 * params['n']}\n";
+    home.write("ware/skill.py", code);
+    for flags in [&[][..], &["--trust-remote-code"]] {
+        let run = ["run", "./ware", "-o", "json", "--input", r#"{"n": 21}"#];
+        let document = home.run(&[&run[..], flags].concat()).ok().json();
+        assert_eq!(document["output"]["n"], 42, "{flags:?}: {document}");
+    }
 }
 
 #[test]
