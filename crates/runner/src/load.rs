@@ -113,12 +113,14 @@ fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
 }
 
 /// The schemas of a skill that cannot be enforced. Publishing it would be refused for them.
-pub fn unusable_schemas(manifest: &Manifest) -> Vec<Finding> {
+pub fn unusable_schemas(package: &Package) -> Vec<Finding> {
+    let manifest = &package.manifest;
     let schemas = [("input_schema", &manifest.input_schema), ("output_schema", &manifest.output_schema)];
     let unusable = |(what, schema): (&str, &Option<serde_json::Value>)| {
         let error = Schema::compile(schema.as_ref()?).err()?;
         let message = format!("`{what}` {error}; change it");
-        Some(Finding { code: "schema_unusable", severity: Severity::Error, path: None, line: None, message })
+        let finding = Finding { code: "schema_unusable", severity: Severity::Error, path: None, line: None, message };
+        Some(package.at_schema(what, finding))
     };
     schemas.into_iter().filter_map(unusable).collect()
 }

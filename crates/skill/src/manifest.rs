@@ -18,7 +18,7 @@ use crate::frontmatter::{Frontmatter, clean_text};
 use crate::script::Lang;
 use crate::yaml::{self, Node};
 use crate::{Permissions, SkillError};
-use fields::{Document, Fields};
+use fields::{Document, Fields, Said};
 use settings::{Merged, Settings};
 use sidecar::Sidecar;
 pub(crate) use skillware::has_execute;
@@ -123,6 +123,9 @@ pub(crate) struct Origin<'a> {
     lines: Vec<(String, u32)>,
     /// The place that names the entrypoint, which may be another file.
     entrypoint: Option<(&'a str, u32)>,
+    /// The places of both schemas, which may stand under other keys.
+    pub input_schema: Option<(&'a str, u32)>,
+    pub output_schema: Option<(&'a str, u32)>,
 }
 
 impl Origin<'_> {
@@ -190,8 +193,12 @@ impl Manifest {
 
 impl<'a> Basis<'a> {
     fn merge(self, start: Start, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
-        let entrypoint = self.places.iter().find_map(|place| place.entrypoint.as_ref());
-        let origin = Origin { entrypoint: entrypoint.map(|said| (said.path, said.line)), ..self.origin };
+        let origin = Origin {
+            entrypoint: place_of(&self.places, |place| place.entrypoint.as_ref()),
+            input_schema: place_of(&self.places, |place| place.input_schema.as_ref()),
+            output_schema: place_of(&self.places, |place| place.output_schema.as_ref()),
+            ..self.origin
+        };
         let mut merged = Merged { places: self.places };
         let lang = merged.first(|place| place.lang.take(), notes);
         let own_flags = start.flags.filter(|(own, _)| lang == Some(*own));
@@ -224,6 +231,14 @@ impl<'a> Basis<'a> {
     }
 }
 
+/// Where the first of these places that says it says it.
+fn place_of<'a, 's, T: 's>(
+    places: &'s [Settings<'a>],
+    part: impl Fn(&'s Settings<'a>) -> Option<&'s Said<'a, T>>,
+) -> Option<(&'a str, u32)> {
+    places.iter().find_map(part).map(|said| (said.path, said.line))
+}
+
 fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<'a> {
     let document = Document { path: frontmatter.path, lines_above: 1 };
     let mut fields = Fields::new(document, frontmatter.root, notes);
@@ -253,7 +268,7 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
 fn of_sidecar<'a>(sheet: Sheet<'a>, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
     let sidecar = Sidecar::read(sheet, notes);
     let origin = Origin { path: sidecar.path, lines: sidecar.lines, ..Origin::default() };
-    let mut required = |said: Option<fields::Said<'a, String>>, key: &str, missing| {
+    let mut required = |said: Option<Said<'a, String>>, key: &str, missing| {
         let message = format!("`skill.{key}` is missing or cannot be used; every skill needs one");
         if said.is_none() {
             notes.problems.push(origin.at(Finding::noted(missing, message), key));

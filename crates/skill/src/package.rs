@@ -30,12 +30,23 @@ pub struct Package {
     pub signature: Option<String>,
     /// All that any profile could say.
     remarks: Vec<Finding>,
+    /// Where the schemas stand.
+    schemas: [Option<(String, u32)>; 2],
 }
 
 impl Package {
     /// What this profile has to say about the skill.
     pub fn findings_for(&self, profile: Profile) -> Vec<Finding> {
         profile.judge(&self.remarks)
+    }
+
+    /// A finding about `input_schema` or `output_schema`, with the place where that stands.
+    pub fn at_schema(&self, key: &str, finding: Finding) -> Finding {
+        let [input, output] = &self.schemas;
+        match if key == "input_schema" { input } else { output } {
+            Some((path, line)) => finding.at(path, *line),
+            None => finding,
+        }
     }
 
     /// The declared language, else that of the entrypoint.
@@ -100,7 +111,9 @@ pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Res
     remarks.extend(subject.remarks());
     let remarks = in_order(remarks, origin.path);
     let findings = Profile::Default.judge(&remarks);
-    Ok(Package { manifest, scripts, entrypoint, digest, archive, findings, remarks, files, signature })
+    let schemas =
+        [origin.input_schema, origin.output_schema].map(|place| place.map(|(path, line)| (path.to_owned(), line)));
+    Ok(Package { manifest, scripts, entrypoint, digest, archive, findings, remarks, schemas, files, signature })
 }
 
 /// What the skill says about itself, or every problem with that. No other file is looked at.

@@ -132,7 +132,7 @@ pub async fn validate(
         Ok(Incoming { package, scanned }) => {
             let mut findings = package.findings_for(profile);
             findings.extend(scanned);
-            findings.extend(runner::unusable_schemas(&package.manifest));
+            findings.extend(runner::unusable_schemas(&package));
             (findings, Some((package.manifest, package.digest)))
         }
         Err(error) => (error.findings(), None),

@@ -60,7 +60,7 @@ impl Checked {
         let (findings, about) = match local::read(path)? {
             Ok(package) => {
                 let mut findings = package.findings_for(profile);
-                findings.extend(skill::scan(&package.files, package.entrypoint.as_ref()));
+                findings.extend(local::more_findings(&package));
                 let (name, version) = (package.manifest.name, package.manifest.version);
                 (findings, Ok(About { name, version, digest: package.digest }))
             }

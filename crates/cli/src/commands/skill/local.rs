@@ -32,11 +32,18 @@ pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
     Ok(skill::read_archive(&zip, &Limits::default()))
 }
 
-/// The same for commands that cannot go on with a bad skill; with what the scanner finds.
+/// What is said about a skill beside its own findings: by the scanner, and by whoever would enforce its schemas.
+pub fn more_findings(package: &Package) -> Vec<Finding> {
+    let mut findings = skill::scan(&package.files, package.entrypoint.as_ref());
+    findings.extend(runner::unusable_schemas(package));
+    findings
+}
+
+/// The same for commands that cannot go on with a bad skill, with all that is said about it.
 pub fn read_valid(path: &Path) -> Result<Package> {
     let read = read(path)?;
     let mut package = read.with_context(|| format!("{} is not a skill that can be published", path.display()))?;
-    package.findings.extend(skill::scan(&package.files, package.entrypoint.as_ref()));
+    package.findings.extend(more_findings(&package));
     Ok(package)
 }
 
