@@ -44,6 +44,6 @@ pub use path::is_skill;
 pub use permissions::{Egress, EnvVars, Filesystem, Network, Permissions, Syscalls};
 pub use profile::Profile;
 pub use rules::{RULES, Rule};
-pub use scan::scan;
+pub use scan::{SCAN_RULES, scan};
 pub use script::{Lang, Script, Shim};
 pub use units::{UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory};

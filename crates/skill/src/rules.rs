@@ -1,4 +1,4 @@
-//! Every code a finding can have, how to mend it, and how much it matters to whom.
+//! Every code a finding about the format can have, how to mend it, and how much it matters to whom.
 //!
 //! Codes are part of what callers rely on: one may be added, none changes its meaning. The table in the documentation is
 //! this one.
@@ -50,7 +50,13 @@ const fn refusal(code: &'static str, help: &'static str) -> Rule {
     rule(code, [E, E, E, E], help)
 }
 
-/// All rules: first what is refused, then what is only remarked upon.
+/// The same for everybody.
+pub(crate) const fn always(code: &'static str, severity: Severity, help: &'static str) -> Rule {
+    let severity = Some(severity);
+    rule(code, [severity, severity, severity, severity], help)
+}
+
+/// All rules of the format: first what is refused, then what is only remarked upon.
 pub static RULES: &[Rule] = &[
     refusal(
         "no_skill_file",
@@ -202,9 +208,10 @@ mod tests {
 
     #[test]
     fn codes_are_plain_and_stand_once_and_every_help_is_a_sentence() {
-        for (at, rule) in RULES.iter().enumerate() {
+        let rules: Vec<&Rule> = RULES.iter().chain(crate::SCAN_RULES).collect();
+        for (at, rule) in rules.iter().enumerate() {
             assert!(rule.code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'));
-            assert!(!RULES[..at].iter().any(|other| other.code == rule.code), "{} stands twice", rule.code);
+            assert!(!rules[..at].iter().any(|other| other.code == rule.code), "{} stands twice", rule.code);
             assert!(rule.help.ends_with('.') && rule.help.contains([';', ',']), "{}: {}", rule.code, rule.help);
             assert!(Profile::ALL.iter().any(|profile| rule.severity(*profile).is_some()), "{}", rule.code);
         }

@@ -4,6 +4,7 @@
 //! honest skill contains, a warning is worth a look, and what merely could be used for harm is no finding at all.
 //! A scanner is no sandbox: whoever knows its rules gets past them.
 
+mod codes;
 mod hidden;
 mod install;
 mod instructions;
@@ -18,6 +19,7 @@ use std::collections::HashMap;
 
 use crate::script::{Lang, Script};
 use crate::{Finding, Severity, SkillFile};
+pub use codes::SCAN_RULES;
 use source::{Kind, Source};
 
 /// How much of one file is looked at, and of all of them.

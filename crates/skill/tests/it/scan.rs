@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use skill::{Finding, Limits, Severity, SkillFile, read_directory, scan};
+use skill::{Finding, Limits, Profile, SCAN_RULES, Severity, SkillFile, read_directory, scan};
 
 use crate::memory::peak_of;
 
@@ -146,6 +146,8 @@ fn what_no_honest_skill_contains_is_found() {
     ] {
         let findings = scanned(path, text);
         let first = findings.first().unwrap_or_else(|| panic!("nothing found in {path}: {text}"));
+        let rule = SCAN_RULES.iter().find(|rule| rule.code == code).unwrap_or_else(|| panic!("{code} has no rule"));
+        assert!(rule.severity(Profile::Default) <= Some(severity), "{code} is worse than its rule says");
         let seen = (first.code, first.severity, first.line, first.path.as_deref());
         assert_eq!(seen, (code, severity, Some(line), Some(path)), "{text}\n{findings:?}");
     }
@@ -243,6 +245,15 @@ fn names_and_programs_are_looked_at() {
     let own = [file("main.py", "import request\n"), file("request.py", "")];
     assert_eq!(scan(&own, None), []);
     assert_eq!(scan(&own[..1], None)[0].code, "typosquat");
+}
+
+#[test]
+fn the_documentation_has_every_code() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scanning.md")).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let table = rows.take_while(|(code, _)| *code != "off").flat_map(|(codes, _)| codes.split("`, `"));
+    let rules: Vec<&str> = SCAN_RULES.iter().map(|rule| rule.code).collect();
+    assert_eq!(table.collect::<Vec<_>>(), rules);
 }
 
 /// The secret itself must not be spread by the message about it.

@@ -3,14 +3,15 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
-use skill::{Finding, Profile, RULES, Severity};
+use skill::{Finding, Profile, RULES, SCAN_RULES, Severity};
 
 use super::lint::Checked;
 
-/// One log with one run: every rule the profile knows, and a result for each finding.
+/// One log with one run: every rule the profile knows, those of the scanner, and a result for each finding.
 pub fn document(checked: &[Checked], profile: Profile) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
+        .chain(SCAN_RULES)
         .filter_map(|rule| {
             let level = level(rule.severity(profile)?);
             Some(json!({
