@@ -23,7 +23,7 @@ pub struct LocalArgs {
     #[arg(long)]
     pub allow_network: bool,
     /// Run the script as you, without any sandbox.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sandbox")]
     pub trust_remote_code: bool,
     /// Where to run it; the native sandbox, or Docker where that does not work.
     #[arg(long, value_enum, value_name = "KIND")]

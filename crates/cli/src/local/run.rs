@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use runner::{Ended, Local, Policy, Request};
 use sandbox::{HostNetwork, LaunchError, Outcome, Sink, Streams, Trust};
 use server::config::Local as Surroundings;
@@ -116,6 +116,9 @@ async fn prepare(
     own.check_network(facts.network_allowed)?;
     grant(&mut package.manifest.permissions, facts);
 
+    if facts.trusted {
+        refuse_sandbox(&surroundings, &user)?;
+    }
     let kind = args.sandbox.or(surroundings.in_docker.map(kind)).or(user.sandbox);
     let planned = |kind| -> Result<Local> {
         let policy = policy(&user, kind, &surroundings)?;
@@ -158,6 +161,16 @@ pub fn status(ended: &Ended) -> &'static str {
         Outcome::Cancelled => "cancelled",
         _ => "failed",
     }
+}
+
+/// Who asked for a sandbox somewhere does not get a run without one, even for asking that too.
+fn refuse_sandbox(surroundings: &Surroundings, user: &UserPolicy) -> Result<()> {
+    let asked = match (surroundings.in_docker, user.sandbox, &surroundings.user_policy) {
+        (Some(_), ..) => "SKILLBOX_SANDBOX asks".to_owned(),
+        (None, Some(_), Some(policy)) => format!("`sandbox` in the policy {} asks", policy.display()),
+        _ => return Ok(()),
+    };
+    bail!("--trust-remote-code runs without a sandbox, and {asked} for one; leave out one of the two")
 }
 
 /// What the user opened is no longer the skill's to ask for; which variables it takes stays its own affair.

@@ -1,7 +1,7 @@
 //! `--trust-remote-code`: the only way past the sandbox.
 
 use super::Home;
-use crate::support::skillbox;
+use crate::support::{ended, skillbox};
 
 #[test]
 fn what_runs_without_a_sandbox_says_so_and_finds_the_contracts_places() {
@@ -17,7 +17,7 @@ open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
     let mut command =
         home.command(&["run", "./skill", "--trust-remote-code", "-o", "json", "--stdin", "x", "--input", "[1]"]);
     command.env("CANARY", "secret");
-    let ended = crate::support::ended(command).ok();
+    let ended = ended(command).ok();
     assert!(ended.stderr.starts_with("warning: NO SANDBOX"), "{}", ended.stderr);
     let document = ended.json();
     let output = &document["output"];
@@ -70,6 +70,28 @@ fn a_skillware_skill_finds_its_input() {
         let document = home.run(&[&run[..], flags].concat()).ok().json();
         assert_eq!(document["output"]["n"], 42, "{flags:?}: {document}");
     }
+}
+
+#[test]
+fn who_asks_for_a_sandbox_is_not_run_without_one() {
+    let home = Home::with("main.sh", "echo ran\n");
+    let run = ["run", "./skill", "main.sh", "--trust-remote-code"];
+    for kind in ["native", "docker"] {
+        let flags = home.run(&[&run[..], &["--sandbox", kind]].concat()).failed(2);
+        assert!(flags.stderr.contains("--sandbox") && flags.stdout.is_empty(), "{}", flags.stderr);
+        let variable = ended({
+            let mut command = home.command(&run);
+            command.env("SKILLBOX_SANDBOX", kind);
+            command
+        });
+        let variable = variable.failed(2);
+        assert!(variable.stderr.contains("SKILLBOX_SANDBOX") && variable.stdout.is_empty(), "{}", variable.stderr);
+        home.write(".config/skillbox/skillbox.toml", &format!("sandbox = \"{kind}\"\n"));
+        let policy = home.run(&run).failed(2);
+        assert!(policy.stderr.contains("skillbox.toml asks") && policy.stdout.is_empty(), "{}", policy.stderr);
+        home.write(".config/skillbox/skillbox.toml", "");
+    }
+    assert_eq!(home.run(&run).ok().stdout, "ran\n");
 }
 
 #[test]
