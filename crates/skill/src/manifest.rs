@@ -249,7 +249,7 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
     }
     let metadata = fields.nested("metadata", notes);
     let own = Settings::of_frontmatter(&mut fields, notes);
-    let flat = Settings::of_metadata(&metadata, notes);
+    let [flat, more] = Settings::of_metadata(&metadata, notes);
     Basis {
         name: fields.required("name", "name_missing", values::name, notes),
         description: fields.required("description", "description_missing", |text| Ok(text.trim().to_owned()), notes),
@@ -259,7 +259,7 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
         allowed_tools: read_allowed_tools(&mut fields, notes),
         unknown: fields.rest(notes),
         instructions: frontmatter.body.to_owned(),
-        places: vec![own, flat],
+        places: vec![own, flat, more],
         origin,
     }
 }

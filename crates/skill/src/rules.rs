@@ -169,6 +169,7 @@ pub static RULES: &[Rule] = &[
         "No sandbox grants what is asked for, so no run is allowed; leave it out.",
     ),
     rule("setting_conflict", [W, W, W, W], "Two places say different things; make them equal or remove one."),
+    rule("setting_ignored", [W, W, W, W], "The setting does nothing here; the message says what to do instead."),
     rule("skill_file_foreign", [N, E, E, E], "There is no SKILL.md and other runtimes read nothing else; add one."),
     rule("name_adapted", [I, I, I, I], "The name was shortened to its last part; call the skill that."),
     rule(

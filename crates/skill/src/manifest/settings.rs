@@ -59,20 +59,21 @@ impl<'a> Settings<'a> {
         settings
     }
 
-    /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators.
-    pub(super) fn of_metadata(metadata: &Fields<'a>, notes: &mut Notes) -> Self {
+    /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators. Amounts have two spellings, each of which
+    /// is a place of its own, so that one beside the other is not lost.
+    pub(super) fn of_metadata(metadata: &Fields<'a>, notes: &mut Notes) -> [Self; 2] {
         let mut fields = metadata.flat("skillbox.");
-        let mut settings = Self::read(&mut fields, notes);
-        for key in ["memory", "resources.memory"] {
-            let said = fields.optional(key, values::memory, notes);
-            settings.memory_bytes = settings.memory_bytes.or(said);
-        }
-        for key in ["cpu", "resources.cpu"] {
-            let said = fields.optional(key, values::cpu, notes);
-            settings.cpu_millis = settings.cpu_millis.or(said);
-        }
+        let settings = Self::read(&mut fields, notes);
+        let mut amounts = |memory, cpu| {
+            let memory = fields.optional(memory, values::memory, notes);
+            (memory, fields.optional(cpu, values::cpu, notes))
+        };
+        let (memory_bytes, cpu_millis) = amounts("memory", "cpu");
+        let short = Self { memory_bytes, cpu_millis, ..settings };
+        let (memory_bytes, cpu_millis) = amounts("resources.memory", "resources.cpu");
+        let long = Self { memory_bytes, cpu_millis, ..Self::default() };
         fields.rest(notes);
-        settings
+        [short, long]
     }
 }
 

@@ -97,7 +97,13 @@ fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Optio
             let mut inner = Fields::new(fields.document, Some(node.clone()), notes);
             let command = inner.text("command", notes).map(|said| said.value);
             let args = inner.texts("args", notes).map(|said| said.value.items).unwrap_or_default();
-            inner.take("workdir");
+            if let Some(said) = inner.text("workdir", notes).filter(|said| !is_skill_directory(&said.value)) {
+                let message = format!(
+                    "`entrypoint.workdir` is `{}`, and the entrypoint starts in the skill's directory all the same; leave it out",
+                    shown(&said.value)
+                );
+                notes.remarks.push(Finding::noted("setting_ignored", message).at(said.path, said.line));
+            }
             inner.rest(notes);
             command.into_iter().chain(args).collect()
         }
@@ -110,6 +116,13 @@ fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Optio
             None
         }
     }
+}
+
+/// Whether this is where every command starts, as other runtimes or we ourselves spell it.
+fn is_skill_directory(workdir: &str) -> bool {
+    let workdir = workdir.strip_suffix('/').unwrap_or(workdir);
+    let name = workdir.strip_prefix("/skills/");
+    matches!(workdir, "." | "/skill" | "/sandbox/scripts") || name.is_some_and(|name| values::name(name).is_ok())
 }
 
 /// The script of a command line: what follows the interpreter and its options, or the first word itself.

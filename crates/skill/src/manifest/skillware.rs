@@ -15,6 +15,11 @@ const FOR_OTHERS: [&str; 9] = [
     "short_description", "issuer", "category", "outputs", "presentation", "constitution", "env_vars", "requirements",
     "tags",
 ];
+/// Those among them that its own runtime acts upon, and what to do here instead.
+const ACTED_UPON: [(&str, &str); 2] = [
+    ("requirements", "are not installed here; use an image that has them, or ship them with the skill"),
+    ("env_vars", "are not looked up here; whoever runs the skill passes them in `env`"),
+];
 
 /// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it runs.
 pub(crate) fn has_execute(code: &[u8]) -> bool {
@@ -51,6 +56,7 @@ pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) 
     let mut metadata = Map::new();
     for key in FOR_OTHERS {
         if let Some(node) = fields.take(key) {
+            notes.remarks.extend(ignored(key, &node.to_text()).map(|finding| origin.at(finding, key)));
             metadata.insert(key.to_owned(), node.to_text());
         }
     }
@@ -69,6 +75,26 @@ pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) 
         places: vec![settings],
         unknown: fields.rest(notes),
         ..Basis::default()
+    }
+}
+
+/// A remark about what is asked for in vain, by name.
+fn ignored(key: &str, value: &Value) -> Option<Finding> {
+    let (_, instead) = ACTED_UPON.iter().find(|(acted_upon, _)| *acted_upon == key)?;
+    let names = names(value);
+    let message = format!("`{key}` ({}) {instead}", shown(&names.join(", ")));
+    (!names.is_empty()).then(|| Finding::noted("setting_ignored", message))
+}
+
+/// What a list names, whether it has texts, mappings with a `name`, or is a mapping itself.
+fn names(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => Some(text.as_str()).filter(|text| !text.is_empty()).into_iter().collect(),
+        Value::Array(items) => {
+            items.iter().flat_map(|item| item.get("name").map_or_else(|| names(item), names)).collect()
+        }
+        Value::Object(map) => map.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
     }
 }
 

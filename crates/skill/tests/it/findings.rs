@@ -65,6 +65,57 @@ fn files_are_remarked_upon() {
 }
 
 #[test]
+fn of_two_amounts_in_metadata_the_smaller_counts_and_the_other_is_remarked_upon() {
+    let metadata = |lines: &str| with_frontmatter(&format!("name: demo\ndescription: x\nmetadata:\n{lines}")).unwrap();
+    for (lines, remarked) in [
+        ("  skillbox.memory: 1Gi\n  skillbox.resources.memory: 64Mi", 5),
+        ("  skillbox.resources.memory: 64Mi\n  skillbox.memory: 1Gi", 6),
+        ("  skillbox.memory: 64Mi\n  skillbox.resources.memory: 1Gi", 6),
+    ] {
+        let package = metadata(lines);
+        assert_eq!(package.manifest.resources.memory_bytes, Some(64 << 20), "{lines}");
+        assert_eq!(codes(&package), [("setting_conflict", Some(remarked))], "{lines}");
+    }
+    let package = metadata("  skillbox.cpu: 2\n  skillbox.resources.cpu: 0.5");
+    assert_eq!(package.manifest.resources.cpu_millis, Some(500));
+    assert_eq!(codes(&package), [("setting_conflict", Some(5))]);
+    assert_eq!(codes(&metadata("  skillbox.cpu: 0.5\n  skillbox.resources.cpu: 500m")), []);
+}
+
+#[test]
+fn what_is_asked_for_in_vain_is_named() {
+    let with_workdir = |workdir: &str| {
+        let sidecar = format!("entrypoint:\n  command: python3\n  args: [main.py]\n  workdir: {workdir}\n");
+        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", ""), ("skillsandbox.yaml", &sidecar)]).unwrap()
+    };
+    for same in [".", "./", "/skill", "/skill/", "/sandbox/scripts", "/skills/demo"] {
+        assert_eq!(codes(&with_workdir(same)), [], "{same}");
+    }
+    for other in ["/workspace", "/", "data", "/skills/", "/skill/data", "/skills/demo/data"] {
+        let package = with_workdir(other);
+        assert_eq!(codes(&package), [("setting_ignored", Some(4))], "{other}");
+        assert!(package.findings[0].message.contains(&format!("`{other}`")), "{:?}", package.findings);
+    }
+
+    let code = "class A:\n    def execute(self, params):\n        return 1\n";
+    let skillware = |lines: &str| {
+        let manifest = format!("name: demo\ndescription: x\n{lines}");
+        read_parts(&[("manifest.yaml", &manifest), ("skill.py", code), ("instructions.md", "Do it.\n")]).unwrap()
+    };
+    for (lines, named) in [
+        ("requirements: [requests, pillow>=9]\n", "`requirements` (requests, pillow>=9)"),
+        ("requirements:\n  requests: 2.0\n", "`requirements` (requests)"),
+        ("env_vars: [{name: API_KEY, required: true}, OTHER]\n", "`env_vars` (API_KEY, OTHER)"),
+        ("env_vars: {API_KEY: The key.}\n", "`env_vars` (API_KEY)"),
+    ] {
+        let package = skillware(lines);
+        assert_eq!(codes(&package), [("setting_ignored", Some(3))], "{lines}");
+        assert!(package.findings[0].message.starts_with(named), "{:?}", package.findings);
+    }
+    assert_eq!(codes(&skillware("requirements: []\nenv_vars:\ntags: [a]\n")), []);
+}
+
+#[test]
 fn an_unreadable_skill_has_a_finding_for_every_problem() {
     let error =
         with_frontmatter("name: a b\ndescription: x\nversion: one\ntimeout: soon\nmetadata:\n  skillbox.cpu: much")
