@@ -47,8 +47,9 @@ fn tree() -> impl Strategy<Value = Vec<(String, Vec<u8>, bool)>> {
         let mut all = vec![("SKILL.md".to_owned(), SKILL_MD.as_bytes().to_vec(), false)];
         for file in files {
             // Only names that can live together, as a file system would have it.
+            let folded = |path: &str| format!("{}/", path.to_lowercase().replace('ß', "ss"));
             let clash = |other: &str| {
-                let (a, b) = (format!("{}/", other.to_lowercase()), format!("{}/", file.0.to_lowercase()));
+                let (a, b) = (folded(other), folded(&file.0));
                 a.starts_with(&b) || b.starts_with(&a)
             };
             if !all.iter().any(|(path, ..)| clash(path)) {
