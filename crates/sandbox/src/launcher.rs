@@ -16,7 +16,7 @@ pub trait Launcher: Send + Sync {
     /// Starts a guest of this shape and waits until it is ready for its one job.
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError>;
 
-    /// Removes what owners other than this live one left, and says how many sandboxes that were.
+    /// Removes what nobody will remove any more, and says how many sandboxes that were. `owner` is this live process.
     async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError>;
 
     /// Finds out, by launching a guest, what really holds here.

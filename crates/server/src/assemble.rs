@@ -31,6 +31,9 @@ const PROBE_LIMIT: Duration = Duration::from_secs(60);
 /// What placing a job and collecting what it left may take beside the run itself.
 const AROUND_A_RUN: Duration = Duration::from_secs(600);
 
+/// How long a pod's removal is tried at once: about as long as an API server takes to be restarted.
+const REMOVING: Duration = Duration::from_secs(60);
+
 /// Builds every part of the server, the first key included. Without a data directory all state is elsewhere.
 pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared, Option<String>), ServeError> {
     let secret = secret(config, data)?;
@@ -180,6 +183,7 @@ pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> K
 fn refused(error: LaunchError) -> ServeError {
     match error {
         LaunchError::Missing(_) => ServeError::Require(error),
+        removing: REMOVING,
         _ => ServeError::Sandbox(error),
     }
 }

@@ -35,7 +35,7 @@ use body::Setting;
 use cluster::Cluster;
 use pod::Pod;
 use stream::Attached;
-use sweep::Seen;
+use sweep::{Held, Seen};
 use watch::Watch;
 
 /// How long a guest may take to say that it is ready, on a node under load and under gVisor.
@@ -65,6 +65,8 @@ pub struct KubernetesConfig {
     pub schedule_timeout: Duration,
     /// No pod is wanted longer than this once it runs.
     pub lifetime: Duration,
+    /// How long the removal of a pod is tried while the API server does not answer. After that it is the sweep's.
+    pub removing: Duration,
     /// The most that a run may say: logs, output and files together.
     pub said_bytes: u64,
     pub images: Images,
@@ -87,6 +89,7 @@ pub struct KubernetesLauncher {
     cluster: Cluster,
     watch: Watch,
     guest_digest: String,
+    held: Held,
     seen: Mutex<Seen>,
 }
 
@@ -96,7 +99,7 @@ impl KubernetesLauncher {
         let cluster = Cluster::connect(config.kubeconfig.as_deref(), &config.namespace).await?;
         let watch = Watch::start(&cluster, &config.owner);
         let guest_digest = program_digest();
-        Ok(KubernetesLauncher { config, cluster, watch, guest_digest, seen: Mutex::default() })
+        Ok(KubernetesLauncher { config, cluster, watch, guest_digest, held: Held::default(), seen: Mutex::default() })
     }
 
     async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
@@ -104,7 +107,8 @@ impl KubernetesLauncher {
         let name = format!("skillbox-run-{}", Uuid::new_v4().simple());
         let body = body::sandbox(shape, &self.setting(&name, image));
         let until = tokio::time::Instant::now() + self.config.schedule_timeout;
-        let mut pod = Pod::create(&self.cluster, &self.watch, &body, until).await?;
+        let holding = (self.held.hold(&name), self.config.removing);
+        let mut pod = Pod::create(&self.cluster, &self.watch, holding, &body, until).await?;
         pod.running(image, until).await?;
         let stream = pod.attach().await?;
         self.greet(pod, stream, shape, image).await
@@ -172,12 +176,13 @@ impl Launcher for KubernetesLauncher {
         self.start_guest(shape).await?.holding(&self.config.require).await
     }
 
-    async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError> {
+    /// Whose a pod is does not matter: what is held here is this launcher's, and all else may be abandoned.
+    async fn sweep(&self, _: &Owner) -> Result<usize, LaunchError> {
         let all = self.cluster.owned().await?;
         let starting = self.config.launched_within();
         let abandoned = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.abandoned(&all, owner, starting, Instant::now())
+            seen.abandoned(&all, &self.held, starting, Instant::now())
         };
         for name in &abandoned {
             self.cluster.delete(name).await?;

@@ -15,6 +15,7 @@ use super::check;
 use super::cluster::{Cluster, Refusal, setup};
 use super::standing::{Cause, End, Standing, Trouble, Waiting};
 use super::stream::Attached;
+use super::sweep::Holding;
 use super::watch::{Following, Watch};
 use crate::guest::{EndedBy, Handle};
 use crate::launcher::LaunchError;
@@ -38,10 +39,10 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// How long whoever waits for the end of a pod waits at most; the removal goes on behind it, and a sweep comes after that.
 const WAITED_FOR: Duration = Duration::from_secs(15);
 
-/// Attempts to remove a pod, one a second: about as long as an API server takes to be restarted.
-const REMOVALS: u32 = 60;
+/// Between two attempts to remove a pod.
+const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// A pod whose making was not answered may still come; it is removed as long as this.
+/// A pod whose making was not answered may still come; it is removed so often.
 const UNANSWERED: u32 = 10;
 
 pub struct Pod {
@@ -51,6 +52,9 @@ pub struct Pod {
     runtime: runtime::Handle,
     ending: Ending,
     following: Option<Following>,
+    holding: Option<Holding>,
+    /// How long its removal is tried while the API server does not answer.
+    removing: Duration,
     /// The API server has said that it made it.
     answered: bool,
     /// The guest's side of the stream ended before ours.
@@ -65,10 +69,12 @@ enum Ending {
 }
 
 impl Pod {
-    /// Asks for a pod, waiting for quota until `until`, and refuses one that was made weaker than it was asked for.
+    /// Asks for a pod, waiting for quota until `until`, and refuses one that was made weaker than it was asked for. It is
+    /// held as long as anything here works on it, and its removal is tried for so long.
     pub async fn create(
         cluster: &Cluster,
         watch: &Watch,
+        (holding, removing): (Holding, Duration),
         body: &core::Pod,
         until: Instant,
     ) -> Result<Pod, LaunchError> {
@@ -79,6 +85,8 @@ impl Pod {
             runtime: runtime::Handle::current(),
             ending: Ending::NotBegun,
             following: Some(watch.follow(&name)),
+            holding: Some(holding),
+            removing,
             answered: false,
             hung_up: Arc::default(),
             name,
@@ -219,9 +227,16 @@ impl Handle for Pod {
     fn kill(&mut self) {
         if matches!(self.ending, Ending::NotBegun) {
             let hung_up = self.hung_up.load(Ordering::SeqCst);
-            let following = self.following.take();
-            let ending = end(self.cluster.clone(), self.name.clone(), following, hung_up, self.answered);
-            self.ending = Ending::Begun(self.runtime.spawn(ending));
+            let (following, holding) = (self.following.take(), self.holding.take());
+            let (cluster, name) = (self.cluster.clone(), self.name.clone());
+            let (answered, removing) = (self.answered, self.removing);
+            self.ending = Ending::Begun(self.runtime.spawn(async move {
+                let end = end(&cluster, &name, following, hung_up).await;
+                remove(&cluster, &name, answered, removing).await;
+                // What is left now is left to the sweep.
+                drop(holding);
+                end
+            }));
         }
     }
 
@@ -253,22 +268,15 @@ impl Drop for Pod {
     }
 }
 
-/// Finds out how it ended, if it did so by itself, and removes it.
-async fn end(
-    cluster: Cluster,
-    name: String,
-    following: Option<Following>,
-    hung_up: bool,
-    answered: bool,
-) -> Option<End> {
+/// Finds out how it ended, if it did so by itself.
+async fn end(cluster: &Cluster, name: &str, following: Option<Following>, hung_up: bool) -> Option<End> {
     let end = match following {
-        Some(following) => ended(&cluster, &name, following, if hung_up { SETTLING } else { Duration::ZERO }).await,
+        Some(following) => ended(cluster, name, following, if hung_up { SETTLING } else { Duration::ZERO }).await,
         None => None,
     };
     if let Some(end) = end.as_ref().filter(|end| end.cause != Cause::Exited) {
         tracing::warn!(pod = %name, cause = ?end.cause, said = %end.said, "a pod ended from outside");
     }
-    remove(&cluster, &name, answered).await;
     end
 }
 
@@ -291,16 +299,20 @@ async fn ended(cluster: &Cluster, name: &str, mut following: Following, within: 
     }
 }
 
-async fn remove(cluster: &Cluster, name: &str, answered: bool) {
-    for attempt in 1..=REMOVALS {
+async fn remove(cluster: &Cluster, name: &str, answered: bool, within: Duration) {
+    let until = Instant::now() + within;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
         match cluster.delete(name).await {
             Ok(true) => return,
             Ok(false) if answered || attempt >= UNANSWERED => return,
-            Err(error) if attempt == REMOVALS => {
+            Err(error) if Instant::now() >= until => {
                 tracing::error!(%error, pod = %name, "a pod could not be removed; a sweep will try again");
+                return;
             }
             // It was not there, and its making may still be under way; or the API server is away.
-            Ok(false) | Err(_) => sleep(Duration::from_secs(1)).await,
+            Ok(false) | Err(_) => sleep(REMOVAL_PAUSE).await,
         }
     }
 }

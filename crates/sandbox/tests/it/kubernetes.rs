@@ -227,3 +227,31 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.until_empty().await);
 }
+
+#[tokio::test]
+async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
+    if !Backend::Pod.is_here("a sweep of one's own") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let config = KubernetesConfig { removing: Duration::ZERO, ..stand_in.config() };
+    let me = config.owner.clone();
+    let launcher = KubernetesLauncher::start(config).await.unwrap();
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    // There is nobody to remove it, and no second try.
+    stand_in.cluster.stop_api().await;
+    guest.discard().await;
+    stand_in.cluster.resume_api().unwrap();
+    let used = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    assert_eq!(stand_in.cluster.pods().len(), 2, "one that nobody removes, and one that waits for its job");
+    let until = tokio::time::Instant::now() + 6 * SOON;
+    while stand_in.cluster.pods().len() > 1 {
+        assert!(tokio::time::Instant::now() < until, "{:?}", stand_in.cluster.pods());
+        launcher.sweep(&me).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let ran = used.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    assert_eq!(ran.unwrap().exit_code, Some(0));
+    assert!(stand_in.cluster.until_empty().await);
+}

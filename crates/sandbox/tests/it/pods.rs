@@ -88,6 +88,7 @@ pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
         user_namespaces: false,
         schedule_timeout: Duration::from_secs(20),
         lifetime: Duration::from_secs(600),
+        removing: Duration::from_secs(60),
         said_bytes: 512 * MIB,
         allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
         images,
