@@ -24,6 +24,8 @@ pub struct RunnerConfig {
     pub queue_tick: Duration,
     /// How often expired leases, and sandboxes that a dead owner left, are looked for.
     pub reap_tick: Duration,
+    /// How long it is believed that the sandbox works without a run that shows it. Then readiness starts one to see.
+    pub probe_every: Duration,
     /// How long what has ended is kept.
     pub retention: Retention,
     /// How often one of the servers looks for what may be forgotten.
@@ -53,6 +55,7 @@ impl RunnerConfig {
             max_attempts: 3,
             queue_tick: Duration::from_secs(1),
             reap_tick: Duration::from_secs(5),
+            probe_every: Duration::from_secs(10),
             retention: Retention::default(),
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,

@@ -208,7 +208,7 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     let skill = timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
     let plan = plan.with_inputs(inputs::load(runner, order).await?)?;
-    let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &plan.shape)).await;
+    let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &runner.probe, &plan.shape)).await;
     match &launched {
         Ok(_) => runner.meters.launch.record(Duration::from_secs_f64(timings.launch_ms / 1e3)),
         Err(_) => runner.meters.launches_failed.add(),

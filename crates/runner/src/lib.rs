@@ -65,7 +65,7 @@ pub use load::unusable_schemas;
 pub use local::{Ended, Local, LocalError};
 pub use meters::{Counted, Counter, Histogram, Meters, Slots};
 pub use publish::Published;
-pub use readiness::Readiness;
+pub use readiness::{Readiness, Room};
 pub use receipt::RECEIPT_KIND;
 pub use request::{Caller, Cwd, LimitsRequest, Request};
 pub use runner::Runner;

@@ -9,19 +9,26 @@ use tokio_util::sync::CancellationToken;
 use crate::artifacts::Artifacts;
 use crate::halt::Halt;
 use crate::logs::Logs;
+use crate::readiness::Probe;
 use crate::tail::SharedLogs;
 
 /// Pauses before a launch is tried again: an engine that is restarted is back soon.
 const PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// A guest that waits for its one job. A pool of parked guests would be asked here first.
-pub async fn launch(launcher: Option<&dyn Launcher>, shape: &Shape) -> Result<Guest, Halt> {
+pub async fn launch(launcher: Option<&dyn Launcher>, probe: &Probe, shape: &Shape) -> Result<Guest, Halt> {
     let Some(launcher) = launcher else { return Err(Halt::unready("This server has no sandbox.")) };
     let mut pauses = PAUSES.iter();
     loop {
         let (halt, full) = match launcher.launch(shape).await {
-            Ok(guest) => return Ok(guest),
-            Err(error) => (failed(shape, &error), matches!(error, LaunchError::NoRoom(_))),
+            Ok(guest) => {
+                probe.saw(None);
+                return Ok(guest);
+            }
+            Err(error) => {
+                probe.saw(Some(&error));
+                (failed(shape, &error), matches!(error, LaunchError::NoRoom(_)))
+            }
         };
         match pauses.next() {
             // Whoever says that there is no room has waited for it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::{Blobs, S3Config, Signer};
-use runner::{Policy, Runner, RunnerConfig};
+use runner::{Policy, Room, Runner, RunnerConfig};
 use sandbox::{
     Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher,
     NativeConfig, NativeLauncher, Owner,
@@ -57,11 +57,15 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         Role::Api => None,
         Role::All | Role::Worker => Some(launcher(config, &owner).await?),
     };
+    let (launcher, room) = launcher.unzip();
     let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
     let mut runner_config = runner_config(config, owner);
     runner_config.receipt_key = Some(receipt_keys.signing);
     let runner =
         Runner::start(runner_config, store.clone(), blobs.clone(), launcher).await.map_err(ServeError::Runner)?;
+    if let Some(room) = room {
+        runner.sandbox_has(room);
+    }
     let app = App {
         store,
         blobs,
@@ -102,7 +106,7 @@ pub fn s3_config(s3: &S3) -> S3Config {
     S3Config { endpoint, region, access_key, secret_key, bucket_skills, bucket_executions, public_url }
 }
 
-async fn launcher(config: &Config, owner: &str) -> Result<Arc<dyn Launcher>, ServeError> {
+async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Room), ServeError> {
     let mut limit = PROBE_LIMIT;
     let launcher: Arc<dyn Launcher> = match &config.sandbox {
         Sandbox::Native => Arc::new(native(config, owner)?),
@@ -117,23 +121,29 @@ async fn launcher(config: &Config, owner: &str) -> Result<Arc<dyn Launcher>, Ser
         }
     };
     // A server whose sandbox does not work has nothing to offer; better said now than with the first run.
-    let isolation = probed(&launcher, limit).await?;
+    let Some(isolation) = probed(&launcher, limit).await? else { return Ok((launcher, Room::Full)) };
     isolation.check(&config.require).map_err(refused)?;
     let missing: Vec<String> = isolation.missing().iter().map(ToString::to_string).collect();
     if !missing.is_empty() {
         tracing::warn!(missing = missing.join(","), "some isolation controls do not hold on this machine");
     }
-    Ok(launcher)
+    Ok((launcher, Room::Free))
 }
 
-/// What holds in a first sandbox. If that hangs, it is left hanging: to wait for its end could take for ever too.
-async fn probed(launcher: &Arc<dyn Launcher>, limit: Duration) -> Result<Isolation, ServeError> {
+/// What holds in a first sandbox; `None` when there is no room for one now, which is no reason not to start: what is
+/// queued waits for room, and each launch looks by itself for what is required. A probe that hangs is left hanging: to
+/// wait for its end could take for ever too.
+async fn probed(launcher: &Arc<dyn Launcher>, limit: Duration) -> Result<Option<Isolation>, ServeError> {
     let probe = tokio::spawn({
         let launcher = Arc::clone(launcher);
         async move { launcher.probe().await }
     });
     match tokio::time::timeout(limit, probe).await {
-        Ok(Ok(probed)) => probed.map_err(refused),
+        Ok(Ok(Err(LaunchError::NoRoom(said)))) => {
+            tracing::warn!(said, "there is no room for a sandbox now; what holds in one is not known yet");
+            Ok(None)
+        }
+        Ok(Ok(probed)) => probed.map(Some).map_err(refused),
         Ok(Err(_)) | Err(_) => {
             std::mem::forget(Arc::clone(launcher));
             Err(ServeError::Probe(limit))
@@ -173,6 +183,7 @@ pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> K
         user_namespaces: kubernetes.user_namespaces,
         schedule_timeout: kubernetes.schedule_timeout,
         lifetime: config.max_timeout + AROUND_A_RUN,
+        removing: REMOVING,
         said_bytes: config.max_log_bytes + config.max_output_bytes + config.max_artifact_bytes,
         images: kubernetes.images.clone(),
         allowlist: config.image_allowlist.clone(),
@@ -183,9 +194,18 @@ pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> K
 fn refused(error: LaunchError) -> ServeError {
     match error {
         LaunchError::Missing(_) => ServeError::Require(error),
-        removing: REMOVING,
         _ => ServeError::Sandbox(error),
     }
+}
+
+/// How often an idle server starts a sandbox only to see that it can. A container costs an engine about a second, and
+/// a pod costs a scheduler, a node and some room of the quota, which many workers would take from the runs.
+fn probe_every(sandbox: &Sandbox) -> Duration {
+    Duration::from_secs(match sandbox {
+        Sandbox::Native => 10,
+        Sandbox::Docker(_) => 60,
+        Sandbox::Kubernetes(_) => 300,
+    })
 }
 
 fn runner_config(config: &Config, owner: String) -> RunnerConfig {
@@ -193,6 +213,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
     RunnerConfig {
         slots: config.max_concurrent_execs,
         lease: config.lease,
+        probe_every: probe_every(&config.sandbox),
         retention: config.retention.into(),
         max_file_bytes: config.max_file_bytes,
         #[cfg(debug_assertions)]
@@ -226,11 +247,15 @@ mod tests {
 
     use super::*;
 
-    /// A machine that never finishes a sandbox.
-    struct Stuck;
+    /// Machines on which a first sandbox never comes, finds no room, or fails.
+    enum Played {
+        Stuck,
+        Full,
+        Broken,
+    }
 
     #[async_trait]
-    impl Launcher for Stuck {
+    impl Launcher for Played {
         async fn launch(&self, _: &Shape) -> Result<Guest, LaunchError> {
             std::future::pending().await
         }
@@ -240,14 +265,28 @@ mod tests {
         }
 
         async fn probe(&self) -> Result<Isolation, LaunchError> {
-            std::future::pending().await
+            match self {
+                Played::Stuck => std::future::pending().await,
+                Played::Full => Err(LaunchError::NoRoom("exceeded quota: compute".to_owned())),
+                Played::Broken => Err(LaunchError::LauncherGone),
+            }
         }
+    }
+
+    async fn probe_of(played: Played, limit: Duration) -> Result<Option<Isolation>, ServeError> {
+        let launcher: Arc<dyn Launcher> = Arc::new(played);
+        probed(&launcher, limit).await
     }
 
     #[tokio::test]
     async fn a_sandbox_that_hangs_does_not_hold_the_start() {
-        let stuck: Arc<dyn Launcher> = Arc::new(Stuck);
-        let refused = probed(&stuck, Duration::from_millis(20)).await;
+        let refused = probe_of(Played::Stuck, Duration::from_millis(20)).await;
         assert!(matches!(refused, Err(ServeError::Probe(_))));
+    }
+
+    #[tokio::test]
+    async fn a_sandbox_without_room_does_not_end_the_start_and_one_that_fails_does() {
+        assert!(matches!(probe_of(Played::Full, PROBE_LIMIT).await, Ok(None)));
+        assert!(matches!(probe_of(Played::Broken, PROBE_LIMIT).await, Err(ServeError::Sandbox(_))));
     }
 }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use runner::Room;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -56,8 +57,12 @@ pub async fn ready(State(app): State<Shared>) -> Response {
     let readiness = app.runner.ready().await;
     let ok = readiness.ok();
     let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
-    let checks =
-        Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox: readiness.sandbox.map(word) };
+    // One that is full works: what is queued waits for room, and another process would find none either.
+    let sandbox = readiness.sandbox.map(|sandbox| match sandbox {
+        Ok(Room::Full) => "full".into(),
+        sandbox => word(sandbox.map(drop)),
+    });
+    let checks = Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
         return axum::Json(body).into_response();
