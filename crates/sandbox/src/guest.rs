@@ -105,13 +105,7 @@ impl Guest {
             Err(why) => Err(GuestError::Job(why)),
         };
         let (counters, ended_by) = self.hold.end().await;
-        let ran = conclude(supervised?, &counters, job, (self.isolation, self.witness))?;
-        Ok(match ended_by {
-            Some(ended_by) if ran.outcome == Outcome::Lost => {
-                Ran { outcome: ended_by.outcome, because: ended_by.because, ..ran }
-            }
-            _ => ran,
-        })
+        conclude(supervised?, (&counters, ended_by), job, (self.isolation, self.witness))
     }
 
     /// Kills the guest without using it and waits until it is gone.
@@ -133,22 +127,28 @@ async fn greet(
     }
 }
 
-/// Puts together what was heard and what the kernel counted.
+/// Puts together what was heard, what the kernel counted, and what ended it from outside.
 fn conclude(
     supervised: Supervised,
-    counters: &Counters,
+    (counters, ended_by): (&Counters, Option<EndedBy>),
     job: &Job,
     (isolation, witness): (Isolation, bool),
 ) -> Result<Ran, GuestError> {
     let Supervised { ended, heard, started_after, wall } = supervised;
     let counters = &judge::counted(counters, heard.exit.and_then(|exit| exit.counted));
     let spoke = heard.started || heard.no_room || heard.exit.is_some();
-    if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 {
+    // A guest that was taken away before it said a word has a cause that can be told, and did not just go.
+    let told = ended_by.filter(|by| by.because.is_some() || by.outcome != Outcome::Lost);
+    if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 && told.is_none() {
         return Err(GuestError::Vanished);
     }
+    let (outcome, because) = match (judge::judge(ended, &heard, counters), told) {
+        (Outcome::Lost, Some(by)) => (by.outcome, by.because),
+        (outcome, _) => (outcome, None),
+    };
     Ok(Ran {
-        outcome: judge::judge(ended, &heard, counters),
-        because: None,
+        outcome,
+        because,
         exit_code: heard.exit.map(|exit| judge::exit_code(exit.status)),
         output: heard.output,
         skipped: heard.skipped,

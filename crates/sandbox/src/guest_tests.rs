@@ -136,6 +136,42 @@ async fn a_guest_that_vanishes_before_it_starts_is_our_failure() {
     assert!(matches!(played.ran, Err(GuestError::Vanished)));
 }
 
+/// A sandbox that its backend saw end from outside.
+struct TakenAway(EndedBy);
+
+#[async_trait]
+impl Handle for TakenAway {
+    fn kill(&mut self) {}
+
+    async fn gone(&mut self) -> Counters {
+        NONE
+    }
+
+    fn ended_by(&self) -> Option<EndedBy> {
+        Some(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
+    let evicted = EndedBy { outcome: Outcome::Lost, because: Some("its pod was evicted") };
+    let full = EndedBy { outcome: Outcome::DiskFull, because: None };
+    let unknown = EndedBy { outcome: Outcome::Lost, because: None };
+    for by in [evicted, full, unknown] {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let mut peer = Peer(theirs);
+        peer.say(&ready()).await;
+        let (handle, within) = (Box::new(TakenAway(by)), Duration::from_secs(1));
+        let guest = Guest::connect(ours, handle, SHAPE, within, nothing_holds).await.expect("it is ready");
+        let (job, mut kept) = (job(), Kept::default());
+        let (ran, ()) = tokio::join!(guest.run(&job, CancellationToken::new(), &mut kept), async { drop(peer) });
+        match ran {
+            Ok(ran) => assert!(by != unknown && (ran.outcome, ran.because) == (by.outcome, by.because), "{by:?}"),
+            Err(error) => assert!(by == unknown && matches!(error, GuestError::Vanished), "{by:?}: {error}"),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_never_starts_the_job_is_given_up() {
     let played = run(job(), NONE, Peer::idle).await;
