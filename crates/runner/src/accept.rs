@@ -126,14 +126,11 @@ fn word(name: &str, max_bytes: usize) -> bool {
 }
 
 impl Order {
-    /// The order as it is stored. The input has its own column. An execution that is born running is handed to another
-    /// worker only when its skill is idempotent; for all others the values of `env`, which are secrets, are not
-    /// written down at all.
+    /// The order as it is stored. An execution that is born running is taken from its process only when its skill is
+    /// idempotent; for all others the values of `env`, which are secrets, are not written down unless the process itself
+    /// gives it back.
     pub fn row(&self, born: Born, idempotency: Option<Idempotency>) -> NewExecution {
-        let mut request = Request { input: None, ..self.request.clone() };
-        if matches!(born, Born::Running { .. }) && !self.idempotent {
-            request.env.clear();
-        }
+        let secrets = self.idempotent || !matches!(born, Born::Running { .. });
         NewExecution {
             id: self.id,
             tenant: self.tenant.clone(),
@@ -142,13 +139,22 @@ impl Order {
             skill_version: self.skill_version.clone(),
             digest: self.digest.clone(),
             input: self.input().map(str::to_owned),
-            request: serde_json::to_string(&request).expect("a request has only string keys"),
+            request: self.written(secrets),
             idempotency,
             idempotent: self.idempotent,
             awaited: false,
             webhook: self.request.webhook.clone(),
             born,
         }
+    }
+
+    /// The request as it is stored, with the values of `env` or without. The input has its own column.
+    pub fn written(&self, secrets: bool) -> String {
+        let mut request = Request { input: None, ..self.request.clone() };
+        if !secrets {
+            request.env.clear();
+        }
+        serde_json::to_string(&request).expect("a request has only string keys")
     }
 
     /// The order that a queued execution was stored as.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::{Guest, Outcome};
-use store::{Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution};
+use store::{Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::RunError;
@@ -57,6 +57,13 @@ pub async fn fresh(
     let mut timings = Timings { accept_ms: millis(accept), ..Timings::default() };
     match begin(&runner, &order, idempotency, &mut timings).await {
         Ok((hold, ready)) => {
+            if let Err(Halt { may_pass: true, .. }) = ready
+                && runner.config.max_attempts > 1
+                && give_back_unsent(&runner, &hold, &order).await
+            {
+                drop(slot);
+                return runner.wait(&order.tenant, order.id).await;
+            }
             let collected = carry(&runner, &hold, ready, timings).await;
             if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
                 drop(slot);
@@ -146,18 +153,32 @@ async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
 /// Leaves a claimed execution that could not be started to the next worker, after a pause in which the cause may
 /// pass. False when it is not ours to give, or not wanted any more.
 async fn give_back(runner: &Runner, hold: &Hold) -> bool {
+    let_pass(runner, hold).await;
+    release(runner, hold).await
+}
+
+/// The same for one that was born running: only here it is known that no job was sent, and what it needs is only here.
+async fn give_back_unsent(runner: &Runner, hold: &Hold, order: &Order) -> bool {
+    let_pass(runner, hold).await;
+    let released = runner.store.release_unsent(hold.lease(), &order.written(true), runner.config.max_attempts).await;
+    given_back(released)
+}
+
+async fn let_pass(runner: &Runner, hold: &Hold) {
     let stopped = hold.stop_token();
     tokio::select! {
         () = tokio::time::sleep(GIVE_BACK_PAUSE) => {}
         () = stopped.cancelled() => {}
         () = runner.closing.cancelled() => {}
     }
-    release(runner, hold).await
 }
 
 /// Queues an execution again that may still be carried out: its job never acted, or its skill may act twice.
 async fn release(runner: &Runner, hold: &Hold) -> bool {
-    let released = runner.store.release(hold.lease(), runner.config.max_attempts).await;
+    given_back(runner.store.release(hold.lease(), runner.config.max_attempts).await)
+}
+
+fn given_back(released: Result<bool, StoreError>) -> bool {
     released.inspect_err(|error| tracing::warn!(%error, "giving an execution back failed")).unwrap_or(false)
 }
 
@@ -169,7 +190,8 @@ async fn begin(
     idempotency: Option<Idempotency>,
     timings: &mut Timings,
 ) -> Result<(Hold, Result<Ready, Halt>), NotBegun> {
-    // The job is sent as soon as the guest is there, so nobody else may take it up, unless its skill is idempotent.
+    // The job is sent as soon as the guest is there, so nobody else may take it up, unless its skill is idempotent or no
+    // guest could be had, which is known only here.
     let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms(), started: true };
     let row = order.row(born, idempotency);
     if row.idempotency.is_some() {

@@ -61,6 +61,9 @@ pub struct Finished {
     pub receipt: Option<String>,
 }
 
+const QUEUED_AGAIN: &str = "UPDATE executions SET status = 'queued', owner = NULL, started = FALSE, \
+     started_at = NULL, lease_until = NULL";
+
 impl Store {
     /// Notes that the job is about to reach a guest: from now on it is not retried, because it may
     /// have acted. `None` when the lease is lost, and then the job must not be sent.
@@ -74,10 +77,21 @@ impl Store {
     /// Queues an execution again whose job did not reach a guest, or whose skill is idempotent. False when the lease is
     /// lost, the job may have acted, it was tried often enough, or somebody wants the execution stopped.
     pub async fn release(&self, lease: &Lease, max_attempts: i32) -> Result<bool, StoreError> {
-        let update = sql("UPDATE executions SET status = 'queued', owner = NULL, started = FALSE, started_at = NULL, \
-             lease_until = NULL");
-        let update = held_by(update, lease)
-            .push(" AND (NOT started OR idempotent) AND NOT cancel_requested")
+        let update = held_by(sql(QUEUED_AGAIN), lease).push(" AND (NOT started OR idempotent)");
+        self.queue_again(update, max_attempts).await
+    }
+
+    /// Queues an execution again that was born as started, by the one who knows that its job was never sent. `request` is
+    /// stored with it, because what is born running is stored without the secrets that whoever runs it needs. False as
+    /// for `release`.
+    pub async fn release_unsent(&self, lease: &Lease, request: &str, max_attempts: i32) -> Result<bool, StoreError> {
+        let update = sql(QUEUED_AGAIN).push_arg(", request = ", request);
+        self.queue_again(held_by(update, lease), max_attempts).await
+    }
+
+    async fn queue_again(&self, update: Sql<'_>, max_attempts: i32) -> Result<bool, StoreError> {
+        let update = update
+            .push(" AND NOT cancel_requested")
             .push_arg(" AND attempt < ", i64::from(max_attempts))
             .push(" RETURNING 'queued' AS says");
         Ok(!self.write_saying(update).await?.is_empty())

@@ -128,6 +128,16 @@ async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
 }
 
 #[tokio::test]
+async fn a_caller_who_waits_gets_a_result_although_no_sandbox_could_be_had_at_first() {
+    let bench = Bench::with(|config| config.slots = 1).await;
+    bench.script("main.sh", "echo $WORD").await;
+    bench.launcher.fail(5);
+    let done = bench.run(r#"{"skill":"demo","env":{"WORD":"hunter2"}}"#).await;
+    assert_eq!((done.status, done.attempt, done.logs.as_str()), (Status::Success, 2, "hunter2\n"), "{:?}", done.error);
+    assert_eq!(bench.stored(done.id).await.request, "", "what it needed goes with its end");
+}
+
+#[tokio::test]
 async fn an_altered_archive_is_refused_and_goes_on_record() {
     let bench = Bench::new().await;
     bench.script("main.sh", "echo never").await;

@@ -18,6 +18,7 @@ on_both!(
     a_wrong_lease_is_no_lease,
     a_start_tells_what_was_asked_before_it,
     what_could_not_be_started_is_given_back,
+    what_was_never_sent_is_given_back_by_who_knows_it,
     what_may_act_twice_is_given_back_until_it_was_tried_enough,
     finish_needs_an_end,
     any_text_a_skill_prints_can_be_stored,
@@ -187,6 +188,28 @@ async fn what_could_not_be_started_is_given_back(store: TestStore) {
     let started = store.run(&acme()).await;
     store.mark_started(&started).await.expect("marked");
     assert!(!release(&started).await, "it may have acted");
+}
+
+async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
+    let born = || Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
+    let lease = async || match store.insert_execution(&new_execution(&acme(), born())).await.expect("stored") {
+        Inserted::New(Some(lease)) => lease,
+        other => panic!("not born running: {other:?}"),
+    };
+    let unsent = lease().await;
+    let release =
+        async |lease: &Lease, attempts| store.release_unsent(lease, "whole", attempts).await.expect("answered");
+    assert!(!store.release(&unsent, 3).await.expect("answered"), "by its row it may have acted");
+    assert!(!release(&Lease { token: 2, ..unsent.clone() }, 3).await, "only its holder knows");
+    assert!(!release(&unsent, 1).await, "it was tried often enough");
+    assert!(release(&unsent, 3).await);
+    assert!(!release(&unsent, 3).await, "it is nobody's now");
+    let (execution, _) = store.claim_next("v", LEASE_MS).await.expect("claimed").expect("one");
+    assert_eq!((execution.id, execution.attempt, execution.started), (unsent.execution_id, 2, false));
+    assert_eq!(execution.request, "whole", "with what it needs");
+    let unwanted = lease().await;
+    store.request_cancel(&acme(), unwanted.execution_id).await.expect("asked");
+    assert!(!release(&unwanted, 3).await, "nobody wants it run");
 }
 
 async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestStore) {
