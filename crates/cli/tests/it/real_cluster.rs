@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, until};
 use crate::examples;
-use crate::fleet::{settle, submit};
+use crate::fleet::{Accepted, settle, submit};
 use crate::load::End;
 use crate::support::Server;
 use cluster::Cluster;
@@ -23,9 +23,16 @@ echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
 echo >> "${SANDBOX_FILES_DIR}note.txt"
 "#;
 
-/// Long enough for something to happen to it.
+/// Says when it runs, and then takes long enough for something to happen to it.
 fn nap() -> String {
-    format!("sleep 4\n{ECHO}")
+    format!("echo began; sleep 10\n{ECHO}")
+}
+
+/// Waits until each of them runs: a guest has its job a moment after its pod runs, and before that nothing is lost.
+async fn began(api: &Api, runs: [&[Accepted]; 2]) {
+    for run in runs.into_iter().flatten() {
+        api.heard(&run.id, "began").await;
+    }
 }
 
 fn succeeded(count: usize) -> BTreeMap<String, usize> {
@@ -102,7 +109,7 @@ async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_not
     let Some(cluster) = Cluster::here("the death of a real API server").await else { return };
     let (_server, api) = napping(&cluster);
     let (sturdy, fragile) = (submit(&api, "again", 0..2).await, submit(&api, "once", 0..2).await);
-    until("a pod runs", async || (cluster.running() > 0).then_some(())).await;
+    began(&api, [&fragile[..1], &sturdy[..1]]).await;
     cluster.script(&["restart", "kube-apiserver"]);
     assert_eq!(settle(&api, &sturdy).await, succeeded(2));
     let ends = settle(&api, &fragile).await;
@@ -115,7 +122,7 @@ async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
     let Some(cluster) = Cluster::here("the loss of a real node").await else { return };
     let (_server, api) = napping(&cluster);
     let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
-    until("both run", async || (cluster.running() == 2).then_some(())).await;
+    began(&api, [&fragile, &sturdy]).await;
     cluster.script(&["kill", "kubelet"]);
     assert_eq!(settle(&api, &fragile).await, BTreeMap::from([("failed lost".to_owned(), 1)]));
     cluster.script(&["start"]);
@@ -128,7 +135,7 @@ async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
     let Some(cluster) = Cluster::here("an eviction from a real node").await else { return };
     let (_server, api) = napping(&cluster);
     let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
-    until("both run", async || (cluster.running() == 2).then_some(())).await;
+    began(&api, [&fragile, &sturdy]).await;
     cluster.kubectl(&["drain", "localhost", "--force", "--delete-emptydir-data", "--timeout", "60s"]);
     let ends = settle(&api, &fragile).await;
     let row: Value = api.execution(&fragile[0].id).await;
@@ -158,7 +165,7 @@ async fn a_quota_that_is_used_up_is_waited_for() {
     let (_server, api) = napping(&cluster);
     cluster.kubectl(&["create", "quota", "none", "--hard", "pods=0"]);
     let runs = submit(&api, "once", 0..2).await;
-    // As long as a run takes with room for it.
+    // Longer than a run takes to begin with room for it.
     tokio::time::sleep(std::time::Duration::from_secs(8)).await;
     let waiting = cluster.pods();
     let undecided = api.count("queued").await + api.count("running").await;
@@ -173,7 +180,7 @@ async fn a_worker_that_is_killed_leaves_no_pod() {
     let Some(cluster) = Cluster::here("a worker killed over a real cluster").await else { return };
     let (mut server, api) = napping(&cluster);
     let runs = submit(&api, "again", 0..2).await;
-    until("a pod runs", async || (cluster.running() > 0).then_some(())).await;
+    began(&api, [&runs[..1], &[]]).await;
     server.kill();
     server.start_again();
     let api = Api::of(&server);
