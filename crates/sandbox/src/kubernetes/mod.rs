@@ -160,7 +160,7 @@ impl KubernetesLauncher {
 fn closed(measured: &Measured<'_>) -> Option<&'static str> {
     match (measured.routes, measured.sockets) {
         (false, _) => Some("own, loopback only"),
-        (true, false) => Some("own, with a network; no socket leads to it"),
+        (true, false) => Some("own, with a network; no socket leads to it, nor to loopback"),
         (true, true) => None,
     }
 }
@@ -217,7 +217,18 @@ pub fn copy_guest(directory: &std::path::Path, wanted: Option<&str>) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use guest::protocol::FromGuest;
+
     use super::*;
+
+    #[test]
+    fn what_keeps_scripts_from_the_network_is_told_with_its_price() {
+        let FromGuest::Ready(measured) = crate::played::ready() else { panic!("a guest that is ready") };
+        let closed = |routes, sockets| closed(&Measured { routes, sockets, ..measured.clone() });
+        assert_eq!(closed(true, true), None, "a network and a socket are a way out");
+        assert!(closed(true, false).is_some_and(|how| how.contains("nor to loopback")));
+        assert!(closed(false, true).is_some_and(|how| how.ends_with("loopback only")));
+    }
 
     #[test]
     fn the_guest_is_copied_whole_and_only_the_one_that_is_wanted() {
