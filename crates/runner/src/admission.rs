@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::accept::{Order, accept};
 use crate::failpoint::{Point, reach};
+use crate::places::Place;
 use crate::runner::Runner;
 use crate::{Caller, Request, RunError};
 
@@ -50,9 +51,6 @@ impl Runner {
         if self.closing.is_cancelled() {
             return Err(RunError::ShuttingDown);
         }
-        if self.waiters.count() >= self.config.max_waiting {
-            return Err(RunError::TooBusy);
-        }
         let policy = self.policies.of(&self.store, &caller.tenant).await?;
         let order = accept(&self.store, caller, request).await?;
         if policy.rate_per_minute.is_some()
@@ -61,6 +59,11 @@ impl Runner {
             return Err(RunError::RateLimited { retry_after_s: wait.as_secs_f64().ceil() as u64 });
         }
         Ok(Admitted { order, policy })
+    }
+
+    /// A place for a caller who is going to wait for an end. Whoever does not wait needs none.
+    pub fn place(&self, tenant: &TenantId) -> Result<Place, RunError> {
+        self.places.take(tenant).ok_or(RunError::TooBusy)
     }
 
     /// The earlier execution that a request repeats which does not get in by itself: its skill may be gone since. A

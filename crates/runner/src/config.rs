@@ -13,7 +13,7 @@ pub struct RunnerConfig {
     pub owner: String,
     /// Executions that run at once here; without a launcher there are none.
     pub slots: usize,
-    /// Synchronous callers that may wait for a slot at once before new ones are told to come back.
+    /// Callers that may wait for an end at once before new ones are told to come back. One tenant alone gets half.
     pub max_waiting: usize,
     /// A run whose worker is silent for this long is taken away from it.
     pub lease: Duration,
@@ -50,7 +50,7 @@ impl RunnerConfig {
         RunnerConfig {
             owner: owner.into(),
             slots: std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2),
-            max_waiting: 1024,
+            max_waiting: 2048,
             lease: Duration::from_secs(30),
             max_attempts: 3,
             queue_tick: Duration::from_secs(1),

@@ -18,6 +18,7 @@ use crate::leases::{Leases, StopReason, heartbeat};
 use crate::load::Skills;
 use crate::meters::Meters;
 use crate::patience::patiently;
+use crate::places::Places;
 use crate::readiness::Probe;
 use crate::waiters::{Waiters, Waiting};
 use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention};
@@ -39,6 +40,8 @@ pub struct Runner {
     pub(crate) leases: Arc<Leases>,
     /// Callers who wait for the end of an execution.
     pub(crate) waiters: Waiters,
+    /// How many of them there may be.
+    pub(crate) places: Places,
     /// Those who follow an execution's events.
     pub(crate) readers: Waiters,
     /// Everything that must end before a drain is over.
@@ -70,6 +73,7 @@ impl Runner {
             queued: Notify::new(),
             leases: Arc::default(),
             waiters: Waiters::default(),
+            places: Places::new(config.max_waiting),
             readers: Waiters::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -104,9 +108,11 @@ impl Runner {
         idempotency: Option<Idempotency>,
     ) -> Result<Execution, RunError> {
         let began = Instant::now();
+        let place = self.place(&caller.tenant)?;
         let admitted = match self.admit(caller, request).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
+                drop(place);
                 let earlier = self.repeated(caller, refusal, idempotency.as_ref()).await?;
                 return self.end_of(earlier).await;
             }
@@ -120,6 +126,7 @@ impl Runner {
                 false => self.wait(&caller.tenant, id).await,
             };
         }
+        drop(place);
         let carried = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), slot);
         self.tasks.spawn(carried).await.map_err(|_| RunError::Broken)?
     }
@@ -201,10 +208,12 @@ impl Runner {
         }
     }
 
+    /// For a caller who asked for what was asked for before.
     pub(crate) async fn end_of(&self, execution: Execution) -> Result<Execution, RunError> {
         if execution.status.terminal() {
             return Ok(execution);
         }
+        let _place = self.place(&execution.tenant)?;
         self.wait(&execution.tenant, execution.id).await
     }
 

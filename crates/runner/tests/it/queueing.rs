@@ -1,9 +1,11 @@
 //! More work than slots.
 
-use runner::RunError;
-use store::{Status, TenantPolicy};
+use std::sync::Arc;
 
-use crate::support::{Bench, acme, caller, request, until};
+use runner::{Caller, RunError};
+use store::{Status, TenantId, TenantPolicy};
+
+use crate::support::{Bench, SKILL_MD, acme, caller, package, request, until};
 
 #[tokio::test]
 async fn what_finds_no_slot_is_queued_and_runs_when_one_is_free() {
@@ -59,8 +61,41 @@ async fn too_many_waiting_callers_are_sent_away() {
     bench.one(Status::Queued).await;
     let third = bench.try_run(r#"{"skill":"demo"}"#).await;
     assert!(matches!(third, Err(RunError::TooBusy)), "{third:?}");
+    // Whoever does not wait takes no place.
+    let later = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
     bench.launcher.open();
     for run in [first, second] {
         assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Success);
+    }
+    until(async || bench.stored(later).await.status.terminal().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_waiting_callers_of_one_tenant_keeps_no_other_tenant_out() {
+    let bench = Bench::with(|config| (config.slots, config.max_waiting) = (1, 8)).await;
+    let other = TenantId::try_from("other").expect("a tenant's name");
+    bench.store.ensure_tenant(&other).await.expect("a tenant");
+    bench.script("main.sh", "true").await;
+    let files = package(&[("SKILL.md", SKILL_MD), ("main.sh", "true")]);
+    bench.runner.publish(&other, files, &[], &TenantPolicy::default()).await.expect("published");
+    bench.launcher.close();
+    let first = bench.spawn(r#"{"skill":"demo"}"#, None);
+    bench.one(Status::Running).await;
+    let flood: Vec<_> = (0..40).map(|_| bench.spawn(r#"{"skill":"demo"}"#, None)).collect();
+    // Half of the places are this tenant's.
+    until(async || (flood.iter().filter(|run| run.is_finished()).count() == 36).then_some(())).await;
+    let refused = bench.try_run(r#"{"skill":"demo"}"#).await;
+    assert!(matches!(refused, Err(RunError::TooBusy)), "{refused:?}");
+    let runner = Arc::clone(&bench.runner);
+    let caller = Caller { tenant: other, ..caller() };
+    let served = tokio::spawn(async move { runner.execute(&caller, request(r#"{"skill":"demo"}"#), None).await });
+    until(async || (bench.store.load().await.expect("a load").queued == 5).then_some(())).await;
+    bench.launcher.open();
+    assert_eq!(served.await.expect("no panic").expect("an execution").status, Status::Success);
+    for run in flood.into_iter().chain([first]) {
+        match run.await.expect("no panic") {
+            Ok(execution) => assert_eq!(execution.status, Status::Success),
+            Err(refused) => assert!(matches!(refused, RunError::TooBusy), "{refused:?}"),
+        }
     }
 }
