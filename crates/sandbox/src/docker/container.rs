@@ -130,8 +130,8 @@ async fn end(engine: Engine, name: String) -> Counters {
     let state = engine.inspect(&name).await.ok().flatten().and_then(|found| found.state);
     let out_of_memory = state.and_then(|state| state.oom_killed).unwrap_or(false);
     for attempt in 0..REMOVALS {
-        match engine.remove(&name).await {
-            Ok(()) => break,
+        match engine.remove(&name, true).await {
+            Ok(_) => break,
             Err(error) if attempt + 1 == REMOVALS => {
                 tracing::error!(%error, container = %name, "a container could not be removed; a sweep will try again");
             }

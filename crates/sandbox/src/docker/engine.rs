@@ -134,10 +134,14 @@ impl Engine {
         found(self.docker.inspect_container(name, None).await, "inspect container")
     }
 
-    /// Kills and removes a container with its anonymous volumes; one that is not there is no failure.
-    pub async fn remove(&self, name: &str) -> Result<(), LaunchError> {
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        found(self.docker.remove_container(name, Some(options)).await, "remove container").map(drop)
+    /// Removes a container with its anonymous volumes; one that is not there is no failure. One that runs is killed if
+    /// `force` says so, and else stays, which is the answer `false`.
+    pub async fn remove(&self, name: &str, force: bool) -> Result<bool, LaunchError> {
+        let options = RemoveContainerOptionsBuilder::default().force(force).v(true).build();
+        match self.docker.remove_container(name, Some(options)).await {
+            Err(Error::DockerResponseServerError { status_code: 409, .. }) if !force => Ok(false),
+            removed => found(removed, "remove container").map(|_| true),
+        }
     }
 
     /// All containers with an owner of ours, running or not.

@@ -34,7 +34,7 @@ use body::Setting;
 use container::Container;
 use engine::{Attached, Engine};
 pub use images::Images;
-use sweep::Seen;
+use sweep::{Abandoned, Seen};
 use volume::Volume;
 
 /// How long a guest may take to say that it is ready, on a machine under load and under gVisor.
@@ -162,10 +162,11 @@ impl Launcher for DockerLauncher {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.abandoned(&all, owner, Instant::now())
         };
-        for id in &abandoned {
-            self.engine.remove(id).await?;
+        let mut removed = 0;
+        for Abandoned { id, force } in &abandoned {
+            removed += usize::from(self.engine.remove(id, *force).await?);
         }
-        Ok(abandoned.len())
+        Ok(removed)
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
