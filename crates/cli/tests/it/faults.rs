@@ -1,10 +1,12 @@
 //! Whatever fails, in a fleet of real processes: nothing that was accepted is lost, nothing is recorded twice, and nothing
 //! stays on the machine.
 
+mod books;
 mod on_an_engine;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use books::{Books, Counted};
 use rustix::process::Signal;
 
 use crate::api::{Api, until};
@@ -25,6 +27,9 @@ const WORKER_FAILPOINTS: [&str; 6] = ["claim", "launch", "run", "upload", "colle
 
 /// Runs for each fault.
 const RUNS: usize = 60;
+
+/// What a worker of these fleets has in hand at once, and so the most that its death can touch.
+const SLOTS: usize = 3;
 
 type Ends = BTreeMap<String, usize>;
 
@@ -53,9 +58,9 @@ fn only_lost_or_success(ends: &Ends) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_kill_themselves_anywhere_lose_nothing() {
     let mounts = mounts();
-    let Some((fleet, _front, api)) = fleet("workers that kill themselves") else { return };
-    let _steady = fleet.worker();
-    let mut ends = Ends::new();
+    let Some((fleet, front, api)) = fleet("workers that kill themselves") else { return };
+    let steady = fleet.worker();
+    let mut rounds = Vec::new();
     for (index, point) in WORKER_FAILPOINTS.into_iter().enumerate() {
         let mut doomed = fleet.doomed_worker(&format!("{point}:abort:3"));
         let traces = Traces::of(doomed.pid(), &mounts);
@@ -64,17 +69,21 @@ async fn workers_that_kill_themselves_anywhere_lose_nothing() {
         let sturdy = submit(&api, "again", numbers).await;
         until("the worker dies", async || doomed.has_ended().then_some(())).await;
         traces.gone().await;
-        for (name, count) in settle(&api, &fragile).await {
-            *ends.entry(name).or_default() += count;
-        }
+        let ends = settle(&api, &fragile).await;
+        assert!(total(&ends) == RUNS && only_lost_or_success(&ends), "{point}: {ends:?}");
         // What may run again does so until it is done.
         assert_eq!(settle(&api, &sturdy).await, Ends::from([("success exited".to_owned(), RUNS)]), "{point}");
         nothing_is_running(&api).await;
+        rounds.push((point, fragile.into_iter().chain(sturdy).collect::<Vec<_>>()));
     }
-    assert_eq!(total(&ends), WORKER_FAILPOINTS.len() * RUNS);
-    assert!(only_lost_or_success(&ends), "{ends:?}");
-    // Each death costs at most what ran at that moment.
-    assert!(ends.get("failed lost").copied().unwrap_or(0) <= WORKER_FAILPOINTS.len() * 3, "{ends:?}");
+    let books = Books::of(&fleet).await;
+    books.hold(rounds.iter().flat_map(|(_, accepted)| accepted));
+    // Each death touches at most what that worker had in hand; everything else ran once.
+    for (point, accepted) in &rounds {
+        assert!(books.touched(accepted) <= SLOTS, "{point}: {}", books.touched(accepted));
+    }
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&front, &steady], Counted::Some).await;
 }
 
 /// One worker dies with files stored and nothing recorded; the next dies as it clears that away.
@@ -89,17 +98,22 @@ async fn a_worker_that_dies_while_it_clears_up_leaves_that_to_another() {
     let mut second = fleet.doomed_worker("remove:abort");
     until("the second worker dies", async || second.has_ended().then_some(())).await;
     front.signal(Signal::CONT);
-    let _steady = fleet.worker();
+    let steady = fleet.worker();
     let ends = settle(&api, &accepted).await;
     assert_eq!(total(&ends), RUNS);
     assert!(only_lost_or_success(&ends), "{ends:?}");
     nothing_is_running(&api).await;
+    let books = Books::of(&fleet).await;
+    books.hold(&accepted);
+    assert!(books.touched(&accepted) <= 2 * SLOTS, "{ends:?}");
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&front, &steady], Counted::Some).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_front_that_kills_itself_has_accepted_each_request_once_or_not_at_all() {
     let Some((fleet, steady, api)) = fleet("a front that kills itself") else { return };
-    let _worker = fleet.worker();
+    let worker = fleet.worker();
     let mut doomed = fleet.process("api", &[("SKILLBOX_FAILPOINT", "accept:abort:9")]);
     let at_the_doomed = Api::of(&doomed);
     let requests: Vec<_> = (0..RUNS).map(|number| Request::new("echo", Wait::Keyed, number)).collect();
@@ -107,20 +121,23 @@ async fn a_front_that_kills_itself_has_accepted_each_request_once_or_not_at_all(
         let _ = request.post(&at_the_doomed).await;
     }
     assert!(doomed.has_ended(), "it did not die");
-    let mut ids = BTreeSet::new();
+    let mut accepted = Vec::new();
     for request in &requests {
         let answer = request.post(&api).await.expect("an answer");
         assert_eq!(End::of(&answer.body), End::new("success", "exited"), "{}", answer.body);
-        ids.insert(answer.id());
+        accepted.push(Accepted { id: answer.id(), number: request.number });
     }
-    assert_eq!((ids.len(), api.executions(None).await.len()), (RUNS, RUNS));
-    drop(steady);
+    let books = Books::of(&fleet).await;
+    books.hold(&accepted);
+    assert_eq!(books.touched(&accepted), 0, "no worker died");
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&steady, &worker], Counted::All).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_comes_and_goes_loses_nothing() {
-    let Some((fleet, _front, api)) = fleet("a database that comes and goes") else { return };
-    let _workers = [fleet.worker(), fleet.worker()];
+    let Some((fleet, front, api)) = fleet("a database that comes and goes") else { return };
+    let workers = [fleet.worker(), fleet.worker()];
     let mut accepted = submit(&api, "again", 0..RUNS / 2).await;
     fleet.database.cut();
     accepted.extend(submit(&api, "again", RUNS / 2..RUNS).await);
@@ -130,21 +147,26 @@ async fn a_database_that_comes_and_goes_loses_nothing() {
     fleet.database.crash();
     assert_eq!(settle(&api, &accepted).await, Ends::from([("success exited".to_owned(), 2 * RUNS)]));
     nothing_is_running(&api).await;
+    let books = Books::of(&fleet).await;
+    books.hold(&accepted);
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&front, &workers[0], &workers[1]], Counted::Some).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_store_that_comes_and_goes_ends_every_run_truthfully() {
-    let Some((fleet, _front, api)) = fleet("an object store that comes and goes") else { return };
-    let _worker = fleet.worker();
+    let Some((fleet, front, api)) = fleet("an object store that comes and goes") else { return };
+    let worker = fleet.worker();
     let before = submit(&api, "echo", 0..RUNS).await;
     settle(&api, &before[..RUNS / 4]).await;
+    let killed_at = store::now();
     fleet.objects.kill();
     let gone = api.get(&format!("/v1/executions/{}/files/note.txt", before[0].id)).await;
     assert_eq!((gone.status().as_u16(), &gone.headers()["retry-after"]), (503, &"1".parse().expect("a value")));
     let during = submit(&api, "echo", RUNS..RUNS + RUNS / 2).await;
     fleet.objects.start_again();
     let after = submit(&api, "echo", 2 * RUNS..3 * RUNS).await;
-    let all: Vec<Accepted> = before.into_iter().chain(during).chain(after).collect();
+    let mut all: Vec<Accepted> = before.into_iter().chain(during).chain(after).collect();
     let ends = settle(&api, &all).await;
     assert_eq!(total(&ends), all.len());
     assert!(only_lost_or_success(&ends), "{ends:?}");
@@ -152,6 +174,12 @@ async fn an_object_store_that_comes_and_goes_ends_every_run_truthfully() {
     // It works again without anybody having restarted anything.
     let again = submit(&api, "echo", 3 * RUNS..3 * RUNS + 5).await;
     assert_eq!(settle(&api, &again).await, Ends::from([("success exited".to_owned(), 5)]));
+    all.extend(again);
+    let books = Books::of(&fleet).await;
+    books.hold(&all);
+    assert!(books.lost_at().all(|ended_at| ended_at >= killed_at), "something was lost while all was well");
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&front, &worker], Counted::All).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +202,11 @@ async fn a_worker_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
     })
     .await;
     assert_eq!(settle(&api, &naps).await, lost, "a late result changed an end");
-    drop((sleeper, steady));
+    let books = Books::of(&fleet).await;
+    books.hold(naps.iter().chain(&quick));
+    assert_eq!(books.touched(&quick), 0, "only what the sleeper held is its delay");
+    books.match_objects(&fleet).await;
+    books.match_counters(&[&front, &steady, &sleeper], Counted::All).await;
 }
 
 /// Everything has ended and the server knows it.

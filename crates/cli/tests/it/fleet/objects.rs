@@ -1,5 +1,6 @@
 //! An S3 server of a fleet's own: SeaweedFS by `scripts/test-s3.sh`, in a directory of its own, killed and started at will.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,10 +37,35 @@ impl Objects {
         kill_process(pid, Signal::KILL).expect("it is ours to kill");
     }
 
+    /// The names of everything in a bucket, asked for by a client that is not ours.
+    pub fn list(&self, bucket: &str) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        loop {
+            let after = keys.last().map_or_else(String::new, |last: &String| format!("&start-after={}", escaped(last)));
+            let output = Command::new("curl")
+                .args(["--silent", "--show-error", "--fail", "--max-time", "30", "--aws-sigv4", "aws:amz:us-east-1:s3"])
+                .args(["--user", &format!("{}:{}", self.access_key, self.secret_key)])
+                .arg(format!("{}/{bucket}?list-type=2{after}", self.endpoint))
+                .output()
+                .expect("curl runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let page = String::from_utf8(output.stdout).expect("UTF-8");
+            let more = page.split("<Key>").skip(1).filter_map(|rest| rest.split_once("</Key>"));
+            keys.extend(more.map(|(key, _)| key.to_owned()));
+            if page.contains("<IsTruncated>false</IsTruncated>") {
+                return keys;
+            }
+        }
+    }
+
     /// Starts it again on the same port with what it had.
     pub fn start_again(&self) {
         script(self.directory.path(), "start");
     }
+}
+
+fn escaped(key: &str) -> String {
+    url::form_urlencoded::byte_serialize(key.as_bytes()).collect()
 }
 
 impl Drop for Objects {
