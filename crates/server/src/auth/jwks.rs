@@ -61,8 +61,6 @@ enum FetchError {
     TooLarge,
     #[error("the answer is not a key set")]
     NotASet,
-    #[error("no key in the set can be used: RSA and P-256 keys for signatures can")]
-    NoKeys,
 }
 
 impl KeySet {
@@ -122,6 +120,13 @@ impl KeySet {
         }
         match self.fetch().await {
             Ok(keys) => {
+                // A provider that withdraws its last key says so like this. Only silence lets old keys go on.
+                if keys.is_empty() {
+                    tracing::warn!(
+                        "no key in the set for tokens (SKILLBOX_JWT_JWKS_URL) can be used: RSA and P-256 keys for \
+                         signatures can"
+                    );
+                }
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.keys = Arc::new(keys);
                 known.fetched_at = Some(Instant::now());
@@ -144,8 +149,7 @@ impl KeySet {
         }
         let set: Value = serde_json::from_slice(&body).map_err(|_| FetchError::NotASet)?;
         let listed = set.get("keys").and_then(Value::as_array).ok_or(FetchError::NotASet)?;
-        let keys = usable(listed);
-        if keys.is_empty() { Err(FetchError::NoKeys) } else { Ok(keys) }
+        Ok(usable(listed))
     }
 }
 

@@ -99,6 +99,20 @@ async fn an_outage_is_survived_for_a_bounded_time() {
     assert!(brief.find(Some("a")).await.is_none(), "what is stale is not believed");
 }
 
+#[tokio::test]
+async fn a_set_without_usable_keys_is_an_answer_and_no_outage() {
+    let unusable = json!({ "kid": "a", "kty": "oct", "k": "c2VjcmV0" });
+    for keys in [vec![], vec![unusable]] {
+        let (provider, url) = Provider::start(&["a"]).await;
+        let set = KeySet::with(&url, Patience { fresh: Duration::ZERO, ..EAGER }).expect("a set");
+        assert!(set.find(Some("a")).await.is_some());
+        provider.say(Some(json!({ "keys": keys }).to_string()));
+        assert!(set.find(Some("a")).await.is_none(), "the key was withdrawn");
+        provider.say(None);
+        assert!(set.find(Some("a")).await.is_none(), "and an outage does not bring it back");
+    }
+}
+
 #[test]
 fn only_keys_for_our_signatures_are_used() {
     let point = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
