@@ -11,6 +11,7 @@ use bollard::models::{
 };
 use guest::jail::{Network, Rlimit};
 
+use super::runtime::Kernel;
 use crate::contained::{GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL};
 use crate::launcher::{Owner, Shape};
 use crate::policy::{self, MASKED, WRITABLE};
@@ -159,7 +160,7 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
 /// What the kernel of gVisor itself takes of the process limit, which it cannot live without; the guest holds its
 /// script to the rest. Other runtimes take none.
 fn kernel_threads(runtime: Option<&str>) -> u32 {
-    if runtime.is_some_and(|name| name.starts_with("runsc")) { 1024 } else { 0 }
+    if runtime.map(Kernel::under) == Some(Kernel::Gvisor) { 1024 } else { 0 }
 }
 
 /// `noexec` costs scripts nothing, which run through their interpreters, and spares us every program that is dropped.
@@ -266,6 +267,19 @@ mod tests {
         let changed: Vec<_> = keys.filter(|key| host(&before, key) != host(&after, key)).collect();
         assert_eq!(changed, ["Memory", "MemorySwap", "NanoCpus", "PidsLimit", "Runtime", "Tmpfs", "Ulimits"]);
         insta::assert_json_snapshot!(after["HostConfig"]["Tmpfs"]);
+    }
+
+    #[test]
+    fn the_kernel_of_gvisor_has_room_for_its_threads_whatever_its_runtime_is_called() {
+        let owner = Owner("worker-1".to_owned());
+        let pids = |runtime| {
+            let setting = Setting { runtime, ..setting(&owner) };
+            sandbox(&shape(), &setting).host_config.and_then(|host| host.pids_limit).expect("a limit")
+        };
+        let plain = pids(None);
+        for (runtime, more) in [("runc", 0), ("kata", 0), ("runsc", 1024), ("io.containerd.runsc.v1", 1024)] {
+            assert_eq!(pids(Some(runtime)), plain + more, "{runtime}");
+        }
     }
 
     #[test]

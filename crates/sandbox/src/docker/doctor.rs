@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::runtime::Kernel;
 use super::{DockerConfig, DockerLauncher, gvisor};
 use crate::isolation::{Control, Isolation};
 use crate::launcher::Launcher;
@@ -37,7 +38,8 @@ pub struct Facts {
 impl Facts {
     /// With gVisor's version, if it is in use and its program is on this machine too.
     async fn with_gvisor(mut self, wanted: Option<&str>) -> Facts {
-        let runtime = wanted.or(self.default_runtime.as_deref()).filter(|name| is_gvisor(name));
+        let wanted = wanted.or(self.default_runtime.as_deref());
+        let runtime = wanted.filter(|name| Kernel::under(name) == Kernel::Gvisor);
         let program = runtime.and_then(|name| self.runtimes.get(name)?.as_deref());
         if let Some(program) = program
             && let Some(version) = gvisor::version(program).await
@@ -163,20 +165,18 @@ fn warnings(versions: &BTreeMap<String, String>, runtime: Option<&str>, security
             ));
         }
     }
-    if runtime.is_some_and(is_gvisor) {
-        if versions.get(GVISOR).and_then(|text| parse(text)).is_none() {
-            warnings.push(
-                "the version of gVisor is not known: the engine does not tell it and the program is not on this machine. \
-                 `runsc --version` where the engine runs shows it; only the newest release is looked after."
-                    .to_owned(),
-            );
-        }
-    } else if !versions.is_empty() {
-        warnings.push(
+    match runtime.map_or(Kernel::Shared, Kernel::under) {
+        Kernel::Gvisor if versions.get(GVISOR).and_then(|text| parse(text)).is_none() => warnings.push(
+            "the version of gVisor is not known: the engine does not tell it and the program is not on this machine. \
+             `runsc --version` where the engine runs shows it; only the newest release is looked after."
+                .to_owned(),
+        ),
+        Kernel::Shared if !versions.is_empty() => warnings.push(
             "containers share the engine's kernel, and a hole in it is a way out. SKILLBOX_DOCKER_RUNTIME=runsc (gVisor) \
              or kata puts another kernel in between."
                 .to_owned(),
-        );
+        ),
+        Kernel::Gvisor | Kernel::Kata | Kernel::Shared => {}
     }
     if !versions.is_empty() && !security.iter().any(|option| option.contains("seccomp")) {
         warnings.push("the engine was built without seccomp, so only the guest's own filter is in force.".to_owned());
@@ -187,14 +187,10 @@ fn warnings(versions: &BTreeMap<String, String>, runtime: Option<&str>, security
 /// Flaws of one runtime are none of a skill's that runs under another.
 fn concerns(part: &str, runtime: Option<&str>) -> bool {
     match part {
-        "runc" => runtime.is_none_or(|name| name.contains("runc") && !is_gvisor(name)),
-        GVISOR => runtime.is_some_and(is_gvisor),
+        "runc" => runtime.is_none_or(|name| name.contains("runc") && Kernel::under(name) == Kernel::Shared),
+        GVISOR => runtime.map(Kernel::under) == Some(Kernel::Gvisor),
         _ => true,
     }
-}
-
-fn is_gvisor(runtime: &str) -> bool {
-    runtime.contains("runsc")
 }
 
 /// The first three numbers of a version such as `20.10.24+dfsg1` or `v1.7.27`. Releases of gVisor are days, written
@@ -289,6 +285,22 @@ mod tests {
         }
         for open in ["1.1.15", "1.2.7", "1.3.0"] {
             assert_eq!(found(&[("runc", open)], "runc").len(), 1, "{open}");
+        }
+    }
+
+    #[test]
+    fn a_shared_kernel_is_warned_about_where_it_is_shared() {
+        let versions =
+            [("engine".to_owned(), "28.5.1".to_owned()), (GVISOR.to_owned(), "release-20261102.0".to_owned())];
+        let shares = |runtime: &str| {
+            let security = ["name=seccomp,profile=builtin".to_owned()];
+            let warnings = warnings(&versions.clone().into(), Some(runtime), &security);
+            warnings.iter().any(|warning| warning.starts_with("containers share the engine's kernel"))
+        };
+        for (runtime, is_shared) in
+            [("runc", true), ("crun", true), ("runsc", false), ("kata", false), ("kata-qemu", false)]
+        {
+            assert_eq!(shares(runtime), is_shared, "{runtime}");
         }
     }
 

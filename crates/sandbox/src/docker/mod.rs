@@ -10,6 +10,7 @@ pub mod doctor;
 mod engine;
 mod gvisor;
 pub mod images;
+mod runtime;
 mod sweep;
 mod volume;
 
