@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -55,8 +57,7 @@ impl Address {
         Ok(match self {
             Address::Tcp(place) => {
                 let stream = TcpStream::connect(place).await?;
-                // Frames of a guest are small and somebody waits for each.
-                stream.set_nodelay(true)?;
+                attend(&stream)?;
                 Box::new(stream)
             }
             Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
@@ -75,6 +76,26 @@ impl Address {
             }
         })
     }
+}
+
+/// A peer whose machine is gone says nothing at all. After this long without a sign of life its connection is over, and
+/// with it the input of its container, which ends the container.
+const SILENT_FOR: Duration = Duration::from_secs(30);
+/// How long a connection is quiet before its peer is asked for a sign of life, and how often it is asked.
+const QUIET_FOR: Duration = Duration::from_secs(15);
+const ASKED: u32 = 3;
+
+/// What every TCP connection of ours is set to.
+fn attend(stream: &TcpStream) -> io::Result<()> {
+    // Frames of a guest are small and somebody waits for each.
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, QUIET_FOR)?;
+    sockopt::set_tcp_keepintvl(stream, (SILENT_FOR - QUIET_FOR) / ASKED)?;
+    sockopt::set_tcp_keepcnt(stream, ASKED)?;
+    // The same where something was sent that is never acknowledged.
+    sockopt::set_tcp_user_timeout(stream, SILENT_FOR.as_millis() as u32)?;
+    Ok(())
 }
 
 /// A killed proxy leaves its socket behind. One that still answers is somebody's, and anything else is no socket.
@@ -107,7 +128,7 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                attend(&stream)?;
                 Ok((Box::new(stream), peer.to_string()))
             }
             Listener::Unix(listener, _) => {
@@ -130,6 +151,27 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the kernel waits for on the one established connection between these ports: `02` is a sign of life.
+    fn timer(from: u16, to: u16) -> Option<String> {
+        let connections = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's list");
+        connections.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let ends_with = |field: &str, port: u16| field.ends_with(&format!(":{port:04X}"));
+            (ends_with(fields[1], from) && ends_with(fields[2], to)).then(|| fields[5][..2].to_owned())
+        })
+    }
+
+    #[tokio::test]
+    async fn both_ends_notice_a_peer_whose_machine_is_gone() {
+        let listener = Address::Tcp("127.0.0.1:0".into()).listen().await.expect("a port");
+        let address = listener.address().expect("an address");
+        let (_ours, accepted) = tokio::join!(address.connect(), listener.accept());
+        let (_theirs, peer) = accepted.expect("a connection");
+        let port = |text: &str| text.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let (here, there) = (port(&address.to_string()), port(&peer));
+        assert_eq!((timer(here, there).as_deref(), timer(there, here).as_deref()), (Some("02"), Some("02")));
+    }
 
     #[test]
     fn addresses_are_read_and_written() {

@@ -30,7 +30,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
         let allowlist = vec![images.bash.clone()];
         let name = format!("docker {}", runtime.as_deref().unwrap_or("default"));
-        let config = DockerConfig { owner: owner(), host: host.clone(), runtime, images, allowlist, require: vec![] };
+        let (owner, host, lifetime, require) = (owner(), host.clone(), Duration::from_secs(600), vec![]);
+        let config = DockerConfig { owner, host, runtime, lifetime, images, allowlist, require };
         measure(&name, &DockerLauncher::start(config).await?, times).await?;
     }
     Ok(())

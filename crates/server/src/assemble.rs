@@ -166,6 +166,7 @@ pub fn in_docker(config: &Config, docker: &Docker, owner: &str) -> DockerConfig 
         owner: Owner(owner.to_owned()),
         host: docker.host.clone(),
         runtime: docker.runtime.clone(),
+        lifetime: config.max_timeout + AROUND_A_RUN,
         images: docker.images.clone(),
         allowlist: config.image_allowlist.clone(),
         require: config.require.clone(),

@@ -92,6 +92,8 @@ async fn docker(surroundings: &Surroundings, wishes: &Wishes) -> Result<Box<dyn 
         owner: owner(),
         host: docker.host,
         runtime: docker.runtime,
+        // A person may let a run take as long as they like.
+        lifetime: Duration::from_secs(24 * 3600),
         images: docker.images,
         allowlist: surroundings.image_allowlist.clone(),
         require: wishes.require.clone(),

@@ -69,6 +69,7 @@ async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> Docker
         owner,
         host: host.to_string(),
         runtime: runtime.map(str::to_owned),
+        lifetime: Duration::from_secs(600),
         allowlist: Runtime::ALL.map(image).to_vec(),
         images,
         require: vec![],

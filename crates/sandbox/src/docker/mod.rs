@@ -41,8 +41,9 @@ use volume::Volume;
 /// How long a guest may take to say that it is ready, on a machine under load and under gVisor.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// No container is wanted longer than this, parked and running; after it anybody may remove it.
-const LEASE: Duration = Duration::from_secs(24 * 3600);
+/// What is added to the life of a container before anybody may remove it: the time to start it, and the difference of
+/// the clocks of those who make containers and those who sweep.
+const LEASE_SLACK: Duration = Duration::from_secs(3600);
 
 /// The settings of the Docker launcher.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub struct DockerConfig {
     pub host: String,
     /// An OCI runtime by the name the engine knows it by, such as `runsc`; the engine's default when `None`.
     pub runtime: Option<String>,
+    /// No container is wanted longer than this once it runs.
+    pub lifetime: Duration,
     pub images: Images,
     /// The only images that are ever used, those of the runtimes included.
     pub allowlist: Vec<String>,
@@ -146,9 +149,14 @@ impl DockerLauncher {
             runtime: self.config.runtime.as_deref(),
             owner: &self.config.owner,
             network: self.network,
-            lease_until: sweep::seconds_since_1970() + LEASE.as_secs(),
+            lease_until: sweep::seconds_since_1970() + lease(self.config.lifetime).as_secs(),
         }
     }
+}
+
+/// After how long anybody may remove a container that is wanted for `lifetime` at most.
+fn lease(lifetime: Duration) -> Duration {
+    lifetime + LEASE_SLACK
 }
 
 #[async_trait]
@@ -175,5 +183,17 @@ impl Launcher for DockerLauncher {
         let isolation = guest.isolation().clone();
         guest.discard().await;
         Ok(isolation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_outlasts_what_it_is_for_and_is_no_day() {
+        let lifetime = Duration::from_secs(1200);
+        assert!(lease(lifetime) > lifetime + READY_WITHIN);
+        assert!(lease(lifetime) < Duration::from_secs(2 * 3600));
     }
 }

@@ -40,6 +40,7 @@ async fn an_engine_that_is_not_there_is_named() {
         owner: owner(),
         host: host.to_owned(),
         runtime: None,
+        lifetime: Duration::from_secs(600),
         images: sandbox::Images { python: "p".into(), node: "n".into(), bash: "b".into() },
         allowlist: vec![],
         require: vec![],

@@ -122,6 +122,7 @@ pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
         owner: owner(),
         host: way_to_engine().unwrap(),
         runtime: runtime.map(str::to_owned),
+        lifetime: Duration::from_secs(600),
         allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
         images,
         require: vec![],
