@@ -14,7 +14,7 @@ use crate::runner::Runner;
 pub async fn recover(runner: &Runner) -> Result<(), RunError> {
     let config = &runner.config;
     sweep(runner).await;
-    give_up(runner, Gone::ExpiredAt(store::now())).await?;
+    give_up(runner, Gone::Expired).await?;
     if config.exclusive_store {
         give_up(runner, Gone::NotOwnedBy(&config.owner)).await?;
     }
@@ -25,7 +25,7 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
 pub async fn reap(runner: Arc<Runner>) {
     let tick = runner.config.reap_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
-        if let Err(error) = give_up(&runner, Gone::ExpiredAt(store::now())).await {
+        if let Err(error) = give_up(&runner, Gone::Expired).await {
             tracing::warn!(%error, "looking for expired leases failed");
             // While the database is away nobody can extend a lease. Whoever lives does so as soon as it is back, and
             // is not to be taken for dead before.

@@ -67,7 +67,7 @@ impl Store {
     pub async fn insert_execution(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
         loop {
             let lease = lease_at_birth(new);
-            let inserted = self.write_saying(insert(new, lease.as_ref())).await;
+            let inserted = self.write_saying(insert(new, lease.as_ref(), self.db.clock())).await;
             if !inserted.map_err(|error| error.or_conflict(SAME_ID))?.is_empty() {
                 return Ok(Inserted::New(lease));
             }
@@ -86,7 +86,7 @@ impl Store {
         let mut tx = self.db.begin().await?;
         let select = sql("SELECT max_queued FROM tenants WHERE id = $1").bind(&new.tenant).push(self.db.for_update());
         let Some(tenant) = tx.one(select).await? else { return Err(StoreError::NotFound) };
-        let inserted = tx.one(self.saying(insert(new, None))).await;
+        let inserted = tx.one(self.saying(insert(new, None, self.db.clock()))).await;
         let Some(inserted) = inserted.map_err(|error| error.or_conflict(SAME_ID))? else {
             drop(tx);
             return self.insert_execution(new).await;
@@ -134,21 +134,25 @@ fn lease_at_birth(new: &NewExecution) -> Option<Lease> {
     }
 }
 
-fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>) -> Sql<'a> {
+fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static str) -> Sql<'a> {
     let now = now();
     let says = (new.born == Born::Queued).then(|| Announcement::Queued.to_string());
-    let (status, started_at, lease_until, started) = match new.born {
+    let (status, started_at, lease_us, started) = match new.born {
         Born::Queued => (Status::Queued, None, None, false),
-        Born::Running { lease_ms, started, .. } => (Status::Running, Some(now), Some(now + lease_ms * 1000), started),
+        Born::Running { lease_ms, started, .. } => (Status::Running, Some(now), Some(lease_ms * 1000), started),
     };
     // Attempts and tokens count how often it was taken up; being born running is the first time.
     let taken_up = i64::from(lease.is_some());
     sql("INSERT INTO executions (id, tenant, key_id, skill_name, skill_version, digest, status, \
          attempt, owner, token, lease_until, idempotency_key, body_sha256, created_at, started_at, \
          input, request, started, idempotent, awaited, webhook) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ")
+    .push(clock)
+    .push(
+        " + $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) \
          ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING \
-         RETURNING CAST($22 AS TEXT) AS says")
+         RETURNING CAST($22 AS TEXT) AS says",
+    )
     .bind(new.id)
     .bind(&new.tenant)
     .bind(new.key_id)
@@ -159,7 +163,7 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>) -> Sql<'a> {
     .bind(taken_up)
     .bind(lease.map(|lease| lease.owner.as_str()))
     .bind(taken_up)
-    .bind(lease_until)
+    .bind(lease_us)
     .bind(new.idempotency.as_ref().map(|i| i.key.as_str()))
     .bind(new.idempotency.as_ref().map(|i| i.body_sha256.as_str()))
     .bind(now)

@@ -35,13 +35,16 @@ impl Store {
         let now = now();
         let mut tx = self.db.begin().await?;
         let claim = sql("UPDATE executions SET status = 'running', owner = $2, token = token + 1, \
-             attempt = attempt + 1, started_at = $3, lease_until = $4 WHERE id = \
-             (SELECT id FROM executions WHERE tenant = $1 AND status = 'queued' \
-              ORDER BY created_at, id LIMIT 1")
+             attempt = attempt + 1, started_at = $3, lease_until = ")
+        .push(self.db.clock())
+        .push(
+            " + $4 WHERE id = (SELECT id FROM executions WHERE tenant = $1 AND status = 'queued' \
+              ORDER BY created_at, id LIMIT 1",
+        )
         .bind(tenant)
         .bind(owner)
         .bind(now)
-        .bind(now + lease_ms * 1000)
+        .bind(lease_ms * 1000)
         .push(self.db.skip_locked())
         .push(")");
         let claim = Execution::returning(claim).push(", token").push(self.db.without_flush());

@@ -1,7 +1,7 @@
 //! The two databases behind one set of verbs.
 //!
 //! Statements arrive as `Sql`, rows leave as `Row`; only this file, `sqlite.rs` and `postgres.rs`
-//! know that there are two drivers. Where the SQL itself must differ, `Db::skip_locked` says so.
+//! know that there are two drivers. Where the SQL itself must differ, `Db::skip_locked` and its like say so.
 
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
@@ -105,6 +105,15 @@ impl Db {
         match self {
             Db::Sqlite { .. } => "",
             Db::Postgres(_) => ", set_config('synchronous_commit', 'off', TRUE) AS flushed",
+        }
+    }
+
+    /// What time it is by the clock that all who use this database share, in microseconds since 1970. Leases are made and
+    /// judged by it, so that a process whose own clock is wrong neither loses its runs nor takes those of others.
+    pub fn clock(&self) -> &'static str {
+        match self {
+            Db::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
+            Db::Postgres(_) => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
         }
     }
 

@@ -1,7 +1,8 @@
 //! Leases: the right to run one execution, held by one process for a while.
 //!
 //! The token is the fence. It rises each time an execution is taken up, and every change a worker
-//! makes names the token it was given, so a worker that lost its lease changes nothing.
+//! makes names the token it was given, so a worker that lost its lease changes nothing. How long a lease lasts is a matter
+//! of the database's clock alone.
 
 use uuid::Uuid;
 
@@ -97,12 +98,12 @@ impl Store {
         Ok(!self.write_saying(update).await?.is_empty())
     }
 
-    /// Extends leases by `lease_ms` from now and tells which are still held.
+    /// Extends leases by `lease_ms` from now, by the database's clock, and tells which are still held.
     pub async fn heartbeat(&self, leases: &[Lease], lease_ms: i64) -> Result<Beat, StoreError> {
         let mut beat = Beat::default();
         // Both databases bound the number of placeholders; this stays far below either.
         for some in leases.chunks(500) {
-            for row in self.db.write_returning(extend(some, lease_ms)).await? {
+            for row in self.db.write_returning(extend(some, lease_ms, self.db.clock())).await? {
                 let id = row.parse("id")?;
                 if row.get("cancel_requested")? {
                     beat.cancelled.push(id);
@@ -149,14 +150,15 @@ fn held_by<'a>(update: Sql<'a>, lease: &'a Lease) -> Sql<'a> {
         .push(" AND status = 'running'")
 }
 
-fn extend(leases: &[Lease], lease_ms: i64) -> Sql<'_> {
+fn extend<'a>(leases: &'a [Lease], lease_ms: i64, clock: &'static str) -> Sql<'a> {
     let rows =
         leases.iter().map(|lease| [Arg::from(lease.execution_id), Arg::from(&lease.owner), Arg::from(lease.token)]);
-    sql("UPDATE executions SET lease_until = $1 WHERE status = 'running' \
-         AND (id, owner, token) IN (VALUES ")
-    .bind(now() + lease_ms * 1000)
-    .push_rows(rows)
-    .push(") RETURNING id, cancel_requested, watched")
+    sql("UPDATE executions SET lease_until = ")
+        .push(clock)
+        .push(" + $1 WHERE status = 'running' AND (id, owner, token) IN (VALUES ")
+        .bind(lease_ms * 1000)
+        .push_rows(rows)
+        .push(") RETURNING id, cancel_requested, watched")
 }
 
 /// What was asked for goes with the end: it may hold secrets, and is of no more use.

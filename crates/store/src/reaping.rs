@@ -30,7 +30,9 @@ pub struct Reaped {
 /// Whose leases are to be taken away.
 #[derive(Debug, Clone, Copy)]
 pub enum Gone<'a> {
-    /// Of workers that were silent until this time.
+    /// Of workers that were silent until now, by the database's clock.
+    Expired,
+    /// Of workers that are silent until this time, by the same clock.
     ExpiredAt(Micros),
     /// Of everybody but this owner. For an embedded server that has just started: it holds the lock of the data
     /// directory, so all other owners are dead.
@@ -45,11 +47,16 @@ impl Store {
     /// on a late result is refused, and what the worker left can be cleared away before `reap` ends the execution.
     /// A reaper that dies in between loses its lease like any other, and the next one starts over.
     pub async fn fence(&self, gone: Gone<'_>, reaper: &str, lease_ms: i64) -> Result<Vec<Fenced>, StoreError> {
-        let update = sql("UPDATE executions SET owner = $1, lease_until = $2 WHERE status = 'running' AND id IN \
-             (SELECT id FROM executions WHERE status = 'running' AND ")
-        .bind(reaper)
-        .bind(now() + lease_ms * 1000);
+        let update = sql("UPDATE executions SET owner = $1, lease_until = ")
+            .push(self.db.clock())
+            .push(
+                " + $2 WHERE status = 'running' AND id IN \
+                 (SELECT id FROM executions WHERE status = 'running' AND ",
+            )
+            .bind(reaper)
+            .bind(lease_ms * 1000);
         let update = match gone {
+            Gone::Expired => update.push("lease_until < ").push(self.db.clock()),
             Gone::ExpiredAt(time) => update.push_arg("lease_until < ", time),
             Gone::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
         };

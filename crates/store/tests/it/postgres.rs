@@ -86,6 +86,22 @@ fn cut(dsn: &str, which: &str) {
     cluster.query(&format!("{all} AND {which}"), database);
 }
 
+/// Whoever connects to this database from now on finds its clock so many hours ahead: a function of the same name is found
+/// before the real one.
+#[allow(dead_code, reason = "not every crate that includes this file changes clocks")]
+pub fn set_clock(dsn: &str, hours: i32) {
+    let cluster = CLUSTER.get().expect("a cluster");
+    let database = dsn.rsplit('/').next().expect("a database's name");
+    cluster.query(
+        &format!(
+            "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS \
+             'SELECT pg_catalog.clock_timestamp() + interval ''{hours} hours'''; \
+             ALTER DATABASE {database} SET search_path = public, pg_catalog"
+        ),
+        database,
+    );
+}
+
 #[allow(dead_code, reason = "each test binary that includes this file uses a part of it")]
 impl Cluster {
     /// A cluster that keeps what it has committed when its server is ended from outside; it is then started again.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sqlx::{Connection, PgConnection};
 use store::{Born, Execution, Fenced, Finished, Gone, Lease, NewExecution, Reaped, Status, Store, now};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -34,7 +35,7 @@ async fn reap_one(store: &Store, max_attempts: i32) -> Reaped {
 
 async fn what_never_started_is_queued_again(store: TestStore) {
     let lease = store.run(&acme()).await;
-    assert_eq!(reap(&store, Gone::ExpiredAt(now()), 3).await, [], "the lease holds");
+    assert_eq!(reap(&store, Gone::Expired, 3).await, [], "the lease holds");
     let reaped = reap_one(&store, 3).await;
     let expected = Reaped { execution_id: lease.execution_id, tenant: acme(), requeued: true };
     assert_eq!(reaped, expected);
@@ -45,6 +46,37 @@ async fn what_never_started_is_queued_again(store: TestStore) {
     let claimed = store.claim_next("w", LEASE_MS).await.expect("claimed");
     let (execution, again) = claimed.expect("queued again");
     assert_eq!((execution.attempt, again.token), (2, 2));
+}
+
+/// The database's clock is an hour ahead of ours, and another time an hour behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_a_matter_of_the_databases_clock() {
+    for hours in [1, -1] {
+        let dsn = tokio::task::spawn_blocking(move || {
+            let dsn = crate::postgres::database();
+            crate::postgres::set_clock(&dsn, hours);
+            dsn
+        });
+        let store = TestStore::open(dsn.await.expect("a database"), None).await;
+        let born = store.run(&acme()).await;
+        store.queue(&acme()).await;
+        let (_, claimed) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("it was queued");
+        assert_eq!(reap(&store, Gone::Expired, 3).await, [], "both are young, {hours} h");
+        let mut look = PgConnection::connect(&store.dsn).await.expect("open");
+        let until = "SELECT lease_until FROM executions ORDER BY lease_until";
+        for until in sqlx::query_scalar::<_, i64>(until).fetch_all(&mut look).await.expect("two leases") {
+            let minutes_ahead = (until - now()) / 60_000_000;
+            assert!((minutes_ahead - i64::from(hours) * 60).abs() < 10, "{minutes_ahead} min ahead of us, {hours} h");
+        }
+        let leases = [born, claimed];
+        assert_eq!(store.heartbeat(&leases, LEASE_MS).await.expect("a beat").held.len(), 2);
+        assert_eq!(reap(&store, Gone::Expired, 3).await, [], "both were just extended, {hours} h");
+        // One that ended long ago by the database's clock is over, whatever ours says.
+        assert_eq!(store.heartbeat(&leases, -1000).await.expect("a beat").held.len(), 2);
+        let fenced = store.fence(Gone::Expired, "first", LEASE_MS).await.expect("fenced");
+        assert_eq!(fenced.len(), 2, "{hours} h");
+        assert_eq!(store.fence(Gone::Expired, "second", LEASE_MS).await.expect("fenced"), [], "the first has them");
+    }
 }
 
 fn assert_lost(execution: &Execution) {

@@ -55,7 +55,7 @@ impl TestStore {
         TestStore::open(dsn.await.expect("a database"), None).await
     }
 
-    async fn open(dsn: String, dir: Option<TempDir>) -> TestStore {
+    pub async fn open(dsn: String, dir: Option<TempDir>) -> TestStore {
         let store = Store::open(&dsn).await.expect("a new database");
         for tenant in [acme(), other()] {
             store.ensure_tenant(&tenant).await.expect("a tenant");
