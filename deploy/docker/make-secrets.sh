@@ -22,7 +22,7 @@ set -o noclobber
 cat >"$file" <<ENV || { echo "make-secrets: $file is left as it is" >&2; exit 1; }
 # Made by deploy/docker/make-secrets.sh. Keep a copy where backups of the database are kept: they belong together.
 SKILLBOX_SECRET=$(random 32)
-SKILLBOX_BOOTSTRAP_KEY=sk_$(random 32)
+SKILLBOX_BOOTSTRAP_KEY=sk-$(random 32)
 POSTGRES_PASSWORD=$(random 24)
 S3_ACCESS_KEY=skillbox-$(random 4)
 S3_SECRET_KEY=$(random 24)

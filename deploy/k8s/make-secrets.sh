@@ -15,7 +15,7 @@ metadata:
 type: Opaque
 stringData:
   SKILLBOX_SECRET: "$(random 32)"
-  SKILLBOX_BOOTSTRAP_KEY: sk_$(random 32)
+  SKILLBOX_BOOTSTRAP_KEY: sk-$(random 32)
   SKILLBOX_METRICS_TOKEN: "$(random 32)"
   SKILLBOX_DB_DSN: postgres://skillbox:$password@skillbox-postgres:5432/skillbox
   SKILLBOX_S3_ACCESS_KEY: skillbox-$(random 4)

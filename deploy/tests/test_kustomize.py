@@ -86,6 +86,7 @@ class Kustomize(unittest.TestCase):
         self.assertEqual(asked, {("skillbox", key) for key in first})
         for key in first:
             self.assertNotEqual(first[key], second[key])
+        self.assertRegex(first["SKILLBOX_BOOTSTRAP_KEY"], "^sk-[0-9a-f]{64}$")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ fn secrets_are_random_private_and_made_once() {
     for name in ["SKILLBOX_SECRET", "SKILLBOX_BOOTSTRAP_KEY", "POSTGRES_PASSWORD", "S3_SECRET_KEY"] {
         assert!(first[name].len() >= 48 && first[name] != second[name], "{name}");
     }
+    assert!(first["SKILLBOX_BOOTSTRAP_KEY"].starts_with("sk-"), "keys are spelled like those that the server makes");
     assert!(!make_secrets(&one).status.success(), "a second time would lock everybody out");
     assert_eq!(secrets(&one), first);
 }
