@@ -18,6 +18,10 @@ use crate::schema::Schema;
 /// A canonical archive larger than this was never stored by us.
 const MAX_ARCHIVE_BYTES: u64 = 1 << 30;
 
+/// What a skill takes beside its files: its manifest, its schemas, its place in the cache. Many tiny skills are bounded
+/// too.
+const ENTRY_BYTES: u64 = 16 << 10;
+
 /// A skill ready to be planned: everything that does not depend on the request is worked out once.
 #[derive(Debug)]
 pub struct Skill {
@@ -41,7 +45,7 @@ pub struct Skills {
 impl Skills {
     pub fn new(blobs: Blobs, store: Store, cache_bytes: u64) -> Skills {
         let cache = Cache::builder()
-            .weigher(|_, skill: &Arc<Skill>| u32::try_from(skill.files_bytes).unwrap_or(u32::MAX))
+            .weigher(|_, skill: &Arc<Skill>| weight(skill.files_bytes))
             .max_capacity(cache_bytes)
             .build();
         Skills { blobs, store, cache }
@@ -97,6 +101,11 @@ impl Skills {
     }
 }
 
+/// What a skill with so many bytes of files counts as in the cache.
+fn weight(files_bytes: u64) -> u32 {
+    u32::try_from(files_bytes.saturating_add(ENTRY_BYTES)).unwrap_or(u32::MAX)
+}
+
 /// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this. These
 /// are what a canonical archive can hold at all.
 fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
@@ -149,5 +158,17 @@ impl Skill {
             scripts: package.scripts,
             entrypoint: package.entrypoint,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skill_weighs_its_files_and_never_next_to_nothing() {
+        assert_eq!(u64::from(weight(0)), ENTRY_BYTES);
+        assert_eq!(u64::from(weight(1 << 20)), (1 << 20) + ENTRY_BYTES);
+        assert_eq!((weight(u64::from(u32::MAX)), weight(u64::MAX)), (u32::MAX, u32::MAX));
     }
 }
