@@ -1,12 +1,14 @@
 //! `deploy/docker/Dockerfile`: what stands in it, and its last stages built and run with this build's program.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::engine::{Engine, repository};
-use crate::support::Server;
+use crate::engine::{Engine, Image, repository};
+use crate::support::{Server, ended, skillbox, write_skill};
 
 fn dockerfile() -> String {
     fs::read_to_string(repository().join("deploy/docker/Dockerfile")).expect("the Dockerfile")
@@ -99,6 +101,65 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
 
     let shell = run(&["--network=none", "--entrypoint=/bin/sh"], &["-c", "true"]);
     assert!(!shell.status.success(), "there is a shell to talk to: {shell:?}");
+    skills_run_from_inside(&engine, &image);
+}
+
+/// A server in the image has its sandboxes made by the engine that it runs on, and nothing of the machine but that
+/// engine's socket.
+fn skills_run_from_inside(engine: &Engine, image: &Image) {
+    let socket = engine.host.strip_prefix("unix://").expect("an engine with a socket");
+    let group = fs::metadata(socket).expect("the socket").gid().to_string();
+    let key = format!("sk-inside-{}", std::process::id());
+    let settings = [
+        "SKILLBOX_BIND=127.0.0.1".to_owned(),
+        "SKILLBOX_SANDBOX=docker".to_owned(),
+        "SKILLBOX_DOCKER_HOST=unix:///run/engine.sock".to_owned(),
+        "SKILLBOX_IMAGE_ALLOWLIST=skillbox/python:test,skillbox/node:test,skillbox/bash:test".to_owned(),
+        "SKILLBOX_IMAGE_PYTHON=skillbox/python:test".to_owned(),
+        "SKILLBOX_IMAGE_NODE=skillbox/node:test".to_owned(),
+        "SKILLBOX_IMAGE_BASH=skillbox/bash:test".to_owned(),
+        format!("SKILLBOX_BOOTSTRAP_KEY={key}"),
+    ];
+    let name = format!("skillbox-test-inside-{}", std::process::id());
+    let mount = format!("{socket}:/run/engine.sock");
+    let mut command = engine.command(&["run", "--rm", "--name", &name, "--read-only", "--cap-drop=ALL"]);
+    command.args(["--security-opt=no-new-privileges", "--network=host", "--volume", &mount, "--group-add", &group]);
+    command.args(["--tmpfs", "/var/lib/skillbox:uid=65532,gid=65532,mode=700"]);
+    command.args(settings.iter().flat_map(|setting| ["--env", setting]));
+    command.args([&image.tag, "-o", "json", "serve", "--api-port", "0"]);
+    let mut inside =
+        Inside { engine, name, child: command.stdout(Stdio::piped()).spawn().expect("the docker client runs") };
+    let mut line = String::new();
+    BufReader::new(inside.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("it is not ready: {error}: {line}"));
+
+    let home = tempfile::tempdir().expect("a directory");
+    write_skill(&home.path().join("echo"), "echo", "main.sh", "echo \"$SANDBOX_INPUT\" > \"$SANDBOX_OUTPUT\"\n");
+    let skillbox = |args: &[&str]| {
+        let mut command = skillbox(home.path());
+        command.env("SKILLBOX_SERVER_URL", ready["url"].as_str().expect("an address"));
+        command.env("SKILLBOX_API_KEY", &key).args(args);
+        ended(command).ok()
+    };
+    skillbox(&["skill", "push", &home.path().join("echo").display().to_string()]);
+    let ran = skillbox(&["-o", "json", "run", "echo", "--input", r#"{"n":1}"#]).json();
+    let found = (&ran["status"], &ran["output"], &ran["isolation"]["backend"]);
+    assert_eq!(found, (&json!("success"), &json!({ "n": 1 }), &json!("docker")), "{ran}");
+}
+
+/// A server in a container; ended, and with it the container, when the test is done with it.
+struct Inside<'a> {
+    engine: &'a Engine,
+    name: String,
+    child: Child,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        // It drains, so that it leaves no sandbox behind.
+        let _ = self.engine.command(&["stop", "--time", "30", &self.name]).output();
+        let _ = self.child.wait();
+    }
 }
 
 fn this_version() -> String {
