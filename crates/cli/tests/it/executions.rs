@@ -1,7 +1,7 @@
 //! Running skills with the real binary: results, exit codes, files, cancelling.
 
 use std::io::{BufRead, BufReader, Read};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -89,7 +89,9 @@ fn an_async_run_can_be_cancelled() {
     let id = queued["execution_id"].as_str().expect("an id");
     server.run(&["exec", "cancel", id]).ok();
     // There is no event to wait for over HTTP yet, so the state is asked for until it is final.
+    let deadline = Instant::now() + Duration::from_secs(90);
     let status = loop {
+        assert!(Instant::now() < deadline, "it was not cancelled");
         let execution = server.json(&["exec", "get", id]);
         let status = execution["status"].as_str().expect("a status").to_owned();
         if !matches!(status.as_str(), "queued" | "running") {

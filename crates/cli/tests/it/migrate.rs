@@ -74,7 +74,9 @@ fn a_server_that_waits_can_be_stopped() {
     let dsn = cluster::database();
     let mut server = Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
     server.begin_to_start();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while !server.log().contains("waiting: ") {
+        assert!(std::time::Instant::now() < deadline, "it does not say that it waits: {}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     server.terminate();

@@ -123,23 +123,29 @@ async fn what_one_server_takes_another_runs_and_a_third_shows() {
         let asleep = one.request_as(&key, Method::POST, "/v1/executions");
         let asleep = asleep.json(&json!({ "skill": "sleeper", "mode": "async" })).send().await.unwrap();
         let id = asleep.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned();
-        let state = async || -> Value {
-            let read = one.request_as(&key, Method::GET, &format!("/v1/executions/{id}")).send().await.unwrap();
-            read.json::<Value>().await.unwrap()["status"].clone()
-        };
-        while state().await != "running" {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        state(&one, &key, &id, |state| state == "running").await;
         let cancel = two.request_as(&key, Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
         assert_eq!(cancel.status(), 202);
-        while state().await == "running" {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        assert_eq!(state().await, "cancelled");
+        assert_eq!(state(&one, &key, &id, |state| state != "running").await, "cancelled");
 
         roles(&one, &worker).await;
     })
     .await;
+}
+
+/// The state of an execution, as soon as it is a wanted one.
+async fn state(server: &Server, key: &str, id: &str, wanted: fn(&str) -> bool) -> String {
+    let found = async {
+        loop {
+            let read = server.request_as(key, Method::GET, &format!("/v1/executions/{id}")).send().await.unwrap();
+            let state = read.json::<Value>().await.unwrap()["status"].as_str().unwrap().to_owned();
+            if wanted(&state) {
+                return state;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), found).await.expect("what was awaited never came")
 }
 
 /// What the parts of a service answer, and what not.

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -170,4 +171,18 @@ pub fn refused(answer: Response, status: u16, slug: &str) -> impl Future<Output 
 /// The keys of a JSON object in the order they were sent.
 pub fn keys(body: &Value) -> Vec<&str> {
     body.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test; the bound only keeps
+/// a broken build from hanging.
+pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), found).await.expect("what was awaited never came")
 }

@@ -1,7 +1,6 @@
 //! Webhooks, with a receiver that listens on this machine.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::hmac;
@@ -12,10 +11,10 @@ use data_encoding::BASE64;
 use reqwest::Method;
 use serde_json::{Value, json};
 use store::{Store, TenantId, Webhook, WebhookState};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 
-use crate::support::{Server, refused};
+use crate::support::{Server, refused, until};
 
 /// What a receiver got.
 struct Call {
@@ -101,12 +100,7 @@ async fn secret(server: &Server, key: &str) -> String {
 async fn outbox(server: &Server, id: &str, wanted: impl Fn(&Webhook) -> bool) -> Webhook {
     let store = Store::open(&format!("sqlite:{}", server.data.join("skillbox.db").display())).await.unwrap();
     let (tenant, id) = (TenantId::try_from("default").unwrap(), id.parse().unwrap());
-    loop {
-        match store.get_webhook(&tenant, id).await.unwrap() {
-            Some(webhook) if wanted(&webhook) => return webhook,
-            _ => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
-        }
-    }
+    until(async || store.get_webhook(&tenant, id).await.unwrap().filter(|webhook| wanted(webhook))).await
 }
 
 #[tokio::test]
@@ -161,11 +155,14 @@ async fn a_receiver_that_fails_is_called_again_with_the_same_id() {
 async fn a_receiver_that_is_not_there_is_called_when_it_is() {
     let server = Server::with(&[LOCAL]).await;
     server.publish_bash("quick", "true\n").await;
-    let address: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The port is ours, and refuses everybody as long as nobody listens.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let id = submit(&server, &format!("http://{address}/hook")).await;
     let failed = outbox(&server, &id, |it| it.last_error.is_some()).await;
     assert_eq!(failed.last_error.as_deref(), Some("the receiver could not be reached"));
-    let mut receiver = Receiver::at(TcpListener::bind(address).await.unwrap(), &[]);
+    let mut receiver = Receiver::at(socket.listen(16).unwrap(), &[]);
     assert_eq!(receiver.next().await.header("webhook-id"), id);
     outbox(&server, &id, |it| it.state == WebhookState::Delivered).await;
 }
@@ -207,13 +204,11 @@ async fn two_servers_tell_each_end_once() {
     }
     let tenant = TenantId::try_from("default").unwrap();
     for id in &ids {
-        loop {
+        until(async || {
             let owed = store.get_webhook(&tenant, id.parse().unwrap()).await.unwrap();
-            if owed.is_some_and(|owed| owed.state == WebhookState::Delivered) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+            owed.filter(|owed| owed.state == WebhookState::Delivered)
+        })
+        .await;
     }
     // Nothing is owed any more, so nothing more can come.
     let mut told: Vec<String> = std::iter::from_fn(|| receiver.calls.try_recv().ok())

@@ -213,11 +213,14 @@ async fn a_claim_reads_little_of_a_long_queue() {
     // A connection says what it has read when it ends, if not before.
     worker.close().await;
     let read = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'executions_queued'";
-    let read = loop {
-        match sqlx::query_scalar::<_, i64>(read).fetch_one(&mut look).await.expect("statistics") {
-            0 => tokio::time::sleep(Duration::from_millis(20)).await,
-            read => break read,
+    let told = async {
+        loop {
+            match sqlx::query_scalar::<_, i64>(read).fetch_one(&mut look).await.expect("statistics") {
+                0 => tokio::time::sleep(Duration::from_millis(20)).await,
+                read => break read,
+            }
         }
     };
+    let read = tokio::time::timeout(Duration::from_secs(60), told).await.expect("the connection told what it read");
     assert!(read < 100, "{read} entries of the queue were read for one claim");
 }
