@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ def live():
 @pytest.fixture
 def live_async(live):
     return skillbox.AsyncClient(live.base_url, live.api_key)
+
+
+@pytest.fixture
+def tenant(live):
+    """A client that acts for a new tenant."""
+    name = f"t-{uuid.uuid4().hex[:12]}"
+    live.create_tenant(name)
+    return skillbox.Client(live.base_url, live.api_key, tenant_id=name)
 
 
 @pytest.fixture(scope="session")

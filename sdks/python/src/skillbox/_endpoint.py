@@ -1,4 +1,4 @@
-"""Where the server is and who asks: address, key and tenant, checked once when a client is made."""
+"""Where the server is and who asks: address, key and tenant, checked when a client is made or changed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ class Endpoint:
 
     @classmethod
     def of(cls, base_url: str, api_key: str, tenant_id: str, timeout: Optional[float], retries: int) -> Endpoint:
-        api_key = api_key or os.environ.get("SKILLBOX_API_KEY", "")
-        _require_sendable("api_key", api_key)
-        _require_sendable("tenant_id", tenant_id)
-        return cls(_base_url(base_url), api_key, tenant_id, timeout, retries)
+        return cls(base_url, api_key or os.environ.get("SKILLBOX_API_KEY", ""), tenant_id, timeout, retries)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base_url", _base_url(self.base_url))
+        _require_sendable("api_key", self.api_key)
+        _require_sendable("tenant_id", self.tenant_id)
 
     def url(self, call: Call[Any]) -> SplitResult:
         """The address of a call. One that is a URL already is taken as it is, relative to the server if need be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 from ._endpoint import Endpoint
@@ -13,7 +14,7 @@ from .trust import AsyncTrust, Trust
 
 
 class _Connected:
-    """How both clients are made, and what they show of it."""
+    """How both clients are made, and what can be seen and changed of it; a change holds from the next call on."""
 
     def __init__(
         self,
@@ -30,17 +31,41 @@ class _Connected:
     def base_url(self) -> str:
         return self._endpoint.base_url
 
+    @base_url.setter
+    def base_url(self, value: str) -> None:
+        self._endpoint = replace(self._endpoint, base_url=value)
+
     @property
     def api_key(self) -> str:
         return self._endpoint.api_key
+
+    @api_key.setter
+    def api_key(self, value: str) -> None:
+        self._endpoint = replace(self._endpoint, api_key=value)
 
     @property
     def tenant_id(self) -> str:
         return self._endpoint.tenant_id
 
+    @tenant_id.setter
+    def tenant_id(self, value: str) -> None:
+        self._endpoint = replace(self._endpoint, tenant_id=value)
+
     @property
     def timeout(self) -> Optional[float]:
         return self._endpoint.timeout
+
+    @timeout.setter
+    def timeout(self, value: Optional[float]) -> None:
+        self._endpoint = replace(self._endpoint, timeout=value)
+
+    @property
+    def retries(self) -> int:
+        return self._endpoint.retries
+
+    @retries.setter
+    def retries(self, value: int) -> None:
+        self._endpoint = replace(self._endpoint, retries=value)
 
     def __repr__(self) -> str:
         # Never the key.

@@ -41,9 +41,9 @@ class Files(Sender):
             self._download(_download(file_id), file)
         return Path(dest_path)
 
-    def update_file(self, file_id: str, path: AnyPath) -> FileInfo:
+    def update_file(self, file_id: str, file_path: AnyPath) -> FileInfo:
         """Uploads a new version of a file."""
-        return self._send(_update(file_id, path))
+        return self._send(_update(file_id, file_path))
 
     def delete_file(self, file_id: str) -> None:
         """Removes a file; the first version takes the others along."""
@@ -83,9 +83,9 @@ class AsyncFiles(AsyncSender):
             await self._download(_download(file_id), file)
         return Path(dest_path)
 
-    async def update_file(self, file_id: str, path: AnyPath) -> FileInfo:
+    async def update_file(self, file_id: str, file_path: AnyPath) -> FileInfo:
         """As `Client.update_file`."""
-        return await self._send(_update(file_id, path))
+        return await self._send(_update(file_id, file_path))
 
     async def delete_file(self, file_id: str) -> None:
         """As `Client.delete_file`."""

@@ -19,9 +19,9 @@ from .models import PublishedSkill, Skill, SkillDetail, SkillFile, Validation
 class Skills(Sender):
     """The part of `Client` that handles skills."""
 
-    def register_skill(self, path: AnyPath) -> PublishedSkill:
+    def register_skill(self, zip_path: AnyPath) -> PublishedSkill:
         """Publishes a skill: a zip, or a directory with a SKILL.md. Publishing the same content again does nothing."""
-        return self._send(_publish(skill_body(path)))
+        return self._send(_publish(skill_body(zip_path)))
 
     def validate_skill(self, path: AnyPath) -> Validation:
         """What `register_skill` would be told, with nothing stored."""
@@ -69,9 +69,9 @@ class Skills(Sender):
 class AsyncSkills(AsyncSender):
     """The part of `AsyncClient` that handles skills."""
 
-    async def register_skill(self, path: AnyPath) -> PublishedSkill:
+    async def register_skill(self, zip_path: AnyPath) -> PublishedSkill:
         """As `Client.register_skill`."""
-        return await self._send(_publish(await asyncio.to_thread(skill_body, path)))
+        return await self._send(_publish(await asyncio.to_thread(skill_body, zip_path)))
 
     async def validate_skill(self, path: AnyPath) -> Validation:
         """As `Client.validate_skill`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Optional
 
 from .._decode import Model
 
@@ -19,9 +20,12 @@ class FileInfo(Model):
     content_type: str = ""
     size_bytes: int = 0
     version: int = 0
-    parent_id: str = ""
+    # The first version, in every later one.
+    parent_id: Optional[str] = None
     created_at: str = ""
     updated_at: str = ""
     sha256: str = ""
     # Needs no key and expires, so it is a secret meanwhile.
     url: str = field(default="", repr=False)
+    # Earlier servers told where they keep it; ours do not.
+    s3_key: str = ""
