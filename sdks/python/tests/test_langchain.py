@@ -11,8 +11,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.prebuilt import create_react_agent
 from pydantic import Field
 
-from skillbox import SkillDetail
+from skillbox import Client, SkillDetail
 from skillbox.langchain import SkillboxTool, SkillboxToolkit, build_skillbox_toolkit
+
+from .conftest import ROOT
 
 NAMES = ["word-counter", "svg-chart", "text-tools", "invoice-total"]
 
@@ -93,6 +95,21 @@ def test_a_tool_runs_by_itself_waiting_or_awaited(tools):
 def test_the_toolkit_has_every_skill_of_the_server(live):
     names = {tool.name for tool in SkillboxToolkit(client=live).get_tools()}
     assert {"skillbox_word_counter", "skillbox_svg_chart", "skillbox_text_tools"} <= names
+
+
+def test_a_rejected_skill_does_not_break_the_toolkit(tenant):
+    for name in ("word-counter", "svg-chart"):
+        published = tenant.register_skill(ROOT / "examples" / "skills" / name)
+    tenant.reject_skill(published.name, published.version)
+    tools = build_skillbox_toolkit(tenant.base_url, tenant.api_key, tenant_id=tenant.tenant_id)
+    assert [tool.name for tool in tools] == ["skillbox_word_counter"]
+
+
+def test_the_asynchronous_client_of_a_tool_has_the_settings_of_its_client():
+    client = Client("http://h", "k", tenant_id="t", timeout=7.0, retries=1)
+    own = SkillboxTool(client, SkillDetail(name="s", mode="cognitive"))._async_client()
+    settings = (own.base_url, own.api_key, own.tenant_id, own.timeout, own.retries)
+    assert settings == ("http://h", "k", "t", 7.0, 1)
 
 
 def test_a_server_that_is_gone_is_told_to_the_model(live):

@@ -6,10 +6,24 @@ import re
 
 import pytest
 
-from skillbox import SkillDetail, handle_tool_call, handle_tool_call_async, to_anthropic_tools, to_openai_tools
+from skillbox import (
+    AsyncClient,
+    Client,
+    NotFoundError,
+    Skill,
+    SkillDetail,
+    handle_tool_call,
+    handle_tool_call_async,
+    to_anthropic_tools,
+    to_anthropic_tools_async,
+    to_openai_tools,
+    to_openai_tools_async,
+)
 from skillbox._binding import bind
 from skillbox.models import Script
-from skillbox.tools import load_skills
+from skillbox.tools import load_skills, load_skills_async
+
+from .conftest import ROOT
 
 
 def skill(name="s", **more):
@@ -137,6 +151,59 @@ def test_instructions_are_the_answer_of_a_skill_that_runs_nothing(live):
     only_words = skill("advice", mode="cognitive", entrypoint="", instructions="Be kind.")
     message = handle_tool_call(live, anthropic_call("skillbox_advice", {}), skills=[only_words])
     assert (message["content"], message["is_error"]) == ("Be kind.", False)
+
+
+@pytest.fixture
+def reviewed(tenant):
+    """A tenant whose reviewer let one skill run and rejected another."""
+    for name in ("word-counter", "svg-chart"):
+        published = tenant.register_skill(ROOT / "examples" / "skills" / name)
+    tenant.reject_skill(published.name, published.version)
+    assert {skill.status for skill in tenant.list_skills()} == {"available", "rejected"}
+    return tenant
+
+
+def test_a_skill_that_may_not_run_is_no_tool(reviewed):
+    assert [tool["function"]["name"] for tool in to_openai_tools(reviewed)] == ["skillbox_word_counter"]
+    message = handle_tool_call(reviewed, openai_call("skillbox_word_counter", {"input": {"text": "one two"}}))
+    assert json.loads(message["content"])["words"] == 2
+    message = handle_tool_call(reviewed, openai_call("skillbox_svg_chart", {}))
+    assert "no tool" in message["content"]
+
+
+def test_a_skill_that_may_not_run_is_no_tool_awaited(reviewed):
+    client = AsyncClient(reviewed.base_url, reviewed.api_key, tenant_id=reviewed.tenant_id)
+    call = openai_call("skillbox_word_counter", {"input": {"text": "one two"}})
+    message = asyncio.run(handle_tool_call_async(client, call))
+    assert json.loads(message["content"])["words"] == 2
+    assert [tool["name"] for tool in asyncio.run(to_anthropic_tools_async(client))] == ["skillbox_word_counter"]
+    assert len(asyncio.run(to_openai_tools_async(client))) == 1
+
+
+def test_a_skill_that_goes_while_tools_are_made_is_no_tool(reviewed):
+    gone = Skill(name="gone", version="1.0.0", status="available")
+
+    class Late(Client):
+        def list_skills(self):
+            return [gone, *super().list_skills()]
+
+    class AsyncLate(AsyncClient):
+        async def list_skills(self):
+            return [gone, *await super().list_skills()]
+
+    settings = (reviewed.base_url, reviewed.api_key)
+    late, async_late = (kind(*settings, tenant_id=reviewed.tenant_id) for kind in (Late, AsyncLate))
+    assert [skill.name for skill in load_skills(late)] == ["word-counter"]
+    assert [skill.name for skill in asyncio.run(load_skills_async(async_late))] == ["word-counter"]
+    with pytest.raises(NotFoundError):
+        load_skills(late, ["gone"])
+
+
+def test_an_asynchronous_client_is_sent_to_the_awaited_functions(live_async):
+    with pytest.raises(TypeError, match="to_openai_tools_async"):
+        to_openai_tools(live_async)
+    with pytest.raises(TypeError, match="to_anthropic_tools_async"):
+        to_anthropic_tools(live_async)
 
 
 def test_the_same_awaited(live_async, skills):

@@ -66,7 +66,14 @@ from .models import (
     Usage,
     Validation,
 )
-from .tools import handle_tool_call, handle_tool_call_async, to_anthropic_tools, to_openai_tools
+from .tools import (
+    handle_tool_call,
+    handle_tool_call_async,
+    to_anthropic_tools,
+    to_anthropic_tools_async,
+    to_openai_tools,
+    to_openai_tools_async,
+)
 
 __version__ = VERSION
 
@@ -128,5 +135,7 @@ __all__ = [
     "handle_tool_call",
     "handle_tool_call_async",
     "to_anthropic_tools",
+    "to_anthropic_tools_async",
     "to_openai_tools",
+    "to_openai_tools_async",
 ]

@@ -65,8 +65,8 @@ class SkillboxTool(BaseTool):
         return _told(result)
 
     def _async_client(self) -> AsyncClient:
-        client = self.client
-        return AsyncClient(client.base_url, client.api_key, tenant_id=client.tenant_id, timeout=client.timeout)
+        own = self.client
+        return AsyncClient(own.base_url, own.api_key, tenant_id=own.tenant_id, timeout=own.timeout, retries=own.retries)
 
 
 class SkillboxToolkit(BaseToolkit):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
 from ._binding import DESCRIPTION_CHARS, Binding, answer_text, bind
 from .client import AsyncClient, Client
-from .errors import APIError
-from .models import SkillDetail
+from .errors import APIError, NotFoundError
+from .models import Skill, SkillDetail
 
 SkillSource = Union[Client, Iterable[SkillDetail]]
 
@@ -24,15 +25,26 @@ OPENAI_DESCRIPTION_CHARS = 1024
 
 
 def load_skills(client: Client, names: Optional[Iterable[str]] = None) -> list[SkillDetail]:
-    """The skills to offer: all that the key can see, or those with these names."""
-    wanted = [skill.name for skill in client.list_skills()] if names is None else names
-    return [client.get_skill(name) for name in wanted]
+    """The skills to offer: all that the key can see and run, or those with these names."""
+    if names is not None:
+        return [client.get_skill(name) for name in names]
+    found = []
+    for skill in filter(_can_run, client.list_skills()):
+        # It may have been removed or rejected since it was listed.
+        with suppress(NotFoundError):
+            found.append(client.get_skill(skill.name))
+    return found
 
 
 async def load_skills_async(client: AsyncClient, names: Optional[Iterable[str]] = None) -> list[SkillDetail]:
     """As `load_skills`."""
-    wanted = [skill.name for skill in await client.list_skills()] if names is None else names
-    return [await client.get_skill(name) for name in wanted]
+    if names is not None:
+        return [await client.get_skill(name) for name in names]
+    found = []
+    for skill in filter(_can_run, await client.list_skills()):
+        with suppress(NotFoundError):
+            found.append(await client.get_skill(skill.name))
+    return found
 
 
 def to_openai_tools(skills: SkillSource, *, description_chars: int = OPENAI_DESCRIPTION_CHARS) -> list[dict[str, Any]]:
@@ -49,8 +61,15 @@ def to_openai_tools(skills: SkillSource, *, description_chars: int = OPENAI_DESC
                 "parameters": binding.schema,
             },
         }
-        for binding in bind(_loaded(skills))
+        for binding in bind(_loaded(skills, "to_openai_tools_async"))
     ]
+
+
+async def to_openai_tools_async(
+    client: AsyncClient, *, description_chars: int = OPENAI_DESCRIPTION_CHARS
+) -> list[dict[str, Any]]:
+    """As `to_openai_tools`, for all skills of an asynchronous client."""
+    return to_openai_tools(await load_skills_async(client), description_chars=description_chars)
 
 
 def to_anthropic_tools(skills: SkillSource, *, description_chars: int = DESCRIPTION_CHARS) -> list[dict[str, Any]]:
@@ -61,8 +80,15 @@ def to_anthropic_tools(skills: SkillSource, *, description_chars: int = DESCRIPT
             "description": binding.description(description_chars),
             "input_schema": binding.schema,
         }
-        for binding in bind(_loaded(skills))
+        for binding in bind(_loaded(skills, "to_anthropic_tools_async"))
     ]
+
+
+async def to_anthropic_tools_async(
+    client: AsyncClient, *, description_chars: int = DESCRIPTION_CHARS
+) -> list[dict[str, Any]]:
+    """As `to_anthropic_tools`, for all skills of an asynchronous client."""
+    return to_anthropic_tools(await load_skills_async(client), description_chars=description_chars)
 
 
 def handle_tool_call(client: Client, call: Any, *, skills: Optional[Iterable[SkillDetail]] = None) -> dict[str, Any]:
@@ -161,5 +187,12 @@ def _anthropic_answer(call_id: str) -> Callable[..., dict[str, Any]]:
     }
 
 
-def _loaded(skills: SkillSource) -> Iterable[SkillDetail]:
+def _can_run(skill: Skill) -> bool:
+    """A skill that is listed but has no available version waits for a review, or was rejected."""
+    return skill.status == "available"
+
+
+def _loaded(skills: SkillSource, awaited: str) -> Iterable[SkillDetail]:
+    if isinstance(skills, AsyncClient):
+        raise TypeError(f"skillbox: an AsyncClient cannot be asked without waiting; use: await {awaited}(client)")
     return load_skills(skills) if isinstance(skills, Client) else skills
