@@ -157,7 +157,7 @@ class AsyncSender:
         """Sends a call once. What comes back is a success; everything else is raised."""
         url = self._endpoint.url(call)
         shown = shown_url(call, url)
-        reader, writer = await _connect(url, self._endpoint.connect_timeout(), shown, request_id)
+        reader, writer = await _connect(url, self._endpoint.connect_timeout(call), shown, request_id)
         try:
             idle = self._endpoint.idle_timeout(call)
             stream = AsyncStream(reader, shown, request_id, idle)

@@ -72,6 +72,8 @@ class Call(Generic[T]):
     repeatable: bool = False
     # Runs, uploads and downloads take as long as they take.
     patient: bool = False
+    # Seconds of silence that mean a dead connection, from the first byte on.
+    silence_s: Optional[float] = None
     # A URL that carries its own permission: no key is sent along.
     anonymous: bool = False
     # Statuses that are answers rather than errors, beside 2xx.

@@ -58,17 +58,21 @@ class Endpoint:
 
     def idle_timeout(self, call: Call[Any]) -> Optional[float]:
         """How long a call may stand still."""
-        if self.timeout is not None:
-            return self.timeout
-        return None if call.patient else CALL_TIMEOUT_S
+        if self.timeout is None and call.silence_s is None:
+            return None if call.patient else CALL_TIMEOUT_S
+        return _shortest(self.timeout, call.silence_s)
 
-    def connect_timeout(self) -> float:
-        return CONNECT_TIMEOUT_S if self.timeout is None else min(self.timeout, CONNECT_TIMEOUT_S)
+    def connect_timeout(self, call: Call[Any]) -> float:
+        return _shortest(CONNECT_TIMEOUT_S, self.timeout, call.silence_s)
 
 
 def new_id() -> str:
     """An id for a call: for the log, or to be recognised when it comes a second time."""
     return str(uuid.uuid4())
+
+
+def _shortest(*limits: Optional[float]) -> float:
+    return min(limit for limit in limits if limit is not None)
 
 
 def _base_url(text: str) -> str:

@@ -23,7 +23,8 @@ def follow(sender: Sender, execution_id: str, after: str, patience_s: Optional[f
     deadline = None if patience_s is None else time.monotonic() + patience_s
     while not reader.ended:
         try:
-            with sender._open(_events_call(execution_id, reader), request_id) as stream:
+            silence_s = _silence(deadline, execution_id, request_id)
+            with sender._open(_events_call(execution_id, reader, silence_s), request_id) as stream:
                 reader.reconnect()
                 while not reader.ended:
                     stream.wait_at_most(_silence(deadline, execution_id, request_id))
@@ -42,7 +43,8 @@ async def follow_async(
     deadline = None if patience_s is None else time.monotonic() + patience_s
     while not reader.ended:
         try:
-            async with sender._open(_events_call(execution_id, reader), request_id) as stream:
+            silence_s = _silence(deadline, execution_id, request_id)
+            async with sender._open(_events_call(execution_id, reader, silence_s), request_id) as stream:
                 reader.reconnect()
                 while not reader.ended:
                     stream.wait_at_most(_silence(deadline, execution_id, request_id))
@@ -55,11 +57,12 @@ async def follow_async(
             await asyncio.sleep(_pause(reader, error, deadline, execution_id))
 
 
-def _events_call(execution_id: str, reader: EventReader) -> Call[None]:
+def _events_call(execution_id: str, reader: EventReader, silence_s: float) -> Call[None]:
     headers = {"Accept": "text/event-stream"}
     if reader.last_id:
         headers["Last-Event-ID"] = reader.last_id
-    return Call("GET", path_of("v1", "executions", execution_id, "events"), nothing, headers=headers, patient=True)
+    path = path_of("v1", "executions", execution_id, "events")
+    return Call("GET", path, nothing, headers=headers, patient=True, silence_s=silence_s)
 
 
 def _events(reader: EventReader, data: bytes, request_id: str) -> Iterator[Event]:

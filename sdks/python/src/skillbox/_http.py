@@ -102,7 +102,7 @@ class Sender:
         """Sends a call once. What comes back is a success; everything else is raised."""
         url = self._endpoint.url(call)
         shown = shown_url(call, url)
-        connection = _connect(url, self._endpoint.connect_timeout(), shown, request_id)
+        connection = _connect(url, self._endpoint.connect_timeout(call), shown, request_id)
         try:
             sock = connection.sock
             sock.settimeout(self._endpoint.idle_timeout(call))
