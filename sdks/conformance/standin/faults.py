@@ -40,6 +40,11 @@ def cut(request):
     request.reply_bytes(200, b'{"execution_id":"', "application/json", length=1000)
 
 
+def headless(request):
+    """Ends in the middle of the headers, before it could say how long the answer is."""
+    request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n")
+
+
 def busy(request):
     """Is too busy twice, then answers."""
     attempts = _count(request)
@@ -116,7 +121,8 @@ def torn(request):
 BEHAVIOURS = {
     behaviour.__name__: behaviour
     for behaviour in (
-        drop, silent, error, html, gateway, cut, busy, starting, patience, lossy, stream, dotdot, absolute, link, torn,
+        drop, silent, error, html, gateway, cut, headless, busy, starting, patience, lossy, stream, dotdot, absolute,
+        link, torn,
     )
 }
 

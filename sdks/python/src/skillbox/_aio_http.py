@@ -14,7 +14,7 @@ from urllib.parse import SplitResult
 
 from ._call import MAX_REFUSAL_BYTES, Answer, Body, BytesBody, Call, read_answer, refusal
 from ._endpoint import CHUNK_BYTES, Endpoint, new_id
-from ._failures import broken, not_http, shown_url, timed_out, unreachable
+from ._failures import broken, connects_late, not_http, shown_url, timed_out, unreachable
 from ._retry import pause_before_retry
 from .errors import APIError
 
@@ -94,11 +94,15 @@ class AsyncStream:
             if size > MAX_HEAD_BYTES:
                 raise not_http(self._shown, self.request_id)
         if not lines:
-            raise broken(self._shown, self.request_id, "it was closed without an answer")
+            raise not_http(self._shown, self.request_id)
         return lines
 
     async def _line(self) -> str:
-        return (await self._wait(self._reader.readline())).decode("latin-1").rstrip("\r\n")
+        line = await self._wait(self._reader.readline())
+        # The end of the connection must not pass for a blank line, which would end a head.
+        if not line.endswith(b"\n"):
+            raise broken(self._shown, self.request_id, "it was closed in the middle of the answer, or before it")
+        return line.decode("latin-1").rstrip("\r\n")
 
     async def _wait(self, reading: Awaitable[bytes]) -> bytes:
         try:
@@ -179,7 +183,9 @@ async def _connect(
     opening = asyncio.open_connection(url.hostname, url.port or (443 if secure else 80), ssl=context)
     try:
         return await asyncio.wait_for(opening, timeout)
-    except (OSError, asyncio.TimeoutError) as cause:
+    except (TimeoutError, asyncio.TimeoutError) as cause:
+        raise connects_late(shown, request_id) from cause
+    except OSError as cause:
         raise unreachable(shown, request_id, cause) from cause
 
 

@@ -22,6 +22,13 @@ def unreachable(url: str, request_id: str, cause: BaseException) -> ConnectionFa
     return error
 
 
+def connects_late(url: str, request_id: str) -> CallTimeoutError:
+    error = CallTimeoutError(0, "", f"cannot connect to {url}: it did not answer in time. Is the server running?")
+    error.request_id = request_id
+    error.sent = False
+    return error
+
+
 def broken(url: str, request_id: str, cause: Union[BaseException, str]) -> ConnectionFailedError:
     error = ConnectionFailedError(0, "", f"the connection to {url} broke: {_said(cause)}")
     error.request_id = request_id

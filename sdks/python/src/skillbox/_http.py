@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ._call import MAX_REFUSAL_BYTES, Answer, Call, read_answer, refusal
 from ._endpoint import CHUNK_BYTES, Endpoint, new_id
-from ._failures import broken, not_http, shown_url, timed_out, unreachable
+from ._failures import broken, connects_late, not_http, shown_url, timed_out, unreachable
 from ._retry import pause_before_retry
 from .errors import APIError
 
@@ -33,6 +33,9 @@ class Stream:
         self._url = url
         self._sock = sock
         self._missing = response.length
+        # http.client takes the end of a connection for the end of a head. Only the end of the connection ends such a
+        # body, and one without a byte is therefore no answer.
+        self._owed = response.length is None and not response.chunked
 
     def wait_at_most(self, seconds: Optional[float]) -> None:
         self._sock.settimeout(seconds)
@@ -47,6 +50,9 @@ class Stream:
             raise timed_out(self._url, self.request_id) from cause
         except (OSError, http.client.HTTPException) as cause:
             raise broken(self._url, self.request_id, cause) from cause
+        if self._owed and not data:
+            raise broken(self._url, self.request_id, "it was closed in the middle of the answer")
+        self._owed = False
         if self._missing is not None:
             self._missing -= len(data)
             if not data:
@@ -151,6 +157,9 @@ def _connect(url: SplitResult, timeout: float, shown: str, request_id: str) -> h
     connection = _connection(url, timeout)
     try:
         connection.connect()
+    except socket.timeout as cause:
+        connection.close()
+        raise connects_late(shown, request_id) from cause
     except (OSError, http.client.HTTPException) as cause:
         connection.close()
         raise unreachable(shown, request_id, cause) from cause

@@ -1,7 +1,8 @@
 """Whether a failed call is sent again, and after how long.
 
 A call that is harmless to repeat, or that never reached the server, is sent again when the connection is lost. 429
-and 503 mean that nothing was done, so every call may come back. A timeout of the caller's own making is final.
+and 503 mean that nothing was done, so every call may come back. A timeout of the caller's own making is final,
+unless it was over before anything was sent.
 """
 
 from __future__ import annotations
