@@ -20,7 +20,7 @@ const JUNK = new Set([".DS_Store", "Thumbs.db", "thumbs.db"]);
 export async function readSkillDirectory(directory: string): Promise<SkillFileInput[]> {
   const files: SkillFileInput[] = [];
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
-    const place = join(entry.parentPath, entry.name);
+    const place = join(parentOf(entry), entry.name);
     const path = relative(directory, place).split(sep).join("/");
     if (entry.isDirectory() || JUNK.has(entry.name)) continue;
     if (!entry.isFile()) throw new TypeError(`${path} is a link or a special file; a skill holds files and directories only`);
@@ -28,6 +28,11 @@ export async function readSkillDirectory(directory: string): Promise<SkillFileIn
     files.push({ path, data: await readFile(place), executable: (mode & 0o111) !== 0 });
   }
   return files;
+}
+
+/** Node before 20.12 has the directory of an entry under another name only. */
+function parentOf(entry: { parentPath?: string; path?: string }): string {
+  return entry.parentPath ?? entry.path ?? "";
 }
 
 /** A file on disk as a `Blob`, for `uploadFile`; read as it is sent. */

@@ -133,6 +133,7 @@ export class Transport {
     } catch (cause) {
       throw watch.failure(cause, (why) => unanswered(shown, requestId, why));
     }
+    watch.rest();
     const exchange: Exchange = {
       status: response.status,
       headers: response.headers,
@@ -191,6 +192,11 @@ class Watch {
     }, this.idleMs);
   }
 
+  /** Until it moves again, it does not stand still: its reader takes its time. */
+  rest(): void {
+    clearTimeout(this.#timer);
+  }
+
   stop(): void {
     clearTimeout(this.#timer);
     this.#caller?.removeEventListener("abort", this.#abort);
@@ -218,6 +224,7 @@ async function* chunksOf(response: Response, watch: Watch, shown: string, reques
       watch.moved();
       const { done, value } = await reader.read();
       if (done) break;
+      watch.rest();
       yield value;
     }
     ended = true;

@@ -3,7 +3,7 @@
 import { createServer } from "node:net";
 
 import { APIError, Client, NotFoundError } from "skillbox";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 
 import { nextCursor } from "../src/client.js";
 import { live, required } from "./support.js";
@@ -38,6 +38,37 @@ test("a pause between attempts ends with the signal", async () => {
   const controller = new AbortController();
   setTimeout(() => controller.abort(new Error("enough")), 50);
   await expect(client.listSkills({ signal: controller.signal })).rejects.toThrow("enough");
+});
+
+test("a reader may take its time", async () => {
+  vi.useFakeTimers();
+  try {
+    let signal: AbortSignal | undefined;
+    const pieces = [1, 2, 3].map((byte) => Uint8Array.of(byte));
+    const answers = async (_: unknown, init?: RequestInit) => {
+      signal = init?.signal ?? undefined;
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => signal?.addEventListener("abort", () => controller.error(new Error("aborted"))),
+        pull: (controller) => {
+          const piece = pieces.shift();
+          if (piece) controller.enqueue(piece);
+          else controller.close();
+        },
+      }, { highWaterMark: 0 });
+      return new Response(body);
+    };
+    const client = new Client("http://h", "k", { fetch: answers as typeof fetch, timeoutMs: 100 });
+    const stream = await client.downloadFile("x");
+    const read: number[] = [];
+    for await (const piece of stream as unknown as AsyncIterable<Uint8Array>) {
+      read.push(...piece);
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(signal?.aborted).toBe(false);
+    }
+    expect(read).toEqual([1, 2, 3]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("addresses people type are understood", () => {
