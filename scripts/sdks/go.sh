@@ -34,6 +34,6 @@ publish_go() {
     SKILLBOX_CONFORMANCE=$OLDPWD/sdks/conformance go test ./...
     mkdir example
     cp "$OLDPWD/examples/clients/go/main.go" example
-    example go run ./example "$OLDPWD/examples/skills/svg-chart"
+    example chart.svg go run ./example "$OLDPWD/examples/skills/svg-chart"
   )
 }

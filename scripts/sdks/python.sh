@@ -24,6 +24,6 @@ publish_python() {
   "$work/python-clean/bin/pip" install --quiet --disable-pip-version-check --no-index "$work"/python-packages/*.whl
   cp sdks/python/tests/conformance.py "$work/conformance.py"
   SKILLBOX_CONFORMANCE=$PWD/sdks/conformance "$work/python-clean/bin/python" -I "$work/conformance.py"
-  example "$work/python-clean/bin/python" examples/clients/python_client.py
-  PYTHONPATH=sdks/python/src example "$cache/python/bin/python" examples/clients/langchain_agent.py
+  example chart.svg "$work/python-clean/bin/python" examples/clients/python_client.py
+  PYTHONPATH=sdks/python/src example '"words": 3' "$cache/python/bin/python" examples/clients/langchain_agent.py
 }

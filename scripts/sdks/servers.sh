@@ -35,20 +35,21 @@ once_for() {
   touch "$stamp"
 }
 
-# Runs an example against the live server; it must succeed and say something.
+# Runs an example, the command after $1, against the live server; it must succeed and say $1, which it says only when its run succeeds.
 example() {
   local said
-  said=$(SKILLBOX_SERVER_URL=$SKILLBOX_TEST_URL SKILLBOX_API_KEY=$SKILLBOX_TEST_KEY "$@")
-  [[ -n $said ]] || { echo "test-sdks: $* said nothing" >&2; return 1; }
+  said=$(SKILLBOX_SERVER_URL=$SKILLBOX_TEST_URL SKILLBOX_API_KEY=$SKILLBOX_TEST_KEY "${@:2}")
+  [[ $said == *"$1"* ]] || { printf 'test-sdks: %s did not say %s but:\n%s\n' "${*:2}" "$1" "$said" >&2; return 1; }
 }
 
 # The examples and snippets that need no SDK: curl, and what a pipeline runs to publish.
 test_shell() {
-  example examples/clients/curl.sh
+  local success='"status":"success"'
+  example "$success" examples/clients/curl.sh
   local snippet
   snippet=$(sed -n '/^```sh$/,/^```$/p' README.md | sed -n '/^curl /,/^```$/p' | sed '/^```$/d' | sed "s#http://127.0.0.1:8080#$SKILLBOX_TEST_URL#")
   [[ -n $snippet ]] || { echo 'test-sdks: README.md has no snippet for curl' >&2; return 1; }
-  example bash -ec "$snippet"
+  example "$success" bash -ec "$snippet"
   # The commands of examples/ci are those of GitLab's script, in a place that looks like such a repository.
   mkdir "$work/pipeline"
   cp -r examples/skills "$work/pipeline/skills"
@@ -58,7 +59,7 @@ test_shell() {
   commands=$(sed -n 's/^    - \(for skill\|skillbox\)/\1/p' examples/ci/gitlab-ci.yml)
   mkdir "$work/bin"
   ln -s "$(realpath "$binary")" "$work/bin/skillbox"
-  (cd "$work/pipeline" && PATH=$work/bin:$PATH example bash -ec "$commands" 2>&1)
+  (cd "$work/pipeline" && PATH=$work/bin:$PATH example 'json-diff@1.0.0 published' bash -ec "$commands" 2>&1)
   python3 - examples/ci/github-actions.yml examples/ci/gitlab-ci.yml <<'END'
 import sys
 

@@ -46,7 +46,7 @@ publish_typescript() {
     bun_and_deno
     SKILLBOX_TEST_RUNTIMES=$runtimes node browser.mjs
     cp "$OLDPWD/examples/clients/typescript.mjs" .
-    SKILLBOX_EXAMPLES=$OLDPWD/examples/skills example node typescript.mjs
+    SKILLBOX_EXAMPLES=$OLDPWD/examples/skills example chart.svg node typescript.mjs
   )
 }
 

@@ -5,6 +5,10 @@
 //		Skill: "word-counter",
 //		Input: json.RawMessage(`{"text":"one two two"}`),
 //	})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	fmt.Println(result.Status, string(result.Output))
 //
 // A script that fails is a result with Status "failed", not an error. A call that fails gives an [*APIError] when the server said no,
 // and a [*ConnectionError] when no answer came; both carry a request id that finds the call in the server's log, and both match the

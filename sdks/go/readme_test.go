@@ -6,10 +6,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	skillbox "github.com/devs-group/skillbox/sdks/go"
 )
+
+// said is what each snippet of a README says, and only when its runs succeed.
+var said = map[string][][]string{
+	"README.md":       {{`success {`, `"words":3`}, {"[chart.svg]", "hello-world", "sha256:"}, {"success", "it has ended already; request "}},
+	"../../README.md": {{`success {`, `"words":`}},
+}
 
 // The snippets of the READMEs run as they stand, with only the address replaced.
 func TestReadme(t *testing.T) {
@@ -19,21 +26,20 @@ func TestReadme(t *testing.T) {
 	}
 	here, err := filepath.Abs(".")
 	must(t, err)
-	count := 0
-	for _, path := range []string{"README.md", "../../README.md"} {
+	for path, expected := range said {
 		text, err := os.ReadFile(path)
 		must(t, err)
-		for at, match := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(text, -1) {
-			count++
-			t.Run(fmt.Sprintf("%s %d", path, at), func(t *testing.T) { runSnippet(t, here, match[1]) })
+		snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(text, -1)
+		if len(snippets) != len(expected) {
+			t.Fatalf("%s has %d snippets, and what %d of them say is known", path, len(snippets), len(expected))
 		}
-	}
-	if count < 3 {
-		t.Fatalf("there are only %d snippets", count)
+		for at, match := range snippets {
+			t.Run(fmt.Sprintf("%s %d", path, at), func(t *testing.T) { runSnippet(t, here, match[1], expected[at]) })
+		}
 	}
 }
 
-func runSnippet(t *testing.T, here string, code []byte) {
+func runSnippet(t *testing.T, here string, code []byte, expected []string) {
 	address := regexp.MustCompile(`http://(localhost|127\.0\.0\.1):8080`)
 	code = address.ReplaceAll(code, []byte(required(t, "SKILLBOX_TEST_URL")))
 	place := t.TempDir()
@@ -42,13 +48,19 @@ func runSnippet(t *testing.T, here string, code []byte) {
 	must(t, os.WriteFile(filepath.Join(place, "main.go"), code, 0o644))
 	build := exec.Command("go", "build", "-o", "snippet", ".")
 	build.Dir = place
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	run := exec.Command(filepath.Join(place, "snippet"))
 	run.Dir = filepath.Join(here, "..", "..")
 	run.Env = append(os.Environ(), "SKILLBOX_API_KEY="+required(t, "SKILLBOX_TEST_KEY"))
-	if said, err := run.CombinedOutput(); err != nil || len(said) == 0 {
-		t.Fatalf("%v\n%s", err, said)
+	output, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, words := range expected {
+		if !strings.Contains(string(output), words) {
+			t.Errorf("it does not say %q but:\n%s", words, output)
+		}
 	}
 }

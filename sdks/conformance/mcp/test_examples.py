@@ -118,12 +118,14 @@ def typescript(place, code):
 
 @pytest.mark.parametrize("code", list(snippets("python", "from mcp import")))
 def test_a_snippet_in_python(code, path, examples):
-    assert run([sys.executable, "-c", code.replace("http://localhost:8080", server.URL)], path, cwd=ROOT)
+    said = run([sys.executable, "-c", code.replace("http://localhost:8080", server.URL)], path, cwd=ROOT)
+    assert "'words': 3" in said
 
 
 @pytest.mark.parametrize("code", list(snippets("ts", "@modelcontextprotocol")))
 def test_a_snippet_in_typescript(code, path, examples, tmp_path):
-    assert run(["node", typescript(tmp_path, code.replace("http://localhost:8080", server.URL))], path)
+    said = run(["node", typescript(tmp_path, code.replace("http://localhost:8080", server.URL))], path)
+    assert "words: 3" in said
 
 
 def test_there_are_snippets():

@@ -13,9 +13,16 @@ import { live, required, ROOT } from "./support.js";
 
 const run = promisify(execFile);
 const PACKAGE = join(ROOT, "sdks/typescript");
-const snippets = ["sdks/typescript/README.md", "README.md"].flatMap((file) => {
+/** What each snippet says, and only when its runs succeed. */
+const SAID: Record<string, string[][]> = {
+  "sdks/typescript/README.md": [["success 3"], ["chart.svg", "hello-world", "sha256:"], ["success", "words: 3", "it has ended already"], ["no such skill: "]],
+  "README.md": [["hello-world"]],
+};
+const snippets = Object.entries(SAID).flatMap(([file, expected]) => {
   const text = readFileSync(join(ROOT, file), "utf8");
-  return [...text.matchAll(/```(?:ts|typescript)\n(.*?)```/gs)].map(([, code = ""], at) => ({ name: `${file} ${at}`, file: `snippet-${file.length}-${at}`, code }));
+  const found = [...text.matchAll(/```(?:ts|typescript)\n(.*?)```/gs)];
+  if (found.length !== expected.length) throw new Error(`${file} has ${found.length} snippets, and what ${expected.length} of them say is known`);
+  return found.map(([, code = ""], at) => ({ name: `${file} ${at}`, file: `snippet-${file.length}-${at}`, code, said: expected[at] ?? [] }));
 });
 let place = "";
 
@@ -41,10 +48,8 @@ async function tsc(...settings: string[]): Promise<void> {
   });
 }
 
-test("there are snippets", () => expect(snippets.length).toBeGreaterThanOrEqual(4));
-
-test.each(snippets)("$name", async ({ file }) => {
+test.each(snippets)("$name", async ({ file, said }) => {
   const env = { ...process.env, SKILLBOX_API_KEY: required("SKILLBOX_TEST_KEY") };
   const { stdout } = await run("node", [join(place, `${file}.mjs`)], { cwd: ROOT, env });
-  expect(stdout).not.toBe("");
+  for (const words of said) expect(stdout).toContain(words);
 });
