@@ -54,10 +54,10 @@ def test_a_script_that_is_not_there_is_an_error(connection):
 
 
 def test_a_script_that_takes_too_long_is_stopped(connection):
+    # It may end before the script has said anything, so only the end is looked at.
     result = connection.run("wait.py", timeout="400ms")
     assert result["isError"]
     assert result["structuredContent"]["status"] == "timeout"
-    assert "wäiting" in text_of(result)
 
 
 def test_progress_arrives_while_it_runs_and_cancelling_ends_it(connection, transport):
