@@ -25,5 +25,15 @@ publish_python() {
   cp sdks/python/tests/conformance.py "$work/conformance.py"
   SKILLBOX_CONFORMANCE=$PWD/sdks/conformance "$work/python-clean/bin/python" -I "$work/conformance.py"
   example chart.svg "$work/python-clean/bin/python" examples/clients/python_client.py
-  PYTHONPATH=sdks/python/src example '"words": 3' "$cache/python/bin/python" examples/clients/langchain_agent.py
+  with_langchain "$work"/python-packages/*.whl
+}
+
+# The package $1 with its extra, where everything that the extra asks for is installed already, so that nothing is fetched.
+with_langchain() {
+  local pip=("$cache/python/bin/pip" --quiet --disable-pip-version-check) python=$cache/python/bin/python
+  # One that was interrupted may have left it there.
+  "${pip[@]}" uninstall --yes skillbox 2>/dev/null
+  "${pip[@]}" install --no-index "$1[langchain]"
+  example '"words": 3' "$python" -I examples/clients/langchain_agent.py
+  "${pip[@]}" uninstall --yes skillbox
 }
