@@ -26,7 +26,6 @@ use listener::Listener;
 use sessions::Sessions;
 
 const SESSION: &str = "mcp-session-id";
-const LAST_EVENT: &str = "last-event-id";
 
 /// Bounds of the endpoint.
 pub struct HttpConfig {
@@ -102,7 +101,7 @@ impl Http {
         if session.is_none() && message::begins_session(&body) {
             self.sessions.make_room(&caller.tenant).await?;
         }
-        if let Some(session) = session.as_ref().filter(|_| parts.headers.contains_key(LAST_EVENT)) {
+        if let Some(session) = session.as_ref().filter(|_| message::resumes_answer(&parts.headers)) {
             session.came_back();
         }
         let gone = session.as_ref().map(|session| session.wanted.child_token()).unwrap_or_default();

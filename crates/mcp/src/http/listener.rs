@@ -9,6 +9,7 @@ use futures_util::stream;
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, StreamBody};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -17,7 +18,8 @@ use super::sessions::Session;
 /// The client of one request. Dropped before its answer's end it has gone away, as far as anybody can tell.
 pub struct Listener {
     gone: CancellationToken,
-    session: Option<Arc<Session>>,
+    /// With the returns of its client since this request: a connection may be found dead long after it is replaced.
+    session: Option<(Arc<Session>, watch::Receiver<u64>)>,
     patience: Duration,
     answered: bool,
     /// Held until then by whoever waits for a result, and not by whoever only listens.
@@ -31,6 +33,10 @@ impl Listener {
         patience: Duration,
         expects: Option<TaskTrackerToken>,
     ) -> Listener {
+        let session = session.map(|session| {
+            let returns = session.returns();
+            (session, returns)
+        });
         Listener { gone, session, patience, answered: false, _expects: expects }
     }
 
@@ -52,10 +58,13 @@ impl Drop for Listener {
         }
         let (gone, patience) = (self.gone.clone(), self.patience);
         match (self.session.take(), Handle::try_current()) {
-            (Some(session), Ok(runtime)) => drop(runtime.spawn(async move {
+            (Some((session, mut returns)), Ok(runtime)) => drop(runtime.spawn(async move {
+                // A session that is waited for is in use.
+                let _in_use = session;
                 tokio::select! {
+                    biased;
+                    Ok(()) = returns.changed() => {}
                     () = tokio::time::sleep(patience) => gone.cancel(),
-                    () = session.until_back() => {}
                 }
             })),
             _ => gone.cancel(),

@@ -13,6 +13,8 @@ use serde_json::json;
 
 use super::Answer;
 
+const LAST_EVENT: &str = "last-event-id";
+
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -27,6 +29,12 @@ pub fn begins_session(body: &[u8]) -> bool {
 /// Whether the SDK takes the body for a message.
 pub fn is_json(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+/// Whether a client asks for the rest of an answer. The ids of events that belong to none have no slash: who goes on to
+/// listen for news does not thereby want its runs.
+pub fn resumes_answer(headers: &HeaderMap) -> bool {
+    headers.get(LAST_EVENT).is_some_and(|id| id.as_bytes().contains(&b'/'))
 }
 
 /// What the SDK calls an unsupported type is also a body of the right type that it cannot read.

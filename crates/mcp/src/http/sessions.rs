@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Refused};
@@ -19,17 +19,19 @@ pub struct Session {
     used: AtomicU64,
     /// Cancelled when nobody wants its runs any more.
     pub wanted: CancellationToken,
-    came_back: Notify,
+    /// How often its client came back.
+    returns: watch::Sender<u64>,
 }
 
 impl Session {
     /// Its client asked to go on where its connection broke.
     pub fn came_back(&self) {
-        self.came_back.notify_waiters();
+        self.returns.send_modify(|count| *count += 1);
     }
 
-    pub async fn until_back(&self) {
-        self.came_back.notified().await;
+    /// Sees every return from now on, also those that happen before anybody waits for one.
+    pub fn returns(&self) -> watch::Receiver<u64> {
+        self.returns.subscribe()
     }
 }
 
@@ -59,7 +61,8 @@ impl Sessions {
     pub fn keep(&self, id: &str, caller: Caller) {
         let Caller { tenant, identity, .. } = caller;
         let used = AtomicU64::new(self.next_use());
-        let session = Session { tenant, identity, used, wanted: CancellationToken::new(), came_back: Notify::new() };
+        let (wanted, returns) = (CancellationToken::new(), watch::Sender::new(0));
+        let session = Session { tenant, identity, used, wanted, returns };
         self.known().entry(id.to_owned()).or_insert_with(|| Arc::new(session));
     }
 

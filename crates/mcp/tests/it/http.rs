@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{News, waiting};
 
 const LONG: Duration = Duration::from_secs(3600);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn endpoint(patience: Duration) -> Http {
     Http::new(HttpConfig {
@@ -61,7 +62,8 @@ async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
 }
 
 async fn run(http: &Http, caller: Caller, session: &str) -> Answer {
-    let params = json!({ "name": "run_skill_script", "arguments": { "skill": "wait" } });
+    let meta = json!({ "progressToken": "p" });
+    let params = json!({ "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": meta });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     http.answer(caller, request(Method::POST, Some(session), &message)).await.unwrap()
 }
@@ -74,6 +76,98 @@ async fn a_client_that_does_not_come_back_stops_its_run() {
     let session = begin(&http, caller.clone()).await.unwrap();
     let answer = run(&http, caller, &session).await;
     assert_eq!(news.recv().await, Some(News::Began));
+    drop(answer);
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+/// The id of the first event of an answer, which is what a client goes on behind.
+async fn first_event(answer: &mut Answer) -> String {
+    loop {
+        let frame = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+        let text = String::from_utf8(frame.to_vec()).unwrap();
+        if let Some(id) = text.lines().find_map(|line| line.strip_prefix("id:")) {
+            return id.trim().to_owned();
+        }
+    }
+}
+
+async fn come_back(http: &Http, caller: Caller, session: &str, after: &str) -> Answer {
+    let mut request = request(Method::GET, Some(session), &Value::Null);
+    request.headers_mut().insert("last-event-id", after.parse().unwrap());
+    let answer = http.answer(caller, request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    answer
+}
+
+/// The clock stands still and jumps when everything waits, so that all patience is over here.
+async fn lose_patience() {
+    tokio::time::sleep(PATIENCE * 10).await;
+}
+
+async fn end(http: &Http, caller: Caller, session: &str) {
+    let ended = http.answer(caller, request(Method::DELETE, Some(session), &Value::Null)).await.unwrap();
+    assert!(ended.status().is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_after_its_connection_was_found_dead_keeps_its_run() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(PATIENCE);
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let mut answer = run(&http, caller.clone(), &session).await;
+    let seen = first_event(&mut answer).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    drop(answer);
+    let _resumed = come_back(&http, caller.clone(), &session, &seen).await;
+    lose_patience().await;
+    assert_eq!(news.try_recv().ok(), None, "it still runs");
+    end(&http, caller, &session).await;
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_before_its_connection_is_found_dead_keeps_its_run() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(PATIENCE);
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let mut answer = run(&http, caller.clone(), &session).await;
+    let seen = first_event(&mut answer).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    let _resumed = come_back(&http, caller.clone(), &session, &seen).await;
+    drop(answer);
+    lose_patience().await;
+    assert_eq!(news.try_recv().ok(), None, "it still runs");
+    end(&http, caller, &session).await;
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_came_back_for_another_run_before_loses_this_one() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(PATIENCE);
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let mut first = run(&http, caller.clone(), &session).await;
+    let seen = first_event(&mut first).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    let _resumed = come_back(&http, caller.clone(), &session, &seen).await;
+    let second = run(&http, caller, &session).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    drop(second);
+    assert_eq!(news.recv().await, Some(News::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_listens_for_news_again_does_not_keep_its_run() {
+    let (offer, mut news) = waiting();
+    let http = endpoint(PATIENCE);
+    let caller = caller(&offer, "t", "k");
+    let session = begin(&http, caller.clone()).await.unwrap();
+    let answer = run(&http, caller.clone(), &session).await;
+    assert_eq!(news.recv().await, Some(News::Began));
+    let _listening = come_back(&http, caller, &session, "0").await;
     drop(answer);
     assert_eq!(news.recv().await, Some(News::Stopped));
 }
