@@ -1,12 +1,14 @@
 package skillbox_test
 
 // The API against this package: a route, a field or a parameter that the server has and we have not fails here. When it does: write the
-// method and its type, and add a line to routes or types. What no SDK has on purpose stands in sdks/conformance/left-out.json.
+// method and its type, and add a line to routes (routes_test.go) or types. What no SDK has on purpose stands in sdks/conformance/left-out.json.
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,60 +18,6 @@ import (
 
 	skillbox "github.com/devs-group/skillbox/sdks/go"
 )
-
-const skillAt = "../../examples/skills/word-counter"
-
-var routes = map[string]func(c *skillbox.Client, place string){
-	"GET /health":                                  func(c *skillbox.Client, _ string) { _ = c.Health(ctx) },
-	"GET /ready":                                   func(c *skillbox.Client, _ string) { _, _ = c.Ready(ctx) },
-	"GET /v1/audit":                                func(c *skillbox.Client, _ string) { c.Audit(ctx)(enough) },
-	"GET /v1/executions":                           func(c *skillbox.Client, _ string) { c.Executions(ctx, skillbox.ExecutionFilter{})(enough) },
-	"POST /v1/executions":                          func(c *skillbox.Client, _ string) { _, _ = c.Run(ctx, skillbox.RunRequest{}) },
-	"GET /v1/executions/{id}":                      func(c *skillbox.Client, _ string) { _, _ = c.GetExecution(ctx, "x") },
-	"POST /v1/executions/{id}/cancel":              func(c *skillbox.Client, _ string) { _, _ = c.Cancel(ctx, "x") },
-	"GET /v1/executions/{id}/events":               func(c *skillbox.Client, _ string) { c.Events(ctx, "x", "")(enough) },
-	"GET /v1/executions/{id}/files":                func(c *skillbox.Client, _ string) { _, _ = c.ListExecutionFiles(ctx, "x") },
-	"GET /v1/executions/{id}/files/{path}":         func(c *skillbox.Client, p string) { _ = c.DownloadExecutionFile(ctx, "x", "y", p) },
-	"GET /v1/executions/{id}/logs":                 func(c *skillbox.Client, _ string) { _, _ = c.GetExecutionLogs(ctx, "x") },
-	"GET /v1/files":                                func(c *skillbox.Client, _ string) { _, _ = c.ListFiles(ctx, skillbox.FileFilter{}) },
-	"POST /v1/files":                               func(c *skillbox.Client, _ string) { _, _ = c.UploadFile(ctx, skillbox.NewFile{Path: "go.mod"}) },
-	"GET /v1/files/{id}":                           func(c *skillbox.Client, _ string) { _, _ = c.GetFile(ctx, "x") },
-	"PUT /v1/files/{id}":                           func(c *skillbox.Client, _ string) { _, _ = c.UpdateFile(ctx, "x", "go.mod") },
-	"DELETE /v1/files/{id}":                        func(c *skillbox.Client, _ string) { _ = c.DeleteFile(ctx, "x") },
-	"GET /v1/files/{id}/download":                  func(c *skillbox.Client, p string) { _ = c.DownloadFile(ctx, "x", p) },
-	"GET /v1/files/{id}/versions":                  func(c *skillbox.Client, _ string) { _, _ = c.ListFileVersions(ctx, "x") },
-	"GET /v1/keys":                                 func(c *skillbox.Client, _ string) { _, _ = c.ListKeys(ctx) },
-	"POST /v1/keys":                                func(c *skillbox.Client, _ string) { _, _ = c.CreateKey(ctx, skillbox.NewKey{}) },
-	"DELETE /v1/keys/{id}":                         func(c *skillbox.Client, _ string) { _ = c.RevokeKey(ctx, "x") },
-	"GET /v1/skills":                               func(c *skillbox.Client, _ string) { _, _ = c.ListSkills(ctx) },
-	"POST /v1/skills":                              func(c *skillbox.Client, _ string) { _ = c.RegisterSkill(ctx, skillAt) },
-	"POST /v1/skills/validate":                     func(c *skillbox.Client, _ string) { _, _ = c.ValidateSkill(ctx, skillAt) },
-	"GET /v1/skills/prompt":                        func(c *skillbox.Client, _ string) { _, _ = c.SkillsPrompt(ctx) },
-	"GET /v1/skills/{name}/versions":               func(c *skillbox.Client, _ string) { _, _ = c.ListSkillVersions(ctx, "s") },
-	"GET /v1/skills/{name}/{version}":              func(c *skillbox.Client, _ string) { _, _ = c.GetSkill(ctx, "s", "") },
-	"DELETE /v1/skills/{name}/{version}":           func(c *skillbox.Client, _ string) { _ = c.DeleteSkill(ctx, "s", "1") },
-	"GET /v1/skills/{name}/{version}/content":      func(c *skillbox.Client, p string) { _ = c.DownloadSkill(ctx, "s", "", p) },
-	"GET /v1/skills/{name}/{version}/files":        func(c *skillbox.Client, _ string) { _, _ = c.ListSkillFiles(ctx, "s", "") },
-	"GET /v1/skills/{name}/{version}/files/{path}": func(c *skillbox.Client, _ string) { _, _ = c.ReadSkillFile(ctx, "s", "", "p") },
-	"GET /v1/tenants":                              func(c *skillbox.Client, _ string) { _, _ = c.ListTenants(ctx) },
-	"POST /v1/tenants":                             func(c *skillbox.Client, _ string) { _, _ = c.CreateTenant(ctx, "t", nil) },
-	"GET /v1/tenants/{id}":                         func(c *skillbox.Client, _ string) { _, _ = c.GetTenant(ctx, "t") },
-	"PUT /v1/tenants/{id}":                         func(c *skillbox.Client, _ string) { _, _ = c.UpdateTenant(ctx, "t", skillbox.Policy{}) },
-	"DELETE /v1/tenants/{id}":                      func(c *skillbox.Client, _ string) { _ = c.DeleteTenant(ctx, "t") },
-	"GET /v1/trust/keys":                           func(c *skillbox.Client, _ string) { _, _ = c.ListTrustedKeys(ctx) },
-	"POST /v1/trust/keys":                          func(c *skillbox.Client, _ string) { _, _ = c.TrustKey(ctx, "k", "") },
-	"DELETE /v1/trust/keys/{id}":                   func(c *skillbox.Client, _ string) { _ = c.RevokeTrustedKey(ctx, "x") },
-	"GET /v1/trust/digests":                        func(c *skillbox.Client, _ string) { _, _ = c.ListRevokedDigests(ctx) },
-	"POST /v1/trust/digests":                       func(c *skillbox.Client, _ string) { _, _ = c.RevokeDigest(ctx, "d", "") },
-	"DELETE /v1/trust/digests/{digest}":            func(c *skillbox.Client, _ string) { _ = c.RestoreDigest(ctx, "d") },
-	"GET /v1/trust/versions":                       func(c *skillbox.Client, _ string) { _, _ = c.ListNewestVersions(ctx) },
-	"DELETE /v1/trust/versions/{name}":             func(c *skillbox.Client, _ string) { _ = c.ForgetNewestVersion(ctx, "s") },
-	"POST /v1/skills/{name}/{version}/approve":     func(c *skillbox.Client, _ string) { _, _ = c.ApproveSkill(ctx, "s", "1", "") },
-	"POST /v1/skills/{name}/{version}/reject":      func(c *skillbox.Client, _ string) { _, _ = c.RejectSkill(ctx, "s", "1", "") },
-	"GET /v1/executions/{id}/receipt":              func(c *skillbox.Client, _ string) { _, _ = c.GetReceipt(ctx, "x") },
-	"GET /v1/receipts/key":                         func(c *skillbox.Client, _ string) { _, _ = c.GetReceiptKeys(ctx) },
-	"GET /v1/webhooks/secret":                      func(c *skillbox.Client, _ string) { _, _ = c.GetWebhookSecret(ctx) },
-}
 
 // types are what each schema of an answer or a request is here.
 var types = map[string]any{
@@ -115,11 +63,27 @@ var plain = map[string]string{
 	"Checks":                "a map, Readiness.Checks",
 	"Health":                "Health returns nothing",
 	"Resources":             "a map, SkillDetail.Resources",
+	"UploadForm":            "a skill is sent as a zip, and a directory is packed",
 	"WebhookSecret":         "GetWebhookSecret returns the string",
 	"ExecutionRequest.mode": "Run and Start are the two modes",
 }
 
-func enough[T any](T, error) bool { return false }
+// requestArguments are the keys of requests that are arguments of a method, or fields of one that is sent otherwise.
+var requestArguments = map[string][]string{
+	"DigestToRevoke":    {"digest", "reason"},
+	"FileUpload":        {"file", "name", "session_id"},
+	"NewTenant":         {"id", "policy"},
+	"NewTrustedKeyBody": {"public_key", "comment"},
+	"TenantChange":      {"policy"},
+}
+
+// notAsked are what a query can hold and no method sends, and why.
+var notAsked = map[string]string{
+	"after":  "the header Last-Event-ID says the same",
+	"cursor": "lists follow it by themselves",
+	"limit":  "where it is not given, the server knows how many",
+	"offset": "for clients without cursors",
+}
 
 type schema struct {
 	Ref        string `json:"$ref"`
@@ -129,9 +93,20 @@ type schema struct {
 	AllOf      []schema
 }
 
+type endpoint struct {
+	Parameters  []struct{ Name, In string }
+	RequestBody json.RawMessage
+	Responses   map[string]json.RawMessage
+}
+
 type description struct {
-	Paths      map[string]map[string]struct{ Responses map[string]json.RawMessage }
+	Paths      map[string]map[string]endpoint
 	Components struct{ Schemas map[string]json.RawMessage }
+}
+
+func (d description) endpoint(route string) endpoint {
+	method, path, _ := strings.Cut(route, " ")
+	return d.Paths[path][strings.ToLower(method)]
 }
 
 func readJSON(t *testing.T, path string, target any) {
@@ -163,18 +138,33 @@ func TestEveryRouteIsHereOrLeftOutForAReason(t *testing.T) {
 }
 
 func TestAMethodAsksItsRoute(t *testing.T) {
+	var api description
+	readJSON(t, "../../openapi.json", &api)
 	for route, use := range routes {
 		t.Run(route, func(t *testing.T) {
 			var seen []string
+			var asked url.Values
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				seen = append(seen, r.Method+" "+r.URL.EscapedPath())
+				asked = r.URL.Query()
 				w.WriteHeader(http.StatusBadRequest)
 			}))
 			defer server.Close()
-			use(skillbox.New(server.URL, "k"), filepath.Join(t.TempDir(), "never"))
+			if err := use(skillbox.New(server.URL, "k"), filepath.Join(t.TempDir(), "never")); !errors.Is(err, skillbox.ErrBadRequest) {
+				t.Fatal(err)
+			}
 			pattern := "^" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(route), "[^/]+") + "$"
 			if len(seen) != 1 || !regexp.MustCompile(pattern).MatchString(seen[0]) {
 				t.Fatalf("asked %v", seen)
+			}
+			for _, parameter := range api.endpoint(route).Parameters {
+				if parameter.In == "query" && !asked.Has(parameter.Name) && notAsked[parameter.Name] == "" {
+					t.Errorf("nothing sends %s", parameter.Name)
+				}
+				asked.Del(parameter.Name)
+			}
+			if len(asked) > 0 {
+				t.Errorf("the server does not read %v", asked)
 			}
 		})
 	}
@@ -183,19 +173,20 @@ func TestAMethodAsksItsRoute(t *testing.T) {
 func TestEveryFieldIsHere(t *testing.T) {
 	var api description
 	readJSON(t, "../../openapi.json", &api)
-	names := append(responseSchemas(t, api), "ExecutionRequest", "RequestedLimits", "NewKey", "Policy")
-	for _, name := range names {
+	for _, name := range append(responseSchemas(t, api), requestSchemas(t, api)...) {
 		if plain[name] != "" {
 			continue
 		}
-		if types[name] == nil {
-			t.Errorf("there is no type for %s", name)
-			continue
+		known := map[string]bool{}
+		if types[name] != nil {
+			known = fieldsOf(reflect.TypeOf(types[name]))
 		}
-		known := fieldsOf(reflect.TypeOf(types[name]))
+		for _, argument := range requestArguments[name] {
+			known[argument] = true
+		}
 		for _, field := range properties(t, api, api.Components.Schemas[name]) {
 			if !known[field] && plain[name+"."+field] == "" {
-				t.Errorf("%s has no field for %s.%s", reflect.TypeOf(types[name]), name, field)
+				t.Errorf("there is no field for %s.%s", name, field)
 			}
 		}
 	}
@@ -205,13 +196,25 @@ func TestEveryFieldIsHere(t *testing.T) {
 func responseSchemas(t *testing.T, api description) []string {
 	var waiting []json.RawMessage
 	for route := range routes {
-		method, path, _ := strings.Cut(route, " ")
-		for status, answer := range api.Paths[path][strings.ToLower(method)].Responses {
+		for status, answer := range api.endpoint(route).Responses {
 			if status < "400" {
 				waiting = append(waiting, answer)
 			}
 		}
 	}
+	return schemasIn(t, api, waiting)
+}
+
+// requestSchemas are the names of all schemas that a request to one of our routes can hold.
+func requestSchemas(t *testing.T, api description) []string {
+	var waiting []json.RawMessage
+	for route := range routes {
+		waiting = append(waiting, api.endpoint(route).RequestBody)
+	}
+	return schemasIn(t, api, waiting)
+}
+
+func schemasIn(t *testing.T, api description, waiting []json.RawMessage) []string {
 	reference := regexp.MustCompile(`"#/components/schemas/(\w+)"`)
 	seen, found := map[string]bool{}, []string{}
 	for len(waiting) > 0 {

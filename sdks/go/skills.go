@@ -15,20 +15,24 @@ func (c *Client) RegisterSkill(ctx context.Context, path string) error {
 
 // PublishSkill publishes a skill: a zip, or a directory with a SKILL.md. Publishing the same content again does nothing.
 func (c *Client) PublishSkill(ctx context.Context, path string) (*PublishedSkill, error) {
-	return upload[PublishedSkill](ctx, c, path, "v1", "skills")
+	return upload[PublishedSkill](ctx, c, path, route(http.MethodPost, "v1", "skills"))
 }
 
-// ValidateSkill is what PublishSkill would be told, with nothing stored.
-func (c *Client) ValidateSkill(ctx context.Context, path string) (*Validation, error) {
-	return upload[Validation](ctx, c, path, "v1", "skills", "validate")
+// ValidateSkill is what PublishSkill would be told, with nothing stored. A profile says whose rules count: "default", "strict" (the open
+// specification), "anthropic" or "openai".
+func (c *Client) ValidateSkill(ctx context.Context, path string, profile ...string) (*Validation, error) {
+	k := route(http.MethodPost, "v1", "skills", "validate")
+	if len(profile) > 0 {
+		k = k.withQuery(map[string]string{"profile": profile[0]})
+	}
+	return upload[Validation](ctx, c, path, k)
 }
 
-func upload[T any](ctx context.Context, c *Client, path string, segments ...string) (*T, error) {
+func upload[T any](ctx context.Context, c *Client, path string, k call) (*T, error) {
 	zip, err := readSkill(path)
 	if err != nil {
 		return nil, err
 	}
-	k := route(http.MethodPost, segments...)
 	k.repeatable, k.patient = true, true
 	return one[T](ctx, c, k.withBytes(zip, "application/zip"))
 }

@@ -105,9 +105,12 @@ export class Client {
     return this.#transport.json(upload(["v1", "skills"], skill, options));
   }
 
-  /** What `registerSkill` would be told, with nothing stored. */
-  validateSkill(skill: SkillSource, options: CallOptions = {}): Promise<types.Validation> {
-    return this.#transport.json(upload(["v1", "skills", "validate"], skill, options));
+  /**
+   * What `registerSkill` would be told, with nothing stored. `profile` is whose rules count: `default`, `strict` (the open
+   * specification), `anthropic` or `openai`.
+   */
+  validateSkill(skill: SkillSource, { profile, ...options }: { profile?: string } & CallOptions = {}): Promise<types.Validation> {
+    return this.#transport.json({ ...upload(["v1", "skills", "validate"], skill, options), query: { profile } });
   }
 
   /** The newest version of every skill, fetched page by page as you go. */

@@ -23,9 +23,12 @@ class Skills(Sender):
         """Publishes a skill: a zip, or a directory with a SKILL.md. Publishing the same content again does nothing."""
         return self._send(_publish(skill_body(zip_path)))
 
-    def validate_skill(self, path: AnyPath) -> Validation:
-        """What `register_skill` would be told, with nothing stored."""
-        return self._send(_validate(skill_body(path)))
+    def validate_skill(self, path: AnyPath, *, profile: str = "") -> Validation:
+        """What `register_skill` would be told, with nothing stored.
+
+        `profile` is whose rules count: ``default``, ``strict`` (the open specification), ``anthropic`` or ``openai``.
+        """
+        return self._send(_validate(skill_body(path), profile))
 
     def list_skills(self) -> list[Skill]:
         """The newest version of every skill."""
@@ -73,9 +76,9 @@ class AsyncSkills(AsyncSender):
         """As `Client.register_skill`."""
         return await self._send(_publish(await asyncio.to_thread(skill_body, zip_path)))
 
-    async def validate_skill(self, path: AnyPath) -> Validation:
+    async def validate_skill(self, path: AnyPath, *, profile: str = "") -> Validation:
         """As `Client.validate_skill`."""
-        return await self._send(_validate(await asyncio.to_thread(skill_body, path)))
+        return await self._send(_validate(await asyncio.to_thread(skill_body, path), profile))
 
     async def list_skills(self) -> list[Skill]:
         """As `Client.list_skills`."""
@@ -120,9 +123,9 @@ def _publish(body: BytesBody) -> Call[PublishedSkill]:
     return Call("POST", path_of("v1", "skills"), document(PublishedSkill), body=body, repeatable=True, patient=True)
 
 
-def _validate(body: BytesBody) -> Call[Validation]:
-    path = path_of("v1", "skills", "validate")
-    return Call("POST", path, document(Validation), body=body, repeatable=True, patient=True)
+def _validate(body: BytesBody, profile: str) -> Call[Validation]:
+    path, query = path_of("v1", "skills", "validate"), query_of(profile=profile)
+    return Call("POST", path, document(Validation), query=query, body=body, repeatable=True, patient=True)
 
 
 def _list(limit: int, cursor: str) -> Call[Page[Skill]]:
