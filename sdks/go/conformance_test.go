@@ -46,6 +46,7 @@ var kinds = map[string]error{
 	"permission":       skillbox.ErrPermissionDenied,
 	"not_found":        skillbox.ErrNotFound,
 	"conflict":         skillbox.ErrConflict,
+	"too_large":        skillbox.ErrTooLarge,
 	"unprocessable":    skillbox.ErrUnprocessable,
 	"rate_limit":       skillbox.ErrRateLimited,
 	"server":           skillbox.ErrServer,
@@ -140,7 +141,7 @@ func expectError(t *testing.T, step step, result any, err error) {
 	var lost *skillbox.ConnectionError
 	switch {
 	case errors.As(err, &refused):
-		got := object{"status": float64(refused.StatusCode), "code": refused.ErrorCode, "retry_after": refused.RetryAfter.Seconds()}
+		got := object{"status": float64(refused.StatusCode), "code": refused.ErrorCode, "retry_after": refused.RetryAfter.Seconds(), "request_id": refused.RequestID}
 		for name, value := range got {
 			if wanted, named := step.Error[name]; named && wanted != value {
 				t.Fatalf("%s: %s: expected %v, got %v", step.Do, name, wanted, value)
@@ -226,7 +227,11 @@ var operations = map[string]operation{
 		return c.PublishSkill(ctx, filepath.Join(casesAt(), a.text("path")))
 	},
 	"validate_skill": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
-		return c.ValidateSkill(ctx, filepath.Join(casesAt(), a.text("path")))
+		return c.ValidateSkill(ctx, filepath.Join(casesAt(), a.text("path")), a.text("profile"))
+	},
+	"skills_prompt": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
+		text, err := c.SkillsPrompt(ctx)
+		return object{"text": text}, err
 	},
 	"list_skills": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) { return c.ListSkills(ctx) },
 	"get_skill": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {

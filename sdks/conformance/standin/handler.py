@@ -32,7 +32,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body) if length is None else length))
-        self.send_header("X-Request-ID", self.headers.get("X-Request-ID") or "made-by-the-server")
+        # Not the one it was sent: a client must take the server's.
+        self.send_header("X-Request-ID", "made-by-the-stand-in")
         self.send_header("Connection", "close")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)

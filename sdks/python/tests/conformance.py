@@ -31,6 +31,7 @@ KINDS = {
     "permission": errors.PermissionDeniedError,
     "not_found": errors.NotFoundError,
     "conflict": errors.ConflictError,
+    "too_large": errors.TooLargeError,
     "unprocessable": errors.UnprocessableError,
     "rate_limit": errors.RateLimitError,
     "server": errors.ServerError,
@@ -99,6 +100,7 @@ def _expect_error(operations, name, given, expected):
         assert type(error) is KINDS[expected["kind"]], f"expected {expected}, got {error!r}"
         if isinstance(error, errors.APIError):
             assert error.request_id, f"{error!r} has no request id"
+            assert error.request_id == expected.get("request_id", error.request_id), str(error)
             assert error.status_code == expected.get("status", error.status_code), repr(error)
             assert error.error_code == expected.get("code", error.error_code), repr(error)
             assert error.retry_after == expected.get("retry_after", error.retry_after), repr(error)
@@ -195,8 +197,11 @@ class Operations:
     def register_skill(self, path):
         return self.now(self.client.register_skill(HERE / path))
 
-    def validate_skill(self, path):
-        return self.now(self.client.validate_skill(HERE / path))
+    def validate_skill(self, path, **given):
+        return self.now(self.client.validate_skill(HERE / path, **given))
+
+    def skills_prompt(self):
+        return {"text": self.now(self.client.skills_prompt())}
 
     def list_skills(self):
         return self.now(self.client.list_skills())

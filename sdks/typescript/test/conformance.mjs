@@ -25,6 +25,7 @@ const KINDS = {
   permission: skillbox.PermissionDeniedError,
   not_found: skillbox.NotFoundError,
   conflict: skillbox.ConflictError,
+  too_large: skillbox.TooLargeError,
   unprocessable: skillbox.UnprocessableError,
   rate_limit: skillbox.RateLimitError,
   server: skillbox.ServerError,
@@ -88,7 +89,7 @@ async function expectError(doing, expected) {
   if (error.constructor !== KINDS[expected.kind]) throw new Error(`expected ${expected.kind}, got ${error.constructor.name}: ${error.stack}`);
   if (!(error instanceof skillbox.APIError)) return;
   if (!error.requestId) throw new Error(`${error} has no request id`);
-  const got = { status: error.status, code: error.code, retry_after: error.retryAfter };
+  const got = { status: error.status, code: error.code, retry_after: error.retryAfter, request_id: error.requestId };
   for (const name of Object.keys(got)) {
     if (name in expected && expected[name] !== got[name]) throw new Error(`${name}: expected ${expected[name]}, got ${got[name]}`);
   }
@@ -137,7 +138,8 @@ const OPERATIONS = {
     }
   },
   register_skill: async (client, { path }) => client.registerSkill(await skillAt(path)),
-  validate_skill: async (client, { path }) => client.validateSkill(await skillAt(path)),
+  validate_skill: async (client, { path, profile }) => client.validateSkill(await skillAt(path), { profile }),
+  skills_prompt: async (client) => ({ text: await client.skillsPrompt() }),
   list_skills: (client) => client.listSkills(),
   get_skill: (client, { name }) => client.getSkill(name),
   list_skill_versions: (client, { name }) => client.listSkillVersions(name),
