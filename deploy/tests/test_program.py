@@ -15,12 +15,12 @@ PROGRAM = os.environ["SKILLBOX_BIN"]
 # What Secrets would hold, by the variable that takes it.
 SECRETS = {
     "SKILLBOX_SECRET": "0123456789abcdef0123456789abcdef",
-    "SKILLBOX_BOOTSTRAP_KEY": "sk_0123456789abcdef0123456789abcdef",
+    "SKILLBOX_BOOTSTRAP_KEY": "sk-0123456789abcdef0123456789abcdef",
     "SKILLBOX_DB_DSN": "postgres://skillbox:password@db.example.com/skillbox",
     "SKILLBOX_S3_ACCESS_KEY": "access",
     "SKILLBOX_S3_SECRET_KEY": "0123456789abcdef",
     "SKILLBOX_METRICS_TOKEN": "0123456789abcdef0123456789abcdef",
-    "SKILLBOX_API_KEY": "sk_0123456789abcdef0123456789abcdef",
+    "SKILLBOX_API_KEY": "sk-0123456789abcdef0123456789abcdef",
 }
 
 

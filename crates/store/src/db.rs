@@ -113,7 +113,7 @@ impl Db {
     pub fn clock(&self) -> &'static str {
         match self {
             Db::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
-            Db::Postgres(_) => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+            Db::Postgres(_) => "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)",
         }
     }
 

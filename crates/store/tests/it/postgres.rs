@@ -94,8 +94,8 @@ pub fn set_clock(dsn: &str, hours: i32) {
     let database = dsn.rsplit('/').next().expect("a database's name");
     cluster.query(
         &format!(
-            "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS \
-             'SELECT pg_catalog.clock_timestamp() + interval ''{hours} hours'''; \
+            "CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS \
+             'SELECT pg_catalog.statement_timestamp() + interval ''{hours} hours'''; \
              ALTER DATABASE {database} SET search_path = public, pg_catalog"
         ),
         database,
