@@ -29,6 +29,9 @@ use crate::vetting::Cleared;
 
 /// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue into failures.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// How long an engine or an API server that does not answer is waited for, about what a restart takes at most. Then the
+/// attempt has failed.
+const AWAY: Duration = Duration::from_secs(60);
 
 /// Loaded, planned, and with a guest that waits for the job.
 struct Ready {
@@ -166,8 +169,12 @@ async fn give_back_unsent(runner: &Runner, hold: &Hold, order: &Order) -> bool {
 
 async fn let_pass(runner: &Runner, hold: &Hold) {
     let stopped = hold.stop_token();
+    let passed = async {
+        tokio::time::sleep(GIVE_BACK_PAUSE).await;
+        let _ = tokio::time::timeout(AWAY, runner.sandbox_answers()).await;
+    };
     tokio::select! {
-        () = tokio::time::sleep(GIVE_BACK_PAUSE) => {}
+        () = passed => {}
         () = stopped.cancelled() => {}
         () = runner.closing.cancelled() => {}
     }

@@ -13,6 +13,9 @@ use crate::runner::Runner;
 /// Readiness is asked without a key, and a probe starts a sandbox: not more often than this, whatever is in doubt.
 const PROBE_AGAIN: Duration = Duration::from_secs(10);
 
+/// Whoever waits for the sandbox asks so often what is known of it.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// How long anything may take to say that it is there. Less than the patience of those who ask.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// A first sandbox is made for the answer, and on a machine under load that takes a while.
@@ -73,6 +76,13 @@ impl Runner {
     /// Notes what somebody else has found out of the sandbox just now.
     pub fn sandbox_has(&self, room: Room) {
         self.probe.note(Ok(room));
+    }
+
+    /// Waits until the sandbox works, be it full or not.
+    pub(crate) async fn sandbox_answers(&self) {
+        while let Some(Err(_)) = self.sandbox().await {
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
     }
 
     async fn sandbox(&self) -> Option<Result<Room, String>> {

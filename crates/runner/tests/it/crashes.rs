@@ -1,5 +1,7 @@
 //! Workers that die, stall or wake up late: every accepted execution ends once, and nothing is left of the others.
 
+use std::time::Duration;
+
 use blobs::Key;
 use bytes::Bytes;
 use store::{Born, Gone, NewExecution, Reaped, Status};
@@ -28,7 +30,7 @@ async fn a_late_result_is_refused_and_its_blobs_are_removed() {
 
 #[tokio::test]
 async fn a_run_whose_lease_is_gone_is_stopped_by_the_heartbeat() {
-    let bench = Bench::with(|config| config.lease = std::time::Duration::from_millis(600)).await;
+    let bench = Bench::with(|config| config.lease = Duration::from_millis(600)).await;
     bench.script("main.sh", "sleep 600").await;
     let run = bench.spawn(r#"{"skill":"demo"}"#, None);
     started(&bench).await;
@@ -58,7 +60,7 @@ async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
     let first = Bench::on(data, store.clone(), blobs.clone(), |config| config.slots = 0).await;
     first.script("main.sh", "echo recovered").await;
     let Bench { runner, data, .. } = first;
-    runner.drain(std::time::Duration::ZERO).await;
+    runner.drain(Duration::ZERO).await;
 
     let bench = Bench::on(data, store, blobs, |config| config.exclusive_store = true).await;
     let lost = bench.stored(started).await;
@@ -106,7 +108,7 @@ async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing()
     assert_eq!((done.status, done.attempt, done.logs.as_str()), (Status::Success, 2, "hunter2\n"));
     assert_eq!(bench.stored(id).await.request, "", "and goes with the end");
     // Both attempts had their say by the time the drain is over.
-    bench.runner.drain(std::time::Duration::from_secs(60)).await;
+    bench.runner.drain(Duration::from_secs(60)).await;
     let file = bench.store.list_execution_files(&acme(), id).await.expect("listed").remove(0);
     let key = Key::parse(&file.blob_key).expect("a key");
     assert_eq!(bench.blobs.get(&key, 100).await.expect("readable").as_deref(), Some(&b"x\n"[..]));
@@ -125,6 +127,20 @@ async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
     let done = bench.one(Status::Success).await;
     let done = (done.id, done.attempt, bench.stored(id).await.logs);
     assert_eq!(done, (id, 2, "at last\n".to_owned()));
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_for_longer_is_waited_for_and_costs_one_attempt() {
+    let bench = Bench::with(|config| (config.slots, config.probe_every) = (1, Duration::ZERO)).await;
+    bench.script("main.sh", "echo at last").await;
+    bench.launcher.be_away(true);
+    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let waited = tokio::time::timeout(Duration::from_secs(60), bench.launcher.probed(4));
+    waited.await.expect("it is asked whether the engine is back");
+    let launches = bench.launcher.launches();
+    bench.launcher.be_away(false);
+    let done = bench.one(Status::Success).await;
+    assert_eq!((done.id, done.attempt, bench.launcher.launches()), (id, 2, launches + 1));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -178,6 +178,9 @@ pub struct Watched {
     gate: Semaphore,
     /// So many launches fail before the next succeeds.
     failures: AtomicUsize,
+    /// Neither launches nor probes succeed.
+    away: AtomicBool,
+    probes: watch::Sender<usize>,
 }
 
 impl Watched {
@@ -190,7 +193,19 @@ impl Watched {
             launches: watch::Sender::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
             failures: AtomicUsize::new(0),
+            away: AtomicBool::new(false),
+            probes: watch::Sender::new(0),
         }
+    }
+
+    /// As an engine that is stopped, and started again.
+    pub fn be_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    /// Waits until so many probes were asked for.
+    pub async fn probed(&self, count: usize) {
+        self.probes.subscribe().wait_for(|probes| *probes >= count).await.expect("the sender lives");
     }
 
     /// The next launches fail, as they do while an engine is away.
@@ -223,7 +238,7 @@ impl Launcher for Watched {
         self.launches.send_modify(|launches| *launches += 1);
         let _open = self.gate.acquire().await.expect("the gate is never closed for good");
         let failing = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if failing.is_ok() {
+        if failing.is_ok() || self.away.load(Ordering::SeqCst) {
             return Err(LaunchError::LauncherGone);
         }
         self.native.launch(shape).await
@@ -234,6 +249,10 @@ impl Launcher for Watched {
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
+        self.probes.send_modify(|probes| *probes += 1);
+        if self.away.load(Ordering::SeqCst) {
+            return Err(LaunchError::LauncherGone);
+        }
         self.native.probe().await
     }
 }
