@@ -4,8 +4,13 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::secrets::Secret;
+
+/// How often, and with which pauses, the lock is tried.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A data directory that this process holds. The lock ends with the process, however it ends.
 pub struct DataDir {
@@ -44,7 +49,7 @@ impl DataDir {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         }
         let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
-        match lock.try_lock() {
+        match take(&lock) {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(failed(source)),
@@ -79,6 +84,18 @@ impl DataDir {
         let path = self.path.join("key");
         write_private(&path, format!("{key}\n").as_bytes()).map_err(|source| DataDirError::Io { path, source })
     }
+}
+
+/// Takes the lock, with a little patience: a server that was just ended holds it until the last process is gone that it was
+/// about to start.
+fn take(lock: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            taken => return taken,
+        }
+    }
+    lock.try_lock()
 }
 
 /// Whether others than its owner may use the directory.

@@ -9,6 +9,7 @@ pub enum Standing {
     /// Accepted and not used; nothing may ever need it.
     Reserved,
     /// Read and obeyed in debug builds, for our own tests; no page mentions it.
+    #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "no setting of a release is hidden"))]
     Hidden,
 }
 

@@ -58,12 +58,17 @@ async fn a_run_that_did_not_end_well_says_how() {
     server.publish_bash("endless", "sleep 600\n").await;
     let greedy = "x = []\nwhile True: x.append(bytearray(1 << 20))\n";
     server.publish(&[("SKILL.md", &manifest("greedy", "")), ("main.py", greedy)]).await;
-    for (arguments, status, outcome) in [
+    let controls = server.run(json!({ "skill": "fails" })).await["isolation"]["controls"].take();
+    let mut cases = vec![
         (json!({ "skill": "fails" }), "failed", "exited"),
         (json!({ "skill": "endless", "timeout": "200ms" }), "timeout", "timed_out"),
-        (json!({ "skill": "greedy" }), "failed", "out_of_memory"),
         (json!({ "skill": "fails", "script": "nothing.sh" }), "failed", "refused"),
-    ] {
+    ];
+    match controls["memory_limit"].is_string() {
+        true => cases.push((json!({ "skill": "greedy" }), "failed", "out_of_memory")),
+        false => println!("NEEDS ROOT: mcp: memory that is used up was not tried: memory_limit is not enforced here"),
+    }
+    for (arguments, status, outcome) in cases {
         let run = tool(&server, &server.key, "run_skill_script", arguments).await;
         let told = &run["structuredContent"];
         let seen = (&run["isError"], told["status"].as_str(), told["outcome"].as_str());
