@@ -41,24 +41,25 @@ impl Segment {
 
 impl Store {
     /// Notes that somebody follows this execution and, while it runs, tells whoever runs it. True when it has not
-    /// ended yet.
+    /// ended yet. One that waits is announced once more: a claim at this very moment passed the locked row over.
     pub async fn watch(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET watched = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
-             RETURNING CASE status WHEN 'running' THEN 'watch:' || id END AS says")
+             RETURNING CASE status WHEN 'running' THEN 'watch:' || id ELSE 'queued' END AS says")
         .bind(tenant)
         .bind(id);
         Ok(!self.write_saying(update).await?.is_empty())
     }
 
     /// Notes that somebody in another process may wait for the end, so that it is announced. True when it has not
-    /// ended yet.
+    /// ended yet. One that waits is announced once more, as by `watch`.
     pub async fn await_end(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET awaited = TRUE \
-             WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running')")
+             WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
+             RETURNING CASE status WHEN 'queued' THEN 'queued' END AS says")
         .bind(tenant)
         .bind(id);
-        Ok(self.db.write(update).await? > 0)
+        Ok(!self.write_saying(update).await?.is_empty())
     }
 
     /// Writes pieces of a running execution's log down and announces them. Each attempt has its own log, so a worker

@@ -46,6 +46,11 @@ async fn changes_are_announced_to_clones(store: TestStore) {
 
     let never = store.queue(&acme()).await;
     assert_eq!(news(&mut heard).await, Announcement::Queued);
+    // Whoever claims passes over a row that is being changed, and must hear of it again.
+    assert!(store.watch(&acme(), never).await.expect("watched"));
+    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    assert!(store.await_end(&acme(), never).await.expect("awaited"));
+    assert_eq!(news(&mut heard).await, Announcement::Queued);
     store.request_cancel(&acme(), never).await.expect("cancelled");
     assert_eq!(news(&mut heard).await, Announcement::Ended(never));
 
