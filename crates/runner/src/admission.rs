@@ -9,8 +9,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::accept::{Order, accept};
+use crate::budget::Permit;
 use crate::failpoint::{Point, reach};
-use crate::places::Place;
 use crate::runner::Runner;
 use crate::{Caller, Request, RunError};
 
@@ -61,9 +61,9 @@ impl Runner {
         Ok(Admitted { order, policy })
     }
 
-    /// A place for a caller who is going to wait for an end. Whoever does not wait needs none.
-    pub fn place(&self, tenant: &TenantId) -> Result<Place, RunError> {
-        self.places.take(tenant).ok_or(RunError::TooBusy)
+    /// For a caller who is going to wait for an end; nobody else needs one.
+    pub fn waiter_slot(&self, tenant: &TenantId) -> Result<Permit, RunError> {
+        self.waiter_slots.try_acquire(tenant, 1).map_err(|_| RunError::TooBusy)
     }
 
     /// The earlier execution that a request repeats which does not get in by itself: its skill may be gone since. A

@@ -1,16 +1,19 @@
 //! Step five, collect: what the run left, checked and closed: logs as text, `output.json` as compact JSON, artifacts
 //! complete in blobs.
 
-use sandbox::{Outcome, Ran};
-use store::NewFile;
+use std::sync::Arc;
 
+use sandbox::{Outcome, Ran};
+use store::{NewFile, TenantId};
+
+use crate::checks::{self, CheckedOutput};
 use crate::detail::{Detail, SkippedFile, Usage};
 use crate::ending;
 use crate::halt::Halt;
-use crate::json;
 use crate::load::Skill;
 use crate::plan::Plan;
 use crate::run::Caught;
+use crate::runner::Runner;
 
 /// Everything there is to record about a finished execution.
 #[derive(Debug)]
@@ -46,12 +49,22 @@ impl Collected {
 }
 
 /// A lost run keeps its logs; what there is of its files is removed, for half of them would look like all.
-pub async fn collect(ran: Result<Ran, Halt>, caught: Caught, skill: &Skill, plan: &Plan) -> Collected {
+pub async fn collect(
+    runner: &Runner,
+    tenant: &TenantId,
+    ran: Result<Ran, Halt>,
+    caught: Caught,
+    skill: &Arc<Skill>,
+    plan: &Plan,
+) -> Collected {
     let Caught { logs, artifacts } = caught;
     let logs = logs.finish(ran.as_ref().is_ok_and(|ran| ran.logs_truncated));
     let mut collected = match ran {
         Ok(ran) => match artifacts.finish().await {
-            Ok(files) => finished(ran, files, skill, plan),
+            Ok(files) => {
+                let output = checks::check_output(runner, tenant, ran.output.clone(), skill).await;
+                finished(ran, files, output, plan)
+            }
             Err(error) => {
                 tracing::error!(%error, "artifacts could not be stored");
                 Collected::halted(Halt::lost("The run's files could not be stored."))
@@ -71,9 +84,9 @@ pub async fn collect(ran: Result<Ran, Halt>, caught: Caught, skill: &Skill, plan
     collected
 }
 
-pub fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Collected {
+pub fn finished(ran: Ran, files: Vec<NewFile>, checked: CheckedOutput, plan: &Plan) -> Collected {
     let mut error = ending::sentence(&ran, plan);
-    let (output, complaint) = output(ran.output.as_deref(), skill);
+    let CheckedOutput { output, complaint } = checked;
     // The script's own failure is the cause; a bad output is often only its consequence.
     error = error.or(complaint);
     Collected {
@@ -102,26 +115,5 @@ pub fn finished(ran: Ran, files: Vec<NewFile>, skill: &Skill, plan: &Plan) -> Co
         },
         script: None,
         signed_by: None,
-    }
-}
-
-/// The document, and what is wrong with it if the skill promised one of a certain form.
-fn output(bytes: Option<&[u8]>, skill: &Skill) -> (Option<String>, Option<String>) {
-    let document = bytes.map(json::compact).transpose();
-    let Some(schema) = &skill.output_schema else { return (document.ok().flatten(), None) };
-    match document {
-        Ok(Some(document)) => {
-            let checked = schema.check(&document);
-            let complaint = checked
-                .err()
-                .map(|violations| format!("The output does not match the skill's output_schema: {violations}"));
-            (Some(document), complaint)
-        }
-        Ok(None) => {
-            (None, Some("The script wrote no output.json, and the skill declares an output_schema.".to_owned()))
-        }
-        Err(not_json) => {
-            (None, Some(format!("The script's output.json {not_json}, and the skill declares an output_schema.")))
-        }
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::RunError;
 use crate::accept::Order;
 use crate::artifacts::Artifacts;
+use crate::checks;
 use crate::collect::{Collected, collect};
 use crate::detail::Timings;
 use crate::failpoint::{Point, reach};
@@ -236,6 +237,7 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     let cleared = runner.clear(order).await?;
     let skill = timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
+    checks::check_input(runner, &order.tenant, &skill, order.request.input_json()).await?;
     let plan = plan.with_inputs(inputs::load(runner, order).await?)?;
     let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &runner.probe, &plan.shape)).await;
     match &launched {
@@ -258,7 +260,8 @@ async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut tim
             let running = timed(&mut timings.run_ms, run(guest, &plan.job, hold.stop_token(), &mut caught));
             let ran = tail::beside(running, &runner.store, hold.lease(), &logs, hold.watched_token()).await;
             reach(Point::Run);
-            let mut collected = timed(&mut timings.collect_ms, collect(ran, caught, &skill, &plan)).await;
+            let mut collected =
+                timed(&mut timings.collect_ms, collect(runner, &hold.lease().tenant, ran, caught, &skill, &plan)).await;
             collected.detail.trust = cleared.distrust.map(|distrust| distrust.doubt());
             collected.signed_by = cleared.signed_by;
             collected

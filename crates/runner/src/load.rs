@@ -13,13 +13,13 @@ use skill::{Finding, Manifest, Package, Script, Severity, SkillError};
 use store::{NewAudit, Store, TenantId};
 
 use crate::halt::Halt;
-use crate::schema::Schema;
+use crate::schema::{Schema, SchemaWorkers};
 
 /// A canonical archive larger than this was never stored by us.
 const MAX_ARCHIVE_BYTES: u64 = 1 << 30;
 
-/// What a skill takes beside its files: its manifest, its schemas, its place in the cache. Many tiny skills are bounded
-/// too.
+/// What a skill takes beside its files and its schemas: its manifest, its place in the cache. Many tiny skills are
+/// bounded too.
 const ENTRY_BYTES: u64 = 16 << 10;
 
 /// A skill ready to be planned: everything that does not depend on the request is worked out once.
@@ -39,16 +39,17 @@ pub struct Skill {
 pub struct Skills {
     blobs: Blobs,
     store: Store,
+    schema_workers: Arc<SchemaWorkers>,
     cache: Cache<(TenantId, String), Arc<Skill>>,
 }
 
 impl Skills {
-    pub fn new(blobs: Blobs, store: Store, cache_bytes: u64) -> Skills {
+    pub fn new(blobs: Blobs, store: Store, schema_workers: Arc<SchemaWorkers>, cache_bytes: u64) -> Skills {
         let cache = Cache::builder()
-            .weigher(|_, skill: &Arc<Skill>| weight(skill.files_bytes))
+            .weigher(|_, skill: &Arc<Skill>| weight(skill.memory_bytes()))
             .max_capacity(cache_bytes)
             .build();
-        Skills { blobs, store, cache }
+        Skills { blobs, store, schema_workers, cache }
     }
 
     /// Parallel callers of the same skill share one load.
@@ -73,16 +74,24 @@ impl Skills {
             }
         };
         let expected = digest.to_owned();
-        let opened = tokio::task::spawn_blocking(move || {
-            open(&archive, &expected).map(|package| Skill::new(package).map_err(Halt::refused))
-        });
+        let opened = tokio::task::spawn_blocking(move || open(&archive, &expected));
         match opened.await.map_err(|_| Halt::lost("The skill's archive could not be read."))? {
-            Ok(skill) => skill.map(Arc::new),
+            Ok(package) => self.compile(tenant, package).await.map(Arc::new),
             Err(error) => {
                 self.report_altered(tenant, digest, &error).await;
                 Err(Halt::refused("The stored archive does not match the skill's digest; upload the skill again."))
             }
         }
+    }
+
+    async fn compile(&self, tenant: &TenantId, package: Package) -> Result<Skill, Halt> {
+        if !package.has_schema() {
+            return Skill::new(package).map_err(Halt::refused);
+        }
+        let compiled = self.schema_workers.run(tenant, move || Skill::new(package)).await;
+        compiled
+            .map_err(|_| Halt::unready("The skill's schemas could not be compiled in time."))?
+            .map_err(Halt::refused)
     }
 
     /// Bytes that changed in storage are the operator's business, not only this caller's.
@@ -101,9 +110,9 @@ impl Skills {
     }
 }
 
-/// What a skill with so many bytes of files counts as in the cache.
-fn weight(files_bytes: u64) -> u32 {
-    u32::try_from(files_bytes.saturating_add(ENTRY_BYTES)).unwrap_or(u32::MAX)
+/// What a skill that takes so many bytes counts as in the cache.
+fn weight(memory_bytes: u64) -> u32 {
+    u32::try_from(memory_bytes.saturating_add(ENTRY_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this. These
@@ -135,6 +144,12 @@ pub fn unusable_schemas(package: &Package) -> Vec<Finding> {
 }
 
 impl Skill {
+    /// What it keeps in memory, at most.
+    pub fn memory_bytes(&self) -> u64 {
+        let schemas = self.input_schema.iter().chain(&self.output_schema);
+        schemas.map(Schema::memory_bytes).fold(self.files_bytes, u64::saturating_add)
+    }
+
     /// The sentence is about a schema that cannot be used.
     pub fn new(package: Package) -> Result<Skill, String> {
         let schema = |what: &str, schema: &Option<serde_json::Value>| {
@@ -166,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skill_weighs_its_files_and_never_next_to_nothing() {
+    fn a_skill_weighs_what_it_takes_and_never_next_to_nothing() {
         assert_eq!(u64::from(weight(0)), ENTRY_BYTES);
         assert_eq!(u64::from(weight(1 << 20)), (1 << 20) + ENTRY_BYTES);
         assert_eq!((weight(u64::from(u32::MAX)), weight(u64::MAX)), (u32::MAX, u32::MAX));

@@ -8,6 +8,7 @@ use skill::Package;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
+use crate::checks;
 use crate::collect;
 use crate::detail::{SkippedFile, Usage};
 use crate::halt::Halt;
@@ -59,6 +60,7 @@ impl Local {
         let request = accept::check(request).map_err(|error| LocalError::Refused(error.to_string()))?;
         let skill = Skill::new(package).map_err(LocalError::Refused)?;
         let plan = plan(&skill, &request, policy).map_err(|Halt { error, .. }| LocalError::Refused(error))?;
+        checks::check_input_here(&skill, request.input_json()).map_err(LocalError::Refused)?;
         let entrypoint = skill.entrypoint.as_ref().map(|script| script.path.clone());
         let script = request.script.or(entrypoint).unwrap_or_default();
         Ok(Local { skill, plan, script })
@@ -114,7 +116,10 @@ impl Local {
 
     fn ended(&self, ran: Ran) -> Ended {
         let (isolation, logs_truncated) = (ran.isolation.clone(), ran.logs_truncated);
-        let collected = collect::finished(ran, Vec::new(), &self.skill, &self.plan);
+        let collected = {
+            let output = checks::check_output_here(ran.output.as_deref(), &self.skill);
+            collect::finished(ran, Vec::new(), output, &self.plan)
+        };
         Ended {
             outcome: collected.outcome,
             exit_code: collected.exit_code,

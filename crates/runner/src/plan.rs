@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use sandbox::{Caps, Job, JobFile, Runtime, Shape, Streams, paths};
-use serde_json::value::RawValue;
 use skill::{Lang, Script, Shim};
 
 use crate::env;
@@ -32,8 +31,7 @@ pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, H
     check_image(skill, policy)?;
     check_permissions(skill)?;
     check_env(skill, request)?;
-    let input = request.input.as_deref().map_or("{}", RawValue::get);
-    check_input(skill, input)?;
+    let input = request.input_json();
     let script = choose_script(skill, request)?;
     let limits = Limits::new(&skill.manifest, request, policy);
     let shape = Shape { image: image(skill, policy), ..shape(script, &limits, policy) };
@@ -96,13 +94,6 @@ fn check_env(skill: &Skill, request: &Request) -> Result<(), Halt> {
         ))),
         None => Ok(()),
     }
-}
-
-fn check_input(skill: &Skill, input: &str) -> Result<(), Halt> {
-    let Some(schema) = &skill.input_schema else { return Ok(()) };
-    let checked = schema.check(input);
-    checked
-        .map_err(|violations| Halt::refused(format!("The input does not match the skill's input_schema: {violations}")))
 }
 
 /// A script is chosen from the skill's own list, so a path can never lead anywhere else.

@@ -124,14 +124,6 @@ fn what_may_not_run_is_refused_by_name() {
 }
 
 #[test]
-fn input_that_breaks_the_schema_is_refused_with_pointers() {
-    let schema = "input_schema:\n  type: object\n  required: [text]\n  properties:\n    text: {type: string}\n";
-    let skill = skill(schema, &[("main.py", "")]);
-    insta::assert_debug_snapshot!(refused(&skill, r#"{"skill":"demo","input":{"text":5}}"#));
-    planned(&skill, r#"{"skill":"demo","input":{"text":"five"}}"#);
-}
-
-#[test]
 fn images_count_only_where_there_is_an_allowlist() {
     let skill = skill("image: evil:1\n", &[("main.py", "")]);
     assert_eq!(planned(&skill, r#"{"skill":"demo"}"#).shape.image, None);

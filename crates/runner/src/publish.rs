@@ -10,7 +10,7 @@ use skill::{Finding, Mode, Package};
 use store::{ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
 
 use crate::RunError;
-use crate::load::Skill;
+use crate::load::{Skill, unusable_schemas};
 use crate::review;
 use crate::runner::Runner;
 
@@ -46,7 +46,7 @@ impl Runner {
         let new = NewSkill { status, findings: json!(findings), signature: vetted.signature, ..row(&package) };
         let archive = package.archive.clone();
         // What could never run is told to its author now and not to its callers later.
-        Skill::new(package).map_err(RunError::InvalidSkill)?;
+        self.check_schemas(tenant, package).await?;
 
         let note = self.note(tenant, &new.digest).await?;
         self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive).await?;
@@ -65,6 +65,30 @@ impl Runner {
                 Err(error.into())
             }
         }
+    }
+
+    async fn check_schemas(&self, tenant: &TenantId, package: Package) -> Result<(), RunError> {
+        if !package.has_schema() {
+            return Ok(());
+        }
+        let compiled = self.schema_workers.run(tenant, move || Skill::new(package).map(drop)).await;
+        compiled.map_err(|_| RunError::TooBusy)?.map_err(RunError::InvalidSkill)
+    }
+
+    /// The schemas of a skill that cannot be enforced, as findings.
+    pub async fn find_unusable_schemas(
+        &self,
+        tenant: &TenantId,
+        package: Package,
+    ) -> Result<(Package, Vec<Finding>), RunError> {
+        if !package.has_schema() {
+            return Ok((package, Vec::new()));
+        }
+        let work = move || {
+            let unusable = unusable_schemas(&package);
+            (package, unusable)
+        };
+        self.schema_workers.run(tenant, work).await.map_err(|_| RunError::TooBusy)
     }
 
     /// False when there was no such version. What was accepted before still runs.

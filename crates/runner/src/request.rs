@@ -66,6 +66,11 @@ impl Request {
             webhook: None,
         }
     }
+
+    /// The input document; an empty object when the caller sent none.
+    pub fn input_json(&self) -> &str {
+        self.input.as_deref().map_or("{}", RawValue::get)
+    }
 }
 
 /// Where the script starts.

@@ -12,14 +12,15 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::admission::Policies;
+use crate::budget::Budget;
 #[cfg(debug_assertions)]
 use crate::failpoint;
 use crate::leases::{Leases, StopReason, heartbeat};
 use crate::load::Skills;
 use crate::meters::Meters;
 use crate::patience::patiently;
-use crate::places::Places;
 use crate::readiness::Probe;
+use crate::schema::SchemaWorkers;
 use crate::waiters::{Waiters, Waiting};
 use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention};
 
@@ -33,6 +34,7 @@ pub struct Runner {
     /// `None` in a process that only takes requests: what it accepts is queued for others.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     pub(crate) skills: Skills,
+    pub(crate) schema_workers: Arc<SchemaWorkers>,
     /// One permit for each execution that may run here at once.
     pub(crate) slots: Arc<Semaphore>,
     /// Rung when something was queued.
@@ -41,7 +43,7 @@ pub struct Runner {
     /// Callers who wait for the end of an execution.
     pub(crate) waiters: Waiters,
     /// How many of them there may be.
-    pub(crate) places: Places,
+    pub(crate) waiter_slots: Budget,
     /// Those who follow an execution's events.
     pub(crate) readers: Waiters,
     /// Everything that must end before a drain is over.
@@ -67,13 +69,15 @@ impl Runner {
         failpoint::arm(config.failpoint);
         let announcements = store.announcements();
         let slots = if launcher.is_some() { config.slots } else { 0 };
+        let schema_workers = Arc::new(SchemaWorkers::new());
         let runner = Arc::new(Runner {
-            skills: Skills::new(blobs.clone(), store.clone(), config.skill_cache_bytes),
+            skills: Skills::new(blobs.clone(), store.clone(), Arc::clone(&schema_workers), config.skill_cache_bytes),
+            schema_workers,
             slots: Arc::new(Semaphore::new(slots)),
             queued: Notify::new(),
             leases: Arc::default(),
             waiters: Waiters::default(),
-            places: Places::new(config.max_waiting),
+            waiter_slots: Budget::new(config.max_waiting as u64),
             readers: Waiters::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -108,11 +112,11 @@ impl Runner {
         idempotency: Option<Idempotency>,
     ) -> Result<Execution, RunError> {
         let began = Instant::now();
-        let place = self.place(&caller.tenant)?;
+        let waiter_slot = self.waiter_slot(&caller.tenant)?;
         let admitted = match self.admit(caller, request).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
-                drop(place);
+                drop(waiter_slot);
                 let earlier = self.repeated(caller, refusal, idempotency.as_ref()).await?;
                 return self.end_of(earlier).await;
             }
@@ -126,7 +130,7 @@ impl Runner {
                 false => self.wait(&caller.tenant, id).await,
             };
         }
-        drop(place);
+        drop(waiter_slot);
         let carried = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), slot);
         self.tasks.spawn(carried).await.map_err(|_| RunError::Broken)?
     }
@@ -213,7 +217,7 @@ impl Runner {
         if execution.status.terminal() {
             return Ok(execution);
         }
-        let _place = self.place(&execution.tenant)?;
+        let _waiter_slot = self.waiter_slot(&execution.tenant)?;
         self.wait(&execution.tenant, execution.id).await
     }
 

@@ -76,7 +76,7 @@ impl Skills for Agent {
             .map_err(|error| Refusal::Invalid(format!("These arguments cannot be used: {error}.")))?;
         let request = request.into_request(true, &[]).map_err(refusal)?;
         // Held until the end is known: an agent waits as any other caller does.
-        let _place = self.app.runner.place(&self.caller.tenant).map_err(refusal)?;
+        let _waiter_slot = self.app.runner.waiter_slot(&self.caller.tenant).map_err(refusal)?;
         let accepted = self.app.runner.submit(&self.caller.for_runner(), request, None).await;
         let id = accepted.map_err(|error| about(&name, error.into()))?;
         let execution = self.follow(id, progress, stop).await.map_err(refusal)?;

@@ -40,6 +40,10 @@ impl Package {
         profile.judge(&self.remarks)
     }
 
+    pub fn has_schema(&self) -> bool {
+        self.manifest.input_schema.is_some() || self.manifest.output_schema.is_some()
+    }
+
     /// A finding about `input_schema` or `output_schema`, with the place where that stands.
     pub fn at_schema(&self, key: &str, finding: Finding) -> Finding {
         let [input, output] = &self.schemas;

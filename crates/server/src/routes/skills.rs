@@ -122,7 +122,8 @@ pub struct ValidateQuery {
     responses((status = 200, body = Validation))
 )]
 pub async fn validate(
-    _: Allowed<Publish>,
+    caller: Allowed<Publish>,
+    State(app): State<Shared>,
     Query(query): Query<ValidateQuery>,
     upload: Upload,
 ) -> Result<axum::Json<Validation>, ApiError> {
@@ -132,7 +133,8 @@ pub async fn validate(
         Ok(Incoming { package, scanned }) => {
             let mut findings = package.findings_for(profile);
             findings.extend(scanned);
-            findings.extend(runner::unusable_schemas(&package));
+            let (package, unusable) = app.runner.find_unusable_schemas(&caller.tenant, package).await?;
+            findings.extend(unusable);
             (findings, Some((package.manifest, package.digest)))
         }
         Err(error) => (error.findings(), None),

@@ -287,6 +287,26 @@ async fn validation_follows_a_profile_and_says_what_publishing_would() {
 }
 
 #[tokio::test]
+async fn a_schema_whose_patterns_are_too_costly_is_a_finding_and_a_check_that_is_too_costly_a_refused_run() {
+    let server = Server::start().await;
+    let patterns: String = (0..400).map(|number| format!("    - pattern: '\\p{{L}}{{200}}{number}'\n")).collect();
+    let bomb = zip(&[("SKILL.md", &manifest("bomb", &format!("input_schema:\n  allOf:\n{patterns}")))]);
+    let told = raw(&server, "/v1/skills/validate", "application/zip", bomb.clone()).send().await.unwrap();
+    let finding = body(told, 200).await["findings"][0].clone();
+    assert_eq!(finding["code"], "schema_unusable");
+    assert!(finding["message"].as_str().unwrap().contains("400 different patterns and may have 100"), "{finding}");
+    refused(raw(&server, "/v1/skills", "application/zip", bomb).send().await.unwrap(), 400, "invalid_skill").await;
+
+    let slow = manifest("slow", "input_schema: {properties: {text: {pattern: '[ab]*a[ab]{300}c'}}}\n");
+    server.publish(&[("SKILL.md", &slow), ("main.sh", "true")]).await;
+    let run = server.run(json!({ "skill": "slow", "input": { "text": "ab".repeat(1 << 20) } })).await;
+    assert_eq!((&run["status"], &run["outcome"]), (&json!("failed"), &json!("refused")), "{run}");
+    assert!(run["error"].as_str().unwrap().contains("too large to be checked against the schema's patterns"), "{run}");
+    let run = server.run(json!({ "skill": "slow", "input": { "text": format!("{}c", "a".repeat(301)) } })).await;
+    assert_eq!(run["status"], "success", "{run}");
+}
+
+#[tokio::test]
 async fn scripts_are_listed_with_what_they_say_about_themselves() {
     let server = Server::start().await;
     let text = manifest("tools", "");

@@ -1,0 +1,102 @@
+//! Documents against a skill's schemas: the input before a sandbox costs anything, the output after the run.
+//!
+//! Small checks run where they are; what could take longer goes to the schema workers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::TenantId;
+
+use crate::halt::Halt;
+use crate::json;
+use crate::load::Skill;
+use crate::runner::Runner;
+use crate::schema::{Schema, WorkersBusy};
+
+/// The output document, and what is wrong with it if the skill promised one of a certain form.
+#[derive(Debug, Default)]
+pub struct CheckedOutput {
+    pub output: Option<String>,
+    pub complaint: Option<String>,
+}
+
+/// Refuses an input that does not match, or that would cost too much to check.
+pub async fn check_input(runner: &Runner, tenant: &TenantId, skill: &Arc<Skill>, input: &str) -> Result<(), Halt> {
+    let Some(schema) = &skill.input_schema else { return Ok(()) };
+    if schema.is_quick(input) {
+        return check_input_here(skill, input).map_err(Halt::refused);
+    }
+    let (skill, input) = (Arc::clone(skill), input.to_owned());
+    let checked = runner.schema_workers.run(tenant, move || check_input_here(&skill, &input)).await;
+    checked.map_err(|WorkersBusy| Halt::unready("The input could not be checked in time."))?.map_err(Halt::refused)
+}
+
+/// The same on this thread.
+pub fn check_input_here(skill: &Skill, input: &str) -> Result<(), String> {
+    let Some(schema) = &skill.input_schema else { return Ok(()) };
+    let checked = schema.check(input);
+    checked.map_err(|violations| format!("The input does not match the skill's input_schema: {violations}"))
+}
+
+pub async fn check_output(
+    runner: &Runner,
+    tenant: &TenantId,
+    output: Option<Bytes>,
+    skill: &Arc<Skill>,
+) -> CheckedOutput {
+    let quick = |schema: &Schema| {
+        let text = output.as_deref().map(std::str::from_utf8).and_then(Result::ok);
+        text.is_none_or(|text| schema.is_quick(text))
+    };
+    if skill.output_schema.as_ref().is_none_or(quick) {
+        return check_output_here(output.as_deref(), skill);
+    }
+    let kept = output.clone();
+    let checking = Arc::clone(skill);
+    let checked = runner.schema_workers.run(tenant, move || check_output_here(output.as_deref(), &checking)).await;
+    checked.unwrap_or_else(|WorkersBusy| CheckedOutput {
+        output: kept.and_then(|document| json::compact(&document).ok()),
+        complaint: Some("The output could not be checked against the skill's output_schema in time.".to_owned()),
+    })
+}
+
+/// The same on this thread.
+pub fn check_output_here(output: Option<&[u8]>, skill: &Skill) -> CheckedOutput {
+    let document = output.map(json::compact).transpose();
+    let Some(schema) = &skill.output_schema else {
+        return CheckedOutput { output: document.ok().flatten(), complaint: None };
+    };
+    match document {
+        Ok(Some(document)) => {
+            let violations = schema.check(&document).err();
+            let complaint = violations
+                .map(|violations| format!("The output does not match the skill's output_schema: {violations}"));
+            CheckedOutput { output: Some(document), complaint }
+        }
+        Ok(None) => CheckedOutput {
+            output: None,
+            complaint: Some("The script wrote no output.json, and the skill declares an output_schema.".to_owned()),
+        },
+        Err(not_json) => CheckedOutput {
+            output: None,
+            complaint: Some(format!("The script's output.json {not_json}, and the skill declares an output_schema.")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_that_breaks_the_schema_is_refused_with_pointers() {
+        let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema:\n  type: object\n  \
+            required: [text]\n  properties:\n    text: {type: string}\n---\n";
+        let parts = vec![("SKILL.md".to_owned(), skill_md.as_bytes().to_vec())];
+        let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
+        let skill = Skill::new(package).expect("a good schema");
+        let refused = "The input does not match the skill's input_schema: #/text: value is not of type \"string\"";
+        assert_eq!(check_input_here(&skill, r#"{"text":5}"#), Err(refused.to_owned()));
+        assert_eq!(check_input_here(&skill, r#"{"text":"five"}"#), Ok(()));
+    }
+}
