@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -112,6 +113,15 @@ pub enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
+/// A connection that came in.
+pub struct Accepted {
+    pub stream: Stream,
+    /// Who is at its other end, as far as that can be told.
+    pub peer: String,
+    /// Where it came in; none on a Unix socket.
+    pub local: Option<IpAddr>,
+}
+
 /// The socket's name in the file system, which goes away with the listener.
 pub struct SocketFile(PathBuf);
 
@@ -123,18 +133,18 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// The next connection, and who is at its other end as far as that can be told.
-    pub async fn accept(&self) -> io::Result<(Stream, String)> {
+    pub async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 attend(&stream)?;
-                Ok((Box::new(stream), peer.to_string()))
+                let local = Some(stream.local_addr()?.ip());
+                Ok(Accepted { stream: Box::new(stream), peer: peer.to_string(), local })
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
                 let peer = stream.peer_cred().map_or_else(|_| "unix".to_owned(), |peer| format!("uid {}", peer.uid()));
-                Ok((Box::new(stream), peer))
+                Ok(Accepted { stream: Box::new(stream), peer, local: None })
             }
         }
     }
@@ -167,7 +177,7 @@ mod tests {
         let listener = Address::Tcp("127.0.0.1:0".into()).listen().await.expect("a port");
         let address = listener.address().expect("an address");
         let (_ours, accepted) = tokio::join!(address.connect(), listener.accept());
-        let (_theirs, peer) = accepted.expect("a connection");
+        let Accepted { peer, stream: _theirs, .. } = accepted.expect("a connection");
         let port = |text: &str| text.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
         let (here, there) = (port(&address.to_string()), port(&peer));
         assert_eq!((timer(here, there).as_deref(), timer(there, here).as_deref()), (Some("02"), Some("02")));

@@ -9,6 +9,8 @@ use crate::address::Address;
 pub struct Config {
     pub listen: Address,
     pub engine: Address,
+    /// Names in a `Host` header that lead to this proxy, besides loopback ones and the address it listens at.
+    pub hosts: Vec<String>,
     pub policy: Policy,
     pub limits: Limits,
 }
@@ -31,6 +33,10 @@ pub struct Policy {
     pub max_memory_bytes: i64,
     pub max_nano_cpus: i64,
     pub max_pids: i64,
+    /// Of the program that is put into a guest volume, and of any file that its filler writes.
+    pub max_guest_bytes: i64,
+    /// Volumes that carry this proxy's label, all together.
+    pub max_volumes: usize,
 }
 
 /// How long and how large.
@@ -52,6 +58,9 @@ pub struct Limits {
     pub half_closed: Duration,
     /// For what is under way when the proxy is told to stop.
     pub drain: Duration,
+    /// Containers that fill a volume, started within `fill_window`. A killed one leaves a file in its volume.
+    pub fills: usize,
+    pub fill_window: Duration,
 }
 
 impl Default for Limits {
@@ -66,6 +75,8 @@ impl Default for Limits {
             exchange: Duration::from_secs(300),
             half_closed: Duration::from_secs(3600),
             drain: Duration::from_secs(15),
+            fills: 32,
+            fill_window: Duration::from_secs(600),
         }
     }
 }

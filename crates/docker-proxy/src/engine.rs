@@ -36,8 +36,8 @@ impl Order {
         Order { method: Method::GET, path, target: String::new(), body: None, upgrade: false }
     }
 
-    fn request(self) -> Checked<Request<Full<Bytes>>> {
-        let mut request = Request::builder().method(&self.method).uri(self.path).header(header::HOST, "docker");
+    fn request(self, host: &str) -> Checked<Request<Full<Bytes>>> {
+        let mut request = Request::builder().method(&self.method).uri(self.path).header(header::HOST, host);
         if self.upgrade {
             request = request.header(header::CONNECTION, "Upgrade").header(header::UPGRADE, "tcp");
         }
@@ -65,8 +65,16 @@ impl Engine {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| gone(&error))?;
         // It ends with the answer, or with whoever reads it: both halves hang on the sender and on the body.
         tokio::spawn(connection.with_upgrades());
-        let answer = in_time(self.limits.answer, sender.send_request(order.request()?)).await?;
+        let answer = in_time(self.limits.answer, sender.send_request(order.request(self.host())?)).await?;
         answer.map_err(|error| gone(&error))
+    }
+
+    /// By which name it is asked: another proxy of ours answers to its own only.
+    fn host(&self) -> &str {
+        match &self.address {
+            Address::Tcp(place) => place,
+            Address::Unix(_) => "docker",
+        }
     }
 
     /// The whole body of an answer.

@@ -1,19 +1,24 @@
 //! One request: checked, written anew, sent on, and its answer brought back.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::container::Container;
 use crate::engine::{Engine, Order};
+use crate::fills::Fills;
 use crate::filters;
 use crate::head::Asked;
+use crate::host::Hosts;
 use crate::labels::{LABEL, Labels};
 use crate::owned::{Known, Owned};
 use crate::policy;
@@ -29,7 +34,11 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 pub struct Gate {
     pub config: Config,
     engine: Engine,
+    hosts: Hosts,
     known: Known,
+    fills: Fills,
+    /// Held while a volume is counted and made.
+    making_volume: Mutex<()>,
 }
 
 /// What the connection must know of a request that was let through.
@@ -44,15 +53,32 @@ pub struct Passed {
 impl Gate {
     pub fn new(config: Config) -> Gate {
         let engine = Engine::new(config.engine.clone(), config.limits.clone());
-        Gate { config, engine, known: Known::default() }
+        let hosts = Hosts::new(&config.listen, &config.hosts);
+        Gate {
+            config,
+            engine,
+            hosts,
+            known: Known::default(),
+            fills: Fills::default(),
+            making_volume: Mutex::default(),
+        }
     }
 
-    /// Answers one request.
-    pub async fn pass(self: &Arc<Self>, mut request: Request<Incoming>) -> Checked<(Response<Body>, Passed)> {
+    /// Answers one request, which came in at this address.
+    pub async fn pass(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        local: Option<IpAddr>,
+    ) -> Checked<(Response<Body>, Passed)> {
         let client = hyper::upgrade::on(&mut request);
         let (head, body) = request.into_parts();
+        self.hosts.check(&head.headers, local)?;
         let asked = Asked::read(&head)?;
         let body = self.body(&head.headers, body).await?;
+        let _making = match asked.route.action {
+            Action::CreateVolume => Some(self.making_volume.lock().await),
+            _ => None,
+        };
         let order = self.order(&asked, &body).await?;
         let target = order.target.clone();
         let mut answer = self.engine.send(order).await?;
@@ -101,7 +127,7 @@ impl Gate {
         }
         match action {
             Action::Read => {}
-            Action::InspectImage => owned.image(&name).await?,
+            Action::InspectImage => owned.visible_image(&name).await?,
             Action::ListContainers => {
                 let label = format!("{LABEL}={}", self.config.policy.instance);
                 query.set("filters", filters::with_label(query.get("filters"), label)?);
@@ -135,6 +161,9 @@ impl Gate {
             }
         }
         owned.image(container.image.as_deref().unwrap_or_default()).await?;
+        if container.host_config.as_ref().is_some_and(policy::fills) {
+            self.fills.start(&self.config.limits, Instant::now())?;
+        }
         self.mark(&mut container.labels);
         write(&container)
     }
@@ -143,10 +172,13 @@ impl Gate {
         let mut volume: Volume = document::read(body)?;
         volume::check(&volume)?;
         // The engine answers a second creation with what is there, whosever it is.
-        owned.volume(&volume.name).await.map_err(|refusal| match refusal {
+        let exists = owned.volume(&volume.name).await.map_err(|refusal| match refusal {
             Refusal::Hidden(_) => Refusal::Taken(volume.name.clone()),
             other => other,
         })?;
+        if !exists {
+            owned.room_for_a_volume().await?;
+        }
         self.mark(&mut volume.labels);
         write(&volume)
     }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::config::Policy;
@@ -49,9 +50,22 @@ struct VolumeFound {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+struct VolumesFound {
+    volumes: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
 struct ImageFound {
     id: String,
     repo_digests: Option<Vec<String>>,
+    config: Option<ImageConfig>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ImageConfig {
+    volumes: Option<HashMap<String, serde::de::IgnoredAny>>,
 }
 
 /// The engine's own view, narrowed to what carries our label.
@@ -90,10 +104,38 @@ impl Owned<'_> {
         if found.name == name && plain && self.ours(&found.labels) { Ok(true) } else { Err(HIDDEN) }
     }
 
-    /// Whether a container may be made of this image: an allowed name, or what such a name was resolved to.
-    pub async fn image(&self, image: &str) -> Checked {
-        if self.allowed(image) || lock(&self.known.images).contains(image) {
+    /// Whether one more volume of ours may be made.
+    pub async fn room_for_a_volume(&self) -> Checked {
+        let filters = serde_json::json!({"label": [format!("{LABEL}={}", self.policy.instance)]}).to_string();
+        let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
+        let found: Option<VolumesFound> = self.engine.look_up(format!("/volumes?filters={filters}")).await?;
+        let found = found.and_then(|found| found.volumes).map_or(0, |volumes| volumes.len());
+        if found < self.policy.max_volumes {
             return Ok(());
+        }
+        forbidden(format!(
+            "one more volume: there are {found} of this proxy, and it allows {} (--max-volumes). Remove those of old \
+             versions on the engine: docker volume ls --filter label={LABEL}={}",
+            self.policy.max_volumes, self.policy.instance
+        ))
+    }
+
+    /// Whether the image may be looked at: an allowed name, or what such a name was resolved to.
+    pub async fn visible_image(&self, image: &str) -> Checked {
+        if self.allowed(image) { Ok(()) } else { self.image(image).await }
+    }
+
+    /// Whether a container may be made of this image: as [`Owned::visible_image`], and one without volumes of its own.
+    pub async fn image(&self, image: &str) -> Checked {
+        if lock(&self.known.images).contains(image) {
+            return Ok(());
+        }
+        if self.allowed(image) {
+            return match self.resolve(image).await? {
+                Some(false) => forbidden(format!("the image {image:?}: it declares volumes, which nothing bounds")),
+                // The engine says best what it does not have.
+                Some(true) | None => Ok(()),
+            };
         }
         // A restarted proxy has forgotten what it resolved, and a launcher has not. Only what looks like the outcome
         // of a resolution is worth asking for.
@@ -112,12 +154,10 @@ impl Owned<'_> {
         self.policy.images.iter().any(|name| name == image)
     }
 
-    async fn resolve(&self, name: &str) -> Checked {
+    /// Learns the ids behind a name; `Some(false)` where no container may be made of them.
+    async fn resolve(&self, name: &str) -> Checked<Option<bool>> {
         let found: Option<ImageFound> = self.engine.look_up(format!("/images/{name}/json")).await?;
-        if let Some(found) = found {
-            self.known.keep_images(found.names());
-        }
-        Ok(())
+        Ok(found.map(|found| self.known.keep_images(found)))
     }
 
     fn ours(&self, labels: &Labels) -> bool {
@@ -126,6 +166,12 @@ impl Owned<'_> {
 }
 
 impl ImageFound {
+    /// For each one the engine makes a volume without a name or a label with every container.
+    fn has_volumes(&self) -> bool {
+        let volumes = self.config.as_ref().and_then(|config| config.volumes.as_ref());
+        volumes.is_some_and(|volumes| !volumes.is_empty())
+    }
+
     /// What a container may name it by instead of its tag.
     fn names(self) -> impl Iterator<Item = String> {
         std::iter::once(self.id).chain(self.repo_digests.into_iter().flatten()).filter(|name| name.contains("sha256:"))
@@ -153,7 +199,7 @@ impl Known {
     /// Learns from the engine's answer about an allowed image.
     pub fn resolved(&self, answer: &[u8]) {
         if let Ok(found) = serde_json::from_slice::<ImageFound>(answer) {
-            self.keep_images(found.names());
+            self.keep_images(found);
         }
     }
 
@@ -170,11 +216,16 @@ impl Known {
         containers.extend([name, id].map(|name| (name.to_owned(), id.to_owned())));
     }
 
-    fn keep_images(&self, names: impl Iterator<Item = String>) {
+    /// Whether containers may be made of it.
+    fn keep_images(&self, found: ImageFound) -> bool {
+        if found.has_volumes() {
+            return false;
+        }
         let mut images = lock(&self.images);
         if images.len() >= MOST_KNOWN {
             images.clear();
         }
-        images.extend(names);
+        images.extend(found.names());
+        true
     }
 }

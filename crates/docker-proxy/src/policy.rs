@@ -11,7 +11,7 @@ use crate::container::{Container, HostConfig};
 use crate::labels;
 use crate::refusal::{Checked, forbidden};
 
-pub use filesystem::guest_volumes;
+pub use filesystem::{fills, guest_volumes};
 
 /// Checks the whole body.
 pub fn check(container: &Container, policy: &Policy) -> Checked {

@@ -23,6 +23,9 @@ pub enum Refusal {
          {0}), or run the proxy under the name that made it"
     )]
     Taken(String),
+    /// A bound on how often something is done.
+    #[error("too many requests: {0}")]
+    TooMany(String),
     #[error("the request's body is longer than {0} bytes")]
     TooLarge(usize),
     #[error("the request took too long to arrive")]
@@ -42,6 +45,7 @@ impl Refusal {
             Refusal::Route(_) | Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
             Refusal::Hidden(_) => StatusCode::NOT_FOUND,
             Refusal::Taken(_) => StatusCode::CONFLICT,
+            Refusal::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
             Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::Slow => StatusCode::REQUEST_TIMEOUT,
             Refusal::EngineGone(_) | Refusal::EngineOdd(_) => StatusCode::BAD_GATEWAY,

@@ -1,6 +1,7 @@
 //! The proxy as a server: accepts, bounds, logs refusals, and ends in good order.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::address::{Address, Listener, Stream};
+use crate::address::{Accepted, Address, Listener, Stream};
 use crate::config::{Config, Limits};
 use crate::engine::{Engine, Order};
 use crate::gate::{Body, Gate, whole};
@@ -96,10 +97,11 @@ impl Connections {
         loop {
             let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, peer)) => {
+                Ok(Accepted { stream, peer, local }) => {
                     let connection = Connection {
                         gate: Arc::clone(&self.gate),
                         peer,
+                        local,
                         place: Arc::new(place),
                         tasks: self.tasks.clone(),
                         cut: self.cut.clone(),
@@ -131,6 +133,7 @@ impl Connections {
 struct Connection {
     gate: Arc<Gate>,
     peer: String,
+    local: Option<IpAddr>,
     place: Arc<OwnedSemaphorePermit>,
     tasks: TaskTracker,
     cut: CancellationToken,
@@ -186,7 +189,7 @@ impl Connection {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (method, path) = (request.method().clone(), shown(request.uri()));
-        match self.gate.pass(request).await {
+        match self.gate.pass(request, self.local).await {
             Ok((response, passed)) => {
                 tracing::debug!(%method, path, status = response.status().as_u16(), peer = self.peer, "passed");
                 self.lasting.store(passed.lasting, Ordering::Relaxed);

@@ -29,7 +29,7 @@ mod unconfined;
 mod wire;
 
 pub use docker::doctor::{DockerReport, docker_doctor};
-pub use docker::{DockerConfig, DockerLauncher, FILLER, Images};
+pub use docker::{DockerConfig, DockerLauncher, FILL_BYTES, FILLER, Images};
 pub use guest::{Guest, GuestError, Handle};
 pub use guest_protocol::jail::{Counters, Network};
 pub use guest_protocol::protocol::{Attempt, Call, Stream, paths};

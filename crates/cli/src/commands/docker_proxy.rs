@@ -38,6 +38,12 @@ pub struct DockerProxyArgs {
     /// Highest number of processes of a container.
     #[arg(long, env = "SKILLBOX_PROXY_MAX_PIDS", value_name = "NUMBER", default_value_t = 2048)]
     max_pids: u32,
+    /// Highest number of volumes with a guest program that servers may make on the engine.
+    #[arg(long, env = "SKILLBOX_PROXY_MAX_VOLUMES", value_name = "NUMBER", default_value_t = 32)]
+    max_volumes: u32,
+    /// Names by which servers reach this proxy, by comma; the address in --listen and loopback are always known.
+    #[arg(long, env = "SKILLBOX_PROXY_HOSTS", value_name = "NAMES", value_delimiter = ',', value_parser = host)]
+    hosts: Vec<String>,
     /// One more seccomp profile that may be asked for, besides this version's own: for servers of another version.
     #[arg(long, value_name = "FILE")]
     seccomp: Vec<PathBuf>,
@@ -55,6 +61,16 @@ fn instance(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// A host as it stands in a request, without its port.
+fn host(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
+    let port = text.matches(':').count() == 1;
+    if text.is_empty() || text.len() > 253 || port || !text.bytes().all(plain) {
+        return Err("give a name or an address, without a port".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     if args.check {
         docker_proxy::ping(&args.listen).await?;
@@ -65,6 +81,7 @@ pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     let config = docker_proxy::Config {
         listen: args.listen.clone(),
         engine: args.engine.clone(),
+        hosts: args.hosts.clone(),
         policy: policy(&args, &config)?,
         limits: Limits { drain: config.drain_timeout, ..Limits::default() },
     };
@@ -102,6 +119,8 @@ fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
         max_memory_bytes: i64::try_from(config.max_memory_bytes).unwrap_or(i64::MAX),
         max_nano_cpus: i64::from(config.max_cpu_millis) * 1_000_000,
         max_pids: i64::from(args.max_pids),
+        max_guest_bytes: sandbox::FILL_BYTES.cast_signed(),
+        max_volumes: args.max_volumes as usize,
     })
 }
 
@@ -129,6 +148,15 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_have_no_port() {
+        assert_eq!(host("docker-proxy"), Ok("docker-proxy".to_owned()));
+        assert_eq!(host("fd00::1"), Ok("fd00::1".to_owned()));
+        for text in ["", "docker-proxy:2375", "http://docker-proxy", "a b", "ä", "*"] {
+            assert!(host(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn names_are_values_of_a_label() {

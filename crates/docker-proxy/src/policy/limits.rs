@@ -1,5 +1,6 @@
 //! Resources: each given, each within what the operator allows.
 
+use super::filesystem;
 use crate::config::Policy;
 use crate::container::{HostConfig, Ulimit};
 use crate::refusal::{Checked, forbidden};
@@ -21,7 +22,20 @@ pub fn check(host: &HostConfig, policy: &Policy) -> Checked {
     if host.oom_kill_disable == Some(true) {
         return forbidden("OomKillDisable");
     }
-    host.ulimits.iter().flatten().try_for_each(ulimit)
+    host.ulimits.iter().flatten().try_for_each(ulimit)?;
+    // Only a filler writes where memory does not count: to a volume on the host's disk.
+    let most = if filesystem::fills(host) { policy.max_guest_bytes } else { policy.max_memory_bytes };
+    file_size(host, most)
+}
+
+/// The size of a file is bounded, and by one value: of several the engine takes the last.
+fn file_size(host: &HostConfig, most: i64) -> Checked {
+    let given: Vec<_> = host.ulimits.iter().flatten().filter(|limit| limit.name == "fsize").collect();
+    match given.as_slice() {
+        [limit] if limit.hard <= most => Ok(()),
+        [limit] => forbidden(format!("the ulimit \"fsize\" of {}, which is above {most}", limit.hard)),
+        _ => forbidden("a container without exactly one ulimit \"fsize\""),
+    }
 }
 
 fn between(name: &str, value: Option<i64>, least: i64, most: i64) -> Checked<i64> {

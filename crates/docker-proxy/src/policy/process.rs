@@ -3,6 +3,7 @@
 use super::filesystem;
 use crate::config::Policy;
 use crate::container::{Container, HostConfig};
+use crate::names;
 use crate::refusal::{Checked, forbidden};
 
 const MOST_WORDS: usize = 128;
@@ -21,11 +22,12 @@ pub fn check(container: &Container, host: &HostConfig, policy: &Policy) -> Check
             return forbidden(format!("{name} with too many or too long or odd words"));
         }
     }
-    for (name, text) in [
-        ("Hostname", &container.hostname),
-        ("Domainname", &container.domainname),
-        ("WorkingDir", &container.working_dir),
-    ] {
+    // The runtime makes a missing directory, as root and also inside a volume, and enters one that leads out of the
+    // container by a descriptor it has open (`/proc/self/fd/…`). Without any, the image chooses.
+    if container.working_dir.as_deref() != Some("/") {
+        return forbidden("WorkingDir other than /");
+    }
+    for (name, text) in [("Hostname", &container.hostname), ("Domainname", &container.domainname)] {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
         if text.as_ref().is_some_and(|text| text.len() > 128 || !text.bytes().all(plain) || text.contains("..")) {
             return forbidden(format!("an odd {name}"));
@@ -48,14 +50,35 @@ fn user(user: Option<&str>) -> Checked {
 fn filler(container: &Container, policy: &Policy) -> Checked {
     let said = container.entrypoint.as_deref().unwrap_or_default();
     let arguments = said.strip_prefix(policy.filler.as_slice()).filter(|_| !policy.filler.is_empty());
-    let plain =
-        |word: &String| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let known = arguments.is_some_and(|arguments| arguments.iter().all(plain));
+    let known = match arguments {
+        Some([name, size, digest]) => {
+            fill_size(size, policy)?;
+            is_temporary(name) && names::is_id(digest)
+        }
+        _ => false,
+    };
     let bare = |words: &Option<Vec<String>>| words.as_ref().is_none_or(|words| words.is_empty());
     if known && bare(&container.cmd) && bare(&container.env) && container.user.as_deref() == Some("0:0") {
         return Ok(());
     }
     forbidden("a volume that can be written by anything but the program that fills it")
+}
+
+/// How much it reads into the volume, which lies on the host's disk.
+fn fill_size(size: &str, policy: &Policy) -> Checked {
+    let digits = size.bytes().all(|byte| byte.is_ascii_digit());
+    match size.parse::<i64>().ok().filter(|bytes| digits && (1..=policy.max_guest_bytes).contains(bytes)) {
+        Some(_) => Ok(()),
+        None => {
+            forbidden(format!("a program of {size:?} bytes; at most {} are put into a volume", policy.max_guest_bytes))
+        }
+    }
+}
+
+/// A name that the next filler takes for what a killed one has left, and removes.
+fn is_temporary(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.len() <= 128 && name.starts_with("skillbox-fill-") && name.bytes().all(plain)
 }
 
 /// Nothing that the engine would do later on its own: restart it, run health checks in it, keep what it says.

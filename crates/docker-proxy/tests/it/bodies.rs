@@ -61,7 +61,7 @@ fn host() -> Value {
             "NanoCpus": 500000000,
             "PidsLimit": 64,
             "OomKillDisable": false,
-            "Ulimits": [ulimit("core", 1), ulimit("nofile", 1024), ulimit("rtprio", 0)],
+            "Ulimits": [ulimit("core", 1), ulimit("fsize", 64 << 20), ulimit("nofile", 1024), ulimit("rtprio", 0)],
             "Init": false,
             "AutoRemove": false,
             "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
@@ -73,7 +73,8 @@ fn host() -> Value {
 /// The container that puts the guest into its volume.
 pub fn filler() -> Value {
     let mut body = sandbox();
-    let arguments = ["temporary-1", "1000", "abc123"];
+    let digest = "ab".repeat(32);
+    let arguments = ["skillbox-fill-1", "1000", &digest];
     body["User"] = json!("0:0");
     body["Entrypoint"] = FILLER.iter().chain(&arguments).copied().collect();
     body["HostConfig"]["Mounts"] = json!([mount(false)]);

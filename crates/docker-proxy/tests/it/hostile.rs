@@ -13,6 +13,7 @@ fn changed_values() -> Vec<(&'static str, Value)> {
     let security = |options: &[&str]| json!(options);
     let seccomp = format!("seccomp={PROFILE}");
     let tmpfs = |options: &str| json!({"/tmp": options});
+    let ulimits = |limits: &[(&str, i64, i64)]| limits.iter().map(|(name, soft, hard)| json!({"Name": name, "Soft": soft, "Hard": hard})).collect::<Value>();
     vec![
         // Outright root.
         ("HostConfig.Privileged", json!(true)),
@@ -119,10 +120,12 @@ fn changed_values() -> Vec<(&'static str, Value)> {
         ("HostConfig.CpuShares", json!(262144)), ("HostConfig.CpuRealtimeRuntime", json!(950000)), ("HostConfig.CpusetCpus", json!("0")),
         ("HostConfig.PidsLimit", json!(0)), ("HostConfig.PidsLimit", json!(-1)), ("HostConfig.PidsLimit", json!(100000)), ("HostConfig.PidsLimit", Value::Null),
         ("HostConfig.OomKillDisable", json!(true)), ("HostConfig.OomScoreAdj", json!(-1000)), ("HostConfig.ShmSize", json!(1i64 << 40)),
-        ("HostConfig.Ulimits", json!([{"Name": "nofile", "Soft": -1, "Hard": -1}])),
-        ("HostConfig.Ulimits", json!([{"Name": "rtprio", "Soft": 99, "Hard": 99}])),
-        ("HostConfig.Ulimits", json!([{"Name": "nice", "Soft": 0, "Hard": 40}])),
-        ("HostConfig.Ulimits", json!([{"Name": "everything", "Soft": 1, "Hard": 1}])),
+        ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 1000), ("nofile", -1, -1)])),
+        ("HostConfig.Ulimits", ulimits(&[])), ("HostConfig.Ulimits", Value::Null), ("HostConfig.Ulimits", ulimits(&[("fsize", -1, -1)])),
+        ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 2 << 30)])), ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 1000), ("fsize", 1000, 2000)])),
+        ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 1000), ("rtprio", 99, 99)])),
+        ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 1000), ("nice", 0, 40)])),
+        ("HostConfig.Ulimits", ulimits(&[("fsize", 1000, 1000), ("everything", 1, 1)])),
         // What the engine would do later.
         ("HostConfig.RestartPolicy", json!({"Name": "always"})), ("HostConfig.Init", json!(true)),
         ("HostConfig.RestartPolicy", json!({"Name": "no", "MaximumRetryCount": 9})),
@@ -140,7 +143,9 @@ fn changed_values() -> Vec<(&'static str, Value)> {
         ("Image", json!("PYTHON:3.12-slim")), ("Image", json!(format!("sha256:{}", "2".repeat(64)))), ("Image", json!("1111111111")),
         // Odd words.
         ("Env", json!(["A=\u{0}"])), ("Cmd", json!(vec!["x"; 200])), ("Entrypoint", json!(["x".repeat(5000)])),
-        ("WorkingDir", json!("/tmp/../../etc")), ("Hostname", json!("a b")), ("Entrypoint", json!("/bin/sh")),
+        ("WorkingDir", json!("/tmp/../../etc")), ("WorkingDir", json!("/proc/self/fd/8")), ("WorkingDir", json!("/skillbox/made")),
+        ("WorkingDir", json!("")), ("WorkingDir", json!("//")), ("WorkingDir", Value::Null),
+        ("Hostname", json!("a b")), ("Entrypoint", json!("/bin/sh")),
         // Of the wrong type.
         ("HostConfig", Value::Null), ("HostConfig", json!({})), ("HostConfig", json!([])), ("HostConfig", json!("{}")),
         ("HostConfig.Privileged", json!("false")), ("HostConfig.Privileged", json!(0)), ("HostConfig.Memory", json!(268435456.0)),
@@ -252,6 +257,12 @@ async fn no_hostile_filler_reaches_the_engine() {
         ("Entrypoint", entrypoint(&["/bin/sh", "-c", "cat > /skillbox/skillbox-guest; id", "fill", "a", "1", "b"])),
         ("Entrypoint", entrypoint(&["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill", "$(id)", "1", "b"])),
         ("Entrypoint", Value::Null),
+        ("Entrypoint.4", json!("skillbox-guest")),
+        ("Entrypoint.4", json!("skillbox-fill-1/../../etc")),
+        ("Entrypoint.5", json!("0")),
+        ("Entrypoint.5", json!("+1000")),
+        ("Entrypoint.5", json!("")),
+        ("Entrypoint.6", json!("abc")),
         ("Cmd", json!(["x"])),
         ("Env", json!(["PATH=/skillbox"])),
         ("User", json!("0:65534")),

@@ -1,8 +1,10 @@
 //! The proxy as its two neighbours see it: a launcher on one side, an engine on the other.
 
 mod bodies;
+mod bounds;
 mod filtered;
 mod hostile;
+mod hosts;
 mod launcher;
 mod life;
 mod log;

@@ -12,7 +12,7 @@ use crate::support::{Running, in_time, pair};
 pub fn attach() -> String {
     let query = "stream=true&stdin=true&stdout=true&stderr=false&logs=false";
     format!(
-        "POST /v1.44/containers/{OURS}/attach?{query} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
+        "POST /v1.44/containers/{OURS}/attach?{query} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
     )
 }
 

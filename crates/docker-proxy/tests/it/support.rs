@@ -38,6 +38,8 @@ pub fn policy() -> Policy {
         max_memory_bytes: 1 << 30,
         max_nano_cpus: 4_000_000_000,
         max_pids: 512,
+        max_guest_bytes: 64 << 20,
+        max_volumes: 4,
     }
 }
 
@@ -53,7 +55,7 @@ impl Running {
     pub async fn start(engine: Address, change: impl FnOnce(&mut Config)) -> Running {
         let directory = tempfile::tempdir().expect("a directory");
         let listen = Address::Unix(directory.path().join("proxy.sock"));
-        let mut config = Config { listen, engine, policy: policy(), limits: Limits::default() };
+        let mut config = Config { listen, engine, hosts: vec![], policy: policy(), limits: Limits::default() };
         change(&mut config);
         let proxy = Proxy::bind(config).await.expect("a proxy");
         let address = proxy.address().expect("an address");

@@ -76,10 +76,15 @@ pub fn filler(shape: &Shape, setting: &Setting<'_>, fill: [String; 3]) -> Contai
 /// What a filler starts with, before its arguments: a proxy lets no other program be root.
 pub const FILLER: [&str; 4] = ["/bin/sh", "-c", FILL, "fill"];
 
-/// With the name to write to first, the size and the SHA-256 as arguments. Nobody ever sees half a program.
+/// The most that a filler may write, which is several times the guest.
+pub const FILL_BYTES: u64 = 64 << 20;
+
+/// With the name to write to first, the size and the SHA-256 as arguments. Nobody ever sees half a program. What a killed
+/// filler has left is removed by the next one, once it is too old to be another's that is still at work.
 const FILL: &str = r#"
 sum() { set -- $(sha256sum "$1" 2>/dev/null); echo "$1"; }
 program=/skillbox/skillbox-guest
+find /skillbox -name 'skillbox-fill-*' -mmin +9 -exec rm -f {} + 2>/dev/null
 [ "$(sum $program)" = "$3" ] && exit 0
 trap 'rm -f "/skillbox/$1"' EXIT
 head -c "$2" > "/skillbox/$1" && [ "$(sum "/skillbox/$1")" = "$3" ] && chmod 0555 "/skillbox/$1" &&
@@ -296,7 +301,9 @@ mod tests {
 
     #[test]
     fn a_filler() {
-        let fill = ["temporary", "1000", "abc"].map(str::to_owned);
-        insta::assert_json_snapshot!(readable(&filler(&shape(), &setting(&Owner("worker-1".to_owned())), fill)));
+        let digest = "abc0".repeat(16);
+        let fill = ["skillbox-fill-0123", "1000", &digest].map(str::to_owned);
+        let shape = &crate::docker::volume::SHAPE;
+        insta::assert_json_snapshot!(readable(&filler(shape, &setting(&Owner("worker-1".to_owned())), fill)));
     }
 }

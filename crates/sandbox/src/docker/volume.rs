@@ -18,13 +18,13 @@ use crate::program::GUEST;
 const FILLED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Enough for a shell and what it starts.
-const SHAPE: Shape = Shape {
+pub const SHAPE: Shape = Shape {
     runtime: Runtime::Bash,
     image: None,
     memory_bytes: 64 << 20,
     cpu_millis: 1000,
     pids: 64,
-    disk_bytes: 64 << 20,
+    disk_bytes: body::FILL_BYTES,
     disk_inodes: 64,
 };
 

@@ -25,6 +25,11 @@ pub const MADE: &str = "00000000000000000000000000000000000000000000000000000000
 pub const VOLUME: &str = "skillbox-guest-1";
 pub const IMAGE_ID: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
+/// An image that declares volumes.
+pub const UNBOUNDED: &str = "sha256:5555555555555555555555555555555555555555555555555555555555555555";
+/// How many volumes of ours it has.
+pub const VOLUMES: usize = 3;
+
 /// One request as the engine got it.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -157,6 +162,7 @@ fn known(method: &Method, path: &str) -> (u16, Value) {
         ["containers", FOREIGN | "skillbox-theirs", "json"] => (200, container(FOREIGN, json!({LABEL: "other"}))),
         ["containers", "skillbox-bare", "json"] => (200, container(FOREIGN, Value::Null)),
         ["containers", OURS | MADE, "stats"] => (200, json!({"pids_stats": {}})),
+        ["volumes"] => (200, json!({"Volumes": vec![json!({"Name": VOLUME}); VOLUMES], "Warnings": null})),
         ["volumes", VOLUME] => (200, json!({"Name": VOLUME, "Driver": "local", "Labels": ours, "Options": null})),
         ["volumes", "skillbox-bound"] => {
             (200, json!({"Name": "skillbox-bound", "Driver": "local", "Labels": ours, "Options": {"device": "/"}}))
@@ -165,6 +171,9 @@ fn known(method: &Method, path: &str) -> (u16, Value) {
             (200, json!({"Name": name, "Driver": "local", "Labels": null, "Options": null}))
         }
         ["images", "python:3.12-slim", "json"] => (200, json!({"Id": IMAGE_ID, "RepoDigests": []})),
+        ["images", "with-volumes:1", "json"] => {
+            (200, json!({"Id": UNBOUNDED, "RepoDigests": [], "Config": {"Volumes": {"/data": {}}}}))
+        }
         _ => missing,
     }
 }
