@@ -20,6 +20,7 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	@scripts/setup-tests.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@scripts/deny.sh
 	@scripts/test.sh
 	@scripts/test-sdks.sh
 	@scripts/test-deploy.sh
@@ -41,9 +42,10 @@ test-kubernetes: ## pods on a real Kubernetes, built from Debian's sources the f
 fmt: ## format the code
 	cargo fmt --all
 
-lint: ## format check and clippy, with warnings denied
+lint: ## format check, clippy with warnings denied, and licences, sources and duplicates of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@scripts/deny.sh
 
 unit: ## only the tests beside the code
 	@scripts/test.sh --lib --bins
