@@ -5,7 +5,7 @@
 mod new_file;
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 
 use crate::{BlobError, Key, Prefix, Reader};
-pub(crate) use new_file::NewFile;
+pub(crate) use new_file::{BUFFER as WRITER_BYTES, NewFile};
 
 /// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
 /// can lead here because no segment starts with a dot.
@@ -51,6 +51,15 @@ impl Directory {
         .await
     }
 
+    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+        let path = self.path(key);
+        blocking(move || {
+            let metadata = missing_is_none(fs::metadata(path)).map_err(BlobError::io("read a blob"))?;
+            Ok(metadata.map(|metadata| metadata.len()))
+        })
+        .await
+    }
+
     pub async fn open_blob(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
         let path = self.path(key);
         let opened = blocking(move || {
@@ -58,6 +67,23 @@ impl Directory {
             missing_is_none(opened).map_err(BlobError::io("open a blob"))
         });
         Ok(opened.await?.map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
+    }
+
+    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+        let path = self.path(key);
+        let opened = blocking(move || {
+            let opened = File::open(path).and_then(|mut file| {
+                file.seek(SeekFrom::Start(start))?;
+                Ok((file.metadata()?.len(), file))
+            });
+            missing_is_none(opened).map_err(BlobError::io("open a blob"))
+        });
+        let Some((size, file)) = opened.await? else { return Ok(None) };
+        if start.saturating_add(length) > size {
+            return Err(BlobError::too_short());
+        }
+        let stream = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), length);
+        Ok(Some(Reader { size: length, stream: Box::pin(stream) }))
     }
 
     pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {

@@ -30,6 +30,11 @@ impl BlobError {
         matches!(problem, S3Problem::Unreachable { .. } | S3Problem::Silent { .. } | S3Problem::Failing { .. })
     }
 
+    /// A part was asked for that the blob does not have.
+    pub(crate) fn too_short() -> BlobError {
+        BlobError::io("read a part of a blob")(std::io::ErrorKind::UnexpectedEof.into())
+    }
+
     /// For `map_err`: says what was being done when the system refused.
     pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> BlobError {
         move |source| BlobError::Io { action, source }

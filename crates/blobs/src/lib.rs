@@ -9,6 +9,7 @@ mod error;
 mod key;
 mod s3;
 mod sign;
+mod verified;
 mod writer;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use key::{Key, Prefix};
 use s3::S3;
 pub use s3::{S3Config, S3Problem};
 pub use sign::{Claims, SignError, Signer};
+use verified::Verified;
 pub use writer::Writer;
 
 /// A handle on the place where blobs lie; clones share it.
@@ -83,11 +85,35 @@ impl Blobs {
         }
     }
 
+    /// How long the blob is, or nothing when it is missing.
+    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+        match &self.backend {
+            Backend::Directory(directory) => directory.size(key).await,
+            Backend::S3(s3) => s3.size(key).await,
+        }
+    }
+
     /// The blob as a stream, or nothing when it is missing.
     pub async fn open(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.open_blob(key).await,
             Backend::S3(s3) => s3.open_blob(key).await,
+        }
+    }
+
+    /// `length` bytes of the blob from `start` on, or nothing when it is missing; an error when it is shorter.
+    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+        match &self.backend {
+            Backend::Directory(directory) => directory.open_range(key, start, length).await,
+            Backend::S3(s3) => s3.open_range(key, start, length).await,
+        }
+    }
+
+    /// What a writer keeps in memory at most.
+    pub fn writer_bytes(&self) -> u64 {
+        match &self.backend {
+            Backend::Directory(_) => directory::WRITER_BYTES as u64,
+            Backend::S3(_) => s3::WRITER_BYTES as u64,
         }
     }
 
@@ -149,8 +175,14 @@ impl Blobs {
 }
 
 impl Reader {
+    /// The same bytes, of which the last are an error when all of them together do not have that hash.
+    pub fn verified(self, sha256: &str) -> Reader {
+        let stream = Verified::new(self.stream, self.size, sha256.to_owned());
+        Reader { size: self.size, stream: Box::pin(stream) }
+    }
+
     /// The rest of the stream in memory, when it is no longer than that.
-    async fn into_bytes(self, max: u64) -> Result<Bytes, BlobError> {
+    pub async fn into_bytes(self, max: u64) -> Result<Bytes, BlobError> {
         if self.size > max {
             return Err(BlobError::TooLarge { size: self.size, max });
         }

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use crate::{BlobError, Key, Prefix, Reader};
 use buckets::Bucket;
 pub use config::S3Config;
-pub(crate) use new_object::NewObject;
+pub(crate) use new_object::{NewObject, PART_BYTES as WRITER_BYTES};
 use presign::Presigner;
 pub use problem::S3Problem;
 
@@ -85,6 +85,38 @@ impl S3 {
         let no_length = || S3Problem::Refused { answer: "an object without its length".to_owned() };
         let size = size.ok_or_else(|| BlobError::S3 { action: ACTION, problem: no_length() })?;
         Ok(Some(Reader { size, stream: Box::pin(object.body.into_async_read()) }))
+    }
+
+    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+        const ACTION: &str = "look for a blob";
+        let bucket = self.bucket(key);
+        match self.client.head_object().bucket(&bucket.name).key(key.as_str()).send().await {
+            Err(error) if is_missing(&error) => Ok(None),
+            asked => {
+                let object = asked.map_err(|error| self.failed(ACTION, bucket, &error))?;
+                Ok(object.content_length().and_then(|length| u64::try_from(length).ok()))
+            }
+        }
+    }
+
+    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+        const ACTION: &str = "read a part of a blob";
+        // A range has a last byte, and an empty one has none.
+        if length == 0 {
+            return Ok(Some(Reader { size: 0, stream: Box::pin(tokio::io::empty()) }));
+        }
+        let bucket = self.bucket(key);
+        let range = format!("bytes={start}-{}", start.saturating_add(length - 1));
+        let asked = self.client.get_object().bucket(&bucket.name).key(key.as_str()).range(range).send().await;
+        let object = match asked {
+            Err(error) if is_missing(&error) => return Ok(None),
+            asked => asked.map_err(|error| self.failed(ACTION, bucket, &error))?,
+        };
+        // A server that does not know ranges answers with everything, and a shorter blob with what it has.
+        match object.content_length().and_then(|size| u64::try_from(size).ok()) == Some(length) {
+            true => Ok(Some(Reader { size: length, stream: Box::pin(object.body.into_async_read()) })),
+            false => Err(BlobError::too_short()),
+        }
     }
 
     /// A blob that fits one request. The server shows it when it has all of it.

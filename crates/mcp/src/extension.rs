@@ -1,13 +1,11 @@
 //! The skills extension, `io.modelcontextprotocol/skills`: whole skills for programs that keep them, with the digest of
 //! every file. The SDK has no types for it; its methods arrive as custom requests.
 
-use data_encoding::HEXLOWER;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::skills::{Refusal, Skill, Skills};
+use crate::skills::{FileEntry, Refusal, Skill, Skills};
 use crate::uri::{self, Named};
 
 pub const NAME: &str = "io.modelcontextprotocol/skills";
@@ -82,7 +80,7 @@ fn complete(mut result: Value) -> Value {
 
 /// What the extension demands of a skill and our format does not; `None` when all of it holds.
 fn breach(skill: &Skill) -> Option<&'static str> {
-    let fields = skill.frontmatter();
+    let fields = &skill.frontmatter;
     let length = |name: &str| fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count());
     let texts = |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
     let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -107,37 +105,33 @@ fn is_name(name: &str) -> bool {
 fn entry(skill: &Skill) -> Value {
     let name = &skill.manifest.name;
     let main = skill.skill_md().map(|file| file.path.as_str());
-    let resource = |file: &skill::SkillFile| {
+    let resource = |file: &FileEntry| {
         // The extension knows one spelling.
         let path = if main == Some(file.path.as_str()) { "SKILL.md" } else { &file.path };
         json!({
             "uri": uri::of_skill_file(name, path),
-            "digest": format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(&file.bytes))),
-            "size": file.bytes.len(),
+            "digest": format!("sha256:{}", file.sha256),
+            "size": file.size,
         })
     };
     json!({
         "uri": uri::of_skill_file(name, "SKILL.md"),
-        "frontmatter": skill.frontmatter(),
+        "frontmatter": skill.frontmatter,
         "resources": skill.files.iter().map(resource).collect::<Vec<_>>(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::HEXLOWER;
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     fn skill(frontmatter: &str) -> Skill {
         let text = format!("---\n{frontmatter}---\nDo it.\n");
         let parts = vec![("SKILL.md".to_owned(), text.into_bytes()), ("run.sh".to_owned(), b"true\n".to_vec())];
-        let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
-        Skill {
-            manifest: package.manifest,
-            scripts: package.scripts,
-            entrypoint: None,
-            files: package.files,
-            digest: package.digest,
-        }
+        skill::read_parts(parts, &skill::Limits::default()).expect("a skill").into()
     }
 
     #[test]

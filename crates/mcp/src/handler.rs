@@ -79,9 +79,9 @@ fn no_tool(name: &str) -> Refusal {
 
 async fn read_file(skills: &dyn Skills, arguments: ReadArguments) -> Result<CallToolResult, Refusal> {
     let ReadArguments { skill: name, path } = arguments;
-    let skill = skills.load(&name).await?;
+    let found = skills.file(&name, &path, MAX_TOOL_READ_BYTES).await?;
     let uri = uri::of_skill_file(&name, &path);
-    let contents = resources::contents(&uri, &path, None, &skill.file(&path)?.bytes, MAX_TOOL_READ_BYTES)?;
+    let contents = resources::contents(&uri, &path, found.content_type, &found.bytes, MAX_TOOL_READ_BYTES)?;
     let block = match &contents {
         rmcp::model::ResourceContents::TextResourceContents { text, .. } => ContentBlock::text(text),
         _ => ContentBlock::resource(contents),

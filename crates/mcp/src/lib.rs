@@ -19,5 +19,7 @@ mod uri;
 
 pub use connection::Offer;
 pub use http::{Answer, Caller, Http, HttpConfig, Refused};
-pub use skills::{Artifact, Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+pub use skills::{
+    Artifact, Contents, Ended, FileEntry, Listed, Page, Progress, Refusal, Run, Skill, Skills, file_of, frontmatter,
+};
 pub use stdio::{serve, serve_stdio};

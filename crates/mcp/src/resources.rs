@@ -36,13 +36,17 @@ pub async fn read(skills: &dyn Skills, uri: &str) -> Result<Option<ReadResourceR
     let contents = match uri::parse(uri) {
         None => return Ok(None),
         Some(Named::SkillFile { skill: name, path }) => {
-            let skill = skills.load(&name).await?;
-            let file = match skill.file(&path) {
+            let found = match skills.file(&name, &path, MAX_READ_BYTES).await {
                 // It is listed under the name that it should have.
-                Err(_) if path == "SKILL.md" => skill.skill_md().ok_or(Refusal::NoFile { skill: name, path })?,
+                Err(Refusal::NoFile { .. }) if path == "SKILL.md" => {
+                    let skill = skills.load(&name).await?;
+                    let spelled =
+                        skill.skill_md().ok_or(Refusal::NoFile { skill: name.clone(), path: path.clone() })?;
+                    skills.file(&name, &spelled.path, MAX_READ_BYTES).await?
+                }
                 found => found?,
             };
-            contents(uri, &file.path, None, &file.bytes, MAX_READ_BYTES)?
+            contents(uri, &path, found.content_type, &found.bytes, MAX_READ_BYTES)?
         }
         Some(Named::Artifact { execution, name }) => {
             let found = skills.artifact(&execution, &name, MAX_READ_BYTES).await?;

@@ -41,7 +41,7 @@ pub fn loaded(skill: &Skill) -> CallToolResult {
         .iter()
         .map(|file| {
             json!({
-                "path": file.path, "size_bytes": file.bytes.len(), "uri": uri::of_skill_file(&manifest.name, &file.path),
+                "path": file.path, "size_bytes": file.size, "uri": uri::of_skill_file(&manifest.name, &file.path),
             })
         })
         .collect();

@@ -1,9 +1,11 @@
 //! What this crate needs of whoever has skills.
 
 use async_trait::async_trait;
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use skill::{Manifest, Script, SkillFile};
+use sha2::{Digest, Sha256};
+use skill::{Manifest, Package, Script, SkillFile};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +17,12 @@ pub trait Skills: Send + Sync {
     /// The newest version of each skill by name, behind `cursor` or from the first.
     async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal>;
 
-    /// The newest version of a skill with all its files.
+    /// The newest version of a skill, with the list of its files.
     async fn load(&self, name: &str) -> Result<Skill, Refusal>;
+
+    /// A file of the newest version of a skill, by its exact path: there is no other way to name one, so no path leads
+    /// out. Refused when it is longer than `most` bytes.
+    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal>;
 
     /// Runs a skill to its end. A run that fails is an [`Ended`]; when `stop` is cancelled, the run is.
     async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal>;
@@ -50,14 +56,25 @@ pub struct Listed {
     pub input_schema: Option<Value>,
 }
 
-/// A skill with its files.
+/// A skill with the list of its files.
 #[derive(Debug)]
 pub struct Skill {
     pub manifest: Manifest,
     pub scripts: Vec<Script>,
     pub entrypoint: Option<String>,
-    pub files: Vec<SkillFile>,
+    /// The frontmatter of `SKILL.md` as it was written.
+    pub frontmatter: Map<String, Value>,
+    pub files: Vec<FileEntry>,
     pub digest: String,
+}
+
+/// A file of a skill without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    pub path: String,
+    pub size: u64,
+    /// Lower-case hexadecimal.
+    pub sha256: String,
 }
 
 /// What is to run.
@@ -167,23 +184,49 @@ impl Progress {
 }
 
 impl Skill {
-    /// One of its files, by its exact path: there is no other way to name one, so no path leads out.
-    pub(crate) fn file(&self, path: &str) -> Result<&SkillFile, Refusal> {
-        let no_file = || Refusal::NoFile { skill: self.manifest.name.clone(), path: path.to_owned() };
-        self.files.iter().find(|file| file.path == path).ok_or_else(no_file)
-    }
-
     /// The file with the frontmatter, however its name is spelled.
-    pub(crate) fn skill_md(&self) -> Option<&SkillFile> {
-        self.files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"))
+    pub fn skill_md(&self) -> Option<&FileEntry> {
+        self.files.iter().find(|file| is_skill_md(&file.path))
     }
+}
 
-    /// The frontmatter as it was written.
-    pub(crate) fn frontmatter(&self) -> Map<String, Value> {
-        let read = self.skill_md().and_then(|file| skill::frontmatter(&file.bytes).ok());
-        match read {
-            Some(Value::Object(fields)) => fields,
-            _ => Map::new(),
+impl From<Package> for Skill {
+    fn from(package: Package) -> Skill {
+        let entry = |file: &SkillFile| FileEntry {
+            path: file.path.clone(),
+            size: file.bytes.len() as u64,
+            sha256: HEXLOWER.encode(&Sha256::digest(&file.bytes)),
+        };
+        let skill_md = package.files.iter().find(|file| is_skill_md(&file.path));
+        Skill {
+            frontmatter: skill_md.map(|file| frontmatter(&file.bytes)).unwrap_or_default(),
+            files: package.files.iter().map(entry).collect(),
+            manifest: package.manifest,
+            scripts: package.scripts,
+            entrypoint: package.entrypoint.map(|script| script.path),
+            digest: package.digest,
         }
     }
+}
+
+/// The frontmatter of a `SKILL.md` as it was written; nothing when it cannot be read.
+pub fn frontmatter(skill_md: &[u8]) -> Map<String, Value> {
+    match skill::frontmatter(skill_md) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A file of a package that is at hand.
+pub fn file_of(package: &Package, path: &str, most: usize) -> Result<Contents, Refusal> {
+    let no_file = || Refusal::NoFile { skill: package.manifest.name.clone(), path: path.to_owned() };
+    let file = package.files.iter().find(|file| file.path == path).ok_or_else(no_file)?;
+    match file.bytes.len() > most {
+        true => Err(Refusal::TooLong { size: file.bytes.len() as u64, most }),
+        false => Ok(Contents { bytes: file.bytes.to_vec(), content_type: None }),
+    }
+}
+
+fn is_skill_md(path: &str) -> bool {
+    path.eq_ignore_ascii_case("SKILL.md")
 }

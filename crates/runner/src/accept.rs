@@ -43,12 +43,12 @@ pub async fn accept(store: &Store, caller: &Caller, request: Request) -> Result<
     let hidden = hidden_input(store, caller, &request).await?;
     // Before the skill is looked up: what is published later cannot have been meant.
     let accepted_at = store::now();
-    let found = store.get_skill(&caller.tenant, &request.skill, &request.version).await?;
-    let idempotent = found.as_ref().is_some_and(|row| row.manifest["idempotent"] == true);
+    let found = store.find_skill(&caller.tenant, &request.skill, &request.version).await?;
+    let idempotent = found.as_ref().is_some_and(|head| head.idempotent);
     let (skill_version, digest, refusal) = match found {
-        Some(row) => {
-            let held = review::refusal(row.status, &row.name, &row.version);
-            (row.version, row.digest, held.map(Halt::refused).or(hidden))
+        Some(head) => {
+            let held = review::refusal(head.status, &head.name, &head.version);
+            (head.version, head.digest, held.map(Halt::refused).or(hidden))
         }
         None if request.version == LATEST => return Err(RunError::UnknownSkill),
         None => {

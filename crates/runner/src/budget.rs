@@ -1,10 +1,12 @@
 //! Admission to a resource that all tenants share: bytes in memory, threads, waiting callers.
 //!
 //! A permit is taken before the resource is used and returned when it is dropped. A tenant may take as much as is left
-//! after it: one alone gets half, two get a third each, and however many there are, the next one finds some. So no tenant
-//! can keep the others out. Nothing is queued: who finds too little may wait for a bounded time and is then refused.
+//! after it: one alone gets half, a second one a quarter, and however many there are, the next one finds some. So no
+//! tenant can keep the others out. Nothing is queued: who finds too little may wait for a bounded time and is then
+//! refused; who asks for more than half is refused at once, because waiting would not help.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ struct Shared {
     used: Mutex<Used>,
     /// Notified when something is returned.
     returned: Notify,
+    refused: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -41,14 +44,19 @@ pub struct Permit {
     amount: u64,
 }
 
-/// The budget, or the tenant's share of it, is used up.
+/// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the shared budget is used up")]
-pub struct Exhausted;
+pub enum Denied {
+    #[error("the budget, or the tenant's share of it, is in use")]
+    InUse,
+    #[error("{needed} is more than one tenant can ever have, which is {most}")]
+    TooMuch { needed: u64, most: u64 },
+}
 
 impl Budget {
     pub fn new(capacity: u64) -> Budget {
-        let shared = Shared { capacity, used: Mutex::default(), returned: Notify::new() };
+        let shared =
+            Shared { capacity, used: Mutex::default(), returned: Notify::new(), refused: AtomicU64::default() };
         Budget { shared: Arc::new(shared) }
     }
 
@@ -60,14 +68,24 @@ impl Budget {
         self.lock().total
     }
 
-    pub fn try_acquire(&self, tenant: &TenantId, amount: u64) -> Result<Permit, Exhausted> {
+    /// How often a permit was denied.
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// The most that one tenant can have, when nobody else has anything.
+    pub fn share(&self) -> u64 {
+        self.shared.capacity.div_ceil(2)
+    }
+
+    pub fn try_acquire(&self, tenant: &TenantId, amount: u64) -> Result<Permit, Denied> {
         let mut permit = Permit { budget: self.clone(), tenant: tenant.clone(), amount: 0 };
         permit.try_grow(amount)?;
         Ok(permit)
     }
 
     /// Waits at most `wait` for others to return enough.
-    pub async fn acquire(&self, tenant: &TenantId, amount: u64, wait: Duration) -> Result<Permit, Exhausted> {
+    pub async fn acquire(&self, tenant: &TenantId, amount: u64, wait: Duration) -> Result<Permit, Denied> {
         let mut permit = Permit { budget: self.clone(), tenant: tenant.clone(), amount: 0 };
         permit.grow(amount, wait).await?;
         Ok(permit)
@@ -84,41 +102,57 @@ impl Permit {
         self.amount
     }
 
-    pub fn try_grow(&mut self, more: u64) -> Result<(), Exhausted> {
-        let capacity = self.budget.shared.capacity;
-        let mut used = self.budget.lock();
-        let own = used.by_tenant.get(&self.tenant).copied().unwrap_or(0);
-        let free = capacity.saturating_sub(used.total);
-        // What exceeds a share, or even the whole, is let in only while nobody else holds anything. It is counted as
-        // the whole then, so that it runs alone.
-        let granted = match own.saturating_add(more) <= free {
-            true => more,
-            false if used.total == self.amount => more.min(free),
-            false => return Err(Exhausted),
-        };
-        if granted == 0 {
-            return Ok(());
+    pub fn try_grow(&mut self, more: u64) -> Result<(), Denied> {
+        let grown = self.grow_now(more);
+        if grown.is_err() {
+            self.budget.shared.refused.fetch_add(1, Ordering::Relaxed);
         }
-        used.total += granted;
-        *used.by_tenant.entry(self.tenant.clone()).or_default() += granted;
-        drop(used);
-        self.amount += granted;
-        Ok(())
+        grown
     }
 
     /// Waits at most `wait`; what is held already stays held meanwhile.
-    pub async fn grow(&mut self, more: u64, wait: Duration) -> Result<(), Exhausted> {
+    pub async fn grow(&mut self, more: u64, wait: Duration) -> Result<(), Denied> {
+        let grown = self.grow_in_time(more, wait).await;
+        if grown.is_err() {
+            self.budget.shared.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        grown
+    }
+
+    async fn grow_in_time(&mut self, more: u64, wait: Duration) -> Result<(), Denied> {
         let deadline = Instant::now() + wait;
         loop {
             let budget = self.budget.clone();
             let mut returned = std::pin::pin!(budget.shared.returned.notified());
             // Registered before the look, so that nothing returned in between is missed.
             returned.as_mut().enable();
-            if self.try_grow(more).is_ok() {
-                return Ok(());
+            match self.grow_now(more) {
+                Err(Denied::InUse) => timeout_at(deadline, returned).await.map_err(|_| Denied::InUse)?,
+                grown => return grown,
             }
-            timeout_at(deadline, returned).await.map_err(|_| Exhausted)?;
         }
+    }
+
+    fn grow_now(&mut self, more: u64) -> Result<(), Denied> {
+        if more == 0 {
+            return Ok(());
+        }
+        let (needed, most) = (self.amount.saturating_add(more), self.budget.share());
+        if needed > most {
+            return Err(Denied::TooMuch { needed, most });
+        }
+        let mut used = self.budget.lock();
+        let own = used.by_tenant.get(&self.tenant).copied().unwrap_or(0) + more;
+        let Some(left) = self.budget.shared.capacity.checked_sub(used.total + more) else { return Err(Denied::InUse) };
+        // Of an odd number, the tenant has the larger half.
+        if own > left + 1 {
+            return Err(Denied::InUse);
+        }
+        used.total += more;
+        used.by_tenant.insert(self.tenant.clone(), own);
+        drop(used);
+        self.amount = needed;
+        Ok(())
     }
 
     /// Returns what is above `amount`.
@@ -182,23 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_share_runs_alone() {
-        let budget = Budget::new(10);
-        let large = budget.try_acquire(&tenant("a"), 50).expect("nobody else is there");
-        assert_eq!((large.amount(), budget.used()), (10, 10));
-        assert!(budget.try_acquire(&tenant("b"), 1).is_err());
-        drop(large);
-        let small = budget.try_acquire(&tenant("b"), 1).expect("free again");
-        assert!(budget.try_acquire(&tenant("a"), 8).is_ok());
-        assert!(budget.try_acquire(&tenant("a"), 10).is_err());
-        drop(small);
+    fn what_exceeds_a_share_is_refused_for_good() {
+        let budget = Budget::new(11);
+        assert_eq!(budget.try_acquire(&tenant("a"), 7).err(), Some(Denied::TooMuch { needed: 7, most: 6 }));
+        let mut large = budget.try_acquire(&tenant("a"), 6).expect("a whole share");
+        assert_eq!(large.try_grow(1), Err(Denied::TooMuch { needed: 7, most: 6 }));
+        assert_eq!(budget.try_acquire(&tenant("a"), 1).err(), Some(Denied::InUse), "in use by the tenant itself");
+        assert!(budget.try_acquire(&tenant("b"), 3).is_ok(), "others find some all the same");
+        assert_eq!(budget.try_acquire(&tenant("b"), 4).err(), Some(Denied::InUse));
+        assert_eq!(budget.refused(), 4);
     }
 
     #[tokio::test]
     async fn a_waiting_caller_gets_what_is_returned_or_is_refused() {
         let budget = Budget::new(2);
         let held = budget.try_acquire(&tenant("a"), 1).expect("free");
-        assert_eq!(budget.acquire(&tenant("a"), 1, NO_WAIT).await.err(), Some(Exhausted));
+        assert_eq!(budget.acquire(&tenant("a"), 1, NO_WAIT).await.err(), Some(Denied::InUse));
         let waiting = tokio::spawn({
             let budget = budget.clone();
             async move { budget.acquire(&tenant("a"), 1, Duration::from_secs(60)).await.map(|permit| permit.amount()) }

@@ -37,6 +37,8 @@ pub struct RunnerConfig {
     pub max_file_bytes: u64,
     /// Bytes of unpacked skills kept in memory.
     pub skill_cache_bytes: u64,
+    /// Bytes that requests and runs may buffer in memory at once. One tenant alone gets half.
+    pub max_buffer_bytes: u64,
     pub policy: Policy,
     /// Signs a receipt for each execution that is recorded here.
     pub receipt_key: Option<Arc<SecretKey>>,
@@ -60,7 +62,8 @@ impl RunnerConfig {
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,
             max_file_bytes: 100 << 20,
-            skill_cache_bytes: 256 << 20,
+            skill_cache_bytes: 128 << 20,
+            max_buffer_bytes: 400 << 20,
             policy: Policy::default(),
             receipt_key: None,
             #[cfg(debug_assertions)]

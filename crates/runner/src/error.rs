@@ -2,7 +2,7 @@
 //! stored execution with an outcome.
 
 use blobs::BlobError;
-use skill::Finding;
+use skill::{Finding, SkillError};
 use store::StoreError;
 
 use crate::Distrust;
@@ -31,6 +31,13 @@ pub enum RunError {
     IdempotencyMismatch,
     #[error("too many executions are waiting; try again later")]
     TooBusy,
+    #[error("the server's memory for requests is in use; try again later")]
+    NoMemory,
+    #[error("{needed} bytes of memory are needed, and one tenant can have {most}")]
+    ExceedsMemory { needed: u64, most: u64 },
+    /// A stored archive is not what was published.
+    #[error("a stored archive cannot be read")]
+    Archive(#[source] SkillError),
     #[error("the tenant asks for more executions a minute than its policy allows; try again in {retry_after_s} s")]
     RateLimited { retry_after_s: u64 },
     #[error("as many executions of the tenant wait as its policy allows; try again in {retry_after_s} s")]

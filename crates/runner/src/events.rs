@@ -14,6 +14,8 @@ use store::{Execution, LogStream, Micros, Segment, Status, TenantId};
 use uuid::Uuid;
 
 use crate::RunError;
+use crate::budget::Permit;
+use crate::logs::PIECE_BYTES;
 use crate::runner::Runner;
 use crate::waiters::Waiting;
 
@@ -86,6 +88,8 @@ pub struct Events {
     waiting: Waiting,
     last: Option<EventId>,
     ready: VecDeque<Event>,
+    /// For what is ready.
+    memory: Option<Permit>,
     over: bool,
 }
 
@@ -108,6 +112,7 @@ impl Runner {
             waiting,
             last: after,
             ready: VecDeque::new(),
+            memory: None,
             over: false,
         }))
     }
@@ -136,6 +141,7 @@ impl Events {
 
     /// Makes ready what has happened since the last event.
     async fn look(&mut self) -> Result<(), RunError> {
+        self.memory = None;
         let (store, id) = (self.runner.store.clone(), self.waiting.id());
         let Some(row) = store.peek_execution(&self.tenant, id).await? else {
             self.over = true;
@@ -146,17 +152,23 @@ impl Events {
             self.push(EventId::start(attempt), state(&row));
         }
         let seen = self.seen(attempt);
+        let mut memory = self.runner.reserve(&self.tenant, BATCH as u64 * PIECE_BYTES as u64).await?;
         let segments = store.read_log(&self.tenant, id, attempt, seen, BATCH).await?;
         let whole = segments.len() < usize::try_from(BATCH).unwrap_or(usize::MAX);
+        memory.shrink_to(segments.iter().map(|segment| segment.text.len() as u64).sum());
         for segment in segments {
             self.push_log(attempt, segment);
         }
         if whole && row.status.terminal() {
             self.over = true;
+            let bytes = store.execution_bytes(&self.tenant, id).await?.unwrap_or(0);
+            // The log once more, and the whole once more when it is sent.
+            self.runner.reserve_more(&mut memory, bytes.saturating_mul(3)).await?;
             if let Some(execution) = store.get_execution(&self.tenant, id).await? {
                 self.push_end(execution);
             }
         }
+        self.memory = Some(memory);
         Ok(())
     }
 

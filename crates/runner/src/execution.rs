@@ -10,14 +10,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::RunError;
 use crate::accept::Order;
 use crate::artifacts::Artifacts;
+use crate::budget::Permit;
 use crate::checks;
 use crate::collect::{Collected, collect};
 use crate::detail::Timings;
 use crate::failpoint::{Point, reach};
 use crate::halt::Halt;
+use crate::held::Held;
 use crate::inputs;
 use crate::leases::{Hold, StopReason};
 use crate::load::Skill;
+use crate::memory;
 use crate::patience::patiently;
 use crate::plan::{Plan, plan};
 use crate::receipt::{Ran, receipt};
@@ -40,6 +43,8 @@ struct Ready {
     plan: Plan,
     guest: Guest,
     cleared: Cleared,
+    /// For the skill, the input, the logs and the output.
+    memory: Permit,
 }
 
 /// Why an accepted order is not carried out here.
@@ -56,7 +61,7 @@ pub async fn fresh(
     idempotency: Option<Idempotency>,
     accept: Duration,
     slot: Option<OwnedSemaphorePermit>,
-) -> Result<Execution, RunError> {
+) -> Result<Held<Execution>, RunError> {
     let began = Instant::now();
     let mut timings = Timings { accept_ms: millis(accept), ..Timings::default() };
     match begin(&runner, &order, idempotency, &mut timings).await {
@@ -68,16 +73,16 @@ pub async fn fresh(
                 drop(slot);
                 return runner.wait(&order.tenant, order.id).await;
             }
-            let collected = carry(&runner, &hold, ready, timings).await;
+            let (collected, memory) = carry(&runner, &hold, ready, timings).await;
             if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
-                drop(slot);
+                drop((slot, memory));
                 return runner.wait(&order.tenant, order.id).await;
             }
             let finished = finish(&runner, &hold, Some(&order), collected, accept + began.elapsed());
             let recorded = conclude(&runner, hold, &finished).await?;
             drop(slot);
             match recorded {
-                Recorded::Committed => Ok(record::executed(order, finished)),
+                Recorded::Committed => Ok(held(record::executed(order, finished), memory)),
                 Recorded::Fenced => runner.wait(&order.tenant, order.id).await,
             }
         }
@@ -120,7 +125,7 @@ pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: Ow
     if let (Ok(Some(_)), _) | (_, Err(_)) = (&ours, &ready)
         && !hold.is_lost()
     {
-        let collected = carry(&runner, &hold, ready, timings).await;
+        let (collected, _memory) = carry(&runner, &hold, ready, timings).await;
         if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
             return;
         }
@@ -238,7 +243,8 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     let skill = timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
     checks::check_input(runner, &order.tenant, &skill, order.request.input_json()).await?;
-    let plan = plan.with_inputs(inputs::load(runner, order).await?)?;
+    let plan = plan.with_inputs(inputs::find(runner, order).await?)?;
+    let memory = memory::reserve(&runner.memory, &order.tenant, buffered_bytes(&skill, order, &plan)).await?;
     let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &runner.probe, &plan.shape)).await;
     match &launched {
         Ok(_) => runner.meters.launch.record(Duration::from_secs_f64(timings.launch_ms / 1e3)),
@@ -246,14 +252,36 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     }
     let guest = launched?;
     reach(Point::Launch);
-    Ok(Ready { skill, plan, guest, cleared })
+    Ok(Ready { skill, plan, guest, cleared, memory })
+}
+
+/// What a run takes in memory at most: the skill's files while they are sent, and the documents and logs, each of them
+/// twice, because they are read and then turned into what is stored and sent.
+fn buffered_bytes(skill: &Skill, order: &Order, plan: &Plan) -> u64 {
+    let input = order.input().map_or(0, str::len) as u64;
+    let documents = input + plan.job.caps.log_bytes + plan.job.caps.output_bytes;
+    skill.files_bytes.saturating_add(documents.saturating_mul(2))
+}
+
+/// A result with as much of the run's permit as it still needs.
+fn held(execution: Execution, memory: Option<Permit>) -> Held<Execution> {
+    let Some(mut permit) = memory else { return Held::covered(execution) };
+    let documents = [&execution.input, &execution.output, &execution.detail].into_iter().flatten().map(String::len);
+    let bytes = documents.sum::<usize>() + execution.logs.len();
+    permit.shrink_to(bytes as u64 * 2);
+    Held::new(execution, permit)
 }
 
 /// The second half of run, and collect.
-async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut timings: Timings) -> Collected {
-    let mut collected = match ready {
-        Err(halt) => Collected::halted(halt),
-        Ok(Ready { skill, plan, guest, cleared }) => {
+async fn carry(
+    runner: &Runner,
+    hold: &Hold,
+    ready: Result<Ready, Halt>,
+    mut timings: Timings,
+) -> (Collected, Option<Permit>) {
+    let (mut collected, memory) = match ready {
+        Err(halt) => (Collected::halted(halt), None),
+        Ok(Ready { skill, plan, guest, cleared, memory }) => {
             let artifacts = Artifacts::new(runner.blobs.clone(), hold.lease());
             let mut caught = Caught::new(&plan.job, artifacts);
             let logs = caught.logs.clone();
@@ -264,7 +292,7 @@ async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut tim
                 timed(&mut timings.collect_ms, collect(runner, &hold.lease().tenant, ran, caught, &skill, &plan)).await;
             collected.detail.trust = cleared.distrust.map(|distrust| distrust.doubt());
             collected.signed_by = cleared.signed_by;
-            collected
+            (collected, Some(memory))
         }
     };
     if collected.outcome == Outcome::Cancelled && hold.stop_reason() == Some(StopReason::Shutdown) {
@@ -272,7 +300,7 @@ async fn carry(runner: &Runner, hold: &Hold, ready: Result<Ready, Halt>, mut tim
         collected.error = Some("The server shut down before the script ended.".to_owned());
     }
     collected.detail.timings = timings;
-    collected
+    (collected, memory)
 }
 
 /// The result as it is stored, with its receipt where receipts are made.

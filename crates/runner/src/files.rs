@@ -4,6 +4,7 @@ use blobs::{Key, Writer};
 use store::{Added, DeletedFile, FileRow, Micros, NewFile, TenantId};
 use uuid::Uuid;
 
+use crate::budget::Permit;
 use crate::runner::Runner;
 use crate::{RunError, archive_key, content_type};
 
@@ -32,18 +33,21 @@ pub struct Upload<'a> {
     key: Key,
     writer: Writer,
     size: u64,
+    /// For what the writer keeps in memory.
+    _memory: Permit,
     /// What is left of the tenant's quota.
     room: Option<u64>,
 }
 
 impl Runner {
     pub async fn begin_upload(&self, tenant: &TenantId) -> Result<Upload<'_>, RunError> {
+        let memory = self.reserve(tenant, self.blobs.writer_bytes()).await?;
         let room = self.store.file_room(tenant).await?;
         let id = Uuid::now_v7();
         let key = Key::file(tenant.as_str(), id);
         self.store.note_blob(tenant, key.as_str()).await?;
         let writer = self.blobs.writer(&key);
-        Ok(Upload { runner: self, tenant: tenant.clone(), id, key, writer, size: 0, room })
+        Ok(Upload { runner: self, tenant: tenant.clone(), id, key, writer, size: 0, _memory: memory, room })
     }
 
     /// Deletes a version of a file, or the whole file when it is the first one; false when there is none. Of an
@@ -51,7 +55,7 @@ impl Runner {
     pub async fn delete_file(&self, tenant: &TenantId, id: Uuid) -> Result<bool, RunError> {
         let Some(file) = self.store.get_file(tenant, id).await? else { return Ok(false) };
         let archive = match file.execution_id.filter(|_| file.parent_id.is_none()) {
-            Some(execution_id) => self.store.get_execution(tenant, execution_id).await?.as_ref().and_then(archive_key),
+            Some(execution_id) => self.store.peek_execution(tenant, execution_id).await?.as_ref().and_then(archive_key),
             None => None,
         };
         let deleted = self.store.delete_file(tenant, id, archive.as_ref().map(Key::as_str)).await?;

@@ -1,13 +1,16 @@
-//! The files that a request names, fetched to be placed beside its input. Part of load: what is missing or too large is
-//! refused before a sandbox costs anything.
+//! The files that a request names, to be placed beside its input. What is missing or does not fit is refused before a
+//! sandbox costs anything; the bytes are read only while they are sent to the guest.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 
-use blobs::Key;
-use data_encoding::HEXLOWER;
-use sandbox::{JobFile, paths};
-use sha2::{Digest, Sha256};
+use async_trait::async_trait;
+use blobs::{BlobError, Blobs, Key};
+use sandbox::{FileSource, StreamedFile, paths};
 use store::FileRow;
+use tokio::io::AsyncRead;
 use uuid::Uuid;
 
 use crate::accept::Order;
@@ -17,24 +20,20 @@ use crate::runner::Runner;
 const MAX_FILES: usize = 100;
 
 /// With the paths they have inside the sandbox.
-pub async fn load(runner: &Runner, order: &Order) -> Result<Vec<JobFile>, Halt> {
+pub async fn find(runner: &Runner, order: &Order) -> Result<Vec<StreamedFile>, Halt> {
     let ids = &order.request.input_files;
     if ids.len() > MAX_FILES {
         return Err(Halt::refused(format!("A run takes at most {MAX_FILES} input files.")));
     }
     let mut rows = Vec::new();
     for id in ids {
-        rows.push(find(runner, order, id).await?);
+        rows.push(find_row(runner, order, id).await?);
     }
-    check(&rows, runner.config.policy.max_memory_bytes / 2)?;
-    let mut files = Vec::new();
-    for row in rows {
-        files.push(fetch(runner, &row).await?);
-    }
-    Ok(files)
+    check_names(&rows)?;
+    rows.into_iter().map(|row| streamed(runner, row)).collect()
 }
 
-async fn find(runner: &Runner, order: &Order, id: &str) -> Result<FileRow, Halt> {
+async fn find_row(runner: &Runner, order: &Order, id: &str) -> Result<FileRow, Halt> {
     let uuid = Uuid::try_parse(id).map_err(|_| missing(id))?;
     let row = runner.store.get_file(&order.tenant, uuid).await.map_err(|error| {
         tracing::error!(tenant = %order.tenant, id, %error, "looking for an input file failed");
@@ -48,7 +47,7 @@ pub fn missing(id: &str) -> Halt {
 }
 
 /// Names are checked again: what is stored may be older than the rules, and an artifact's name is a path.
-fn check(rows: &[FileRow], room_bytes: u64) -> Result<(), Halt> {
+fn check_names(rows: &[FileRow]) -> Result<(), Halt> {
     let mut names = BTreeSet::new();
     for FileRow { id, name, .. } in rows {
         let odd =
@@ -60,29 +59,50 @@ fn check(rows: &[FileRow], room_bytes: u64) -> Result<(), Halt> {
             return Err(Halt::refused(format!("Two input files have the name {name:?}.")));
         }
     }
-    let total: u64 = rows.iter().map(|row| u64::try_from(row.size_bytes).unwrap_or(0)).sum();
-    match total > room_bytes {
-        true => Err(Halt::refused(format!(
-            "The input files take {total} bytes and no sandbox here holds more than {room_bytes}."
-        ))),
-        false => Ok(()),
+    Ok(())
+}
+
+fn streamed(runner: &Runner, row: FileRow) -> Result<StreamedFile, Halt> {
+    let key = Key::parse(&row.blob_key).ok().filter(|key| key.belongs_to(row.tenant.as_str()));
+    let key = key.ok_or_else(|| Halt::lost("The input files could not be read."))?;
+    let size = u64::try_from(row.size_bytes).unwrap_or(0);
+    let path = format!("{}/{}", paths::INPUT_DIR, row.name);
+    let source = Stored { blobs: runner.blobs.clone(), key, size, sha256: row.sha256 };
+    Ok(StreamedFile { path, size, source: Arc::new(source) })
+}
+
+/// A stored file, whose hash is checked on its way.
+struct Stored {
+    blobs: Blobs,
+    key: Key,
+    size: u64,
+    sha256: String,
+}
+
+#[async_trait]
+impl FileSource for Stored {
+    async fn open(&self) -> io::Result<Pin<Box<dyn AsyncRead + Send>>> {
+        let reader = self.blobs.open(&self.key).await.map_err(|error| match error {
+            BlobError::Io { source, .. } => source,
+            other => io::Error::other(other),
+        })?;
+        let reader = reader.ok_or(io::ErrorKind::NotFound)?;
+        match reader.size == self.size {
+            true => Ok(reader.verified(&self.sha256).stream),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 }
 
-async fn fetch(runner: &Runner, row: &FileRow) -> Result<JobFile, Halt> {
-    let most = u64::try_from(row.size_bytes).unwrap_or(0);
-    let key = Key::parse(&row.blob_key).ok().filter(|key| key.belongs_to(row.tenant.as_str()));
-    let key = key.ok_or_else(|| Halt::lost("The input files could not be read."))?;
-    match runner.blobs.get(&key, most).await {
-        Ok(Some(bytes)) if HEXLOWER.encode(&Sha256::digest(&bytes)) != row.sha256 => {
-            tracing::error!(tenant = %row.tenant, id = %row.id, "a stored file is not what was uploaded");
-            Err(Halt::refused(format!("Input file {} is not what was uploaded; upload it again.", row.id)))
+/// Why a run ended whose file could not be sent to its guest.
+pub fn unreadable(path: &str, error: &io::Error) -> Halt {
+    tracing::error!(path, %error, "an input file could not be sent");
+    let name = path.strip_prefix(paths::INPUT_DIR).map_or(path, |name| name.trim_start_matches('/'));
+    match error.kind() {
+        io::ErrorKind::NotFound => Halt::refused(format!("Input file {name:?} was deleted before the run began.")),
+        io::ErrorKind::InvalidData => {
+            Halt::refused(format!("Input file {name:?} is not what was uploaded; upload it again."))
         }
-        Ok(Some(bytes)) => Ok(JobFile { path: format!("{}/{}", paths::INPUT_DIR, row.name), bytes, executable: false }),
-        Ok(None) => Err(missing(&row.id.to_string())),
-        Err(error) => {
-            tracing::error!(tenant = %row.tenant, id = %row.id, %error, "reading an input file failed");
-            Err(Halt::unready("The input files could not be read."))
-        }
+        _ => Halt::lost(format!("Input file {name:?} could not be read.")),
     }
 }

@@ -5,18 +5,17 @@
 
 use std::sync::Arc;
 
-use blobs::{Blobs, Key};
+use blobs::{BlobError, Blobs, Key};
 use moka::future::Cache;
 use sandbox::{JobFile, paths};
 use serde_json::json;
 use skill::{Finding, Manifest, Package, Script, Severity, SkillError};
 use store::{NewAudit, Store, TenantId};
 
+use crate::budget::Budget;
 use crate::halt::Halt;
+use crate::memory;
 use crate::schema::{Schema, SchemaWorkers};
-
-/// A canonical archive larger than this was never stored by us.
-const MAX_ARCHIVE_BYTES: u64 = 1 << 30;
 
 /// What a skill takes beside its files and its schemas: its manifest, its place in the cache. Many tiny skills are
 /// bounded too.
@@ -40,16 +39,23 @@ pub struct Skills {
     blobs: Blobs,
     store: Store,
     schema_workers: Arc<SchemaWorkers>,
+    memory: Budget,
     cache: Cache<(TenantId, String), Arc<Skill>>,
 }
 
 impl Skills {
-    pub fn new(blobs: Blobs, store: Store, schema_workers: Arc<SchemaWorkers>, cache_bytes: u64) -> Skills {
+    pub fn new(
+        blobs: Blobs,
+        store: Store,
+        schema_workers: Arc<SchemaWorkers>,
+        memory: Budget,
+        cache_bytes: u64,
+    ) -> Skills {
         let cache = Cache::builder()
             .weigher(|_, skill: &Arc<Skill>| weight(skill.memory_bytes()))
             .max_capacity(cache_bytes)
             .build();
-        Skills { blobs, store, schema_workers, cache }
+        Skills { blobs, store, schema_workers, memory, cache }
     }
 
     /// Parallel callers of the same skill share one load.
@@ -65,14 +71,16 @@ impl Skills {
     }
 
     async fn read(&self, tenant: &TenantId, digest: &str) -> Result<Arc<Skill>, Halt> {
-        let archive = match self.blobs.get(&Key::skill(tenant.as_str(), digest), MAX_ARCHIVE_BYTES).await {
-            Ok(Some(archive)) => archive,
-            Ok(None) => return Err(Halt::refused("The skill was deleted before it could run.")),
-            Err(error) => {
-                tracing::error!(%tenant, digest, %error, "reading a skill's archive failed");
-                return Err(Halt::unready("The skill's archive could not be read."));
-            }
+        let failed = |error: BlobError| {
+            tracing::error!(%tenant, digest, %error, "reading a skill's archive failed");
+            Halt::unready("The skill's archive could not be read.")
         };
+        let deleted = || Halt::refused("The skill was deleted before it could run.");
+        let key = Key::skill(tenant.as_str(), digest);
+        let size = self.blobs.size(&key).await.map_err(failed)?.ok_or_else(deleted)?;
+        // The archive as it is stored, and once more as it is packed to find out its digest.
+        let _permit = memory::reserve(&self.memory, tenant, size.saturating_mul(2)).await?;
+        let archive = self.blobs.get(&key, size).await.map_err(failed)?.ok_or_else(deleted)?;
         let expected = digest.to_owned();
         let opened = tokio::task::spawn_blocking(move || open(&archive, &expected));
         match opened.await.map_err(|_| Halt::lost("The skill's archive could not be read."))? {

@@ -2,7 +2,7 @@
 //! and the server's policy. Whatever must be refused before a sandbox costs anything is refused here.
 
 use bytes::Bytes;
-use sandbox::{Caps, Job, JobFile, Runtime, Shape, Streams, paths};
+use sandbox::{Caps, Job, JobFile, Runtime, Shape, StreamedFile, Streams, paths};
 use skill::{Lang, Script, Shim};
 
 use crate::env;
@@ -38,6 +38,7 @@ pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, H
     let files = files(skill, script, input, &shape)?;
     let job = Job {
         files,
+        streamed: Vec::new(),
         links: vec![(format!("{}/{}", paths::SKILLS, skill.manifest.name), paths::SCRIPTS.to_owned())],
         argv: argv(script, skill, request),
         env: environment(skill, request, input),
@@ -53,10 +54,11 @@ pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, H
 }
 
 impl Plan {
-    /// The same with the request's input files placed too.
-    pub fn with_inputs(mut self, inputs: Vec<JobFile>) -> Result<Plan, Halt> {
-        self.job.files.extend(inputs);
-        check_room(&self.job.files, &self.shape)?;
+    /// The same with the request's input files placed too, none of which has been read yet.
+    pub fn with_inputs(mut self, inputs: Vec<StreamedFile>) -> Result<Plan, Halt> {
+        let files = self.job.files.iter().map(|file| file.bytes.len() as u64);
+        check_room(files.chain(inputs.iter().map(|file| file.size)), &self.shape)?;
+        self.job.streamed = inputs;
         Ok(self)
     }
 }
@@ -148,12 +150,12 @@ fn files(skill: &Skill, script: &Script, input: &str, shape: &Shape) -> Result<V
     if let Some(Shim::Skillware) = script.shim {
         files.push(placed(SKILLWARE_SHIM, Bytes::from_static(include_bytes!("skillware.py"))));
     }
-    check_room(&files, shape)?;
+    check_room(files.iter().map(|file| file.bytes.len() as u64), shape)?;
     Ok(files)
 }
 
-fn check_room(files: &[JobFile], shape: &Shape) -> Result<(), Halt> {
-    let total: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
+fn check_room(sizes: impl Iterator<Item = u64>, shape: &Shape) -> Result<(), Halt> {
+    let total = sizes.fold(0, u64::saturating_add);
     if total > shape.disk_bytes {
         return Err(Halt::refused(format!(
             "The skill and its input take {total} bytes and its disk holds {}, half of its memory limit.",

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use blobs::Key;
+use bytes::Bytes;
 use serde_json::json;
 use skill::{Finding, Mode, Package};
 use store::{ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
@@ -49,10 +50,13 @@ impl Runner {
         self.check_schemas(tenant, package).await?;
 
         let note = self.note(tenant, &new.digest).await?;
-        self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive).await?;
+        self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive.clone()).await?;
         match self.store.put_skill(tenant, &new, policy.versions).await {
             Ok(put) => {
                 self.store.settle_archive(&note).await?;
+                if !matches!(put, Put::Unchanged(_)) {
+                    self.index_files(tenant, &new.digest, archive).await;
+                }
                 if let Put::Replaced { old_digest, .. } = &put {
                     self.remove_unused(tenant, old_digest).await;
                 }
@@ -64,6 +68,19 @@ impl Runner {
                 self.remove_unused(tenant, &new.digest).await;
                 Err(error.into())
             }
+        }
+    }
+
+    /// Records where the files lie. It is only to save the first reader the work, so a failure does not undo the upload.
+    async fn index_files(&self, tenant: &TenantId, digest: &str, archive: Bytes) {
+        let indexing = tokio::task::spawn_blocking(move || skill::file_index(&archive));
+        let recorded = match indexing.await {
+            Ok(Ok(files)) => self.record_files(tenant, digest, files).await,
+            Ok(Err(error)) => Err(RunError::Archive(error)),
+            Err(_) => Err(RunError::Broken),
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(%tenant, digest, %error, "the places of a skill's files were not recorded");
         }
     }
 
@@ -136,6 +153,7 @@ impl Runner {
                     self.skills.forget(tenant, digest).await;
                     self.blobs.delete(&Key::skill(tenant.as_str(), digest)).await?;
                     self.store.forget_signatures(tenant, digest).await?;
+                    self.store.forget_skill_files(tenant, digest).await?;
                     self.store.forget_note(tenant, digest).await?;
                 }
             }

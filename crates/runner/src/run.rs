@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sandbox::{Guest, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams};
+use sandbox::{Guest, GuestError, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams};
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
 use crate::halt::Halt;
+use crate::inputs;
 use crate::logs::Logs;
 use crate::readiness::Probe;
 use crate::tail::SharedLogs;
@@ -54,9 +55,12 @@ fn failed(shape: &Shape, error: &LaunchError) -> Halt {
 
 /// Runs the job to its end. What the guest hands back is in `caught`, also when the run is lost.
 pub async fn run(guest: Guest, job: &Job, stop: CancellationToken, caught: &mut Caught) -> Result<Ran, Halt> {
-    guest.run(job, stop, caught).await.map_err(|error| {
-        tracing::error!(%error, "a run was lost");
-        Halt::lost("The sandbox failed while the script ran; its result is lost.")
+    guest.run(job, stop, caught).await.map_err(|error| match error {
+        GuestError::Source { path, source } => inputs::unreadable(&path, &source),
+        error => {
+            tracing::error!(%error, "a run was lost");
+            Halt::lost("The sandbox failed while the script ran; its result is lost.")
+        }
     })
 }
 

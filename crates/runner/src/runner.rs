@@ -15,6 +15,7 @@ use crate::admission::Policies;
 use crate::budget::Budget;
 #[cfg(debug_assertions)]
 use crate::failpoint;
+use crate::held::Held;
 use crate::leases::{Leases, StopReason, heartbeat};
 use crate::load::Skills;
 use crate::meters::Meters;
@@ -35,6 +36,8 @@ pub struct Runner {
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     pub(crate) skills: Skills,
     pub(crate) schema_workers: Arc<SchemaWorkers>,
+    /// Bytes that are buffered for tenants.
+    pub(crate) memory: Budget,
     /// One permit for each execution that may run here at once.
     pub(crate) slots: Arc<Semaphore>,
     /// Rung when something was queued.
@@ -70,8 +73,16 @@ impl Runner {
         let announcements = store.announcements();
         let slots = if launcher.is_some() { config.slots } else { 0 };
         let schema_workers = Arc::new(SchemaWorkers::new());
+        let memory = Budget::new(config.max_buffer_bytes);
         let runner = Arc::new(Runner {
-            skills: Skills::new(blobs.clone(), store.clone(), Arc::clone(&schema_workers), config.skill_cache_bytes),
+            skills: Skills::new(
+                blobs.clone(),
+                store.clone(),
+                Arc::clone(&schema_workers),
+                memory.clone(),
+                config.skill_cache_bytes,
+            ),
+            memory,
             schema_workers,
             slots: Arc::new(Semaphore::new(slots)),
             queued: Notify::new(),
@@ -110,7 +121,7 @@ impl Runner {
         caller: &Caller,
         request: Request,
         idempotency: Option<Idempotency>,
-    ) -> Result<Execution, RunError> {
+    ) -> Result<Held<Execution>, RunError> {
         let began = Instant::now();
         let waiter_slot = self.waiter_slot(&caller.tenant)?;
         let admitted = match self.admit(caller, request).await {
@@ -183,13 +194,13 @@ impl Runner {
     }
 
     /// Waits for the end of an execution that this caller does not carry.
-    pub async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Execution, RunError> {
+    pub async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Held<Execution>, RunError> {
         let waiting = self.waiters.wait_for(id);
         self.store.await_end(tenant, id).await?;
         self.until_ended(tenant, waiting).await
     }
 
-    async fn until_ended(&self, tenant: &TenantId, mut waiting: Waiting) -> Result<Execution, RunError> {
+    async fn until_ended(&self, tenant: &TenantId, mut waiting: Waiting) -> Result<Held<Execution>, RunError> {
         let missing = || RunError::Store(StoreError::NotFound);
         loop {
             let look = || self.store.peek_execution(tenant, waiting.id());
@@ -198,7 +209,7 @@ impl Runner {
                 // It will run elsewhere, or after the next start, but not for this caller.
                 Status::Queued if self.closing.is_cancelled() => return Err(RunError::ShuttingDown),
                 status if status.terminal() => {
-                    return self.store.get_execution(tenant, waiting.id()).await?.ok_or_else(missing);
+                    return self.read_execution(tenant, waiting.id()).await?.ok_or_else(missing);
                 }
                 _ => {}
             }
@@ -213,9 +224,9 @@ impl Runner {
     }
 
     /// For a caller who asked for what was asked for before.
-    pub(crate) async fn end_of(&self, execution: Execution) -> Result<Execution, RunError> {
+    pub(crate) async fn end_of(&self, execution: Execution) -> Result<Held<Execution>, RunError> {
         if execution.status.terminal() {
-            return Ok(execution);
+            return Ok(Held::covered(execution));
         }
         let _waiter_slot = self.waiter_slot(&execution.tenant)?;
         self.wait(&execution.tenant, execution.id).await

@@ -69,7 +69,7 @@ impl Runner {
         let Some(newest) = trust.newest.as_ref().filter(|newest| newest.is_after(statement.version)) else {
             return Ok(None);
         };
-        let stored = self.store.get_skill(tenant, statement.name, statement.version).await?;
+        let stored = self.store.find_skill(tenant, statement.name, statement.version).await?;
         let unchanged = stored.is_some_and(|stored| stored.digest == statement.digest);
         Ok((!unchanged).then(|| Distrust::Rollback { newest: newest.version.clone() }))
     }

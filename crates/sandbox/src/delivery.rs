@@ -1,9 +1,11 @@
 //! Sends a job to a guest that has not run anything yet.
 
-use guest::frame::{CHUNK, FrameError};
+use guest::frame::CHUNK;
 use guest::protocol::{Run, ToGuest};
+use tokio::io::AsyncReadExt;
 
-use crate::job::{Job, Streams};
+use crate::guest::GuestError;
+use crate::job::{Job, StreamedFile, Streams};
 use crate::wire::{SendError, Sender};
 
 /// How a delivery ended.
@@ -29,19 +31,39 @@ pub fn check(job: &Job) -> Result<(), String> {
 }
 
 /// Sends everything up to and including the order to run.
-pub async fn deliver(sender: &mut Sender, job: &Job) -> Result<Delivered, FrameError> {
+pub async fn deliver(sender: &mut Sender, job: &Job) -> Result<Delivered, GuestError> {
     match send(sender, job).await {
         Ok(()) => Ok(Delivered::Whole),
-        Err(SendError::Gone) => Ok(Delivered::BrokenOff),
-        Err(SendError::Frame(error)) => Err(error),
+        Err(Undelivered::Send(SendError::Gone)) => Ok(Delivered::BrokenOff),
+        Err(Undelivered::Send(SendError::Frame(error))) => Err(GuestError::Job(error.to_string())),
+        Err(Undelivered::Source { path, source }) => Err(GuestError::Source { path, source }),
     }
 }
 
-async fn send(sender: &mut Sender, job: &Job) -> Result<(), SendError> {
+/// Why a job did not get to its guest.
+enum Undelivered {
+    Send(SendError),
+    /// A file could not be read on our side.
+    Source {
+        path: String,
+        source: std::io::Error,
+    },
+}
+
+impl From<SendError> for Undelivered {
+    fn from(error: SendError) -> Undelivered {
+        Undelivered::Send(error)
+    }
+}
+
+async fn send(sender: &mut Sender, job: &Job) -> Result<(), Undelivered> {
     for file in &job.files {
         let size = file.bytes.len() as u64;
         sender.send(&ToGuest::File { path: &file.path, size, executable: file.executable }).await?;
         send_bytes(sender, &file.bytes).await?;
+    }
+    for file in &job.streamed {
+        send_streamed(sender, file).await?;
     }
     for (path, target) in &job.links {
         sender.send(&ToGuest::Link { path, target }).await?;
@@ -51,7 +73,26 @@ async fn send(sender: &mut Sender, job: &Job) -> Result<(), SendError> {
         send_bytes(sender, stdin).await?;
     }
     sender.send(&ToGuest::Run(order(job))).await?;
-    sender.finish().await
+    Ok(sender.finish().await?)
+}
+
+/// The guest takes exactly the announced bytes, so a stream that ends early ends the delivery.
+async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), Undelivered> {
+    let failed = |source| Undelivered::Source { path: file.path.clone(), source };
+    let mut stream = file.source.open().await.map_err(failed)?;
+    sender.send(&ToGuest::File { path: &file.path, size: file.size, executable: false }).await?;
+    let mut chunk = vec![0; CHUNK];
+    let mut left = file.size;
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        let read = stream.read(&mut chunk[..most]).await.map_err(failed)?;
+        if read == 0 {
+            return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        sender.send(&ToGuest::Chunk(&chunk[..read])).await?;
+        left -= read as u64;
+    }
+    Ok(())
 }
 
 async fn send_bytes(sender: &mut Sender, bytes: &[u8]) -> Result<(), SendError> {
@@ -77,5 +118,6 @@ fn order(job: &Job) -> Run<'_> {
 /// The bytes of files and standard input.
 pub fn bytes_in(job: &Job) -> u64 {
     let files: u64 = job.files.iter().map(|file| file.bytes.len() as u64).sum();
-    files + job.stdin.as_ref().map_or(0, |stdin| stdin.len() as u64)
+    let streamed: u64 = job.streamed.iter().map(|file| file.size).sum();
+    files + streamed + job.stdin.as_ref().map_or(0, |stdin| stdin.len() as u64)
 }

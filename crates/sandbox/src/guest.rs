@@ -212,6 +212,13 @@ pub enum GuestError {
     /// The job cannot be sent as it is.
     #[error("the job cannot be run: {0}")]
     Job(String),
+    /// A file of the job could not be read on our side. Nothing has run.
+    #[error("the job's file {path} could not be read: {source}")]
+    Source {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
     /// The place the bytes go to refused them.
     #[error("could not keep what the run produced: {0}")]
     Sink(#[from] SinkError),

@@ -1,9 +1,14 @@
 //! What is run in a sandbox, within which bounds, and where its bytes go.
 
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::io::AsyncRead;
 
 use crate::Stream;
 
@@ -11,6 +16,8 @@ use crate::Stream;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub files: Vec<JobFile>,
+    /// Files that are read only while they are sent, after the others.
+    pub streamed: Vec<StreamedFile>,
     /// Symbolic links to make, as path and target.
     pub links: Vec<(String, String)>,
     /// `argv[0]` without a slash is looked up in the sandbox's own `PATH`.
@@ -34,6 +41,38 @@ pub struct JobFile {
     pub bytes: Bytes,
     pub executable: bool,
 }
+
+/// A file that is placed before the process starts and never held in memory as a whole.
+#[derive(Clone)]
+pub struct StreamedFile {
+    /// As in [`JobFile`].
+    pub path: String,
+    pub size: u64,
+    pub source: Arc<dyn FileSource>,
+}
+
+/// Where the bytes of a [`StreamedFile`] come from.
+#[async_trait]
+pub trait FileSource: Send + Sync {
+    /// A stream of as many bytes as the file has. An error of [`io::ErrorKind::InvalidData`] or
+    /// [`io::ErrorKind::NotFound`] says that the file itself is no good; any other may pass.
+    async fn open(&self) -> io::Result<Pin<Box<dyn AsyncRead + Send>>>;
+}
+
+impl fmt::Debug for StreamedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamedFile").field("path", &self.path).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// The same file at the same path; what it says is its source's business.
+impl PartialEq for StreamedFile {
+    fn eq(&self, other: &StreamedFile) -> bool {
+        (&self.path, self.size) == (&other.path, other.size)
+    }
+}
+
+impl Eq for StreamedFile {}
 
 /// How standard output and standard error reach us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

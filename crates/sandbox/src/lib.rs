@@ -34,7 +34,7 @@ pub use guest::{Guest, GuestError, Handle};
 pub use guest_protocol::jail::{Counters, Network};
 pub use guest_protocol::protocol::{Attempt, Call, Stream, paths};
 pub use isolation::{Control, Isolation};
-pub use job::{Caps, Job, JobFile, Sink, SinkError, Streams};
+pub use job::{Caps, FileSource, Job, JobFile, Sink, SinkError, StreamedFile, Streams};
 pub use kubernetes::doctor::{KubernetesReport, kubernetes_doctor};
 pub use kubernetes::{KubernetesConfig, KubernetesLauncher, copy_guest};
 pub use launcher::{LaunchError, Launcher, Owner, Runtime, Shape};

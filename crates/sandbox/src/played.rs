@@ -120,6 +120,7 @@ impl Sink for Kept {
 pub fn job() -> Job {
     Job {
         files: vec![JobFile { path: "/sandbox/a".into(), bytes: Bytes::from_static(b"abc"), executable: false }],
+        streamed: Vec::new(),
         links: vec![],
         argv: vec!["program".into()],
         env: vec![],

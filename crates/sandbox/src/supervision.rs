@@ -21,7 +21,8 @@ const PLACING: Duration = Duration::from_secs(60);
 /// How long a guest may make us wait from the end of the script to the last byte collected.
 const COLLECTING: Duration = Duration::from_secs(10);
 
-/// A guest with much to send earns more time by sending it, at a rate that the slowest of them can keep.
+/// A guest with much to send earns more time by sending it, at a rate that the slowest of them can keep. One that is sent
+/// much from a slow store has the same.
 const CHUNK_TIME_PER_BYTE: Duration = Duration::from_micros(1);
 
 /// A guest that was started listens; one that takes longer than this to hear five bytes does not.
@@ -91,7 +92,7 @@ impl<'a> Supervision<'a> {
             started: None,
             exited: None,
             ended: Ended::ByItself,
-            until: began + PLACING,
+            until: began + PLACING + streaming_time(job),
         }
     }
 
@@ -117,9 +118,8 @@ impl<'a> Supervision<'a> {
         let wake = tokio::select! {
             biased;
             () = self.stop.cancelled() => Wake::Asked,
-            delivered = delivery::deliver(self.sender, self.job) => match delivered {
-                Ok(Delivered::Whole | Delivered::BrokenOff) => return Ok(Flow::On),
-                Err(error) => return Err(GuestError::Job(error.to_string())),
+            delivered = delivery::deliver(self.sender, self.job) => match delivered? {
+                Delivered::Whole | Delivered::BrokenOff => return Ok(Flow::On),
             },
             () = sleep_until(self.until) => Wake::TimeUp,
             next = self.receiver.next() => next.map(Wake::from)?,
@@ -222,6 +222,11 @@ impl<'a> Supervision<'a> {
         let program = self.job.argv.first().map_or("", String::as_str);
         format!("skillbox: cannot start {program}: {}\n", std::io::Error::from_raw_os_error(errno))
     }
+}
+
+fn streaming_time(job: &Job) -> Duration {
+    let bytes: u64 = job.streamed.iter().map(|file| file.size).sum();
+    CHUNK_TIME_PER_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl From<Option<Whole>> for Wake {

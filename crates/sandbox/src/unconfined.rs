@@ -39,7 +39,7 @@ pub async fn run_unconfined(
     sink: &mut dyn Sink,
 ) -> Result<Ran, GuestError> {
     delivery::check(job).map_err(GuestError::Job)?;
-    let place = Place::make(job).map_err(failed("place the job"))?;
+    let place = Place::make(job).await.map_err(failed("place the job"))?;
     // What outlives its parent becomes ours, and can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let began = Instant::now();

@@ -1,12 +1,14 @@
 //! What an agent may do through MCP: the same as its key or token may do through the API, by the same code.
 
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
-use runner::EventKind;
-use serde_json::{Value, json};
-use store::{Execution, Scope, SkillRow, SkillStatus};
+use bytes::Bytes;
+use mcp::{Contents, Ended, FileEntry, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+use runner::{EventKind, Held, Permit};
+use serde_json::{Map, Value, json};
+use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillHead, SkillStatus};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -17,18 +19,24 @@ use crate::extract;
 use crate::links::Links;
 use crate::routes::execution_request::ExecutionRequest;
 use crate::routes::execution_view::ExecutionResult;
-use crate::routes::{executions, file_view, skill_files, skills};
+use crate::routes::{executions, file_view, skills};
 
 /// Skills on a page of a list.
 const PAGE: usize = 50;
 /// What its cursors are sealed for, so that those of other lists do not open here.
 const LIST: &str = "/mcp";
+/// No upload has a longer `SKILL.md`.
+const MAX_SKILL_MD_BYTES: usize = 1 << 20;
+/// A file as it is read, as text or base64, and in the answer.
+const CONTENT_COPIES: u64 = 4;
 
 /// An authenticated caller of `/mcp`.
 pub struct Agent {
     pub app: Shared,
     pub caller: Caller,
     pub links: Links,
+    /// For everything that the answer to this request is made of.
+    pub memory: Mutex<Vec<Permit>>,
 }
 
 #[async_trait]
@@ -41,12 +49,16 @@ impl Skills for Agent {
             .map(|after| after.ok_or_else(|| Refusal::Invalid("The cursor is not one this list gave out.".to_owned())));
         // One more than the page, to know whether another follows.
         let page = store::Page { limit: PAGE as i64 + 1, offset: 0, after: after.transpose()? };
-        let mut rows = self.app.store.list_skills(tenant, &page).await.map_err(refusal)?;
+        let mut permit = self.reserve(page.limit as u64 * CallableSkill::MAX_BYTES).await?;
+        let mut rows = self.app.store.list_callable(tenant, &page).await.map_err(refusal)?;
+        permit.shrink_to(rows.iter().map(callable_bytes).sum());
+        self.hold(permit);
         let more = rows.len() > PAGE;
         rows.truncate(PAGE);
-        let next = rows.last().filter(|_| more).map(|row| self.app.cursors.seal(tenant, LIST, &row.cursor()));
+        let next = rows.last().filter(|_| more).map(|row| self.app.cursors.seal(tenant, LIST, &row.head.cursor()));
         // A skill that waits for a review, or was rejected, is none to offer.
-        let usable = |row: &SkillRow| row.status == SkillStatus::Available && self.caller.may_use(&row.name);
+        let usable =
+            |row: &CallableSkill| row.head.status == SkillStatus::Available && self.caller.may_use(&row.head.name);
         let visible = rows.into_iter().filter(usable);
         Ok(Page { skills: visible.map(listed).collect(), next })
     }
@@ -54,16 +66,34 @@ impl Skills for Agent {
     async fn load(&self, name: &str) -> Result<Skill, Refusal> {
         self.demand(Scope::Read)?;
         let told = |error: ApiError| about(name, error);
-        let row = skills::find(&self.app, &self.caller, name, "latest").await.map_err(told)?;
-        let files = skill_files::unpack(&self.app, &row).await.map_err(told)?;
+        let head = skills::find(&self.app, &self.caller, name, "latest").await.map_err(told)?;
+        let (row, permit) = skills::read(&self.app, &self.caller, name, &head.version).await.map_err(told)?;
+        self.hold(permit);
+        let (files, permit) = self.app.runner.list_skill_files(&head).await.map_err(refusal)?.into_parts();
+        permit.into_iter().for_each(|permit| self.hold(permit));
+        let skill_md = files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"));
+        let frontmatter = match skill_md {
+            Some(file) => mcp::frontmatter(&self.contents(&head, &file.path, MAX_SKILL_MD_BYTES).await?),
+            None => Map::new(),
+        };
+        let entry = |file: SkillFileRow| FileEntry { path: file.path, size: file.size_bytes, sha256: file.sha256 };
         let stored = |error: serde_json::Error| refusal(ApiError::internal(error));
         Ok(Skill {
             manifest: serde_json::from_value(row.manifest).map_err(stored)?,
             scripts: serde_json::from_value(row.scripts).map_err(stored)?,
             entrypoint: row.entrypoint,
-            files,
+            frontmatter,
+            files: files.into_iter().map(entry).collect(),
             digest: row.digest,
         })
+    }
+
+    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
+        self.demand(Scope::Read)?;
+        let told = |error: ApiError| about(skill, error);
+        let head = skills::find(&self.app, &self.caller, skill, "latest").await.map_err(told)?;
+        let bytes = self.contents(&head, path, most).await?;
+        Ok(Contents { bytes: bytes.into(), content_type: None })
     }
 
     async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
@@ -79,7 +109,8 @@ impl Skills for Agent {
         let _waiter_slot = self.app.runner.waiter_slot(&self.caller.tenant).map_err(refusal)?;
         let accepted = self.app.runner.submit(&self.caller.for_runner(), request, None).await;
         let id = accepted.map_err(|error| about(&name, error.into()))?;
-        let execution = self.follow(id, progress, stop).await.map_err(refusal)?;
+        let (execution, permit) = self.follow(id, progress, stop).await.map_err(refusal)?.into_parts();
+        permit.into_iter().for_each(|permit| self.hold(permit));
         self.ended(execution).await.map_err(refusal)
     }
 
@@ -98,6 +129,8 @@ impl Skills for Agent {
         if size > most as u64 {
             return Err(Refusal::TooLong { size, most });
         }
+        let permit = self.reserve(size.saturating_mul(CONTENT_COPIES)).await?;
+        self.hold(permit);
         let bytes = self.app.blobs.get(&file_view::key_of(&row).map_err(refusal)?, size).await.map_err(refusal)?;
         Ok(Contents { bytes: bytes.ok_or_else(missing)?.into(), content_type: Some(row.content_type) })
     }
@@ -111,8 +144,31 @@ impl Agent {
         }
     }
 
+    async fn reserve(&self, bytes: u64) -> Result<Permit, Refusal> {
+        self.app.runner.reserve(&self.caller.tenant, bytes).await.map_err(refusal)
+    }
+
+    /// Until the request is answered.
+    fn hold(&self, permit: Permit) {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).push(permit);
+    }
+
+    /// The bytes of a skill's file.
+    async fn contents(&self, head: &SkillHead, path: &str, most: usize) -> Result<Bytes, Refusal> {
+        let no_file = || Refusal::NoFile { skill: head.name.clone(), path: path.to_owned() };
+        let opened = self.app.runner.open_skill_file(head, path).await.map_err(refusal)?;
+        let (_, reader) = opened.ok_or_else(no_file)?;
+        let size = reader.size;
+        if size > most as u64 {
+            return Err(Refusal::TooLong { size, most });
+        }
+        let permit = self.reserve(size.saturating_mul(CONTENT_COPIES)).await?;
+        self.hold(permit);
+        reader.into_bytes(size).await.map_err(refusal)
+    }
+
     /// Waits for the end, tells of the log meanwhile, and stops the run when nobody wants it any more.
-    async fn follow(&self, id: Uuid, progress: Progress, stop: CancellationToken) -> Result<Execution, ApiError> {
+    async fn follow(&self, id: Uuid, progress: Progress, stop: CancellationToken) -> Result<Held<Execution>, ApiError> {
         let (runner, tenant) = (&self.app.runner, &self.caller.tenant);
         let mut ended = pin!(runner.wait(tenant, id));
         let mut telling = pin!(self.tell(id, progress));
@@ -149,10 +205,15 @@ impl Agent {
     }
 }
 
-fn listed(row: SkillRow) -> Listed {
-    let input_schema = row.manifest.get("input_schema").filter(|schema| !schema.is_null()).cloned();
-    let SkillRow { name, version, description, entrypoint, .. } = row;
+fn listed(row: CallableSkill) -> Listed {
+    let CallableSkill { head: SkillHead { name, version, description, entrypoint, .. }, input_schema } = row;
     Listed { name, version, description, entrypoint, input_schema }
+}
+
+/// What a skill of a list takes, as a value and in the answer.
+fn callable_bytes(row: &CallableSkill) -> u64 {
+    let schema = row.input_schema.as_ref().map_or(0, |schema| schema.to_string().len());
+    2048 + 2 * row.head.description.len() as u64 + 8 * schema as u64
 }
 
 /// The body that says the same to the API.

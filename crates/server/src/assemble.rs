@@ -217,6 +217,8 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         probe_every: probe_every(&config.sandbox),
         retention: config.retention.into(),
         max_file_bytes: config.max_file_bytes,
+        max_buffer_bytes: config.max_buffer_bytes,
+        skill_cache_bytes: config.skill_cache_bytes,
         #[cfg(debug_assertions)]
         failpoint: config.failpoint,
         // The data directory's lock proves that nobody else uses the database inside it.

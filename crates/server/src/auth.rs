@@ -56,6 +56,8 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let identity = identify(app, bearer(parts).ok_or_else(unauthorized)?).await?;
         let tenant = tenant(parts, app, &identity).await?;
+        // Whoever reads the body reserves memory in this tenant's name.
+        parts.extensions.insert(tenant.clone());
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone());
         Ok(Caller { tenant, identity, request_id })
     }

@@ -8,9 +8,11 @@ use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use runner::Permit;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use store::TenantId;
 
 use crate::app::{App, Shared};
 use crate::error::{ApiError, Slug};
@@ -20,7 +22,13 @@ pub struct Json<T> {
     pub value: T,
     /// Exactly what was sent; idempotency compares it.
     pub bytes: Bytes,
+    /// For both, and for what is made of them on the way to an answer.
+    #[expect(dead_code, reason = "held for as long as the body is")]
+    permit: Permit,
 }
+
+/// A document is kept as it was sent, as it was read, as it is stored and as it is answered.
+const JSON_COPIES: u64 = 4;
 
 impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
     type Rejection = ApiError;
@@ -30,12 +38,13 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
         if !is_json(media_type(request.headers())) {
             return Err(unsupported("Send the body as application/json."));
         }
-        let (_, body) = request.into_parts();
         let limit = app.limits.body_bytes;
-        let bytes = within(app, read(body, limit)).await??;
+        let mut permit = reserve(app, &request, limit, JSON_COPIES).await?;
+        let bytes = within(app, read(request.into_body(), limit)).await??;
+        permit.shrink_to(bytes.len() as u64 * JSON_COPIES);
         let Object(value) = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::bad_request(format!("The body is not what this route reads: {error}.")))?;
-        Ok(Json { value, bytes })
+        Ok(Json { value, bytes, permit })
     }
 }
 
@@ -61,6 +70,29 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 
         from.deserialize_map(Fields(PhantomData)).map(Object)
     }
+}
+
+/// Memory for a body that is going to be read whole, and for so many copies of it. One that does not say how long it is
+/// is taken for as long as it may be. Waits before anything is read, so that a caller who finds none has sent nothing.
+pub fn reserve<'a>(
+    app: &'a App,
+    request: &Request,
+    limit: usize,
+    copies: u64,
+) -> impl Future<Output = Result<Permit, ApiError>> + Send + use<'a> {
+    // A body cannot be looked at from another thread, so it is measured before the wait and not in it.
+    let measured = measure(request, limit);
+    async move {
+        let (tenant, length) = measured?;
+        Ok(app.runner.reserve(&tenant, length.saturating_mul(copies)).await?)
+    }
+}
+
+fn measure(request: &Request, limit: usize) -> Result<(TenantId, u64), ApiError> {
+    refuse_length(request.body(), limit)?;
+    let tenant = request.extensions().get::<TenantId>().cloned();
+    let tenant = tenant.ok_or_else(|| ApiError::internal("a body is read before its caller is known"))?;
+    Ok((tenant, request.body().size_hint().exact().unwrap_or(limit as u64)))
 }
 
 /// Reads a whole body of at most `limit` bytes.

@@ -5,6 +5,7 @@
 
 mod args;
 mod local;
+mod memory;
 mod parse;
 mod reader;
 mod reference;
@@ -128,6 +129,10 @@ pub struct Config {
     pub max_skill_bytes: usize,
     pub max_file_bytes: u64,
     pub max_body_bytes: usize,
+    /// What requests and runs may buffer at once.
+    pub max_buffer_bytes: u64,
+    /// Unpacked skills that are kept.
+    pub skill_cache_bytes: u64,
     pub max_connections: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
@@ -207,6 +212,7 @@ struct Surroundings {
     config_home: Option<PathBuf>,
     home: Option<PathBuf>,
     path: Option<OsString>,
+    memory_bytes: Option<u64>,
 }
 
 impl Surroundings {
@@ -217,6 +223,7 @@ impl Surroundings {
             config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
             home: std::env::var_os("HOME").map(PathBuf::from),
             path: std::env::var_os("PATH"),
+            memory_bytes: memory::available(Path::new("/")),
         }
     }
 }

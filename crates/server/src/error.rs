@@ -104,7 +104,7 @@ slugs! {
     Rollback = "rollback", UNPROCESSABLE_ENTITY;
     /// The scanner found what the tenant does not allow, or a reviewer rejected this content; see `details`.
     ScanRefused = "scan_refused", UNPROCESSABLE_ENTITY;
-    /// Too many executions are waiting; see `Retry-After`.
+    /// Too many executions are waiting, or the memory for requests is in use; see `Retry-After`.
     TooBusy = "too_busy", TOO_MANY_REQUESTS;
     /// The tenant asks for more executions a minute than its policy allows; see `Retry-After`.
     RateLimited = "rate_limited", TOO_MANY_REQUESTS;
@@ -291,6 +291,9 @@ impl From<SkillError> for ApiError {
     }
 }
 
+/// How soon a caller who found no memory may ask again.
+const MEMORY_RETRY_S: u64 = 1;
+
 impl From<RunError> for ApiError {
     fn from(error: RunError) -> ApiError {
         match error {
@@ -323,6 +326,15 @@ impl From<RunError> for ApiError {
             RunError::TooBusy => {
                 ApiError::new(Slug::TooBusy, "Too many executions are waiting. Try again shortly.").with_retry(1)
             }
+            RunError::NoMemory => ApiError::new(
+                Slug::TooBusy,
+                "The server's memory for requests, or this tenant's share of it, is in use. Try again shortly.",
+            )
+            .with_retry(MEMORY_RETRY_S),
+            RunError::ExceedsMemory { needed, most } => ApiError::new(
+                Slug::TooLarge,
+                format!("This takes {needed} bytes of the server's memory, and one tenant can have {most} of it (SKILLBOX_MAX_BUFFER_SIZE)."),
+            ),
             RunError::QueueFull { retry_after_s } => {
                 let message = "As many executions of this tenant are waiting as its policy allows. Try again shortly.";
                 ApiError::new(Slug::TooBusy, message).with_retry(retry_after_s)

@@ -18,6 +18,7 @@ mod download;
 mod error;
 mod extract;
 mod guard;
+mod held;
 mod linger;
 mod links;
 mod listen;

@@ -6,7 +6,7 @@ mod requests;
 
 use std::time::{Duration, Instant};
 
-use runner::{Meters, Runner};
+use runner::{Budget, Meters, Runner};
 use store::{Load, Store};
 use tokio::sync::Mutex;
 
@@ -44,6 +44,7 @@ impl Metrics {
         let slots = runner.slots();
         page.gauge("skillbox_slots", "Executions that may run in this process at once.", slots.all);
         page.gauge("skillbox_slots_used", "Executions that run in this process.", slots.used);
+        buffers(&mut page, runner.memory());
         executions(&mut page, runner.meters());
         self.requests.show(&mut page);
         page.into_text()
@@ -89,6 +90,12 @@ fn connections(page: &mut Page, store: &Store) {
     page.sample("skillbox_database_connections", &[("state", "busy")], busy);
     page.sample("skillbox_database_connections", &[("state", "idle")], connections.idle);
     page.gauge("skillbox_database_connections_max", "Connections this process may open.", connections.max);
+}
+
+fn buffers(page: &mut Page, memory: &Budget) {
+    page.gauge("skillbox_buffer_bytes", "Memory that requests and runs have reserved in this process.", memory.used());
+    page.gauge("skillbox_buffer_bytes_max", "Memory that they may reserve.", memory.capacity());
+    page.counter("skillbox_buffer_refusals_total", "Reservations of memory that were refused.", memory.refused());
 }
 
 fn executions(page: &mut Page, meters: &Meters) {

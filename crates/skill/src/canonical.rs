@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use crate::SkillError;
 use crate::archive::{CENTRAL_LEN, CENTRAL_MAGIC, END_LEN, END_MAGIC, LOCAL_LEN, LOCAL_MAGIC};
 use crate::intake::Source;
-use crate::{Limits, SkillError, archive};
 
 /// A file of a skill. The bytes are a view into the skill's archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,20 +64,8 @@ pub(crate) fn pack(mut sources: Vec<Source<'_>>) -> Result<Canonical, SkillError
     Ok(Canonical { digest: digest(&archive), files: records.into_iter().map(file).collect(), archive })
 }
 
-/// Opens a stored archive after checking that it is the one the digest names.
-pub fn unpack_canonical(archive: &Bytes, expected_digest: &str) -> Result<Vec<SkillFile>, SkillError> {
-    if digest(archive) != expected_digest {
-        return Err(SkillError::Digest);
-    }
-    // It was measured when it was packed.
-    let any_size = Limits { entries: usize::MAX, ..Limits::default() };
-    let stored = archive::stored_files(archive, &any_size)?;
-    let file = |(path, range, executable)| SkillFile { path, bytes: archive.slice(range), executable };
-    Ok(stored.into_iter().map(file).collect())
-}
-
 /// `sha256:` and the hash in hexadecimal.
-fn digest(archive: &[u8]) -> String {
+pub(crate) fn digest(archive: &[u8]) -> String {
     let hash = Sha256::digest(archive);
     format!("sha256:{}", data_encoding::HEXLOWER.encode(&hash))
 }

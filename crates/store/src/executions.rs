@@ -141,6 +141,15 @@ impl Store {
         row.as_ref().map(Execution::from_row).transpose()
     }
 
+    /// How many bytes `get_execution` would read; nothing when there is no such execution.
+    pub async fn execution_bytes(&self, tenant: &TenantId, id: Uuid) -> Result<Option<u64>, StoreError> {
+        let select = sql("SELECT CAST(octet_length(request) + octet_length(logs) + octet_length(COALESCE(input, '')) \
+             + octet_length(COALESCE(output, '')) + octet_length(COALESCE(detail, '')) AS BIGINT) AS bytes \
+             FROM executions WHERE tenant = $1 AND id = $2");
+        let row = self.db.read_one(select.bind(tenant).bind(id)).await?;
+        row.map(|row| row.number("bytes")).transpose()
+    }
+
     /// How things stand with it, without `input`, `request`, `output`, `logs` and `detail`.
     pub async fn peek_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Execution>, StoreError> {
         let select = Execution::peek().push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);

@@ -19,6 +19,7 @@ const STEPS: &[(i64, &str, &str)] = &[
     (4, "trust", include_str!("../../../migrations/0004_trust.sql")),
     (5, "files", include_str!("../../../migrations/0005_files.sql")),
     (6, "capacity", include_str!("../../../migrations/0006_capacity.sql")),
+    (7, "skill files", include_str!("../../../migrations/0007_skill_files.sql")),
 ];
 
 /// Where the steps that were taken are written down; the name is sqlx's.

@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use crate::db::Tx;
 use crate::row::Row;
+use crate::skill_heads::Described;
 use crate::sql::{Sql, sql};
 use crate::words::words;
-use crate::{Micros, NewSignature, Page, Store, StoreError, TenantId, VersionPolicy, now, signatures};
+use crate::{Micros, NewSignature, Store, StoreError, TenantId, VersionPolicy, now, signatures};
 
 words! {
     /// Whether a version of a skill runs.
@@ -75,11 +76,6 @@ pub(crate) const COLUMNS: &str = "tenant, name, version, digest, description, la
     entrypoint, scripts, findings, size_bytes, created_at, updated_at";
 
 impl SkillRow {
-    /// What `Page::after` takes to continue behind this row.
-    pub fn cursor(&self) -> String {
-        self.name.clone()
-    }
-
     pub(crate) fn from_row(row: &Row) -> Result<SkillRow, StoreError> {
         Ok(SkillRow {
             tenant: row.parse("tenant")?,
@@ -133,7 +129,8 @@ impl Store {
         }
     }
 
-    /// `latest` is the version uploaded last of those that are available.
+    /// The whole row, of `latest` or an exact version as in `find_skill`. Its documents may be long: see
+    /// `SkillHead::documents_bytes`.
     pub async fn get_skill(
         &self,
         tenant: &TenantId,
@@ -147,31 +144,6 @@ impl Store {
         };
         let row = self.db.read_one(select).await?;
         row.as_ref().map(SkillRow::from_row).transpose()
-    }
-
-    /// The latest version of each skill, by name; of one without an available version, the last upload.
-    pub async fn list_skills(&self, tenant: &TenantId, page: &Page) -> Result<Vec<SkillRow>, StoreError> {
-        let select = sql("SELECT ")
-            .push(COLUMNS)
-            .push_arg(" FROM skills AS row WHERE tenant = ", tenant)
-            // Walks the index name by name and stops when the page is full.
-            .push(
-                " AND NOT EXISTS (SELECT 1 FROM skills AS newer WHERE newer.tenant = row.tenant \
-                  AND newer.name = row.name \
-                  AND (CASE newer.status WHEN 'available' THEN 1 ELSE 0 END, newer.updated_at, newer.version) \
-                    > (CASE row.status WHEN 'available' THEN 1 ELSE 0 END, row.updated_at, row.version))",
-            )
-            .push_some(" AND name > ", page.after.as_deref())
-            .push(" ORDER BY name");
-        let rows = self.db.read(page.limit(select)).await?;
-        rows.iter().map(SkillRow::from_row).collect()
-    }
-
-    /// All versions of one skill, the latest first.
-    pub async fn list_versions(&self, tenant: &TenantId, name: &str) -> Result<Vec<SkillRow>, StoreError> {
-        let select = select_name(tenant, name).push(" ORDER BY updated_at DESC, version DESC");
-        let rows = self.db.read(select).await?;
-        rows.iter().map(SkillRow::from_row).collect()
     }
 
     /// What was deleted, or nothing when it was not there. `version` is exact, never `latest`.
@@ -203,9 +175,10 @@ pub(crate) fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &
 /// Returns no row when the version exists.
 fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     let now = now();
+    let described = Described::of(&new.manifest);
     sql("INSERT INTO skills (tenant, name, version, digest, description, lang, mode, manifest, \
-         entrypoint, scripts, size_bytes, created_at, updated_at, status, findings) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+         entrypoint, scripts, size_bytes, created_at, updated_at, status, findings, described, idempotent, input_schema) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $16, $17) \
          ON CONFLICT (tenant, name, version) DO NOTHING RETURNING ")
     .push(COLUMNS)
     .bind(tenant)
@@ -223,12 +196,15 @@ fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     .bind(now)
     .bind(new.status)
     .bind(new.findings.to_string())
+    .bind(described.idempotent)
+    .bind(described.schema_text())
 }
 
 async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<SkillRow, StoreError> {
+    let described = Described::of(&new.manifest);
     let update = sql("UPDATE skills SET digest = $4, description = $5, lang = $6, mode = $7, \
          manifest = $8, entrypoint = $9, scripts = $10, size_bytes = $11, updated_at = $12, \
-         status = $13, findings = $14 WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
+         status = $13, findings = $14, described = $4, idempotent = $15, input_schema = $16 WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
     .push(COLUMNS)
     .bind(tenant)
     .bind(&new.name)
@@ -243,7 +219,9 @@ async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<Skill
     .bind(new.size_bytes)
     .bind(now())
     .bind(new.status)
-    .bind(new.findings.to_string());
+    .bind(new.findings.to_string())
+    .bind(described.idempotent)
+    .bind(described.schema_text());
     let row = tx.one(update).await?.ok_or(StoreError::NotFound)?;
     SkillRow::from_row(&row)
 }

@@ -10,7 +10,7 @@ use crate::{BlobError, Key};
 
 /// What is held in memory before it goes to the file. Most artifacts are smaller, and then all
 /// file work is one trip to a blocking thread.
-const BUFFER: usize = 256 * 1024;
+pub(crate) const BUFFER: usize = 256 * 1024;
 
 pub(crate) struct NewFile {
     directory: Arc<Directory>,

@@ -7,7 +7,7 @@ use super::multipart::Multipart;
 use crate::{BlobError, Key};
 
 /// The smallest part the protocol allows, for memory holds several; ten thousand of them are 50 GB.
-const PART_BYTES: usize = 5 << 20;
+pub(crate) const PART_BYTES: usize = 5 << 20;
 
 pub(crate) struct NewObject {
     s3: Arc<S3>,

@@ -14,6 +14,8 @@ on_both!(
     an_empty_blob_is_a_blob,
     a_missing_blob_is_none,
     get_keeps_to_its_bound,
+    a_part_is_read_without_the_rest,
+    changed_bytes_do_not_come_to_their_end,
     hostile_names_are_stored_inside,
     names_that_differ_a_little_are_different_blobs,
     a_working_place_answers,
@@ -60,6 +62,35 @@ async fn get_keeps_to_its_bound(bench: Bench) {
     bench.blobs.put(&key, Bytes::from(vec![0; 101])).await.expect("put");
     let refused = bench.blobs.get(&key, 100).await;
     assert!(matches!(refused, Err(BlobError::TooLarge { size: 101, max: 100 })));
+}
+
+async fn a_part_is_read_without_the_rest(bench: Bench) {
+    let key = bench.artifact("part");
+    bench.blobs.put(&key, Bytes::from_static(b"0123456789")).await.expect("stored");
+    let read = async |start, length| {
+        let reader = bench.blobs.open_range(&key, start, length).await?.expect("it is there");
+        assert_eq!(reader.size, length);
+        reader.into_bytes(100).await
+    };
+    for (start, length, part) in [(0, 10, "0123456789"), (3, 4, "3456"), (9, 1, "9"), (4, 0, "")] {
+        assert_eq!(read(start, length).await.expect("read"), part.as_bytes(), "{start} {length}");
+    }
+    for (start, length) in [(0, 11), (9, 2), (20, 1)] {
+        assert!(read(start, length).await.is_err(), "{start} {length}: it is shorter");
+    }
+    let missing = bench.artifact("nothing");
+    assert!(bench.blobs.open_range(&missing, 0, 1).await.expect("answered").is_none());
+}
+
+async fn changed_bytes_do_not_come_to_their_end(bench: Bench) {
+    let key = bench.artifact("part");
+    let stored = bench.blobs.put(&key, Bytes::from_static(b"0123456789")).await.expect("stored");
+    let open = async || bench.blobs.open(&key).await.expect("answered").expect("it is there");
+    let bytes = open().await.verified(&stored.sha256).into_bytes(10).await.expect("as they were stored");
+    assert_eq!(bytes, &b"0123456789"[..]);
+    bench.blobs.put(&key, Bytes::from_static(b"0123456788")).await.expect("stored");
+    assert!(open().await.verified(&stored.sha256).into_bytes(10).await.is_err());
+    assert!(open().await.into_bytes(10).await.is_ok(), "nobody else looks");
 }
 
 async fn hostile_names_are_stored_inside(bench: Bench) {

@@ -125,7 +125,7 @@ fn judge(skill: &str, run: &Value) {
 }
 
 /// The most memory the process ever had, in bytes.
-fn peak_memory(pid: u32) -> u64 {
+pub fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
     peak.map(|kib: u64| kib << 10).expect("a peak")

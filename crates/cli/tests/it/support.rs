@@ -22,6 +22,14 @@ pub fn clean(home: &Path) -> Command {
     command
 }
 
+/// The same in a control group from its first instruction on.
+fn clean_within(group: &Path, home: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(env!("CARGO_BIN_EXE_skillbox"));
+    command.env_clear().env("PATH", path()).env("HOME", home).current_dir(home);
+    command
+}
+
 /// `skillbox` in a directory of its own.
 pub fn skillbox(home: &Path) -> assert_cmd::Command {
     assert_cmd::Command::from_std(clean(home))
@@ -76,6 +84,8 @@ pub struct Server {
     pub key: String,
     home: TempDir,
     settings: Vec<(String, String)>,
+    /// The control group that it is started in.
+    group: Option<PathBuf>,
     /// None after its end.
     child: Option<Child>,
 }
@@ -99,6 +109,14 @@ impl Server {
         server
     }
 
+    /// One in a control group from its first instruction on, where there is such a group.
+    pub fn within(group: Option<&Path>, settings: &[(&str, &str)]) -> Self {
+        let mut server = Self::prepared(settings);
+        server.group = group.map(Path::to_owned);
+        server.key = server.start_again().expect("a first key");
+        server
+    }
+
     /// One that was told its first key.
     pub fn with_key(key: &str, settings: &[(&str, &str)]) -> Self {
         let mut server = Self::prepared(settings);
@@ -112,7 +130,7 @@ impl Server {
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(home.path().join("tmp")).expect("a directory");
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self { url: String::new(), key: String::new(), home, settings, child: None }
+        Self { url: String::new(), key: String::new(), home, settings, group: None, child: None }
     }
 
     /// Starts it on what its earlier life left, and gives back the key, if this start made one.
@@ -137,7 +155,10 @@ impl Server {
     pub fn begin_to_start(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(self.home().join("server.log")).expect("a log");
-        let mut command = clean(self.home());
+        let mut command = match &self.group {
+            Some(group) => clean_within(group, self.home()),
+            None => clean(self.home()),
+        };
         command
             .args(["-o", "json", "serve", "--api-port", "0"])
             .envs(self.settings.iter().map(|(name, value)| (name, value)))

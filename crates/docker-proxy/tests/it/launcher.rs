@@ -48,6 +48,7 @@ fn shape(runtime: Runtime) -> Shape {
 fn job(argv: &[&str]) -> Job {
     Job {
         files: vec![],
+        streamed: vec![],
         links: vec![],
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         env: vec![],

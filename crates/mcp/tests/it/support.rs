@@ -34,6 +34,10 @@ impl Skills for Waiting {
         Err(Refusal::NoSkill(name.to_owned()))
     }
 
+    async fn file(&self, skill: &str, _: &str, _: usize) -> Result<Contents, Refusal> {
+        Err(Refusal::NoSkill(skill.to_owned()))
+    }
+
     async fn run(&self, _: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
         self.0.send(News::Began).unwrap();
         progress.say("began\n");

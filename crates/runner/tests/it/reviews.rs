@@ -51,7 +51,7 @@ async fn what_is_blocked_or_rejected_leaves_nothing() {
     let refused = publish(&bench, MINER, ScanPolicy::Block).await;
     let Err(RunError::ScanRefused(findings)) = refused else { panic!("{refused:?}") };
     assert_eq!(findings[0].code, "miner");
-    assert!(bench.store.list_versions(&acme(), "demo").await.expect("listed").is_empty());
+    assert!(bench.store.list_versions(&acme(), "demo", &store::Page::default()).await.expect("listed").is_empty());
 
     for policy in [ScanPolicy::Off, ScanPolicy::Report] {
         let Put::Created(row) = publish(&bench, MINER, policy).await.expect("stored") else { panic!("not created") };

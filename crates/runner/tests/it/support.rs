@@ -64,13 +64,13 @@ impl Bench {
     }
 
     pub async fn try_run(&self, json: &str) -> Result<Execution, RunError> {
-        self.runner.execute(&caller(), request(json), None).await
+        self.runner.execute(&caller(), request(json), None).await.map(|held| held.into_parts().0)
     }
 
     /// A run whose caller waits in a task of its own.
     pub fn spawn(&self, json: &str, key: Option<&str>) -> JoinHandle<Result<Execution, RunError>> {
         let (runner, request, key) = (Arc::clone(&self.runner), request(json), key.map(idempotency));
-        tokio::spawn(async move { runner.execute(&caller(), request, key).await })
+        tokio::spawn(async move { runner.execute(&caller(), request, key).await.map(|held| held.into_parts().0) })
     }
 
     pub async fn with_status(&self, status: Status) -> Vec<Execution> {

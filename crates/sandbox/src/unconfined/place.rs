@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use guest::protocol::paths;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::leftover::{self, Document, Files};
 use super::logs::Pipes;
 use crate::Stream;
 use crate::guest::GuestError;
-use crate::job::{Caps, Job, Sink, Streams};
+use crate::job::{Caps, Job, Sink, StreamedFile, Streams};
 use crate::outcome::Skipped;
 
 /// Variables of the contract that are paths; all others are the caller's own, or text.
@@ -26,7 +27,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn make(job: &Job) -> io::Result<Place> {
+    pub async fn make(job: &Job) -> io::Result<Place> {
         let place = Place { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
         let directories =
             [paths::SCRIPTS, paths::INPUT_DIR, paths::FILES_DIR, paths::SKILLS, paths::WORKSPACE, paths::TMP];
@@ -40,10 +41,23 @@ impl Place {
             let mut new = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
             new.write_all(&file.bytes)?;
         }
+        for file in &job.streamed {
+            place.receive(file).await?;
+        }
         for (path, target) in &job.links {
             symlink(place.inside(target), place.inside(path))?;
         }
         Ok(place)
+    }
+
+    async fn receive(&self, file: &StreamedFile) -> io::Result<()> {
+        let path = self.inside(&file.path);
+        path.parent().map(std::fs::create_dir_all).transpose()?;
+        let mut new = tokio::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(path).await?;
+        let mut stream = file.source.open().await?.take(file.size);
+        let read = tokio::io::copy(&mut stream, &mut new).await?;
+        new.flush().await?;
+        if read < file.size { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
     pub fn start(&self, job: &Job, search_path: Option<OsString>) -> io::Result<(Child, Pipes)> {
@@ -98,7 +112,8 @@ impl Place {
 
     /// The script's own path, or that of what runs it; other words mean what the caller meant.
     fn translate(&self, job: &Job, word: &str) -> OsString {
-        let is_placed = job.files.iter().any(|file| file.path == word);
+        let mut placed = job.files.iter().map(|file| &file.path).chain(job.streamed.iter().map(|file| &file.path));
+        let is_placed = placed.any(|path| path == word);
         if is_placed { self.inside(word).into() } else { word.into() }
     }
 }

@@ -1,9 +1,15 @@
 //! What a script finds inside: paths, environment, standard streams, exit codes.
 
-use bytes::Bytes;
-use sandbox::{JobFile, Outcome, Runtime, Streams};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 
-use crate::support::{Backend, file, job, on_every_backend, run};
+use async_trait::async_trait;
+use bytes::Bytes;
+use sandbox::{FileSource, GuestError, JobFile, Outcome, Runtime, StreamedFile, Streams};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::support::{Backend, file, job, on_every_backend, run, try_run};
 
 on_every_backend! {
     a_script_finds_its_files_and_hands_back_output_and_artifacts,
@@ -11,6 +17,8 @@ on_every_backend! {
     a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals,
     standard_input_is_at_its_end_unless_given,
     large_inputs_and_artifacts_arrive_whole,
+    streamed_files_arrive_whole,
+    nothing_runs_when_a_streamed_file_cannot_be_read,
     merged_streams_keep_the_order_of_writing_exactly,
     split_streams_are_told_apart,
     an_executable_file_runs_by_its_own_first_line,
@@ -92,6 +100,47 @@ async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
     assert!(kept.files["big"] == big && kept.files["stdin"] == big);
     assert!(ran.usage.bytes_in >= 10_000_000 && ran.usage.bytes_out >= 10_000_000);
+}
+
+/// A file of some bytes, all the same, made as they are asked for.
+struct Repeated {
+    bytes: u64,
+    fails_with: Option<io::ErrorKind>,
+}
+
+#[async_trait]
+impl FileSource for Repeated {
+    async fn open(&self) -> io::Result<Pin<Box<dyn AsyncRead + Send>>> {
+        match self.fails_with {
+            Some(kind) => Err(kind.into()),
+            None => Ok(Box::pin(tokio::io::repeat(b'x').take(self.bytes))),
+        }
+    }
+}
+
+fn streamed(size: u64, source: Repeated) -> StreamedFile {
+    StreamedFile { path: "/sandbox/input/a/big".into(), size, source: Arc::new(source) }
+}
+
+async fn streamed_files_arrive_whole(on: Backend) {
+    let script = "data = open('/sandbox/input/a/big', 'rb').read()\nprint(len(data), set(data))\n";
+    let mut job = job(Runtime::Python, script);
+    job.streamed = vec![streamed(3_000_001, Repeated { bytes: 3_000_001, fails_with: None })];
+    let (ran, kept) = run(on, Runtime::Python, &job).await;
+    assert_eq!((ran.outcome, kept.text().trim()), (Outcome::Exited, "3000001 {120}"));
+    assert!(ran.usage.bytes_in >= 3_000_001);
+}
+
+async fn nothing_runs_when_a_streamed_file_cannot_be_read(on: Backend) {
+    let mut job = job(Runtime::Bash, "echo ran");
+    let short = Repeated { bytes: 10, fails_with: None };
+    let missing = Repeated { bytes: 0, fails_with: Some(io::ErrorKind::NotFound) };
+    for (source, kind) in [(short, io::ErrorKind::UnexpectedEof), (missing, io::ErrorKind::NotFound)] {
+        job.streamed = vec![streamed(11, source)];
+        let (failed, kept) = try_run(on, Runtime::Bash, &job).await;
+        let Err(GuestError::Source { path, source }) = failed else { panic!("it ran: {failed:?}") };
+        assert_eq!((path.as_str(), source.kind(), kept.text().as_str()), ("/sandbox/input/a/big", kind, ""));
+    }
 }
 
 async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sandbox::{
-    Caps, Control, DockerConfig, DockerLauncher, Images, Job, JobFile, Launcher, NativeConfig, NativeLauncher, Owner,
-    Ran, Runtime, Shape, Sink, SinkError, Stream, Streams, paths,
+    Caps, Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher, NativeConfig,
+    NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError, Stream, Streams, paths,
 };
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
@@ -169,6 +169,7 @@ pub fn job(runtime: Runtime, script: &str) -> Job {
     ];
     Job {
         files: vec![file(&path, script), file(paths::INPUT_JSON, "{}")],
+        streamed: Vec::new(),
         links: vec![("/skills/test".into(), paths::SCRIPTS.into())],
         argv: vec![program.into(), path],
         env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
@@ -244,6 +245,15 @@ pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (Ran, 
     let guest = launcher.launch(shape).await.unwrap();
     let mut kept = Kept::default();
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await.unwrap();
+    (ran, kept)
+}
+
+/// The same for a job that may not come to run.
+pub async fn try_run(on: Backend, runtime: Runtime, job: &Job) -> (Result<Ran, GuestError>, Kept) {
+    let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
+    let mut kept = Kept::default();
+    let guest = on.launcher().await.launch(&shape(runtime)).await.expect("a guest");
+    let ran = guest.run(job, CancellationToken::new(), &mut kept).await;
     (ran, kept)
 }
 

@@ -225,6 +225,11 @@ pub const SETTINGS: &[Setting] = &[
     plain("max_file_size", "104857600", "Largest file that can be uploaded, in bytes."),
     // How it treats its callers.
     plain("max_body_size", "10485760", "Largest JSON request body, in bytes."),
+    plain(
+        "max_buffer_size",
+        "two fifths of the process's memory limit",
+        "Memory that requests and runs may buffer at once, in bytes: uploads, documents, lists, logs. One tenant alone gets half. Who finds none waits two seconds and is then told to come back (429 `too_busy`). Without a limit of its own the process counts on a quarter of the machine's memory; the default is at most 2 GiB.",
+    ),
     plain("max_connections", "2048", "Open connections; further ones wait to be accepted."),
     plain("header_timeout", "30s", "Time a client has to send a request's headers, also on an idle connection."),
     plain("body_timeout", "120s", "Time a client has to send a request's body."),

@@ -8,7 +8,10 @@ use super::reader::{Reader, bad, in_order};
 use super::sandboxes::Sandbox;
 use super::storage::{Retention, S3};
 use super::tokens::Jwt;
-use super::{Config, ConfigError, Role, Surroundings, Values};
+use super::{Config, ConfigError, Role, Surroundings, Values, memory};
+
+/// What is assumed where the system does not say.
+const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
 
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
@@ -19,6 +22,7 @@ pub(super) fn build(
     surroundings: Surroundings,
 ) -> Result<Config, ConfigError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory_bytes = surroundings.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
     let read = Reader(&set);
     let image_allowlist = read.get("image_allowlist", images)?;
     let config = Config {
@@ -60,6 +64,8 @@ pub(super) fn build(
         max_skill_bytes: read.get("max_skill_size", size_in_memory)?,
         max_file_bytes: read.get("max_file_size", size)?,
         max_body_bytes: read.get("max_body_size", size_in_memory)?,
+        max_buffer_bytes: read.optional("max_buffer_size", size)?.unwrap_or(memory::buffer_bytes(memory_bytes)),
+        skill_cache_bytes: memory::skill_cache_bytes(memory_bytes),
         max_connections: read.get("max_connections", positive)?,
         header_timeout: read.get("header_timeout", duration)?,
         body_timeout: read.get("body_timeout", duration)?,

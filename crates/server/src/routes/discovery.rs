@@ -1,19 +1,25 @@
 //! What an agent reads first: which skills there are, as an index for programs and as text for a system prompt.
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::header;
+use runner::Held;
 use serde::Serialize;
-use store::{Page, SkillRow, SkillStatus};
+use store::{Page, SkillHead, SkillStatus};
 use utoipa::ToSchema;
 
+use super::skills::page_bytes;
 use crate::app::{App, Shared};
 use crate::auth::{Allowed, Caller, Read};
 use crate::error::ApiError;
+use crate::held::until_sent;
 use crate::origin::Origin;
 
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
-const PAGE: i64 = 200;
+/// Few, because memory is reserved as if all of them were as long as can be.
+const PAGE: i64 = 50;
+/// What an entry takes beside its description, as a value and in the answer.
+const ENTRY_BYTES: u64 = 2048;
 
 /// The index of the discovery convention for agent skills.
 #[derive(Serialize, ToSchema)]
@@ -46,21 +52,17 @@ pub struct SkillEntry {
     get, path = "/.well-known/agent-skills/index.json", tag = "skills", operation_id = "discover_skills",
     responses((status = 200, body = SkillIndex))
 )]
-pub async fn index(
-    caller: Allowed<Read>,
-    State(app): State<Shared>,
-    origin: Origin,
-) -> Result<axum::Json<SkillIndex>, ApiError> {
-    let entry = |row: SkillRow| SkillEntry {
-        url: format!("{}/v1/skills/{}/{}/content", origin.0, row.name, row.version),
-        name: row.name,
+pub async fn index(caller: Allowed<Read>, State(app): State<Shared>, origin: Origin) -> Result<Response, ApiError> {
+    let entry = |head: SkillHead| SkillEntry {
+        url: format!("{}/v1/skills/{}/{}/content", origin.0, head.name, head.version),
+        name: head.name,
         kind: "archive",
-        description: row.description,
-        version: row.version,
-        digest: row.digest,
+        description: head.description,
+        version: head.version,
+        digest: head.digest,
     };
-    let skills = available(&app, &caller).await?.into_iter().map(entry).collect();
-    Ok(axum::Json(SkillIndex { schema: SCHEMA, skills }))
+    let (skills, permit) = available(&app, &caller, entry).await?.into_parts();
+    Ok(until_sent(axum::Json(SkillIndex { schema: SCHEMA, skills }), permit))
 }
 
 /// The skills as text for a system prompt
@@ -69,28 +71,34 @@ pub async fn index(
     responses((status = 200, body = String, content_type = "text/plain"))
 )]
 pub async fn prompt(caller: Allowed<Read>, State(app): State<Shared>, origin: Origin) -> Result<Response, ApiError> {
-    let mut text = String::from("<available_skills>\n");
-    for row in available(&app, &caller).await? {
-        let location = format!("{}/v1/skills/{}/{}/files/SKILL.md", origin.0, row.name, row.version);
-        text.push_str(&format!(
+    let entry = |head: SkillHead| {
+        let location = format!("{}/v1/skills/{}/{}/files/SKILL.md", origin.0, head.name, head.version);
+        format!(
             "<skill>\n<name>{}</name>\n<description>{}</description>\n<location>{}</location>\n</skill>\n",
-            escaped(&row.name),
-            escaped(&row.description),
+            escaped(&head.name),
+            escaped(&head.description),
             escaped(&location)
-        ));
-    }
-    text.push_str("</available_skills>\n");
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
+        )
+    };
+    let (entries, permit) = available(&app, &caller, entry).await?.into_parts();
+    let text = format!("<available_skills>\n{}</available_skills>\n", entries.concat());
+    Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text), permit))
 }
 
-/// The newest version of each skill that the caller may use, by name.
-async fn available(app: &App, caller: &Caller) -> Result<Vec<SkillRow>, ApiError> {
+/// The newest version of each skill that the caller may use, by name. Memory is reserved page by page, before each.
+async fn available<T>(app: &App, caller: &Caller, entry: impl Fn(SkillHead) -> T) -> Result<Held<Vec<T>>, ApiError> {
+    let usable = |head: &SkillHead| head.status == SkillStatus::Available && caller.may_use(&head.name);
     let mut all = Vec::new();
     let mut page = Page::first(PAGE);
+    let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
     loop {
-        let rows = app.store.list_skills(&caller.tenant, &page).await?;
-        let Some(last) = rows.last().map(SkillRow::cursor) else { return Ok(all) };
-        all.extend(rows.into_iter().filter(|row| row.status == SkillStatus::Available && caller.may_use(&row.name)));
+        let held = permit.amount();
+        app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
+        let heads = app.store.list_heads(&caller.tenant, &page).await?;
+        let Some(last) = heads.last().map(SkillHead::cursor) else { return Ok(Held::new(all, permit)) };
+        let taken: u64 = heads.iter().map(|head| ENTRY_BYTES + 2 * head.description.len() as u64).sum();
+        all.extend(heads.into_iter().filter(usable).map(&entry));
+        permit.shrink_to(held + taken);
         page = Page::after(last, PAGE);
     }
 }

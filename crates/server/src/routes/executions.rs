@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use runner::Held;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -18,6 +19,7 @@ use crate::auth::{Allowed, Caller, Execute, Read};
 use crate::body::Json;
 use crate::error::{ApiError, Slug};
 use crate::extract::{self, Path, Query};
+use crate::held::until_sent;
 use crate::links::Links;
 use crate::paging::{PageQuery, Paging};
 use crate::time;
@@ -55,16 +57,16 @@ pub async fn create(
     let request = body.value.into_request(asynchronous, &app.webhook_private_hosts)?;
     let who = caller.for_runner();
     if !asynchronous {
-        let execution = app.runner.execute(&who, request, idempotency).await?;
+        let (execution, permit) = app.runner.execute(&who, request, idempotency).await?.into_parts();
         let files = files_of(&app, &execution).await?;
-        return Ok(axum::Json(ExecutionResult::new(execution, files, &links)?).into_response());
+        return Ok(until_sent(axum::Json(ExecutionResult::new(execution, files, &links)?), permit));
     }
     let id = app.runner.submit(&who, request, idempotency).await?;
-    let execution = find(&app, &caller, id).await?;
+    let (execution, permit) = read(&app, &caller, id).await?.into_parts();
     let files = files_of(&app, &execution).await?;
     let body = axum::Json(ExecutionResult::new(execution, files, &links)?);
     let location = [(header::LOCATION, format!("/v1/executions/{id}"))];
-    let mut response = (StatusCode::ACCEPTED, location, body).into_response();
+    let mut response = until_sent((StatusCode::ACCEPTED, location, body), permit);
     if preferred {
         let applied = HeaderValue::from_static("respond-async");
         response.headers_mut().insert("preference-applied", applied);
@@ -152,10 +154,10 @@ pub async fn get(
     State(app): State<Shared>,
     links: Links,
     Path(id): Path<String>,
-) -> Result<axum::Json<StoredExecution>, ApiError> {
-    let execution = find(&app, &caller, extract::id(&id)?).await?;
+) -> Result<Response, ApiError> {
+    let (execution, permit) = read(&app, &caller, extract::id(&id)?).await?.into_parts();
     let files = files_of(&app, &execution).await?;
-    Ok(axum::Json(StoredExecution::new(execution, files, &links)?))
+    Ok(until_sent(axum::Json(StoredExecution::new(execution, files, &links)?), permit))
 }
 
 /// Read an execution's logs
@@ -169,8 +171,8 @@ pub async fn logs(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let execution = find(&app, &caller, extract::id(&id)?).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs).into_response())
+    let (execution, permit) = read(&app, &caller, extract::id(&id)?).await?.into_parts();
+    Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs), permit))
 }
 
 /// What became of a request to stop a run.
@@ -211,9 +213,15 @@ pub async fn cancel(
     }
 }
 
-/// An execution the caller may see; any other does not exist.
+/// An execution the caller may see, without its documents; any other does not exist.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
-    permit(app.store.get_execution(&caller.tenant, id).await?, caller)
+    permit(app.store.peek_execution(&caller.tenant, id).await?, caller)
+}
+
+/// The same with its documents.
+pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<Held<Execution>, ApiError> {
+    find(app, caller, id).await?;
+    app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)
 }
 
 /// What was found, if the caller may know of it.

@@ -1,7 +1,7 @@
 //! `/mcp`: skills as tools, for agents. The protocol is the crate `mcp`'s; here it gets its caller, its body and its bounds.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,7 +15,7 @@ use url::Url;
 use crate::agent::Agent;
 use crate::app::Shared;
 use crate::auth::Caller;
-use crate::body::{read, refuse_encoding, within};
+use crate::body::{read, refuse_encoding, reserve, within};
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
 use crate::extract::Query;
@@ -26,6 +26,8 @@ const MAX_SESSIONS: usize = 1024;
 const MAX_SESSIONS_OF_TENANT: usize = 128;
 /// Beyond the longest run, which may be silent.
 const IDLE: Duration = Duration::from_secs(10 * 60);
+/// A message as it was sent, as it was read, and as the request to run that it becomes.
+const BODY_COPIES: u64 = 4;
 /// Clients are told to come back after three seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -52,10 +54,12 @@ pub async fn serve(
         Some(_) => return Err(ApiError::bad_request("tools can be `skills`: one tool for each skill.")),
     };
     refuse_encoding(request.headers())?;
+    let permit = reserve(&app, &request, app.limits.body_bytes, BODY_COPIES).await?;
     let (parts, body) = request.into_parts();
     let body = within(&app, read(body, app.limits.body_bytes)).await??;
     let (tenant, identity) = (caller.tenant.to_string(), identity(&caller));
-    let skills = Arc::new(Agent { app: app.clone(), caller, links });
+    let memory = Mutex::new(vec![permit]);
+    let skills = Arc::new(Agent { app: app.clone(), caller, links, memory });
     let caller = McpCaller { offer: Offer { skills, skill_tools }, tenant, identity };
     let answer = app.mcp.answer(caller, http::Request::from_parts(parts, body)).await;
     answer.map(|response| response.map(Body::new)).map_err(ApiError::from)

@@ -4,17 +4,17 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use skill::SkillFile;
-use store::SkillRow;
+use store::SkillFileRow;
 use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
 use super::skills::find;
-use crate::app::{App, Shared};
+use crate::app::Shared;
 use crate::auth::{Allowed, Read};
 use crate::download::attachment;
 use crate::error::ApiError;
 use crate::extract::Path;
+use crate::held::until_sent;
 use crate::openapi::Binary;
 
 /// Download a skill's archive
@@ -30,11 +30,11 @@ pub async fn content(
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let row = find(&app, &caller, &name, &version).await?;
-    let key = blobs::Key::skill(row.tenant.as_str(), &row.digest);
+    let head = find(&app, &caller, &name, &version).await?;
+    let key = blobs::Key::skill(head.tenant.as_str(), &head.digest);
     let blob = app.blobs.open(&key).await?;
-    let blob = blob.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", row.digest)))?;
-    let file_name = format!("{}-{}.zip", row.name, row.version);
+    let blob = blob.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", head.digest)))?;
+    let file_name = format!("{}-{}.zip", head.name, head.version);
     let body = Body::from_stream(ReaderStream::new(blob.stream));
     Ok(attachment(&file_name, "application/zip", blob.size, body))
 }
@@ -43,7 +43,7 @@ pub async fn content(
 #[derive(Serialize, ToSchema)]
 pub struct SkillFileEntry {
     path: String,
-    size_bytes: usize,
+    size_bytes: u64,
     executable: bool,
 }
 
@@ -57,12 +57,16 @@ pub async fn list(
     caller: Allowed<Read>,
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
-) -> Result<axum::Json<Vec<SkillFileEntry>>, ApiError> {
-    let row = find(&app, &caller, &name, &version).await?;
-    let files = unpack(&app, &row).await?.into_iter();
-    let entry =
-        |file: SkillFile| SkillFileEntry { size_bytes: file.bytes.len(), path: file.path, executable: file.executable };
-    Ok(axum::Json(files.map(entry).collect()))
+) -> Result<Response, ApiError> {
+    let head = find(&app, &caller, &name, &version).await?;
+    let (files, permit) = app.runner.list_skill_files(&head).await?.into_parts();
+    let entry = |file: SkillFileRow| SkillFileEntry {
+        path: file.path,
+        size_bytes: file.size_bytes,
+        executable: file.executable,
+    };
+    let files: Vec<_> = files.into_iter().map(entry).collect();
+    Ok(until_sent(axum::Json(files), permit))
 }
 
 /// Download one file of a skill
@@ -76,21 +80,10 @@ pub async fn get(
     State(app): State<Shared>,
     Path((name, version, path)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    let row = find(&app, &caller, &name, &version).await?;
-    let file = unpack(&app, &row).await?.into_iter().find(|file| file.path == path);
-    let file = file.ok_or_else(ApiError::not_found)?;
-    let text = std::str::from_utf8(&file.bytes).is_ok();
-    let content_type = if text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
-    Ok(attachment(&file.path, content_type, file.bytes.len() as u64, Body::from(file.bytes)))
-}
-
-/// The files of a stored skill, digest checked, off the async threads.
-pub async fn unpack(app: &App, row: &SkillRow) -> Result<Vec<SkillFile>, ApiError> {
-    let key = blobs::Key::skill(row.tenant.as_str(), &row.digest);
-    let most = u64::try_from(row.size_bytes).unwrap_or(0).max(app.limits.skill_bytes as u64 * 2);
-    let archive = app.blobs.get(&key, most).await?;
-    let archive = archive.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", row.digest)))?;
-    let digest = row.digest.clone();
-    let unpacking = tokio::task::spawn_blocking(move || skill::unpack_canonical(&archive, &digest));
-    Ok(unpacking.await.map_err(ApiError::internal)??)
+    let head = find(&app, &caller, &name, &version).await?;
+    let (file, reader) = app.runner.open_skill_file(&head, &path).await?.ok_or_else(ApiError::not_found)?;
+    let content_type = if file.is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    // Bytes that are not what was published break the connection off before their end.
+    let body = Body::from_stream(ReaderStream::new(reader.stream));
+    Ok(attachment(&file.path, content_type, reader.size, body))
 }

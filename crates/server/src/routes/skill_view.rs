@@ -4,7 +4,7 @@ use runner::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill::{Finding, Manifest};
-use store::SkillRow;
+use store::{ListedSkill, SkillRow};
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
@@ -15,6 +15,7 @@ use crate::time::rfc3339;
 pub struct SkillSummary {
     name: String,
     version: String,
+    /// In a list, at most 4096 characters of it.
     description: String,
     lang: Option<String>,
     /// `executable` or `cognitive`.
@@ -146,6 +147,25 @@ pub struct SkillFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
     message: String,
+}
+
+impl From<ListedSkill> for SkillSummary {
+    fn from(listed: ListedSkill) -> SkillSummary {
+        let ListedSkill { head, findings } = listed;
+        SkillSummary {
+            name: head.name,
+            version: head.version,
+            description: head.description,
+            lang: head.lang,
+            mode: head.mode,
+            status: head.status.to_string(),
+            digest: head.digest,
+            finding_counts: FindingCounts { error: findings.error, warning: findings.warning, info: findings.info },
+            size_bytes: head.size_bytes,
+            created_at: rfc3339(head.created_at),
+            updated_at: rfc3339(head.updated_at),
+        }
+    }
 }
 
 impl From<SkillRow> for SkillSummary {

@@ -1,13 +1,13 @@
 //! `/v1/skills`: publishing, reading and deleting skills.
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
-use runner::RunError;
+use runner::{Permit, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill::Profile;
-use store::{Put, ScanPolicy, SkillRow, SkillStatus};
+use store::{ListedSkill, Page, Put, ScanPolicy, SkillHead, SkillRow, SkillStatus};
 use utoipa::{IntoParams, ToSchema};
 
 use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
@@ -17,8 +17,15 @@ use crate::audit;
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
 use crate::extract::{Path, Query};
+use crate::held::until_sent;
 use crate::openapi::Binary;
 use crate::paging::{PageQuery, Paging};
+
+/// Versions that are read at once.
+const PAGE: i64 = 100;
+
+/// Documents of a skill are trees of small values, which take some times as much as their text.
+const DOCUMENT_COPIES: u64 = 5;
 
 /// Publish a skill
 ///
@@ -39,7 +46,7 @@ use crate::paging::{PageQuery, Paging};
 )]
 pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload: Upload) -> Result<Response, ApiError> {
     let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
-    let Incoming { package, scanned } = upload.read(tenant.policy.scan != ScanPolicy::Off).await??;
+    let Incoming { package, scanned, permit } = upload.read(&app, tenant.policy.scan != ScanPolicy::Off).await??;
     let name = package.manifest.name.clone();
     if !caller.may_use(&name) {
         return Err(ApiError::forbidden("This key may not publish this skill."));
@@ -66,7 +73,8 @@ pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload:
     }
     // Stored, and not yet to be used: whoever waits for it should look again.
     let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
-    Ok((status, axum::Json(Published::new(row, findings)?)).into_response())
+    let response = (status, axum::Json(Published::new(row, findings)?));
+    Ok(until_sent(response, permit))
 }
 
 /// Why a skill was not let in, for the audit trail.
@@ -129,8 +137,8 @@ pub async fn validate(
 ) -> Result<axum::Json<Validation>, ApiError> {
     let profile = query.profile.as_deref().unwrap_or("default").parse::<Profile>();
     let profile = profile.map_err(|message| ApiError::bad_request(format!("{message}.")))?;
-    let (findings, about) = match upload.read(true).await? {
-        Ok(Incoming { package, scanned }) => {
+    let (findings, about) = match upload.read(&app, true).await? {
+        Ok(Incoming { package, scanned, permit: _permit }) => {
             let mut findings = package.findings_for(profile);
             findings.extend(scanned);
             let (package, unusable) = app.runner.find_unusable_schemas(&caller.tenant, package).await?;
@@ -155,10 +163,12 @@ pub async fn validate(
 )]
 pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
+    let permit = reserve_page(&app, &caller, &page).await?;
     let rows = app.store.list_skills(&caller.tenant, &page).await?;
     // Skills outside the key's limits are left out, so a page can be short; the next one still follows.
-    let visible = |row: SkillRow| caller.may_use(&row.name).then(|| SkillSummary::from(row));
-    Ok(paging.answer(&caller.tenant, rows, SkillRow::cursor, visible))
+    let visible = |row: ListedSkill| caller.may_use(&row.head.name).then(|| SkillSummary::from(row));
+    let answer = paging.answer(&caller.tenant, rows, |row| row.head.cursor(), visible);
+    Ok(until_sent(answer, permit))
 }
 
 /// Read a skill
@@ -171,10 +181,10 @@ pub async fn get(
     caller: Allowed<Read>,
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
-) -> Result<axum::Json<SkillDetail>, ApiError> {
-    let row = find(&app, &caller, &name, &version).await?;
+) -> Result<Response, ApiError> {
+    let (row, permit) = read(&app, &caller, &name, &version).await?;
     let standing = app.runner.standing(&row).await?;
-    Ok(axum::Json(SkillDetail::new(row, standing)?))
+    Ok(until_sent(axum::Json(SkillDetail::new(row, standing)?), permit))
 }
 
 /// List a skill's versions
@@ -188,15 +198,26 @@ pub async fn versions(
     caller: Allowed<Read>,
     State(app): State<Shared>,
     Path(name): Path<String>,
-) -> Result<axum::Json<Vec<SkillSummary>>, ApiError> {
-    let rows = match caller.may_use(&name) {
-        true => app.store.list_versions(&caller.tenant, &name).await?,
-        false => Vec::new(),
-    };
-    if rows.is_empty() {
+) -> Result<Response, ApiError> {
+    if !caller.may_use(&name) {
         return Err(ApiError::not_found());
     }
-    Ok(axum::Json(rows.into_iter().map(SkillSummary::from).collect()))
+    let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
+    let mut versions = Vec::new();
+    loop {
+        let page = Page { offset: versions.len() as i64, ..Page::first(PAGE) };
+        app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
+        let rows = app.store.list_versions(&caller.tenant, &name, &page).await?;
+        let last = (rows.len() as i64) < PAGE;
+        versions.extend(rows.into_iter().map(SkillSummary::from));
+        if last {
+            break;
+        }
+    }
+    match versions.is_empty() {
+        true => Err(ApiError::not_found()),
+        false => Ok(until_sent(axum::Json(versions), permit)),
+    }
 }
 
 /// Delete a version of a skill
@@ -220,9 +241,26 @@ pub async fn delete(
 }
 
 /// A skill the caller may see; any other does not exist.
-pub async fn find(app: &App, caller: &Caller, name: &str, version: &str) -> Result<SkillRow, ApiError> {
+pub async fn find(app: &App, caller: &Caller, name: &str, version: &str) -> Result<SkillHead, ApiError> {
     if !caller.may_use(name) {
         return Err(ApiError::not_found());
     }
-    app.store.get_skill(&caller.tenant, name, version).await?.ok_or_else(ApiError::not_found)
+    app.store.find_skill(&caller.tenant, name, version).await?.ok_or_else(ApiError::not_found)
+}
+
+/// The same with its documents, and the memory that they take as text, as values and in an answer.
+pub async fn read(app: &App, caller: &Caller, name: &str, version: &str) -> Result<(SkillRow, Permit), ApiError> {
+    let head = find(app, caller, name, version).await?;
+    let permit = app.runner.reserve(&caller.tenant, head.documents_bytes.saturating_mul(DOCUMENT_COPIES)).await?;
+    let row = app.store.get_skill(&caller.tenant, &head.name, &head.version).await?;
+    Ok((row.ok_or_else(ApiError::not_found)?, permit))
+}
+
+/// Memory for a page of heads, and for the answer that is made of it.
+pub async fn reserve_page(app: &App, caller: &Caller, page: &Page) -> Result<Permit, ApiError> {
+    Ok(app.runner.reserve(&caller.tenant, page_bytes(page)).await?)
+}
+
+pub fn page_bytes(page: &Page) -> u64 {
+    u64::try_from(page.limit).unwrap_or(0) * SkillHead::MAX_BYTES * 2
 }

@@ -6,17 +6,26 @@ use axum::extract::{FromRequest, Multipart, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Limited;
+use runner::Permit;
 use skill::{Finding, Limits, Package, SkillError};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::body;
-use crate::error::ApiError;
+use crate::error::{ApiError, Slug};
 
 /// Room for the boundaries and headers of a form around the skill itself.
 const FORM_OVERHEAD_BYTES: usize = 1 << 20;
 
-/// An upload that has arrived whole and has not been looked into.
-pub enum Upload {
+/// What a manifest, findings and the rest of a package take in memory beside its files.
+const PACKAGE_OVERHEAD_BYTES: u64 = 4 << 20;
+
+/// An upload that has arrived whole and has not been looked into, with the memory that it takes.
+pub struct Upload {
+    content: Content,
+    permit: Permit,
+}
+
+enum Content {
     Archive(Bytes),
     /// Relative paths and contents.
     Directory(Vec<(String, Vec<u8>)>),
@@ -28,9 +37,12 @@ impl FromRequest<Shared> for Upload {
     async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
         body::refuse_encoding(request.headers())?;
         let limit = app.limits.skill_bytes;
-        let upload = match body::media_type(request.headers()).as_str() {
+        let mut permit = body::reserve(app, &request, limit.saturating_add(FORM_OVERHEAD_BYTES), 1)
+            .await
+            .map_err(|error| if error.slug() == Slug::TooLarge { body::too_large(limit) } else { error })?;
+        let content = match body::media_type(request.headers()).as_str() {
             "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
-                body::within(app, body::read(request.into_body(), limit)).await?.map(Upload::Archive)?
+                body::within(app, body::read(request.into_body(), limit)).await?.map(Content::Archive)?
             }
             "multipart/form-data" => body::within(app, form(request, limit)).await??,
             _ => {
@@ -39,27 +51,58 @@ impl FromRequest<Shared> for Upload {
                 ));
             }
         };
-        match &upload {
-            Upload::Archive(bytes) if bytes.is_empty() => Err(ApiError::bad_request("The upload is empty.")),
-            Upload::Directory(parts) if parts.is_empty() => {
-                Err(ApiError::bad_request("The form has no part `file` and no parts `files[]`."))
+        match &content {
+            Content::Archive(bytes) if bytes.is_empty() => {
+                return Err(ApiError::bad_request("The upload is empty."));
             }
-            _ => Ok(upload),
+            Content::Directory(parts) if parts.is_empty() => {
+                return Err(ApiError::bad_request("The form has no part `file` and no parts `files[]`."));
+            }
+            Content::Archive(_) | Content::Directory(_) => {}
+        }
+        permit.shrink_to(content.bytes());
+        Ok(Upload { content, permit })
+    }
+}
+
+impl Content {
+    /// As it arrived.
+    fn bytes(&self) -> u64 {
+        match self {
+            Content::Archive(zip) => zip.len() as u64,
+            Content::Directory(parts) => parts.iter().map(|(path, bytes)| (path.len() + bytes.len()) as u64).sum(),
+        }
+    }
+
+    /// As it will be when it is unpacked, as far as can be told without unpacking it.
+    fn unpacked_bytes(&self, limits: &Limits) -> Result<u64, SkillError> {
+        match self {
+            Content::Archive(zip) => skill::unpacked_bytes(zip, limits),
+            Content::Directory(_) => Ok(self.bytes()),
         }
     }
 }
 
 impl Upload {
     /// Reads and checks the skill, and scans it if that is wanted, off the async threads: it unpacks, hashes and searches.
-    pub async fn read(self, scan: bool) -> Result<Result<Incoming, SkillError>, ApiError> {
+    /// Memory for what comes out of it is reserved before.
+    pub async fn read(self, app: &App, scan: bool) -> Result<Result<Incoming, SkillError>, ApiError> {
         let limits = Limits::default();
+        let Upload { content, mut permit } = self;
+        let unpacked = match content.unpacked_bytes(&limits) {
+            Ok(bytes) => bytes,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        app.runner.reserve_more(&mut permit, unpacked.saturating_add(PACKAGE_OVERHEAD_BYTES)).await?;
         let reading = tokio::task::spawn_blocking(move || {
-            let package = match self {
-                Upload::Archive(zip) => skill::read_archive(&zip, &limits),
-                Upload::Directory(parts) => skill::read_parts(parts, &limits),
+            let package = match content {
+                Content::Archive(zip) => skill::read_archive(&zip, &limits),
+                Content::Directory(parts) => skill::read_parts(parts, &limits),
             }?;
             let scanned = if scan { skill::scan(&package.files, package.entrypoint.as_ref()) } else { Vec::new() };
-            Ok(Incoming { package, scanned })
+            // What arrived is gone by now.
+            permit.shrink_to(package.archive.len() as u64 + PACKAGE_OVERHEAD_BYTES);
+            Ok(Incoming { package, scanned, permit })
         });
         reading.await.map_err(ApiError::internal)
     }
@@ -70,9 +113,11 @@ pub struct Incoming {
     pub package: Package,
     /// What the scanner found, beside the findings of the package itself.
     pub scanned: Vec<Finding>,
+    /// For the package.
+    pub permit: Permit,
 }
 
-async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
+async fn form(request: Request, limit: usize) -> Result<Content, ApiError> {
     // The form is bounded as a whole before it is parsed, so that no part can be endless.
     let most_bytes = limit.saturating_add(FORM_OVERHEAD_BYTES);
     body::refuse_length(request.body(), most_bytes).map_err(|_| body::too_large(limit))?;
@@ -95,17 +140,14 @@ async fn form(request: Request, limit: usize) -> Result<Upload, ApiError> {
                     return Err(ApiError::bad_request("Every part `files[]` needs a file name: its relative path."));
                 }
                 if parts.len() == most {
-                    return Err(ApiError::new(
-                        crate::error::Slug::TooManyEntries,
-                        format!("The form has more than {most} files."),
-                    ));
+                    return Err(ApiError::new(Slug::TooManyEntries, format!("The form has more than {most} files.")));
                 }
                 parts.push((path, contents(field, &mut total, limit).await?.to_vec()));
             }
             _ => {}
         }
     }
-    Ok(archive.map_or(Upload::Directory(parts), Upload::Archive))
+    Ok(archive.map_or(Content::Directory(parts), Content::Archive))
 }
 
 async fn contents(field: Field<'_>, total: &mut usize, limit: usize) -> Result<Bytes, ApiError> {

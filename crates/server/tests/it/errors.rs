@@ -230,7 +230,7 @@ async fn our_own_failures_show_nothing_of_the_inside() {
     let server = Server::start().await;
     server.publish_bash("gone", "true\n").await;
     std::fs::remove_dir_all(server.data.join("blobs")).unwrap();
-    for path in ["/v1/skills/gone/latest/content", "/v1/skills/gone/latest/files"] {
+    for path in ["/v1/skills/gone/latest/content", "/v1/skills/gone/latest/files/SKILL.md"] {
         let body = refused(server.get(path).send().await.unwrap(), 500, "internal").await;
         let message = body["message"].as_str().unwrap();
         assert!(!message.contains("blobs") && !message.contains(&server.data.display().to_string()), "{message}");

@@ -4,14 +4,20 @@
 use std::io::{Cursor, Read};
 
 use libfuzzer_sys::fuzz_target;
-use skill::{Limits, Package, read_archive, unpack_canonical};
+use skill::{Limits, Package, index_canonical, read_archive, unpacked_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(package) = read_archive(bytes, &Limits::default()) else { return };
     compare(bytes, &package);
 
-    let files = unpack_canonical(&package.archive, &package.digest).expect("what was packed opens");
-    assert_eq!(files, package.files);
+    let unpacked = unpacked_bytes(bytes, &Limits::default()).expect("what is read can be measured");
+    assert!(package.files.iter().map(|file| file.bytes.len() as u64).sum::<u64>() <= unpacked);
+    let index = index_canonical(&package.archive, &package.digest).expect("what was packed opens");
+    assert_eq!(index.len(), package.files.len());
+    for (entry, file) in index.iter().zip(&package.files) {
+        let start = entry.position as usize;
+        assert_eq!((&entry.path, &package.archive[start..start + entry.size as usize]), (&file.path, &file.bytes[..]));
+    }
     let again = read_archive(&package.archive, &Limits::default()).expect("the canonical form is an archive");
     assert_eq!(again.archive, package.archive);
 });

@@ -40,6 +40,18 @@ pub fn read_archive(zip: &[u8], limits: &Limits) -> Result<Package, SkillError> 
     package::assemble(intake, None)
 }
 
+/// What an uploaded zip says that its files have in all, by which [`read_archive`] never lets it exceed. Nothing is
+/// unpacked. A zip that cannot be read, or that says more than the limits allow, is refused as it is there.
+pub fn unpacked_bytes(zip: &[u8], limits: &Limits) -> Result<u64, SkillError> {
+    let directory = Directory::read(zip, limits)?;
+    check_ratio(zip, &directory.entries, limits)?;
+    let total = directory.entries.iter().map(|entry| u64::from(entry.size)).sum();
+    match total > limits.unpacked_bytes {
+        true => Err(SkillError::TooLarge { limit_bytes: limits.unpacked_bytes }),
+        false => Ok(total),
+    }
+}
+
 fn take<'a>(entry: &Entry<'a>, data: &'a [u8], intake: &mut Intake<'a>) -> Result<(), SkillError> {
     let packed = Packed { data, method: entry.method, size: entry.size, crc: entry.crc };
     match entry.kind {

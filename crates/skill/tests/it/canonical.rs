@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use skill::{Limits, Package, SkillFile, read_archive, unpack_canonical};
+use skill::{Limits, Package, SkillFile, index_canonical, read_archive};
 
 use crate::support::*;
 
@@ -18,15 +18,16 @@ fn the_digest_of_a_known_skill_is_known() {
 #[test]
 fn a_stored_archive_is_opened_only_with_its_digest() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY)]).unwrap();
-    assert_eq!(unpack_canonical(&package.archive, &package.digest).unwrap(), package.files);
+    let index = index_canonical(&package.archive, &package.digest).unwrap();
+    assert!(index.iter().map(|file| &file.path).eq(package.files.iter().map(|file| &file.path)));
     for at in 0..package.archive.len() {
         let mut changed = package.archive.to_vec();
         changed[at] ^= 1;
-        let error = unpack_canonical(&changed.into(), &package.digest).unwrap_err();
+        let error = index_canonical(&changed, &package.digest).unwrap_err();
         assert_eq!(error.slug(), "digest_mismatch");
     }
     for digest in ["", "sha256:", &package.digest.to_uppercase(), &package.digest["sha256:".len()..]] {
-        assert!(unpack_canonical(&package.archive, digest).is_err(), "{digest}");
+        assert!(index_canonical(&package.archive, digest).is_err(), "{digest}");
     }
 }
 
@@ -34,7 +35,7 @@ fn a_stored_archive_is_opened_only_with_its_digest() {
 fn files_are_views_into_the_archive() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY)]).unwrap();
     let archive = package.archive.as_ptr_range();
-    for file in package.files.iter().chain(&unpack_canonical(&package.archive, &package.digest).unwrap()) {
+    for file in &package.files {
         assert!(archive.contains(&file.bytes.as_ptr()), "{}", file.path);
     }
 }
@@ -94,7 +95,10 @@ proptest! {
         let expected = sorted(files.clone());
         let package = packed_by_us(&files, false, 0);
         prop_assert_eq!(&package.files, &expected);
-        prop_assert_eq!(unpack_canonical(&package.archive, &package.digest).unwrap(), expected);
+        for (entry, file) in index_canonical(&package.archive, &package.digest).unwrap().iter().zip(&expected) {
+            let bytes = &package.archive[entry.position as usize..][..entry.size as usize];
+            prop_assert_eq!((&entry.path, bytes, entry.executable), (&file.path, &file.bytes[..], file.executable));
+        }
 
         let mut rotated = files.clone();
         rotated.rotate_left(rotation % files.len());

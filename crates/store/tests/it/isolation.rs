@@ -19,7 +19,7 @@ async fn skills_are_not_shared(store: TestStore) {
         assert_eq!(found, None);
     }
     assert_eq!(store.list_skills(&other(), &Page::default()).await.expect("listed"), []);
-    assert_eq!(store.list_versions(&other(), "echo").await.expect("listed"), []);
+    assert_eq!(store.list_versions(&other(), "echo", &Page::default()).await.expect("listed"), []);
     assert_eq!(store.delete_skill(&other(), "echo", "1.0.0").await.expect("answered"), None);
     assert_eq!(store.archive_use(&other(), "sha256:1").await.expect("readable"), ArchiveUse::Unused);
 

@@ -19,6 +19,7 @@ mod retention;
 mod reviews;
 mod segments;
 mod settings;
+mod skill_heads;
 mod skills;
 mod support;
 mod tenants;

@@ -22,14 +22,14 @@ async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(latest(&store).await, None);
     let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
-    assert_eq!((listed.len(), listed[0].status), (1, SkillStatus::Review));
-    assert_eq!(listed[0].findings[0]["code"], "miner");
+    assert_eq!((listed.len(), listed[0].head.status), (1, SkillStatus::Review));
+    assert_eq!(listed[0].findings.error, 1);
 
     store.publish(&acme(), "echo", "2.0.0", "sha256:2").await;
     hold(&store, "3.0.0", "sha256:3").await;
     assert_eq!(latest(&store).await.as_deref(), Some("2.0.0"));
     let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
-    assert_eq!((listed.len(), listed[0].version.as_str()), (1, "2.0.0"));
+    assert_eq!((listed.len(), listed[0].head.version.as_str()), (1, "2.0.0"));
 
     let approve = async |tenant| store.review_skill(&tenant, "echo", "3.0.0", None, Verdict::Approved).await;
     assert_eq!(approve(other()).await.expect("answered"), None, "not another tenant's to approve");

@@ -57,7 +57,7 @@ async fn parallel_puts_create_once(store: TestStore) {
     let puts = tasks.join_all().await;
     let created = puts.iter().filter(|put| matches!(put, Put::Created(_))).count();
     assert_eq!(created, 1);
-    assert_eq!(store.list_versions(&acme(), "echo").await.expect("listed").len(), 1);
+    assert_eq!(store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed").len(), 1);
 }
 
 async fn latest_is_the_last_upload(store: TestStore) {
@@ -83,13 +83,13 @@ async fn skills_are_listed_once_a_name(store: TestStore) {
         store.publish(&acme(), name, "1.0.0", "sha256:1").await;
     }
     let all = store.list_skills(&acme(), &Page::default()).await.expect("listed");
-    let listed: Vec<_> = all.iter().map(|row| (row.name.as_str(), row.version.as_str())).collect();
+    let listed: Vec<_> = all.iter().map(|row| (row.head.name.as_str(), row.head.version.as_str())).collect();
     let latest = ["alpha", "bravo", "charlie", "delta"].map(|name| (name, "1.0.0"));
     assert_eq!(listed, latest);
 
     let offset = Page { offset: 1, ..Page::first(2) };
     assert_eq!(store.list_skills(&acme(), &offset).await.expect("listed"), all[1..3]);
-    let after = Page::after(all[1].cursor(), 50);
+    let after = Page::after(all[1].head.cursor(), 50);
     assert_eq!(store.list_skills(&acme(), &after).await.expect("listed"), all[2..]);
 }
 
@@ -98,8 +98,8 @@ async fn versions_are_listed_latest_first(store: TestStore) {
         store.publish(&acme(), "echo", version, "sha256:1").await;
     }
     store.publish(&acme(), "echoes", "9.0.0", "sha256:1").await;
-    let versions = store.list_versions(&acme(), "echo").await.expect("listed");
-    let versions: Vec<_> = versions.iter().map(|row| row.version.as_str()).collect();
+    let versions = store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed");
+    let versions: Vec<_> = versions.iter().map(|row| row.head.version.as_str()).collect();
     assert_eq!(versions, ["2.0.0", "3.0.0", "1.0.0"]);
 }
 

@@ -69,13 +69,12 @@ impl Skills for Here {
 
     async fn load(&self, name: &str) -> Result<Skill, Refusal> {
         let (_, package) = self.find(name)?;
-        Ok(Skill {
-            manifest: package.manifest,
-            scripts: package.scripts,
-            entrypoint: package.entrypoint.map(|script| script.path),
-            files: package.files,
-            digest: package.digest,
-        })
+        Ok(package.into())
+    }
+
+    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
+        let (_, package) = self.find(skill)?;
+        mcp::file_of(&package, path, most)
     }
 
     async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {

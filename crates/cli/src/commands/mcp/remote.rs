@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use client::{Client, ClientError, Event, Events, Execution, Page as ClientPage, Reply, RunRequest, SkillDetail};
 use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
 use serde_json::value::to_raw_value;
+use skill::{Package, SkillError};
 use tokio_util::sync::CancellationToken;
 
 /// More than any archive a server takes.
@@ -51,6 +52,17 @@ impl Remote {
         let archive = self.client.skill_content(name, version).await?.bytes(MAX_ARCHIVE_BYTES).await?;
         *held(&self.last) = Some((digest.to_owned(), archive.clone()));
         Ok(archive)
+    }
+
+    /// The newest version of a skill.
+    async fn package(&self, name: &str) -> Result<Package, Refusal> {
+        let told = |error| about(name, error);
+        let detail = self.client.skill(name, "latest").await.map_err(told)?.value;
+        let digest = detail.digest.unwrap_or_default();
+        let archive = self.archive(name, &detail.version, &digest).await.map_err(told)?;
+        let altered = |error: SkillError| Refusal::Failed(format!("The server's archive cannot be used: {error}."));
+        let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(altered)?;
+        if package.digest == digest { Ok(package) } else { Err(altered(SkillError::Digest)) }
     }
 
     /// Follows to the end; a cancelled run is followed to its end too.
@@ -107,23 +119,11 @@ impl Skills for Remote {
     }
 
     async fn load(&self, name: &str) -> Result<Skill, Refusal> {
-        let told = |error| about(name, error);
-        let detail = self.client.skill(name, "latest").await.map_err(told)?.value;
-        let digest = detail.digest.unwrap_or_default();
-        let archive = self.archive(name, &detail.version, &digest).await.map_err(told)?;
-        let altered =
-            |error: skill::SkillError| Refusal::Failed(format!("The server's archive cannot be used: {error}."));
-        let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(altered)?;
-        if package.digest != digest {
-            return Err(altered(skill::SkillError::Digest));
-        }
-        Ok(Skill {
-            manifest: package.manifest,
-            scripts: package.scripts,
-            entrypoint: package.entrypoint.map(|script| script.path),
-            files: package.files,
-            digest,
-        })
+        Ok(self.package(name).await?.into())
+    }
+
+    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
+        mcp::file_of(&self.package(skill).await?, path, most)
     }
 
     async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {

@@ -1,0 +1,41 @@
+//! Responses that keep the memory they take reserved until they are sent.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use runner::Permit;
+
+/// The response, whose body has the permit. It returns when the last byte was taken, or the connection is gone.
+pub fn until_sent(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
+    match permit.into() {
+        Some(permit) => response.into_response().map(|body| Body::new(Holding { body, permit })),
+        None => response.into_response(),
+    }
+}
+
+struct Holding {
+    body: Body,
+    #[expect(dead_code, reason = "held for as long as the body is")]
+    permit: Permit,
+}
+
+impl HttpBody for Holding {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

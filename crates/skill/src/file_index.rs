@@ -1,0 +1,76 @@
+//! Where each file lies in a canonical archive, so that one can be read without the others.
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use crate::{Limits, SkillError, archive};
+
+/// One file of a canonical archive, which stores files as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexedFile {
+    pub path: String,
+    /// Of its first byte in the archive.
+    pub position: u64,
+    pub size: u64,
+    pub executable: bool,
+    /// Whether it is valid UTF-8.
+    pub is_text: bool,
+    /// Lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// The files of a stored archive after checking that it is the one the digest names.
+pub fn index_canonical(archive: &[u8], expected_digest: &str) -> Result<Vec<IndexedFile>, SkillError> {
+    if crate::canonical::digest(archive) != expected_digest {
+        return Err(SkillError::Digest);
+    }
+    file_index(archive)
+}
+
+/// The files of an archive that was packed just now. Hashes all of them, so not for a thread that others wait for.
+pub fn file_index(archive: &[u8]) -> Result<Vec<IndexedFile>, SkillError> {
+    // It was measured when it was packed.
+    let any_size = Limits { entries: usize::MAX, ..Limits::default() };
+    let stored = archive::stored_files(archive, &any_size)?;
+    let file = |(path, range, executable): (String, std::ops::Range<usize>, bool)| {
+        let bytes = &archive[range.clone()];
+        IndexedFile {
+            path,
+            position: range.start as u64,
+            size: bytes.len() as u64,
+            executable,
+            is_text: std::str::from_utf8(bytes).is_ok(),
+            sha256: HEXLOWER.encode(&Sha256::digest(bytes)),
+        }
+    };
+    Ok(stored.into_iter().map(file).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_parts;
+
+    #[test]
+    fn every_file_is_where_the_index_says() {
+        let skill_md = b"---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n".to_vec();
+        let parts = vec![
+            ("SKILL.md".to_owned(), skill_md),
+            ("data/blob.bin".to_owned(), vec![0xff; 300]),
+            ("empty.txt".to_owned(), Vec::new()),
+            ("run.sh".to_owned(), b"#!/bin/sh\ntrue\n".to_vec()),
+        ];
+        let package = read_parts(parts, &Limits::default()).expect("a skill");
+        let index = file_index(&package.archive).expect("our own archive");
+        assert_eq!(index_canonical(&package.archive, &package.digest).expect("the same archive"), index);
+        assert!(matches!(index_canonical(&package.archive, "sha256:0"), Err(SkillError::Digest)));
+        assert_eq!(index.len(), package.files.len());
+        for (entry, file) in index.iter().zip(&package.files) {
+            let start = entry.position as usize;
+            assert_eq!(package.archive[start..start + entry.size as usize], file.bytes, "{}", file.path);
+            assert_eq!((&entry.path, entry.executable), (&file.path, file.executable));
+            assert_eq!(entry.is_text, entry.path != "data/blob.bin");
+            assert_eq!(entry.sha256, HEXLOWER.encode(&Sha256::digest(&file.bytes)));
+        }
+    }
+}
