@@ -14,7 +14,7 @@ use std::time::Duration;
 use ::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,8 @@ use tokio_util::task::TaskTracker;
 use crate::connection::{Connection, Offer};
 use crate::handler::Handler;
 use listener::Listener;
-use sessions::Sessions;
+pub use sessions::SessionLimits;
+use sessions::{Reservation, Sessions};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -38,8 +39,7 @@ pub struct HttpConfig {
     pub idle: Duration,
     /// How long a client whose connection broke may take to come back for its answer; without a session it cannot.
     pub patience: Duration,
-    pub max_sessions: usize,
-    pub max_sessions_of_tenant: usize,
+    pub sessions: SessionLimits,
 }
 
 /// Who sent a request.
@@ -62,10 +62,12 @@ pub enum Refused {
 /// An answer, perhaps a stream that goes on until a run has ended.
 pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
+type SdkBody = BoxBody<Bytes, Infallible>;
+
 /// The endpoint.
 pub struct Http {
     service: StreamableHttpService<Handler, LocalSessionManager>,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     /// Answers on their way, to the last byte.
     answers: TaskTracker,
     stop: CancellationToken,
@@ -86,7 +88,7 @@ impl Http {
         let (live, handler) = (Arc::new(live), Handler::of(None, TaskTracker::new()));
         Http {
             service: StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&live), service_config),
-            sessions: Sessions::new(live, config.max_sessions, config.max_sessions_of_tenant),
+            sessions: Sessions::new(live, config.sessions),
             answers: TaskTracker::new(),
             stop,
             patience: config.patience,
@@ -98,9 +100,10 @@ impl Http {
         let (mut parts, body) = request.into_parts();
         let named = parts.headers.get(SESSION).map(|id| id.to_str().unwrap_or_default());
         let session = named.map(|id| self.sessions.find(id, &caller).ok_or(Refused::NoSession)).transpose()?;
-        if session.is_none() && message::begins_session(&body) {
-            self.sessions.make_room(&caller.tenant).await?;
-        }
+        let reservation = match session.is_none() && message::begins_session(&body) {
+            true => Some(self.sessions.reserve(&caller).await?),
+            false => None,
+        };
         if let Some(session) = session.as_ref().filter(|_| message::resumes_answer(&parts.headers)) {
             session.came_back();
         }
@@ -110,17 +113,41 @@ impl Http {
         let expects = (parts.method == Method::POST).then(|| self.answers.token());
         let listener = Listener::new(gone, session, self.patience, expects);
         let (sent, typed) = (body.clone(), message::is_json(&parts.headers));
-        let response = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        let request = Request::from_parts(parts, Full::new(body));
+        let response = match reservation {
+            Some(reservation) => self.begin(request, reservation).await,
+            None => self.service.handle(request).await,
+        };
         if let Some(session) = ends.filter(|_| response.status().is_success()) {
             session.wanted.cancel();
-        }
-        if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
-            self.sessions.keep(id, caller);
         }
         if typed && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return Ok(message::unreadable(&sent));
         }
         Ok(response.map(|body| listener.attend(body)))
+    }
+
+    /// Makes a session and gives it its slot, in a task of its own: a client that goes away meanwhile leaves a session
+    /// behind, and that must be counted too.
+    async fn begin(&self, request: Request<Full<Bytes>>, reservation: Reservation) -> Response<SdkBody> {
+        let service = self.service.clone();
+        let begun = tokio::spawn(async move {
+            let response = service.handle(request).await;
+            if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+                reservation.keep(id);
+            }
+            response
+        });
+        match begun.await {
+            Ok(response) => response,
+            // Passed on to whoever turns panics into answers.
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+
+    /// How many sessions the SDK keeps, known to us or not.
+    pub async fn live_sessions(&self) -> usize {
+        self.sessions.live().await
     }
 
     /// Lets answers that somebody waits for be given, within a limit, and ends every session and stream.

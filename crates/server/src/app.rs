@@ -8,10 +8,12 @@ use runner::Runner;
 use skill::signature::PublicKey;
 use store::Store;
 
-use crate::auth::{Keyring, Tokens};
+use crate::auth::{AuthFailures, Keyring, Tokens};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::paging::Cursors;
+use crate::peer::TrustedProxies;
+use crate::ready::ReadyCache;
 use crate::webhooks::Signatures;
 
 /// The running server's parts. Handlers get it as `State<Shared>`.
@@ -24,6 +26,10 @@ pub struct App {
     pub runner: Arc<Runner>,
     /// Knows which key strings are valid.
     pub keyring: Keyring,
+    /// Who failed to authenticate how often.
+    pub auth_failures: AuthFailures,
+    /// Whose word is taken for where a request came from.
+    pub trusted_proxies: TrustedProxies,
     /// Checks tokens, when the operator accepts any.
     pub tokens: Option<Tokens>,
     /// Signs and checks download URLs.
@@ -40,6 +46,8 @@ pub struct App {
     pub mcp: mcp::Http,
     /// What `/metrics` tells beyond what the other parts know.
     pub metrics: Metrics,
+    /// The last answer of `/ready`.
+    pub ready: ReadyCache,
     /// The bounds on requests.
     pub limits: Limits,
     /// Base of download URLs when the operator named one.

@@ -13,12 +13,13 @@ use store::Store;
 use uuid::Uuid;
 
 use crate::app::{App, Limits, Shared};
-use crate::auth::{Keyring, Tokens};
+use crate::auth::{AuthFailures, Keyring, Tokens};
 use crate::bootstrap;
 use crate::config::{Config, Docker, Kubernetes, Role, S3, Sandbox};
 use crate::data_dir::DataDir;
 use crate::metrics::Metrics;
 use crate::paging::Cursors;
+use crate::ready::ReadyCache;
 use crate::receipts::ReceiptKeys;
 use crate::routes::mcp;
 use crate::secrets::Secret;
@@ -71,6 +72,8 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         blobs,
         runner,
         keyring,
+        auth_failures: AuthFailures::new(config.auth_failures),
+        trusted_proxies: config.trusted_proxies.clone(),
         tokens,
         signer: Signer::new(secret.derive("url signing")),
         cursors: Cursors::new(secret.derive("page cursor")),
@@ -79,6 +82,7 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         webhook_private_hosts: config.webhook_private_hosts.clone(),
         mcp: mcp::endpoint(config),
         metrics: Metrics::new(config.metrics_token.clone()),
+        ready: ReadyCache::new(config.ready_age),
         limits: Limits::from(config),
         public_url: config.public_url.clone(),
     };

@@ -4,6 +4,7 @@
 //! the scope. The tenant comes from the key or token; only a service key may name another one in `X-Tenant-ID`.
 
 mod allowed;
+mod failures;
 mod identity;
 mod jwks;
 mod keyring;
@@ -11,10 +12,13 @@ mod tokens;
 mod watcher;
 
 pub use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
+pub use failures::AuthFailures;
 pub use identity::Identity;
 pub use keyring::{Keyring, MAX_KEY_LENGTH, display_prefix, new_key};
 pub use tokens::{Tokens, TokensError};
 pub use watcher::Watcher;
+
+use std::sync::atomic::Ordering;
 
 use axum::extract::FromRequestParts;
 use http::header;
@@ -23,6 +27,7 @@ use store::TenantId;
 
 use crate::app::Shared;
 use crate::error::{ApiError, Slug};
+use crate::peer::Peer;
 use crate::request_id::RequestId;
 
 /// An authenticated caller.
@@ -54,7 +59,9 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
-        let identity = identify(app, bearer(parts).ok_or_else(unauthorized)?).await?;
+        // Who sends no credential guesses nothing, and is not counted.
+        let credential = bearer(parts).ok_or_else(unauthorized)?;
+        let identity = identify(app, app.trusted_proxies.client(parts), credential).await?;
         let tenant = tenant(parts, app, &identity).await?;
         // Whoever reads the body reserves memory in this tenant's name.
         parts.extensions.insert(tenant.clone());
@@ -64,15 +71,23 @@ impl FromRequestParts<Shared> for Caller {
 }
 
 /// A credential is a token when it looks like one and tokens are accepted here; else it can only be a key.
-async fn identify(app: &Shared, credential: &str) -> Result<Identity, ApiError> {
+async fn identify(app: &Shared, client: Peer, credential: &str) -> Result<Identity, ApiError> {
+    let failed = || {
+        app.metrics.auth_failures.fetch_add(1, Ordering::Relaxed);
+        app.auth_failures.count(client, unauthorized())
+    };
     match &app.tokens {
+        // Nobody guesses a signature, and checking one costs no look at the database: valid tokens always pass.
         Some(tokens) if Tokens::looks_like_one(credential) => {
             let checked = tokens.authenticate(&app.store, credential).await?;
-            checked.into_token(unauthorized).map(Identity::Token)
+            checked.into_token(failed).map(Identity::Token)
         }
         _ => {
+            if !app.keyring.was_valid(credential) {
+                app.auth_failures.check(client)?;
+            }
             let key = app.keyring.authenticate(&app.store, credential).await?;
-            key.map(Identity::Key).ok_or_else(unauthorized)
+            key.map(Identity::Key).ok_or_else(failed)
         }
     }
 }

@@ -4,6 +4,7 @@
 //! of the server sees a [`Config`] whose every value has been checked.
 
 mod args;
+mod limits;
 mod local;
 mod memory;
 mod parse;
@@ -25,12 +26,14 @@ use std::time::Duration;
 use sandbox::Control;
 
 pub use args::Args;
+pub use limits::{Http2Limits, McpSessionLimits, Rate};
 pub use local::Local;
 pub use reference::{Effective, effective, reference_markdown};
 pub use sandboxes::{Docker, Kubernetes, Sandbox};
 pub use storage::{Retention, S3};
 pub use tokens::{Jwt, JwtKey};
 
+use crate::peer::TrustedProxies;
 use settings::{CLIENT_VARIABLES, SETTINGS, Setting, Standing};
 
 /// Why the configuration cannot be used. Every variant names what to change.
@@ -134,6 +137,13 @@ pub struct Config {
     /// Unpacked skills that are kept.
     pub skill_cache_bytes: u64,
     pub max_connections: usize,
+    pub max_connections_per_peer: usize,
+    pub trusted_proxies: TrustedProxies,
+    /// Failed authentications of one client.
+    pub auth_failures: Rate,
+    pub http2: Http2Limits,
+    pub mcp_sessions: McpSessionLimits,
+    pub ready_age: Duration,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub write_timeout: Duration,

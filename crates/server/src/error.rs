@@ -106,7 +106,7 @@ slugs! {
     ScanRefused = "scan_refused", UNPROCESSABLE_ENTITY;
     /// Too many executions are waiting, or the memory for requests is in use; see `Retry-After`.
     TooBusy = "too_busy", TOO_MANY_REQUESTS;
-    /// The tenant asks for more executions a minute than its policy allows; see `Retry-After`.
+    /// More executions a minute than the tenant's policy allows, or too many failed authentications from this address; see `Retry-After`.
     RateLimited = "rate_limited", TOO_MANY_REQUESTS;
     /// Our failure. The request id finds it in the log.
     Internal = "internal", INTERNAL_SERVER_ERROR;
@@ -180,7 +180,7 @@ impl ApiError {
         ApiError { details: Some(Box::new(details)), ..self }
     }
 
-    fn with_retry(self, retry_after_s: u64) -> ApiError {
+    pub fn with_retry(self, retry_after_s: u64) -> ApiError {
         ApiError { retry_after_s: Some(retry_after_s.max(1)), ..self }
     }
 

@@ -1,55 +1,75 @@
-//! The accept loop: bounded connections, header timeouts that really fire, and a graceful end.
+//! The accept loop: bounded connections, in all and from one address, and a graceful end.
 
-use std::convert::Infallible;
+mod connection;
+mod peers;
+mod progress;
+mod streams;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
-use crate::config::Config;
-use crate::patience::Patient;
+use crate::config::{Config, Http2Limits};
+use crate::peer::Peer;
+use connection::Connection;
+use peers::{PeerSlot, PeerSlots};
 
 /// After an accept that failed for want of descriptors, to let some connections end.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Headers of one request, all together.
-const MAX_HEADER_BYTES: usize = 64 << 10;
-const MAX_STREAMS: u32 = 64;
+/// The answer to a connection over the share of its address. It is written without waiting and without reading.
+const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
+    Connection: close\r\nContent-Length: 108\r\n\r\n\
+    {\"error\":\"too_busy\",\"message\":\"There are too many connections from this address. Close some and try again.\"}";
+
+/// What is counted of connections, for `/metrics`.
+#[derive(Default)]
+pub struct ConnectionMeter {
+    pub open: AtomicUsize,
+    /// Refused, because their address had its share.
+    pub refused: AtomicU64,
+}
+
+/// How long clients may take, and how much they may ask for at once.
+#[derive(Clone, Copy)]
+pub struct ConnectionLimits {
+    pub header_timeout: Duration,
+    pub write_timeout: Duration,
+    pub http2: Http2Limits,
+}
 
 /// The open connections of a server.
 pub struct Connections {
     router: Router,
-    builder: auto::Builder<TokioExecutor>,
     permits: Arc<Semaphore>,
-    graceful: GracefulShutdown,
+    peers: Arc<PeerSlots>,
+    meter: Arc<ConnectionMeter>,
+    stop: CancellationToken,
     tasks: TaskTracker,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    limits: ConnectionLimits,
 }
 
 impl Connections {
-    pub fn new(router: Router, config: &Config) -> Connections {
+    pub fn new(router: Router, config: &Config, meter: Arc<ConnectionMeter>) -> Connections {
         Connections {
             router,
-            builder: builder(config.header_timeout),
             permits: Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS))),
-            graceful: GracefulShutdown::new(),
+            peers: PeerSlots::new(config.max_connections_per_peer, config.trusted_proxies.clone()),
+            meter,
+            stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            header_timeout: config.header_timeout,
-            write_timeout: config.write_timeout,
+            limits: ConnectionLimits {
+                header_timeout: config.header_timeout,
+                write_timeout: config.write_timeout,
+                http2: config.http2,
+            },
         }
     }
 
@@ -66,7 +86,7 @@ impl Connections {
                 () = stop.cancelled() => return,
             };
             match accepted {
-                Ok((stream, _)) => self.serve(stream, permit),
+                Ok((stream, address)) => self.admit(stream, address, permit),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(BREATH).await;
@@ -77,84 +97,62 @@ impl Connections {
 
     /// Ends idle connections at once and waits until the others have their answers.
     pub async fn finish(self) {
-        self.graceful.shutdown().await;
+        self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    fn serve(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
-        let connection = Connection {
-            stream,
-            router: self.router.clone(),
-            builder: self.builder.clone(),
-            watcher: self.graceful.watcher(),
-            header_timeout: self.header_timeout,
-            write_timeout: self.write_timeout,
-        };
-        self.tasks.spawn(async move {
-            connection.run().await;
-            drop(permit);
-        });
-    }
-}
-
-struct Connection {
-    stream: TcpStream,
-    router: Router,
-    builder: auto::Builder<TokioExecutor>,
-    watcher: Watcher,
-    header_timeout: Duration,
-    write_timeout: Duration,
-}
-
-impl Connection {
-    async fn run(self) {
-        // Answers are small and wanted at once. A failure here costs only speed.
-        let _ = self.stream.set_nodelay(true);
-        let spoke = Arc::new(AtomicBool::new(false));
-        let service = service_fn({
-            let spoke = spoke.clone();
-            let router = self.router;
-            move |request: Request<Incoming>| {
-                spoke.store(true, Ordering::Relaxed);
-                let router = router.clone();
-                async move { Ok::<_, Infallible>(answer(router, request).await) }
+    fn admit(&self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
+        let peer = Peer::new(address.ip());
+        match self.peers.acquire(peer) {
+            Some(slot) => self.serve(stream, peer, (permit, slot)),
+            None => {
+                self.meter.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%address, "a connection over the share of its address was refused");
+                // What was sent before it is lost with the connection, so this is only a hint.
+                let _ = stream.try_write(REFUSAL);
             }
-        });
-        let stream = TokioIo::new(Patient::new(self.stream, self.write_timeout));
-        let connection = self.builder.serve_connection(stream, service).into_owned();
-        let mut connection = std::pin::pin!(self.watcher.watch(connection));
-        // hyper's header timeout starts when the protocol is known. Until then a silent client is our own business.
-        let silent = tokio::time::sleep(self.header_timeout);
-        let result = tokio::select! {
-            result = &mut connection => result,
-            () = silent => match spoke.load(Ordering::Relaxed) {
-                true => connection.await,
-                false => return,
-            },
-        };
-        if let Err(error) = result {
-            tracing::debug!(%error, "a connection ended early");
         }
     }
-}
 
-async fn answer(router: Router, request: Request<Incoming>) -> axum::response::Response {
-    match router.oneshot(request.map(Body::new)).await {
-        Ok(response) => response,
-        Err(never) => match never {},
+    fn serve(&self, stream: TcpStream, peer: Peer, slots: (OwnedSemaphorePermit, PeerSlot)) {
+        let connection =
+            Connection { stream, peer, router: self.router.clone(), stop: self.stop.clone(), limits: self.limits };
+        let open = Open::new(&self.meter);
+        self.tasks.spawn(async move {
+            connection.run().await;
+            drop((slots, open));
+        });
     }
 }
 
-fn builder(header_timeout: Duration) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(MAX_HEADER_BYTES);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEADER_BYTES as u32)
-        .keep_alive_interval(header_timeout)
-        .keep_alive_timeout(header_timeout);
-    builder
+/// A connection in the gauge.
+struct Open(Arc<ConnectionMeter>);
+
+impl Open {
+    fn new(meter: &Arc<ConnectionMeter>) -> Open {
+        meter.open.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(meter))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_one_whole_response() {
+        let text = std::str::from_utf8(REFUSAL).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(
+            head.contains(&format!("Content-Length: {}\r\n", body.len())) || head.ends_with(&body.len().to_string())
+        );
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok_and(|body| body["error"] == "too_busy"));
+    }
 }

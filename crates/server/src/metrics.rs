@@ -4,12 +4,15 @@
 mod page;
 mod requests;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use runner::{Budget, Meters, Runner};
 use store::{Load, Store};
 use tokio::sync::Mutex;
 
+use crate::listen::ConnectionMeter;
 use page::Page;
 pub use requests::{Requests, count};
 
@@ -22,12 +25,24 @@ pub struct Metrics {
     /// What opens `/metrics` and nothing else.
     pub token: Option<String>,
     pub requests: Requests,
+    pub connections: Arc<ConnectionMeter>,
+    /// Keys and tokens that were not valid.
+    pub auth_failures: AtomicU64,
+    /// How often `/ready` looked, which is not how often it was asked.
+    pub ready_checks: AtomicU64,
     load: Mutex<Option<(Instant, Option<Load>)>>,
 }
 
 impl Metrics {
     pub fn new(token: Option<String>) -> Metrics {
-        Metrics { token, requests: Requests::default(), load: Mutex::default() }
+        Metrics {
+            token,
+            requests: Requests::default(),
+            connections: Arc::default(),
+            auth_failures: AtomicU64::new(0),
+            ready_checks: AtomicU64::new(0),
+            load: Mutex::default(),
+        }
     }
 
     /// Everything, in the text format of Prometheus.
@@ -47,7 +62,25 @@ impl Metrics {
         buffers(&mut page, runner.memory());
         executions(&mut page, runner.meters());
         self.requests.show(&mut page);
+        self.callers(&mut page);
         page.into_text()
+    }
+
+    fn callers(&self, page: &mut Page) {
+        let meter = &self.connections;
+        page.gauge("skillbox_http_connections", "Open connections.", meter.open.load(Ordering::Relaxed));
+        let counters = [
+            (
+                "skillbox_http_connections_refused_total",
+                "Connections over the share of their address, which were refused.",
+                &meter.refused,
+            ),
+            ("skillbox_auth_failures_total", "Keys and tokens that were not valid.", &self.auth_failures),
+            ("skillbox_ready_checks_total", "How often the parts of this process were checked.", &self.ready_checks),
+        ];
+        for (name, help, counter) in counters {
+            page.counter(name, help, counter.load(Ordering::Relaxed));
+        }
     }
 
     /// What waits and runs in the whole installation; `None` when the database does not answer.

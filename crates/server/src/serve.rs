@@ -110,7 +110,8 @@ pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: Cancel
         () = stop.cancelled() => return Ok(()),
     };
     let webhooks = Webhooks::start(&config, &app)?;
-    let connections = Connections::new(router::build(app.clone(), config.role), &config);
+    let connections =
+        Connections::new(router::build(app.clone(), config.role), &config, app.metrics.connections.clone());
     let data_dir = data.as_ref().map(|_| config.data_dir.display());
     tracing::info!(%addr, role = %config.role, data_dir = data_dir.map(tracing::field::display), "serving");
     ready(Bound { addr, first_key });

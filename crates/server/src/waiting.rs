@@ -1,6 +1,7 @@
 //! Before the start: a process that may not change the tables waits until somebody has. Meanwhile it lives, is not
 //! ready, and says why.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -31,7 +32,7 @@ pub async fn for_tables(config: &Config, listener: &TcpListener) -> Result<(), S
     };
     let addr = listener.local_addr().ok();
     tracing::warn!(addr = addr.map(tracing::field::display), "waiting: {why}");
-    let connections = Connections::new(answers(why), config);
+    let connections = Connections::new(answers(why), config, Arc::default());
     let over = CancellationToken::new();
     let looked = async {
         let looked = look_until_there(&dsn).await;

@@ -1,4 +1,6 @@
 //! The sessions of older clients: whose each is, how many there may be, and whether anybody wants its runs.
+//!
+//! A slot is reserved before the SDK makes a session, so that any number of clients at once get no more than there are.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +15,7 @@ use super::{Caller, Refused};
 
 /// What is known of a session beside what the SDK keeps. It is in use while anybody else holds it.
 pub struct Session {
-    tenant: String,
-    identity: String,
+    owner: Owner,
     /// Grows with every use, so that the smallest is the session unused for longest.
     used: AtomicU64,
     /// Cancelled when nobody wants its runs any more.
@@ -35,64 +36,111 @@ impl Session {
     }
 }
 
+/// Whose a session is.
+#[derive(Clone, PartialEq, Eq)]
+struct Owner {
+    tenant: String,
+    identity: String,
+}
+
+impl Owner {
+    fn of(caller: &Caller) -> Owner {
+        Owner { tenant: caller.tenant.clone(), identity: caller.identity.clone() }
+    }
+}
+
+/// How many sessions there may be.
+#[derive(Clone, Copy)]
+pub struct SessionLimits {
+    pub total: usize,
+    pub of_tenant: usize,
+    /// Of one key or subject, so that it leaves slots to the others of its tenant.
+    pub of_identity: usize,
+}
+
 pub struct Sessions {
     /// The SDK's own; what it has ended is forgotten here when room is needed.
     live: Arc<LocalSessionManager>,
-    known: Mutex<HashMap<String, Arc<Session>>>,
+    slots: Mutex<Slots>,
     uses: AtomicU64,
-    most: usize,
-    most_of_tenant: usize,
+    limits: SessionLimits,
+}
+
+/// Every slot that is taken.
+#[derive(Default)]
+struct Slots {
+    known: HashMap<String, Arc<Session>>,
+    /// For sessions that are being made.
+    reserved: HashMap<u64, Owner>,
+    next: u64,
+}
+
+/// A slot for a session that is being made. Dropped without a session it is free again.
+pub struct Reservation {
+    sessions: Arc<Sessions>,
+    number: u64,
+    owner: Owner,
+}
+
+impl Reservation {
+    /// Gives the slot to the session, from its first answer on.
+    pub fn keep(self, id: &str) {
+        let used = AtomicU64::new(self.sessions.next_use());
+        let (wanted, returns) = (CancellationToken::new(), watch::Sender::new(0));
+        let session = Session { owner: self.owner.clone(), used, wanted, returns };
+        self.sessions.slots().known.insert(id.to_owned(), Arc::new(session));
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.sessions.slots().reserved.remove(&self.number);
+    }
 }
 
 impl Sessions {
-    pub fn new(live: Arc<LocalSessionManager>, most: usize, most_of_tenant: usize) -> Sessions {
-        Sessions { live, known: Mutex::default(), uses: AtomicU64::new(0), most, most_of_tenant }
+    pub fn new(live: Arc<LocalSessionManager>, limits: SessionLimits) -> Arc<Sessions> {
+        Arc::new(Sessions { live, slots: Mutex::default(), uses: AtomicU64::new(0), limits })
     }
 
     /// The session, if it is this caller's.
     pub fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
-        let session = self.known().get(id).cloned()?;
-        let own = session.tenant == caller.tenant && session.identity == caller.identity;
+        let session = self.slots().known.get(id).cloned()?;
+        let own = session.owner == Owner::of(caller);
         session.used.store(self.next_use(), Ordering::Relaxed);
         own.then_some(session)
     }
 
-    /// Remembers whose a session is, from its first answer on.
-    pub fn keep(&self, id: &str, caller: Caller) {
-        let Caller { tenant, identity, .. } = caller;
-        let used = AtomicU64::new(self.next_use());
-        let (wanted, returns) = (CancellationToken::new(), watch::Sender::new(0));
-        let session = Session { tenant, identity, used, wanted, returns };
-        self.known().entry(id.to_owned()).or_insert_with(|| Arc::new(session));
-    }
-
-    /// Where there are as many as there may be, ends the one of this tenant that was unused for longest: clients that
-    /// crashed leave theirs behind.
-    pub async fn make_room(&self, tenant: &str) -> Result<(), Refused> {
+    /// Takes a slot. Where there is none, the session that was unused for longest among those that may be ended for
+    /// this caller makes room: clients that crashed leave theirs behind.
+    pub async fn reserve(self: &Arc<Self>, caller: &Caller) -> Result<Reservation, Refused> {
         self.forget_ended().await;
-        let Some(id) = self.superfluous(tenant)? else { return Ok(()) };
-        if let Some(session) = self.known().remove(&id) {
+        let owner = Owner::of(caller);
+        let (number, ended) = {
+            let mut slots = self.slots();
+            let ended = slots.make_room(&owner, self.limits)?;
+            let number = slots.next;
+            slots.next += 1;
+            slots.reserved.insert(number, owner.clone());
+            (number, ended)
+        };
+        // From here on the slot is given back, also when this caller does not wait for the end of the other session.
+        let reservation = Reservation { sessions: Arc::clone(self), number, owner };
+        if let Some((id, session)) = ended {
             session.wanted.cancel();
+            // One that ended by itself meanwhile has made room too.
+            let _ = self.live.close_session(&id.into()).await;
         }
-        // One that ended by itself meanwhile has made room too.
-        let _ = self.live.close_session(&id.into()).await;
-        Ok(())
+        Ok(reservation)
     }
 
-    fn superfluous(&self, tenant: &str) -> Result<Option<String>, Refused> {
-        let known = self.known();
-        let own = || known.iter().filter(|(_, session)| session.tenant == tenant);
-        if known.len() < self.most && own().count() < self.most_of_tenant {
-            return Ok(None);
-        }
-        let unused = own().filter(|(_, session)| Arc::strong_count(session) == 1);
-        let oldest = unused.min_by_key(|(_, session)| session.used.load(Ordering::Relaxed));
-        oldest.map(|(id, _)| Some(id.clone())).ok_or(Refused::TooManySessions)
+    pub async fn live(&self) -> usize {
+        self.live.sessions.read().await.len()
     }
 
     async fn forget_ended(&self) {
         let live = self.live.sessions.read().await;
-        self.known().retain(|id, session| {
+        self.slots().known.retain(|id, session| {
             let lives = live.contains_key(id.as_str());
             if !lives {
                 session.wanted.cancel();
@@ -105,7 +153,52 @@ impl Sessions {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    /// Removes a session where a limit is reached. The narrowest limit decides whose it is: the key's own, then its
+    /// tenant's, then that of the tenant which has the most.
+    fn make_room(&mut self, owner: &Owner, limits: SessionLimits) -> Result<Option<(String, Arc<Session>)>, Refused> {
+        let own = |other: &Owner| other == owner;
+        let of_tenant = |other: &Owner| other.tenant == owner.tenant;
+        let id = if self.count(own) >= limits.of_identity {
+            self.unused(own)
+        } else if self.count(of_tenant) >= limits.of_tenant {
+            self.unused(of_tenant)
+        } else if self.count(|_| true) >= limits.total {
+            let largest = self.largest_tenant(&owner.tenant);
+            self.unused(|other| other.tenant == largest)
+        } else {
+            return Ok(None);
+        };
+        let removed = id.and_then(|id| self.known.remove_entry(&id));
+        removed.map(Some).ok_or(Refused::TooManySessions)
+    }
+
+    fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.known.values().map(|session| &session.owner).chain(self.reserved.values())
+    }
+
+    fn count(&self, counted: impl Fn(&Owner) -> bool) -> usize {
+        self.owners().filter(|owner| counted(owner)).count()
+    }
+
+    /// The tenant with the most sessions; the caller's own where it has as many.
+    fn largest_tenant(&self, own: &str) -> String {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for owner in self.owners() {
+            *counts.entry(owner.tenant.as_str()).or_default() += 1;
+        }
+        let largest = counts.into_iter().max_by_key(|(tenant, count)| (*count, *tenant == own));
+        largest.map_or_else(|| own.to_owned(), |(tenant, _)| tenant.to_owned())
+    }
+
+    fn unused(&self, eligible: impl Fn(&Owner) -> bool) -> Option<String> {
+        let unused =
+            self.known.iter().filter(|(_, session)| eligible(&session.owner) && Arc::strong_count(session) == 1);
+        unused.min_by_key(|(_, session)| session.used.load(Ordering::Relaxed)).map(|(id, _)| id.clone())
     }
 }

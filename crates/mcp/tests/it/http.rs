@@ -1,17 +1,19 @@
 //! Over HTTP, without any: requests in, answers out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use mcp::{Answer, Caller, Http, HttpConfig, Offer, Refused};
+use mcp::{Answer, Caller, Http, HttpConfig, Offer, Refused, SessionLimits};
 use serde_json::{Value, json};
 
 use crate::support::{News, waiting};
 
 const LONG: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(10);
+const LIMITS: SessionLimits = SessionLimits { total: 3, of_tenant: 2, of_identity: 2 };
 
 fn endpoint(patience: Duration) -> Http {
     Http::new(HttpConfig {
@@ -20,8 +22,7 @@ fn endpoint(patience: Duration) -> Http {
         max_body_bytes: 1 << 20,
         idle: LONG,
         patience,
-        max_sessions: 3,
-        max_sessions_of_tenant: 2,
+        sessions: LIMITS,
     })
 }
 
@@ -47,13 +48,19 @@ fn request(method: Method, session: Option<&str>, message: &Value) -> Request<By
     request
 }
 
-async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
+/// The first message of a session and its answer.
+async fn begin_only(http: &Http, caller: Caller) -> Result<String, Refused> {
     let info = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
-    let answer = http.answer(caller.clone(), request(Method::POST, None, &message)).await?;
+    let answer = http.answer(caller, request(Method::POST, None, &message)).await?;
     let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
     answer.into_body().collect().await.unwrap();
+    Ok(id)
+}
+
+async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
+    let id = begin_only(http, caller.clone()).await?;
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let answer = http.answer(caller, request(Method::POST, Some(&id), &ready)).await?;
     assert_eq!(answer.status(), StatusCode::ACCEPTED);
@@ -216,4 +223,104 @@ async fn a_session_is_no_other_callers() {
         let asked = http.answer(caller(&offer, tenant, identity), request(Method::POST, Some(&session), &ping)).await;
         assert_eq!(asked.map(|_| ()), Err(Refused::NoSession));
     }
+}
+
+fn endpoint_with(sessions: SessionLimits) -> Http {
+    let config = HttpConfig {
+        allowed_hosts: vec!["localhost".into()],
+        allowed_origins: vec![],
+        max_body_bytes: 1 << 20,
+        idle: LONG,
+        patience: LONG,
+        sessions,
+    };
+    Http::new(config)
+}
+
+/// Which of these sessions still live.
+async fn alive(http: &Http, sessions: &[(Caller, String)]) -> usize {
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let mut alive = 0;
+    for (caller, id) in sessions {
+        let asked = http.answer(caller.clone(), request(Method::POST, Some(id), &ping)).await;
+        alive += usize::from(asked.is_ok_and(|answer| answer.status() == StatusCode::OK));
+    }
+    alive
+}
+
+/// Begins so many sessions at once, each in a task of its own, as a server's requests are.
+async fn begin_at_once(http: &Arc<Http>, callers: Vec<Caller>) -> Vec<(Caller, String)> {
+    let begun = callers.into_iter().map(|caller| {
+        let http = Arc::clone(http);
+        tokio::spawn(async move { begin_only(&http, caller.clone()).await.map(|id| (caller, id)) })
+    });
+    let begun: Vec<_> = begun.collect();
+    let mut sessions = Vec::new();
+    for begun in begun {
+        sessions.extend(begun.await.unwrap().ok());
+    }
+    sessions
+}
+
+const OFF: usize = 1 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_begun_at_once_stay_within_their_limit() {
+    let (offer, _news) = waiting();
+    let callers = || (0..600).map(|_| caller(&offer, "t", "k")).collect::<Vec<_>>();
+    for limits in [
+        SessionLimits { total: OFF, of_tenant: OFF, of_identity: 16 },
+        SessionLimits { total: OFF, of_tenant: 16, of_identity: OFF },
+        SessionLimits { total: 16, of_tenant: OFF, of_identity: OFF },
+    ] {
+        let http = Arc::new(endpoint_with(limits));
+        let sessions = begin_at_once(&http, callers()).await;
+        assert_eq!(alive(&http, &sessions).await, 16, "of {} begun", sessions.len());
+    }
+    let open = Arc::new(endpoint_with(SessionLimits { total: OFF, of_tenant: OFF, of_identity: OFF }));
+    let sessions = begin_at_once(&open, callers()).await;
+    assert_eq!(alive(&open, &sessions).await, 600, "without the limits all of them live");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_while_its_session_is_made_leaves_no_uncounted_one() {
+    let (offer, _news) = waiting();
+    let http = endpoint_with(SessionLimits { total: 4, of_tenant: 4, of_identity: 4 });
+    for _ in 0..50 {
+        let begun = begin_only(&http, caller(&offer, "t", "k"));
+        // Polled once, it has been begun, and nobody waits for it.
+        let _ = tokio::time::timeout(Duration::ZERO, begun).await;
+        tokio::task::yield_now().await;
+    }
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push((caller(&offer, "t", "k"), begin_only(&http, caller(&offer, "t", "k")).await.unwrap()));
+    }
+    assert_eq!(alive(&http, &held).await, 4, "what was left behind makes room");
+    assert!(http.live_sessions().await <= 4, "{} sessions live", http.live_sessions().await);
+}
+
+#[tokio::test]
+async fn one_key_leaves_slots_to_the_others_of_its_tenant_and_one_tenant_to_others() {
+    let (offer, mut news) = waiting();
+    let http = endpoint_with(SessionLimits { total: 6, of_tenant: 4, of_identity: 2 });
+    let mut busy = Vec::new();
+    for identity in ["greedy", "greedy"] {
+        let own = caller(&offer, "t", identity);
+        let session = begin(&http, own.clone()).await.unwrap();
+        busy.push(run(&http, own, &session).await);
+        assert_eq!(news.recv().await, Some(News::Began));
+    }
+    assert_eq!(begin(&http, caller(&offer, "t", "greedy")).await, Err(Refused::TooManySessions));
+    let modest = caller(&offer, "t", "modest");
+    let kept = begin(&http, modest.clone()).await.expect("another key has slots of its own");
+
+    // A tenant that has filled the rest ends its own idle sessions, or those of the largest, for a newcomer.
+    for identity in ["a", "b", "c"] {
+        begin(&http, caller(&offer, "other", identity)).await.unwrap();
+    }
+    let newcomer = caller(&offer, "new", "k");
+    let first = begin(&http, newcomer.clone()).await.expect("a tenant without a session gets one");
+    assert_eq!(alive(&http, &[(modest, kept), (newcomer, first)]).await, 2);
+    drop(busy);
 }

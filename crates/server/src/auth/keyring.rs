@@ -25,17 +25,30 @@ pub struct Keyring {
     /// that raced with it can only fill the old one, which nobody reads any more.
     seen: Cache<(u64, String), Arc<Key>>,
     generation: AtomicU64,
+    /// Hashes of keys that were valid at some time since the start. It opens nothing: it tells keys in use from guesses.
+    known: Cache<String, ()>,
 }
 
 impl Keyring {
     pub fn new(hash_key: [u8; 32]) -> Keyring {
         let seen = Cache::builder().max_capacity(REMEMBERED_KEYS).time_to_live(REMEMBERED).build();
-        Keyring { hash_key, seen, generation: AtomicU64::new(0) }
+        let known = Cache::builder().max_capacity(REMEMBERED_KEYS).build();
+        Keyring { hash_key, seen, generation: AtomicU64::new(0), known }
     }
 
     /// What the store keeps of a key string.
     pub fn hash(&self, key: &str) -> String {
         HEXLOWER.encode(&mac(&self.hash_key, &[key.as_bytes()]))
+    }
+
+    /// Whether this string was a valid key before.
+    pub fn was_valid(&self, text: &str) -> bool {
+        text.len() <= MAX_KEY_LENGTH && self.known.contains_key(&self.hash(text))
+    }
+
+    /// Notes a key that was just made, so that it is not taken for a guess when it is first used.
+    pub async fn remember(&self, text: &str) {
+        self.known.insert(self.hash(text), ()).await;
     }
 
     /// The key behind a string, if it is valid now.
@@ -49,6 +62,9 @@ impl Keyring {
             None => match store.find_key(&place.1).await? {
                 Some(key) => {
                     let key = Arc::new(key);
+                    if is_live(&key) {
+                        self.known.insert(place.1.clone(), ()).await;
+                    }
                     self.seen.insert(place, key.clone()).await;
                     key
                 }

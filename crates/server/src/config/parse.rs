@@ -8,7 +8,8 @@ use sandbox::Control;
 use tracing::level_filters::LevelFilter;
 
 use super::sandboxes::Kind;
-use super::{LogFormat, Role};
+use super::{LogFormat, Rate, Role};
+use crate::peer::{Network, TrustedProxies};
 
 /// At least this many characters stand in for 32 random bytes.
 const MIN_SECRET_LENGTH: usize = 32;
@@ -182,6 +183,20 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
         Err(_) => Err(format!("`{text}` is not a host such as hooks.internal or 10.0.0.5")),
     };
     words(text).map(host).collect()
+}
+
+pub fn networks(text: &str) -> Result<TrustedProxies, String> {
+    let network = |text: &str| {
+        Network::parse(text)
+            .ok_or_else(|| format!("`{text}` is not an address or network such as 10.0.0.5 or 10.1.0.0/16"))
+    };
+    words(text).map(network).collect::<Result<_, _>>().map(TrustedProxies)
+}
+
+/// As many at once as in a minute.
+pub fn per_minute(text: &str) -> Result<Rate, String> {
+    let burst: u32 = positive(text)?;
+    Ok(Rate { burst, per_second: f64::from(burst) / 60.0 })
 }
 
 pub fn key(text: &str) -> Result<String, String> {

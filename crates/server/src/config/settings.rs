@@ -231,9 +231,32 @@ pub const SETTINGS: &[Setting] = &[
         "Memory that requests and runs may buffer at once, in bytes: uploads, documents, lists, logs. One tenant alone gets half. Who finds none waits two seconds and is then told to come back (429 `too_busy`). Without a limit of its own the process counts on a quarter of the machine's memory; the default is at most 2 GiB.",
     ),
     plain("max_connections", "2048", "Open connections; further ones wait to be accepted."),
-    plain("header_timeout", "30s", "Time a client has to send a request's headers, also on an idle connection."),
+    plain(
+        "max_connections_per_peer",
+        "a quarter of max_connections",
+        "Open connections from one address (IPv6: one /64 network); further ones are refused. Trusted proxies are not counted.",
+    ),
+    plain(
+        "trusted_proxies",
+        "",
+        "Addresses and networks of the proxies in front of the server, by comma, such as `10.0.0.5,10.1.0.0/16`. Their connections are not counted by address, and clients are told apart by the `X-Forwarded-For` they send. Name nothing that callers can reach the server from directly.",
+    ),
+    plain(
+        "max_auth_failures",
+        "60",
+        "Failed authentications a minute from one client address. Then only keys that this process has seen to be valid, and valid tokens, get in from there; others are 429 `rate_limited`.",
+    ),
+    plain(
+        "header_timeout",
+        "30s",
+        "Time a client has to send a request's headers. A connection without a request is closed after it, over HTTP/1 and HTTP/2.",
+    ),
     plain("body_timeout", "120s", "Time a client has to send a request's body."),
-    plain("write_timeout", "60s", "Time a client may leave a response unread before it is cut off."),
+    plain(
+        "write_timeout",
+        "60s",
+        "Time a client may leave a response unread. Then its connection is cut off, or over HTTP/2 the stream of that response.",
+    ),
     plain("url_ttl", "1h", "How long a download URL stays valid."),
     plain("drain_timeout", "30s", "Time running executions get to finish after SIGTERM."),
     // What it says.

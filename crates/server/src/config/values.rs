@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::limits::{Http2Limits, McpSessionLimits, READY_AGE};
 use super::parse::*;
 use super::reader::{Reader, bad, in_order};
 use super::sandboxes::Sandbox;
@@ -25,6 +26,7 @@ pub(super) fn build(
     let memory_bytes = surroundings.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
     let read = Reader(&set);
     let image_allowlist = read.get("image_allowlist", images)?;
+    let max_connections: usize = read.get("max_connections", positive)?;
     let config = Config {
         role: read.get("role", role)?,
         data_dir: data_dir(&read, &surroundings)?,
@@ -66,7 +68,15 @@ pub(super) fn build(
         max_body_bytes: read.get("max_body_size", size_in_memory)?,
         max_buffer_bytes: read.optional("max_buffer_size", size)?.unwrap_or(memory::buffer_bytes(memory_bytes)),
         skill_cache_bytes: memory::skill_cache_bytes(memory_bytes),
-        max_connections: read.get("max_connections", positive)?,
+        max_connections,
+        max_connections_per_peer: read
+            .optional("max_connections_per_peer", positive)?
+            .unwrap_or(max_connections.div_ceil(4)),
+        trusted_proxies: read.optional("trusted_proxies", networks)?.unwrap_or_default(),
+        auth_failures: read.get("max_auth_failures", per_minute)?,
+        http2: Http2Limits::default(),
+        mcp_sessions: McpSessionLimits::default(),
+        ready_age: READY_AGE,
         header_timeout: read.get("header_timeout", duration)?,
         body_timeout: read.get("body_timeout", duration)?,
         write_timeout: read.get("write_timeout", duration)?,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::Shared;
-use crate::error::Slug;
+use crate::error::{ApiError, Slug};
 
 #[derive(Serialize, ToSchema)]
 pub struct Health {
@@ -54,15 +54,21 @@ struct Checks {
     responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
 )]
 pub async fn ready(State(app): State<Shared>) -> Response {
-    let readiness = app.runner.ready().await;
+    let Some(readiness) = app.ready.get(&app).await else {
+        return ApiError::internal("the check of readiness panicked").into_response();
+    };
     let ok = readiness.ok();
-    let word = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".into());
+    let word = |check: Result<(), &String>| check.err().cloned().unwrap_or_else(|| "ok".into());
     // One that is full works: what is queued waits for room, and another process would find none either.
-    let sandbox = readiness.sandbox.map(|sandbox| match sandbox {
+    let sandbox = readiness.sandbox.as_ref().map(|sandbox| match sandbox.as_ref() {
         Ok(Room::Full) => "full".into(),
-        sandbox => word(sandbox.map(drop)),
+        sandbox => word(sandbox.map(|_| ())),
     });
-    let checks = Checks { postgres: word(readiness.store), blobs: word(readiness.blobs), sandbox };
+    let checks = Checks {
+        postgres: word(readiness.store.as_ref().copied()),
+        blobs: word(readiness.blobs.as_ref().copied()),
+        sandbox,
+    };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
         return axum::Json(body).into_response();

@@ -101,6 +101,7 @@ pub async fn create(
     let new = body.value;
     let secret = new.secret(&caller)?;
     let key = app.store.insert_key(&new.checked(&caller, &secret, app.keyring.hash(&secret))?).await?;
+    app.keyring.remember(&secret).await;
     let detail = json!({ "name": key.name, "scopes": key.scopes, "service": key.service });
     audit::record(&app, &caller, "key.create", key.id.to_string(), detail).await?;
     let body = CreatedKey { view: key.into(), key: secret };

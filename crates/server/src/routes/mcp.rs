@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use mcp::{Caller as McpCaller, Http, HttpConfig, Offer, Refused};
+use mcp::{Caller as McpCaller, Http, HttpConfig, Offer, Refused, SessionLimits};
 use serde::Deserialize;
 use store::Scope;
 use url::Url;
@@ -21,13 +21,12 @@ use crate::error::{ApiError, Slug};
 use crate::extract::Query;
 use crate::links::Links;
 
-/// A session is a task and some buffers.
-const MAX_SESSIONS: usize = 1024;
-const MAX_SESSIONS_OF_TENANT: usize = 128;
 /// Beyond the longest run, which may be silent.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// A message as it was sent, as it was read, and as the request to run that it becomes.
 const BODY_COPIES: u64 = 4;
+/// Sessions last for minutes, so there is no use in trying again at once.
+const RETRY_AFTER_S: u64 = 10;
 /// Clients are told to come back after three seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -76,14 +75,18 @@ fn identity(caller: &Caller) -> String {
 /// The endpoint with this server's bounds.
 pub fn endpoint(config: &Config) -> Http {
     let public = config.public_url.as_deref().and_then(|url| Url::parse(url).ok());
+    let sessions = config.mcp_sessions;
     Http::new(HttpConfig {
         allowed_hosts: hosts(config.bind, public.as_ref()),
         allowed_origins: origins(public.as_ref()),
         max_body_bytes: config.max_body_bytes,
         idle: config.max_timeout + IDLE,
         patience: PATIENCE,
-        max_sessions: MAX_SESSIONS,
-        max_sessions_of_tenant: MAX_SESSIONS_OF_TENANT,
+        sessions: SessionLimits {
+            total: sessions.total,
+            of_tenant: sessions.of_tenant,
+            of_identity: sessions.of_identity,
+        },
     })
 }
 
@@ -112,7 +115,8 @@ impl From<Refused> for ApiError {
         match refused {
             Refused::NoSession => ApiError::not_found(),
             Refused::TooManySessions => {
-                ApiError::new(Slug::TooBusy, "There are too many MCP sessions. End some, or try again later.")
+                let message = "There are too many MCP sessions, and all that could make room are in use. End some, or try again later.";
+                ApiError::new(Slug::TooBusy, message).with_retry(RETRY_AFTER_S)
             }
         }
     }

@@ -4,6 +4,7 @@
 
 mod auth;
 mod committed;
+mod connections;
 mod errors;
 mod events;
 mod executions;

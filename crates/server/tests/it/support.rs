@@ -34,9 +34,16 @@ impl Server {
 
     /// A server with some settings of its own.
     pub async fn with(settings: &[(&str, &str)]) -> Server {
+        Server::with_config(settings, |_| {}).await
+    }
+
+    /// A server with limits that no setting changes.
+    pub async fn with_config(settings: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Server {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
-        let (addr, key, stop, task) = launch(&data, settings).await.unwrap();
+        let mut config = config(&data, settings);
+        change(&mut config);
+        let (addr, key, stop, task) = launch_config(config).await.unwrap();
         let url = format!("http://{addr}");
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Server { addr, url, key: key.unwrap_or_default(), http, data, stop, task, _home: home }
@@ -115,7 +122,10 @@ type Launched = (SocketAddr, Option<String>, CancellationToken, JoinHandle<Resul
 
 /// Starts a server over a data directory; the error is the server's own.
 pub async fn launch(data: &std::path::Path, settings: &[(&str, &str)]) -> Result<Launched, ServeError> {
-    let config = config(data, settings);
+    launch_config(config(data, settings)).await
+}
+
+async fn launch_config(config: Config) -> Result<Launched, ServeError> {
     let stop = CancellationToken::new();
     let (tell, told) = oneshot::channel();
     let ready = move |bound: server::Bound| drop(tell.send((bound.addr, bound.first_key)));

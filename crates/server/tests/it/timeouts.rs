@@ -94,7 +94,7 @@ async fn too_many_headers_are_refused() {
 
 #[tokio::test]
 async fn the_number_of_connections_is_bounded() {
-    let server = Server::with(&[("max_connections", "2")]).await;
+    let server = Server::with(&[("max_connections", "2"), ("max_connections_per_peer", "2")]).await;
     let held = [connect(&server).await, connect(&server).await];
     let mut third = connect(&server).await;
     third.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();

@@ -18,6 +18,8 @@ use crate::support::{Server, manifest, refused, zip};
 const SECRET: &str = "a secret of at least thirty-two characters";
 const ISSUER: (&str, &str) = ("jwt_issuer", "https://id.example.com");
 const AUDIENCE: (&str, &str) = ("jwt_audience", "skillbox");
+/// These tests make more forgeries than one address may.
+const MANY_FAILURES: (&str, &str) = ("max_auth_failures", "10000");
 
 /// A key pair: what signs, and what is given away.
 struct Pair {
@@ -105,7 +107,7 @@ fn claims_with(name: &str, value: Value) -> Value {
 }
 
 async fn with_secret() -> Server {
-    Server::with(&[("jwt_secret", SECRET), ISSUER, AUDIENCE]).await
+    Server::with(&[("jwt_secret", SECRET), ISSUER, AUDIENCE, MANY_FAILURES]).await
 }
 
 /// A server that checks with a public key in a file.
@@ -113,7 +115,7 @@ async fn with_pem(pair: &Pair) -> (Server, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &pair.public_pem).unwrap();
     let path = file.path().to_str().unwrap().to_owned();
-    (Server::with(&[("jwt_public_key", &path), ISSUER, AUDIENCE]).await, file)
+    (Server::with(&[("jwt_public_key", &path), ISSUER, AUDIENCE, MANY_FAILURES]).await, file)
 }
 
 /// A server that checks with a set of keys at a URL.
@@ -123,7 +125,7 @@ async fn with_jwks(keys: Value) -> Server {
     let set = json!({ "keys": keys }).to_string();
     let router = Router::new().route("/keys", get(async move || set.clone()));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    Server::with(&[("jwt_jwks_url", &url), ISSUER, AUDIENCE]).await
+    Server::with(&[("jwt_jwks_url", &url), ISSUER, AUDIENCE, MANY_FAILURES]).await
 }
 
 async fn status(server: &Server, token: &str) -> u16 {
@@ -400,7 +402,7 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
 async fn a_provider_that_is_not_there_lets_nobody_in_and_stops_nobody_else() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{gone}/keys");
-    let server = Server::with(&[("jwt_jwks_url", &url), ISSUER, AUDIENCE]).await;
+    let server = Server::with(&[("jwt_jwks_url", &url), ISSUER, AUDIENCE, MANY_FAILURES]).await;
     nobody(&server, &RSA[0].token(json!({ "alg": "RS256", "kid": "a" }), &claims()), "no provider").await;
     assert_eq!(status(&server, &server.key).await, 200);
 }
