@@ -77,6 +77,11 @@ func (c *Client) DeleteTenant(ctx context.Context, id string) error {
 	return c.remove(ctx, "v1", "tenants", id)
 }
 
+// GetUsage is what the tenant stores, and may store.
+func (c *Client) GetUsage(ctx context.Context) (*TenantUsage, error) {
+	return one[TenantUsage](ctx, c, get("v1", "usage"))
+}
+
 // GetWebhookSecret is what VerifyWebhook checks the tenant's webhooks with.
 func (c *Client) GetWebhookSecret(ctx context.Context) (string, error) {
 	answer, err := one[struct {

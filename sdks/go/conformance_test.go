@@ -335,6 +335,7 @@ var operations = map[string]operation{
 	"get_tenant": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
 		return c.GetTenant(ctx, a.text("id"))
 	},
+	"get_usage":    func(t *testing.T, c *skillbox.Client, a arguments) (any, error) { return c.GetUsage(ctx) },
 	"list_tenants": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) { return c.ListTenants(ctx) },
 	"delete_tenant": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
 		return nil, c.DeleteTenant(ctx, a.text("id"))

@@ -52,6 +52,7 @@ var types = map[string]any{
 	"ReceiptKeys":       skillbox.ReceiptKeys{},
 	"RevokedDigestView": skillbox.RevokedDigest{},
 	"TrustedKeyView":    skillbox.TrustedKey{},
+	"TenantUsage":       skillbox.TenantUsage{},
 	"TenantView":        skillbox.Tenant{},
 	"Timings":           skillbox.Timings{},
 	"Usage":             skillbox.Usage{},

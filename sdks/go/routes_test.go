@@ -65,6 +65,7 @@ var routes = map[string]func(c *skillbox.Client, place string) error{
 	"POST /v1/skills/{name}/{version}/reject":      func(c *skillbox.Client, _ string) error { return second(c.RejectSkill(ctx, "s", "1", "d")) },
 	"GET /v1/executions/{id}/receipt":              func(c *skillbox.Client, _ string) error { return second(c.GetReceipt(ctx, "x")) },
 	"GET /v1/receipts/key":                         func(c *skillbox.Client, _ string) error { return second(c.GetReceiptKeys(ctx)) },
+	"GET /v1/usage":                                func(c *skillbox.Client, _ string) error { return second(c.GetUsage(ctx)) },
 	"GET /v1/webhooks/secret":                      func(c *skillbox.Client, _ string) error { return second(c.GetWebhookSecret(ctx)) },
 }
 

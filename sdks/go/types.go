@@ -299,7 +299,9 @@ type Policy struct {
 	MaxQueued     int    `json:"max_queued,omitempty"`
 	RatePerMinute int    `json:"rate_per_minute,omitempty"`
 	MaxFileBytes  int64  `json:"max_file_bytes,omitempty"`
-	Weight        int    `json:"weight,omitempty"`
+	// MaxStoredBytes counts everything the tenant stores.
+	MaxStoredBytes int64 `json:"max_stored_bytes,omitempty"`
+	Weight         int   `json:"weight,omitempty"`
 	// Scan is what becomes of an upload that the scanner finds something in; "report" by default.
 	Scan string `json:"scan,omitempty"`
 	// Signatures is what the tenant asks of skills; "off" by default.
@@ -311,6 +313,13 @@ type Tenant struct {
 	ID        string `json:"id"`
 	Policy    Policy `json:"policy"`
 	CreatedAt string `json:"created_at"`
+}
+
+// TenantUsage is what a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs.
+type TenantUsage struct {
+	StoredBytes int64 `json:"stored_bytes"`
+	// MaxStoredBytes is zero where there is no limit.
+	MaxStoredBytes int64 `json:"max_stored_bytes,omitempty"`
 }
 
 // AuditEntry is one change: who did what, to what.

@@ -27,6 +27,6 @@ pub use keys::{Key, NewKey};
 pub use receipts::{Receipt, ReceiptKey, ReceiptKeys};
 pub use reply::{Listing, Page, Reply};
 pub use skills::{Finding, Pushed, Resources, Script, Skill, SkillDetail, SkillSignature, Validation};
-pub use tenants::{NewTenant, Tenant, TenantPolicy};
+pub use tenants::{NewTenant, Tenant, TenantPolicy, TenantUsage};
 pub use trust::{NewTrustedKey, NewestVersion, RevokedDigest, TrustedKey};
 pub use webhooks::WebhookSecret;

@@ -40,6 +40,9 @@ pub struct TenantPolicy {
     /// How many bytes of uploaded files it may keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_file_bytes: Option<u64>,
+    /// How many bytes it may store in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_stored_bytes: Option<u64>,
     /// Its share of the workers, compared with other tenants that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
@@ -48,7 +51,20 @@ pub struct TenantPolicy {
     pub signatures: Option<String>,
 }
 
+/// What a tenant stores.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TenantUsage {
+    pub stored_bytes: u64,
+    /// None where there is no limit.
+    pub max_stored_bytes: Option<u64>,
+}
+
 impl Client {
+    /// Of the tenant that the key acts for.
+    pub async fn usage(&self) -> Result<Reply<TenantUsage>, ClientError> {
+        self.get(&["v1", "usage"]).await
+    }
+
     pub async fn create_tenant(&self, tenant: &NewTenant) -> Result<Reply<Tenant>, ClientError> {
         self.post(&["v1", "tenants"], tenant).await
     }

@@ -29,7 +29,7 @@ impl Policies {
         Policies { known: Cache::builder().max_capacity(10_000).time_to_live(POLICY_TTL).build() }
     }
 
-    async fn of(&self, store: &Store, tenant: &TenantId) -> Result<Arc<TenantPolicy>, StoreError> {
+    pub(crate) async fn of(&self, store: &Store, tenant: &TenantId) -> Result<Arc<TenantPolicy>, StoreError> {
         if let Some(policy) = self.known.get(tenant).await {
             return Ok(policy);
         }
@@ -51,6 +51,7 @@ impl Runner {
         if self.closing.is_cancelled() {
             return Err(RunError::ShuttingDown);
         }
+        self.expect_free_disk()?;
         let policy = self.policies.of(&self.store, &caller.tenant).await?;
         let order = accept(&self.store, caller, request).await?;
         if policy.rate_per_minute.is_some()
@@ -100,11 +101,12 @@ impl Runner {
         awaited: bool,
     ) -> Result<Uuid, RunError> {
         let Admitted { order, policy } = admitted;
+        let limited = policy.max_queued.is_some() || self.storage_is_limited(&order.tenant).await?;
         let mut row = order.row(Born::Queued, idempotency);
         row.awaited = awaited;
-        let inserted = match policy.max_queued {
-            None => self.store.insert_execution(&row).await?,
-            Some(_) => self.store.insert_queued(&row).await?,
+        let inserted = match limited {
+            false => self.store.insert_execution(&row).await?,
+            true => self.store.insert_within_limits(&row).await?,
         };
         match inserted {
             Inserted::Existing(earlier) => Ok(earlier.id),

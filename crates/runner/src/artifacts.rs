@@ -20,6 +20,14 @@ pub struct Artifacts {
     files: Vec<NewFile>,
 }
 
+/// What a run left in blobs.
+#[derive(Default)]
+pub struct Stored {
+    pub files: Vec<NewFile>,
+    /// The size of the archive of all of them.
+    pub archive_bytes: Option<i64>,
+}
+
 /// The file whose bytes are coming in.
 struct Open {
     name: String,
@@ -80,9 +88,9 @@ impl Artifacts {
     }
 
     /// Completes the archive and hands over the files; on failure nothing is left of either.
-    pub async fn finish(mut self) -> Result<Vec<NewFile>, SinkError> {
+    pub async fn finish(mut self) -> Result<Stored, SinkError> {
         match self.complete().await {
-            Ok(()) => Ok(self.files),
+            Ok(archive_bytes) => Ok(Stored { files: self.files, archive_bytes }),
             Err(error) => {
                 self.discard().await;
                 Err(error)
@@ -90,15 +98,15 @@ impl Artifacts {
         }
     }
 
-    async fn complete(&mut self) -> Result<(), SinkError> {
+    async fn complete(&mut self) -> Result<Option<i64>, SinkError> {
         if self.open.is_some() {
             return Err(out_of_order());
         }
-        let Some(mut archive) = self.archive.take() else { return Ok(()) };
+        let Some(mut archive) = self.archive.take() else { return Ok(None) };
         let last = archive.tar.finish().map_err(archive_failed)?;
         archive.writer.write(&last).await.map_err(blob_failed)?;
-        archive.writer.finish().await.map_err(blob_failed)?;
-        Ok(())
+        let stored = archive.writer.finish().await.map_err(blob_failed)?;
+        i64::try_from(stored.size).map(Some).map_err(|_| out_of_order())
     }
 
     /// Removes what was written so far.
@@ -134,8 +142,12 @@ pub async fn remove(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attemp
 
 /// The archive of all files that an ended execution left, if it left any.
 pub fn archive_key(execution: &Execution) -> Option<Key> {
-    let place = place(execution.id, i64::from(execution.attempt));
-    (execution.has_archive && !execution.archive_removed).then(|| Key::archive(execution.tenant.as_str(), place))
+    let key = || key_of_archive(&execution.tenant, execution.id, i64::from(execution.attempt));
+    (execution.has_archive && !execution.archive_removed).then(key)
+}
+
+pub fn key_of_archive(tenant: &TenantId, execution_id: Uuid, attempt: i64) -> Key {
+    Key::archive(tenant.as_str(), place(execution_id, attempt))
 }
 
 /// Each attempt has its own place, so that a worker that lost its lease and wakes up late neither overwrites nor

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sandbox::{Outcome, Ran};
 use store::{NewFile, TenantId};
 
+use crate::artifacts::Stored;
 use crate::checks::{self, CheckedOutput};
 use crate::detail::{Detail, SkippedFile, Usage};
 use crate::ending;
@@ -24,6 +25,8 @@ pub struct Collected {
     pub output: Option<String>,
     pub logs: String,
     pub files: Vec<NewFile>,
+    /// The size of the archive of all of them.
+    pub archive_bytes: Option<i64>,
     pub detail: Detail,
     /// The path of the script that ran.
     pub script: Option<String>,
@@ -41,6 +44,7 @@ impl Collected {
             output: None,
             logs: String::new(),
             files: Vec::new(),
+            archive_bytes: None,
             detail: Detail { trust: halt.doubt, ..Detail::default() },
             script: None,
             signed_by: None,
@@ -61,9 +65,9 @@ pub async fn collect(
     let logs = logs.finish(ran.as_ref().is_ok_and(|ran| ran.logs_truncated));
     let mut collected = match ran {
         Ok(ran) => match artifacts.finish().await {
-            Ok(files) => {
+            Ok(stored) => {
                 let output = checks::check_output(runner, tenant, ran.output.clone(), skill).await;
-                finished(ran, files, output, plan)
+                finished(ran, stored, output, plan)
             }
             Err(error) => {
                 tracing::error!(%error, "artifacts could not be stored");
@@ -84,7 +88,7 @@ pub async fn collect(
     collected
 }
 
-pub fn finished(ran: Ran, files: Vec<NewFile>, checked: CheckedOutput, plan: &Plan) -> Collected {
+pub fn finished(ran: Ran, stored: Stored, checked: CheckedOutput, plan: &Plan) -> Collected {
     let mut error = ending::sentence(&ran, plan);
     let CheckedOutput { output, complaint } = checked;
     // The script's own failure is the cause; a bad output is often only its consequence.
@@ -95,7 +99,8 @@ pub fn finished(ran: Ran, files: Vec<NewFile>, checked: CheckedOutput, plan: &Pl
         error,
         output,
         logs: String::new(),
-        files,
+        files: stored.files,
+        archive_bytes: stored.archive_bytes,
         detail: Detail {
             skipped: ran
                 .skipped

@@ -6,6 +6,8 @@ use std::time::Duration;
 use sandbox::Caps;
 use skill::signature::SecretKey;
 
+use crate::disk::DiskReserve;
+
 /// How this process takes part in running things.
 #[derive(Debug, Clone)]
 pub struct RunnerConfig {
@@ -35,6 +37,8 @@ pub struct RunnerConfig {
     pub exclusive_store: bool,
     /// The largest file that can be uploaded.
     pub max_file_bytes: u64,
+    /// Where the disk of this machine must not run full.
+    pub disk_reserve: DiskReserve,
     /// Bytes of unpacked skills kept in memory.
     pub skill_cache_bytes: u64,
     /// Bytes that requests and runs may buffer in memory at once. One tenant alone gets half.
@@ -64,6 +68,7 @@ impl RunnerConfig {
             max_file_bytes: 100 << 20,
             skill_cache_bytes: 128 << 20,
             max_buffer_bytes: 400 << 20,
+            disk_reserve: DiskReserve::default(),
             policy: Policy::default(),
             receipt_key: None,
             #[cfg(debug_assertions)]

@@ -1,11 +1,54 @@
 //! What can go wrong on our side, or be wrong with a request. A skill's own failure is never an error: it is a
 //! stored execution with an outcome.
 
+use std::fmt;
+
 use blobs::BlobError;
 use skill::{Finding, SkillError};
 use store::StoreError;
 
 use crate::Distrust;
+
+/// A limit on what a tenant stores, with what it stores now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// As in the tenant's policy.
+    pub name: &'static str,
+    pub used_bytes: u64,
+    pub limit_bytes: u64,
+    /// What there was no room for.
+    pub needed_bytes: u64,
+}
+
+impl Quota {
+    pub const FILES: &str = "max_file_bytes";
+    pub const STORED: &str = "max_stored_bytes";
+
+    pub(crate) fn new(name: &'static str, used_bytes: i64, limit_bytes: i64, needed_bytes: i64) -> Quota {
+        let bytes = |bytes| u64::try_from(bytes).unwrap_or(0);
+        Quota {
+            name,
+            used_bytes: bytes(used_bytes),
+            limit_bytes: bytes(limit_bytes),
+            needed_bytes: bytes(needed_bytes),
+        }
+    }
+
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        self.used_bytes.saturating_add(bytes) <= self.limit_bytes
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.name == Quota::FILES { "in uploaded files" } else { "in all" };
+        let Quota { name, used_bytes, limit_bytes, needed_bytes } = self;
+        write!(
+            f,
+            "the tenant stores {used_bytes} of at most {limit_bytes} bytes {what} ({name}), and this needs {needed_bytes} more"
+        )
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -46,8 +89,10 @@ pub enum RunError {
     NoSuchFile,
     #[error("the file is larger than {limit_bytes} bytes")]
     FileTooLarge { limit_bytes: u64 },
-    #[error("the tenant may not keep that many bytes in files")]
-    OverQuota,
+    #[error("{0}")]
+    OverQuota(Quota),
+    #[error("the disk is almost full, so nothing new is accepted")]
+    DiskLow,
     #[error("the server is shutting down; try again")]
     ShuttingDown,
     #[error("the metadata store failed")]
@@ -63,6 +108,9 @@ impl From<StoreError> for RunError {
     fn from(error: StoreError) -> RunError {
         match error {
             StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch,
+            StoreError::StorageFull { used_bytes, limit_bytes, needed_bytes } => {
+                RunError::OverQuota(Quota::new(Quota::STORED, used_bytes, limit_bytes, needed_bytes))
+            }
             other => RunError::Store(other),
         }
     }

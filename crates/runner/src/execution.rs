@@ -7,9 +7,8 @@ use sandbox::{Guest, Outcome};
 use store::{Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::RunError;
 use crate::accept::Order;
-use crate::artifacts::Artifacts;
+use crate::artifacts::{self, Artifacts};
 use crate::budget::Permit;
 use crate::checks;
 use crate::collect::{Collected, collect};
@@ -30,6 +29,7 @@ use crate::run::{Caught, launch, run};
 use crate::runner::Runner;
 use crate::tail;
 use crate::vetting::Cleared;
+use crate::{Quota, RunError};
 
 /// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue into failures.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
@@ -78,11 +78,11 @@ pub async fn fresh(
                 drop((slot, memory));
                 return runner.wait(&order.tenant, order.id).await;
             }
-            let finished = finish(&runner, &hold, Some(&order), collected, accept + began.elapsed());
-            let recorded = conclude(&runner, hold, &finished).await?;
+            let mut ending = finish(collected, accept + began.elapsed());
+            let recorded = conclude(&runner, hold, Some(&order), &mut ending).await?;
             drop(slot);
             match recorded {
-                Recorded::Committed => Ok(held(record::executed(order, finished), memory)),
+                Recorded::Committed => Ok(held(record::executed(order, ending.finished), memory)),
                 Recorded::Fenced => runner.wait(&order.tenant, order.id).await,
             }
         }
@@ -129,8 +129,8 @@ pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: Ow
         if collected.outcome == Outcome::Lost && release(&runner, &hold).await {
             return;
         }
-        let finished = finish(&runner, &hold, order.as_ref().ok(), collected, began.elapsed());
-        if let Err(error) = conclude(&runner, hold, &finished).await {
+        let mut ending = finish(collected, began.elapsed());
+        if let Err(error) = conclude(&runner, hold, order.as_ref().ok(), &mut ending).await {
             tracing::error!(execution_id = %row.id, %error, "a result could not be recorded");
         }
     } else if let Ok(ready) = ready {
@@ -224,7 +224,11 @@ async fn begin(
 
 async fn insert(runner: &Runner, row: &NewExecution) -> Result<Hold, NotBegun> {
     let failed = |error| NotBegun::Failed(RunError::from(error));
-    match runner.store.insert_execution(row).await.map_err(failed)? {
+    let inserted = match runner.storage_is_limited(&row.tenant).await.map_err(NotBegun::Failed)? {
+        true => runner.store.insert_within_limits(row).await,
+        false => runner.store.insert_execution(row).await,
+    };
+    match inserted.map_err(failed)? {
         Inserted::New(Some(lease)) => {
             reach(Point::Accept);
             runner.leases.hold(lease).ok_or(NotBegun::Failed(RunError::Broken))
@@ -303,31 +307,63 @@ async fn carry(
     (collected, memory)
 }
 
-/// The result as it is stored, with its receipt where receipts are made.
-fn finish(runner: &Runner, hold: &Hold, order: Option<&Order>, mut collected: Collected, took: Duration) -> Finished {
+/// The result as it is stored, and what its receipt says beside it.
+struct Ending {
+    finished: Finished,
+    ran: Ran,
+}
+
+fn finish(mut collected: Collected, took: Duration) -> Ending {
     let ran = Ran {
         script: collected.script.take(),
         isolation: collected.detail.isolation.clone(),
         signed_by: collected.signed_by.take(),
     };
-    let mut finished = record::finished(collected, took);
-    if let (Some(key), Some(order)) = (&runner.config.receipt_key, order) {
-        finished.receipt = Some(receipt(key, order, hold.lease(), &finished, &ran, store::now()));
-    }
-    finished
+    Ending { finished: record::finished(collected, took), ran }
 }
 
 /// Record, and wake whoever waits for it.
-async fn conclude(runner: &Runner, hold: Hold, finished: &Finished) -> Result<Recorded, RunError> {
+async fn conclude(
+    runner: &Runner,
+    hold: Hold,
+    order: Option<&Order>,
+    ending: &mut Ending,
+) -> Result<Recorded, RunError> {
     reach(Point::Collect);
-    let recorded = record(&runner.store, &runner.blobs, hold.lease(), finished).await?;
+    let limited = runner.storage_is_limited(&hold.lease().tenant).await.unwrap_or(true);
+    let recorded = match seal(runner, &hold, order, ending, limited).await {
+        // What was left in blobs belongs to nobody, so it goes before the record says so.
+        Err(StoreError::StorageFull { used_bytes, limit_bytes, needed_bytes }) => {
+            let Lease { tenant, execution_id, token, .. } = hold.lease();
+            artifacts::discard(&runner.blobs, tenant, *execution_id, *token).await;
+            let quota = Quota::new(Quota::STORED, used_bytes, limit_bytes, needed_bytes);
+            ending.finished = record::without_results(&ending.finished, quota);
+            seal(runner, &hold, order, ending, false).await?
+        }
+        recorded => recorded?,
+    };
     reach(Point::Record);
     match recorded {
-        Recorded::Committed => runner.meters.recorded(finished),
+        Recorded::Committed => runner.meters.recorded(&ending.finished),
         Recorded::Fenced => runner.meters.leases_lost.add(),
     }
     runner.ended(hold.lease().execution_id);
     Ok(recorded)
+}
+
+/// Records the result with its receipt, where receipts are made.
+async fn seal(
+    runner: &Runner,
+    hold: &Hold,
+    order: Option<&Order>,
+    ending: &mut Ending,
+    limited: bool,
+) -> Result<Recorded, StoreError> {
+    let Ending { finished, ran } = ending;
+    if let (Some(key), Some(order)) = (&runner.config.receipt_key, order) {
+        finished.receipt = Some(receipt(key, order, hold.lease(), finished, ran, store::now()));
+    }
+    record(&runner.store, &runner.blobs, hold.lease(), finished, limited).await
 }
 
 async fn timed<T>(elapsed_ms: &mut f64, step: impl Future<Output = T>) -> T {

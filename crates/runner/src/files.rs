@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::budget::Permit;
 use crate::runner::Runner;
-use crate::{RunError, archive_key, content_type};
+use crate::{Quota, RunError, archive_key, content_type};
 
 /// A blob that was noted this long ago and has no file will not get one any more.
 const UPLOAD_MICROS: Micros = 3_600_000_000;
@@ -35,19 +35,19 @@ pub struct Upload<'a> {
     size: u64,
     /// For what the writer keeps in memory.
     _memory: Permit,
-    /// What is left of the tenant's quota.
-    room: Option<u64>,
+    quotas: Vec<Quota>,
 }
 
 impl Runner {
     pub async fn begin_upload(&self, tenant: &TenantId) -> Result<Upload<'_>, RunError> {
         let memory = self.reserve(tenant, self.blobs.writer_bytes()).await?;
-        let room = self.store.file_room(tenant).await?;
+        self.expect_free_disk()?;
+        let quotas = self.quotas(tenant).await?;
         let id = Uuid::now_v7();
         let key = Key::file(tenant.as_str(), id);
         self.store.note_blob(tenant, key.as_str()).await?;
         let writer = self.blobs.writer(&key);
-        Ok(Upload { runner: self, tenant: tenant.clone(), id, key, writer, size: 0, _memory: memory, room })
+        Ok(Upload { runner: self, tenant: tenant.clone(), id, key, writer, size: 0, _memory: memory, quotas })
     }
 
     /// Deletes a version of a file, or the whole file when it is the first one; false when there is none. Of an
@@ -101,8 +101,8 @@ impl Upload<'_> {
         if self.size > limit_bytes {
             return Err(RunError::FileTooLarge { limit_bytes });
         }
-        if self.room.is_some_and(|room| self.size > room) {
-            return Err(RunError::OverQuota);
+        if let Some(quota) = self.quotas.iter().find(|quota| !quota.has_room_for(self.size)) {
+            return Err(RunError::OverQuota(Quota { needed_bytes: self.size, ..*quota }));
         }
         Ok(self.writer.write(bytes).await?)
     }
@@ -143,13 +143,15 @@ impl Upload<'_> {
             sha256: stored.sha256,
             blob_key: key.as_str().to_owned(),
         };
-        let added = runner.store.add_file(&tenant, &new, session_id, version_of).await?;
-        if let Added::File(file) = added {
+        let added = runner.store.add_file(&tenant, &new, session_id, version_of).await;
+        if let Ok(Added::File(file)) = added {
             return Ok(Some(*file));
         }
         runner.remove_loose(&tenant, key.as_str()).await;
-        match added {
-            Added::OverQuota => Err(RunError::OverQuota),
+        match added? {
+            Added::OverQuota { used_bytes, limit_bytes } => {
+                Err(RunError::OverQuota(Quota::new(Quota::FILES, used_bytes, limit_bytes, new.size_bytes)))
+            }
             Added::TooLate => Err(RunError::InvalidRequest("the upload took longer than an hour".to_owned())),
             Added::File(_) | Added::NoSuchFile => Ok(None),
         }

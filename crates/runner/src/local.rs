@@ -8,6 +8,7 @@ use skill::Package;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
+use crate::artifacts::Stored;
 use crate::checks;
 use crate::collect;
 use crate::detail::{SkippedFile, Usage};
@@ -118,7 +119,7 @@ impl Local {
         let (isolation, logs_truncated) = (ran.isolation.clone(), ran.logs_truncated);
         let collected = {
             let output = checks::check_output_here(ran.output.as_deref(), &self.skill);
-            collect::finished(ran, Vec::new(), output, &self.plan)
+            collect::finished(ran, Stored::default(), output, &self.plan)
         };
         Ended {
             outcome: collected.outcome,

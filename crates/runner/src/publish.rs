@@ -40,6 +40,7 @@ impl Runner {
         scanned: &[Finding],
         policy: &TenantPolicy,
     ) -> Result<Published, RunError> {
+        self.expect_free_disk()?;
         let vetted = self.vet(tenant, &package).await?;
         let verdict = self.store.verdict_on(tenant, &package.digest).await?;
         let status = review::decide(policy.scan, scanned, verdict)?;
@@ -148,7 +149,11 @@ impl Runner {
             }
             match self.store.archive_use(tenant, digest).await? {
                 ArchiveUse::Published => self.store.forget_note(tenant, digest).await?,
-                ArchiveUse::Needed => self.store.put_removal_off(tenant, digest).await?,
+                ArchiveUse::Needed => {
+                    let archive = self.blobs.open(&Key::skill(tenant.as_str(), digest)).await?;
+                    let size = archive.map_or(0, |blob| i64::try_from(blob.size).unwrap_or(i64::MAX));
+                    self.store.put_removal_off(tenant, digest, size).await?;
+                }
                 ArchiveUse::Unused => {
                     self.skills.forget(tenant, digest).await;
                     self.blobs.delete(&Key::skill(tenant.as_str(), digest)).await?;

@@ -21,6 +21,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// A first sandbox is made for the answer, and on a machine under load that takes a while.
 const SANDBOX_WITHIN: Duration = Duration::from_secs(20);
 
+const DISK_LOW: &str = "less is free than SKILLBOX_MIN_FREE_DISK reserves: uploads, skills and runs are refused";
+
 /// One sentence for each part that does not work; nothing internal in it.
 #[derive(Debug, Clone)]
 pub struct Readiness {
@@ -28,11 +30,13 @@ pub struct Readiness {
     pub blobs: Result<(), String>,
     /// `None` where nothing runs: a server without a launcher needs no sandbox.
     pub sandbox: Option<Result<Room, String>>,
+    /// Whether the disk has more free than the reserve.
+    pub disk: Result<(), String>,
 }
 
 impl Readiness {
     pub fn ok(&self) -> bool {
-        self.store.is_ok() && self.blobs.is_ok() && self.sandbox.as_ref().is_none_or(Result::is_ok)
+        self.store.is_ok() && self.blobs.is_ok() && self.disk.is_ok() && self.sandbox.as_ref().is_none_or(Result::is_ok)
     }
 }
 
@@ -70,6 +74,10 @@ impl Runner {
             store: store.map_err(|late| logged("store", &late)).and_then(|it| it.map_err(|e| logged("store", &e))),
             blobs: blobs.map_err(|late| logged("blobs", &late)).and_then(|it| it.map_err(|e| logged("blobs", &e))),
             sandbox,
+            disk: match self.disk.is_low() {
+                true => Err(DISK_LOW.to_owned()),
+                false => Ok(()),
+            },
         }
     }
 

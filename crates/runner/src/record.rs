@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use blobs::Blobs;
-use store::{Execution, Finished, Lease, Store, StoreError};
+use serde_json::Value;
+use store::{Execution, Finished, Lease, Status, Store, StoreError};
 
+use crate::Quota;
 use crate::accept::Order;
 use crate::artifacts;
 use crate::collect::Collected;
@@ -21,8 +23,19 @@ pub enum Recorded {
 
 /// After an error it is unknown what is stored, so the blobs stay: if the result did not get through, the reaper
 /// gives the execution up and removes them.
-pub async fn record(store: &Store, blobs: &Blobs, lease: &Lease, finished: &Finished) -> Result<Recorded, StoreError> {
-    let tried = patiently("recording a result", || store.finish(lease, finished)).await?;
+///
+/// `limited` says that the tenant may store only so much; `StorageFull` when this is more, and then nothing is recorded.
+pub async fn record(
+    store: &Store,
+    blobs: &Blobs,
+    lease: &Lease,
+    finished: &Finished,
+    limited: bool,
+) -> Result<Recorded, StoreError> {
+    let tried = match limited {
+        true => patiently("recording a result", || store.finish_within_limit(lease, finished)).await?,
+        false => patiently("recording a result", || store.finish(lease, finished)).await?,
+    };
     let Tried { answer: taken, unsure } = tried;
     // A try whose answer was lost may have been committed, and the next one then looks like a fenced one.
     if taken || (unsure && is_recorded(store, lease, finished).await?) {
@@ -41,7 +54,7 @@ async fn is_recorded(store: &Store, lease: &Lease, finished: &Finished) -> Resul
 
 /// The collected result as it is stored.
 pub fn finished(collected: Collected, duration: Duration) -> Finished {
-    let Collected { outcome, exit_code, error, output, logs, files, detail, .. } = collected;
+    let Collected { outcome, exit_code, error, output, logs, files, archive_bytes, detail, .. } = collected;
     Finished {
         status: ending::status(outcome, exit_code, error.as_deref()),
         output,
@@ -54,8 +67,37 @@ pub fn finished(collected: Collected, duration: Duration) -> Finished {
         duration_ms: i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
         has_archive: !files.is_empty(),
         files,
+        archive_bytes,
         receipt: None,
     }
+}
+
+/// The end of an execution whose tenant has no room for its result: what happened, without what came out.
+pub fn without_results(finished: &Finished, quota: Quota) -> Finished {
+    let error = format!("The result was not kept: {quota}. Delete files or skills, or ask for a larger limit.");
+    Finished {
+        status: if finished.status == Status::Success { Status::Failed } else { finished.status },
+        output: None,
+        logs: String::new(),
+        error: Some(error),
+        detail: without_lists(&finished.detail),
+        files: Vec::new(),
+        has_archive: false,
+        archive_bytes: None,
+        receipt: None,
+        ..finished.clone()
+    }
+}
+
+/// Without what may be long: the record must fit into what is counted for it from the start.
+fn without_lists(detail: &str) -> String {
+    let mut detail: Value = serde_json::from_str(detail).unwrap_or_default();
+    if let Some(fields) = detail.as_object_mut() {
+        for long in ["stdout", "stderr", "skipped", "network_attempts", "clamped"] {
+            fields.remove(long);
+        }
+    }
+    detail.to_string()
 }
 
 /// What the store now holds, put together without asking it. The times are ours and may differ from the stored ones

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::admission::Policies;
 use crate::budget::Budget;
+use crate::disk::DiskMonitor;
 #[cfg(debug_assertions)]
 use crate::failpoint;
 use crate::held::Held;
@@ -23,7 +24,7 @@ use crate::patience::patiently;
 use crate::readiness::Probe;
 use crate::schema::SchemaWorkers;
 use crate::waiters::{Waiters, Waiting};
-use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention};
+use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention, storage};
 
 /// What a stopped run gets to be recorded in before the process leaves it to the next start's reaper.
 const LAST_GRACE: Duration = Duration::from_secs(5);
@@ -58,6 +59,7 @@ pub struct Runner {
     pub(crate) probe: Probe,
     pub(crate) policies: Policies,
     pub(crate) meters: Meters,
+    pub(crate) disk: DiskMonitor,
 }
 
 impl Runner {
@@ -96,6 +98,7 @@ impl Runner {
             probe: Probe::default(),
             policies: Policies::new(),
             meters: Meters::default(),
+            disk: DiskMonitor::new(config.disk_reserve.clone()),
             config,
             store,
             blobs,
@@ -109,6 +112,7 @@ impl Runner {
         background.spawn(announced::hear(Arc::clone(&runner), announcements));
         background.spawn(retention::retain(Arc::clone(&runner)));
         background.spawn(reaper::reap(Arc::clone(&runner)));
+        background.spawn(storage::keep_count(Arc::clone(&runner)));
         background.spawn(reaper::sweep_orphans(Arc::clone(&runner)));
         let (leases, store) = (Arc::clone(&runner.leases), runner.store.clone());
         background.spawn(heartbeat(leases, store, runner.config.lease, runner.closed.clone()));

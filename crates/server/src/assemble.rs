@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::{Blobs, S3Config, Signer};
-use runner::{Policy, Room, Runner, RunnerConfig};
+use runner::{DiskReserve, Policy, Room, Runner, RunnerConfig};
 use sandbox::{
     Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher,
     NativeConfig, NativeLauncher, Owner,
@@ -43,7 +43,7 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         true => Store::open(&config.dsn()).await,
         false => Store::open_as_it_is(&config.dsn()).await,
     };
-    let store = store.map_err(ServeError::Store)?;
+    let store = store.map_err(ServeError::Store)?.with_storage_limit(config.max_stored_bytes);
     if !store.check_secret(&secret.fingerprint()).await.map_err(ServeError::Store)? {
         return Err(ServeError::Secret);
     }
@@ -62,6 +62,10 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
     let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
     let mut runner_config = runner_config(config, owner);
     runner_config.receipt_key = Some(receipt_keys.signing);
+    if let Some(data) = data {
+        let directories = vec![data.path().to_owned()];
+        runner_config.disk_reserve = DiskReserve { directories, bytes: config.min_free_disk_bytes };
+    }
     let runner =
         Runner::start(runner_config, store.clone(), blobs.clone(), launcher).await.map_err(ServeError::Runner)?;
     if let Some(room) = room {

@@ -131,6 +131,10 @@ pub struct Config {
     pub max_artifact_files: u32,
     pub max_skill_bytes: usize,
     pub max_file_bytes: u64,
+    /// For tenants without a limit of their own.
+    pub max_stored_bytes: Option<u64>,
+    /// Below this nothing new is accepted.
+    pub min_free_disk_bytes: u64,
     pub max_body_bytes: usize,
     /// What requests and runs may buffer at once.
     pub max_buffer_bytes: u64,

@@ -56,6 +56,10 @@ impl DataDir {
         }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where blobs live.
     pub fn blobs(&self) -> PathBuf {
         self.path.join("blobs")

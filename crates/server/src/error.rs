@@ -7,7 +7,7 @@
 use axum::response::{IntoResponse, Response};
 use blobs::BlobError;
 use http::{HeaderValue, StatusCode, header};
-use runner::RunError;
+use runner::{Quota, RunError};
 use serde::Serialize;
 use serde_json::{Value, json};
 use skill::SkillError;
@@ -62,7 +62,7 @@ slugs! {
     VersionExists = "version_exists", CONFLICT;
     /// The request body is larger than allowed.
     TooLarge = "too_large", PAYLOAD_TOO_LARGE;
-    /// The tenant may not keep that many bytes in files.
+    /// The tenant may not store that many bytes; `details` has the limit and what is stored.
     QuotaExceeded = "quota_exceeded", PAYLOAD_TOO_LARGE;
     /// The content type or encoding is not one this route reads.
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE;
@@ -294,6 +294,17 @@ impl From<SkillError> for ApiError {
 /// How soon a caller who found no memory may ask again.
 const MEMORY_RETRY_S: u64 = 1;
 
+/// Nobody knows when somebody frees space.
+const DISK_RETRY_S: u64 = 60;
+
+fn over_quota(quota: Quota) -> ApiError {
+    let Quota { name, used_bytes, limit_bytes, needed_bytes } = quota;
+    let message = format!("{} Delete some, or ask for a larger limit.", sentence(&quota.to_string()));
+    ApiError::new(Slug::QuotaExceeded, message).with_details(json!({
+        "limit": name, "used_bytes": used_bytes, "limit_bytes": limit_bytes, "needed_bytes": needed_bytes,
+    }))
+}
+
 impl From<RunError> for ApiError {
     fn from(error: RunError) -> ApiError {
         match error {
@@ -302,10 +313,11 @@ impl From<RunError> for ApiError {
             RunError::FileTooLarge { limit_bytes } => {
                 ApiError::new(Slug::TooLarge, format!("The file is larger than {limit_bytes} bytes."))
             }
-            RunError::OverQuota => ApiError::new(
-                Slug::QuotaExceeded,
-                "This tenant may not keep that many bytes in files. Delete some, or ask for more room.",
-            ),
+            RunError::OverQuota(quota) => over_quota(quota),
+            RunError::DiskLow => {
+                let message = "The server's disk is almost full, so nothing new is accepted. Reading and deleting work.";
+                ApiError::new(Slug::NotReady, message).with_retry(DISK_RETRY_S)
+            }
             RunError::InvalidRequest(why) => ApiError::bad_request(stopped(&why)),
             RunError::InvalidSkill(why) => ApiError::new(Slug::InvalidSkill, sentence(&why)),
             RunError::Distrusted(distrust) => {

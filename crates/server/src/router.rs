@@ -13,7 +13,7 @@ use crate::config::Role;
 use crate::metrics::count;
 use crate::routes::{
     audit, blobs, discovery, docs, execution_events, execution_files, executions, files, health, keys, mcp, metrics,
-    receipts, skill_files, skill_reviews, skills, tenants, trust_digests, trust_keys, trust_versions, webhooks,
+    receipts, skill_files, skill_reviews, skills, tenants, trust_digests, trust_keys, trust_versions, usage, webhooks,
 };
 use crate::{guard, linger, openapi, request_id};
 
@@ -57,6 +57,7 @@ pub fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(trust_digests::unrevoke))
         .routes(routes!(trust_versions::list))
         .routes(routes!(trust_versions::forget))
+        .routes(routes!(usage::get))
         .routes(routes!(webhooks::secret))
         .routes(routes!(audit::list))
         .routes(routes!(docs::openapi))

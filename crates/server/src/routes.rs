@@ -26,4 +26,5 @@ pub mod trust_digests;
 pub mod trust_keys;
 pub mod trust_versions;
 mod upload;
+pub mod usage;
 pub mod webhooks;

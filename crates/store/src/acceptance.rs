@@ -81,17 +81,22 @@ impl Store {
         }
     }
 
-    /// The same for a tenant whose queue has a bound: what is queued is counted under the lock of the tenant's row.
-    pub async fn insert_queued(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
+    /// The same for a tenant with a limit on its queue or on what it stores: both are counted under the lock of the
+    /// tenant's row. `StorageFull` when it may not store that much.
+    pub async fn insert_within_limits(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
         let mut tx = self.db.begin().await?;
-        let select = sql("SELECT max_queued FROM tenants WHERE id = $1").bind(&new.tenant).push(self.db.for_update());
+        let storage = self.enforce_storage(&mut tx, &new.tenant).await?;
+        let select = sql("SELECT max_queued FROM tenants WHERE id = $1").bind(&new.tenant);
         let Some(tenant) = tx.one(select).await? else { return Err(StoreError::NotFound) };
-        let inserted = tx.one(self.saying(insert(new, None, self.db.clock()))).await;
+        let lease = lease_at_birth(new);
+        let inserted = tx.one(self.saying(insert(new, lease.as_ref(), self.db.clock()))).await;
         let Some(inserted) = inserted.map_err(|error| error.or_conflict(SAME_ID))? else {
             drop(tx);
             return self.insert_execution(new).await;
         };
-        if let Some(max_queued) = tenant.get::<Option<i64>>("max_queued")?
+        storage.verify(&mut tx).await?;
+        if new.born == Born::Queued
+            && let Some(max_queued) = tenant.get::<Option<i64>>("max_queued")?
             && let Some(queued) = tx.one(count_queued(&new.tenant)).await?
             && queued.get::<i64>("count")? > max_queued
         {
@@ -99,7 +104,7 @@ impl Store {
         }
         tx.commit().await?;
         self.said(&[inserted])?;
-        Ok(Inserted::New(None))
+        Ok(Inserted::New(lease))
     }
 
     /// The execution that was accepted under this key; an error when it was for another body.

@@ -94,9 +94,11 @@ impl Store {
         self.db.write(of(sql("DELETE FROM loose_archives"), tenant, digest)).await.map(drop)
     }
 
-    /// Ends a removal that has to wait for an execution; `loose_archives` names it again.
-    pub async fn put_removal_off(&self, tenant: &TenantId, digest: &str) -> Result<(), StoreError> {
-        let update = sql("UPDATE loose_archives SET noted_at = 0, removing_until = 0");
+    /// Ends a removal that has to wait for an execution; `loose_archives` names it again. Until then its bytes count as
+    /// the tenant's.
+    pub async fn put_removal_off(&self, tenant: &TenantId, digest: &str, size_bytes: i64) -> Result<(), StoreError> {
+        let update =
+            sql("UPDATE loose_archives SET noted_at = 0, removing_until = 0").push_arg(", size_bytes = ", size_bytes);
         self.db.write(of(update, tenant, digest)).await.map(drop)
     }
 

@@ -95,7 +95,8 @@ impl Db {
     pub fn for_update(&self) -> &'static str {
         match self {
             Db::Sqlite { .. } => "",
-            Db::Postgres(_) => " FOR UPDATE",
+            // It changes no key, so rows that refer to it can be added meanwhile: waiting for those could end in a deadlock.
+            Db::Postgres(_) => " FOR NO KEY UPDATE",
         }
     }
 

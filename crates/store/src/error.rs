@@ -15,6 +15,9 @@ pub enum StoreError {
     /// The tenant the change is for does not exist.
     #[error("not found")]
     NotFound,
+    /// The change would exceed what the tenant may store; it was undone.
+    #[error("the tenant stores {used_bytes} of at most {limit_bytes} bytes, and this needs {needed_bytes} more")]
+    StorageFull { used_bytes: i64, limit_bytes: i64, needed_bytes: i64 },
     /// `Page::after` is not a cursor this list has made.
     #[error("the cursor is not one this list has made")]
     Cursor,

@@ -6,9 +6,11 @@
 
 use uuid::Uuid;
 
+use crate::db::Tx;
 use crate::files::insert_artifacts;
 use crate::row::Row;
 use crate::sql::{Arg, Sql, sql};
+use crate::storage::StorageCheck;
 use crate::webhooks::owe_webhook;
 use crate::{Micros, NewFile, Status, Store, StoreError, TenantId, now};
 
@@ -58,6 +60,8 @@ pub struct Finished {
     pub duration_ms: i64,
     pub files: Vec<NewFile>,
     pub has_archive: bool,
+    /// How large that archive is.
+    pub archive_bytes: Option<i64>,
     /// What was signed about it, word for word.
     pub receipt: Option<String>,
 }
@@ -128,11 +132,36 @@ impl Store {
         if finished.files.is_empty() && !lease.webhook {
             return Ok(!self.write_saying(end(lease, finished, now)).await?.is_empty());
         }
+        let tx = self.db.begin().await?;
+        self.finish_in(tx, None, lease, finished, now).await
+    }
+
+    /// The same for a tenant with a limit on what it stores. `StorageFull`, and nothing is changed, when the result
+    /// exceeds it.
+    pub async fn finish_within_limit(&self, lease: &Lease, finished: &Finished) -> Result<bool, StoreError> {
+        if !finished.status.terminal() {
+            return Err(StoreError::Conflict("an execution must finish in a final status"));
+        }
         let mut tx = self.db.begin().await?;
+        let storage = self.enforce_storage(&mut tx, &lease.tenant).await?;
+        self.finish_in(tx, Some(storage), lease, finished, now()).await
+    }
+
+    async fn finish_in(
+        &self,
+        mut tx: Tx,
+        storage: Option<StorageCheck<'_>>,
+        lease: &Lease,
+        finished: &Finished,
+        now: Micros,
+    ) -> Result<bool, StoreError> {
         let Some(ended) = tx.one(self.saying(end(lease, finished, now))).await? else { return Ok(false) };
         insert_artifacts(&mut tx, lease, &finished.files, now).await?;
         if lease.webhook {
             owe_webhook(&mut tx, lease.execution_id, now).await?;
+        }
+        if let Some(storage) = storage {
+            storage.verify(&mut tx).await?;
         }
         tx.commit().await?;
         self.said(&[ended])?;
@@ -165,7 +194,7 @@ fn extend<'a>(leases: &'a [Lease], lease_ms: i64, clock: &'static str) -> Sql<'a
 fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
     let update = sql("UPDATE executions SET status = $1, output = $2, logs = $3, error = $4, \
          outcome = $5, exit_code = $6, detail = $7, duration_ms = $8, has_archive = $9, \
-         finished_at = $10, receipt = $11, lease_until = NULL, request = ''")
+         finished_at = $10, receipt = $11, archive_bytes = $12, lease_until = NULL, request = ''")
     .bind(finished.status)
     .bind(&finished.output)
     .bind(&finished.logs)
@@ -176,7 +205,8 @@ fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
     .bind(finished.duration_ms)
     .bind(finished.has_archive)
     .bind(now)
-    .bind(&finished.receipt);
+    .bind(&finished.receipt)
+    .bind(finished.archive_bytes);
     // Most ends are awaited by nobody but the process that made them, and an announcement costs: on Postgres, commits
     // that make one wait for each other.
     held_by(update, lease)

@@ -35,6 +35,7 @@ mod skill_heads;
 mod skills;
 mod sql;
 mod sqlite;
+mod storage;
 mod tenants;
 mod time;
 mod trust;
@@ -63,10 +64,11 @@ pub use signatures::{NewSignature, NewestSigned, Trust};
 pub use skill_files::SkillFileRow;
 pub use skill_heads::{CallableSkill, FindingCounts, ListedSkill, SkillHead};
 pub use skills::{NewSkill, Put, SkillRow, SkillStatus};
+pub use storage::{MIN_RESULT_BYTES, StorageUsage, UnmeasuredArchive};
 pub use tenants::{ScanPolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 pub use time::{Micros, now};
 pub use trust::{NewTrustedKey, RevokedDigest, SignaturePolicy, TrustedKey};
-pub use uploads::{Added, DeletedFile, FileFilter};
+pub use uploads::{Added, DeletedFile, FileFilter, FileQuota};
 pub use webhooks::{Webhook, WebhookState};
 pub use words::UnknownWord;
 
@@ -78,6 +80,8 @@ use db::Db;
 pub struct Store {
     db: Db,
     announcer: Announcer,
+    /// For tenants without a limit of their own.
+    default_storage_limit: Option<i64>,
 }
 
 /// A database by its name.
@@ -130,7 +134,7 @@ impl Store {
     }
 
     fn of(db: Db) -> Store {
-        Store { db, announcer: Announcer::new() }
+        Store { db, announcer: Announcer::new(), default_storage_limit: None }
     }
 
     /// What a Postgres server calls its version. Nothing is made or changed there.

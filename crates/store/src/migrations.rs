@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType};
+use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::StoreError;
 
@@ -20,7 +20,15 @@ const STEPS: &[(i64, &str, &str)] = &[
     (5, "files", include_str!("../../../migrations/0005_files.sql")),
     (6, "capacity", include_str!("../../../migrations/0006_capacity.sql")),
     (7, "skill files", include_str!("../../../migrations/0007_skill_files.sql")),
+    (8, "storage", include_str!("../../../migrations/0008_storage.sql")),
 ];
+
+/// What follows the text of a step on one of the databases: the step's number, the text for SQLite and that for Postgres.
+const DIALECTS: &[(i64, &str, &str)] = &[(
+    8,
+    include_str!("../../../migrations/0008_storage.sqlite.sql"),
+    include_str!("../../../migrations/0008_storage.postgres.sql"),
+)];
 
 /// Where the steps that were taken are written down; the name is sqlx's.
 const TABLE: &str = "_sqlx_migrations";
@@ -41,8 +49,15 @@ pub struct Migrated {
     pub to: i64,
 }
 
+#[derive(Clone, Copy)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
 /// What the two databases are asked beyond what sqlx asks them.
 pub(crate) trait Tables: Migrate {
+    const DIALECT: Dialect;
     /// Whether any step was ever taken.
     async fn exist(&mut self) -> Result<bool, sqlx::Error>;
     /// The first step that a program must know to use these tables, when one of them says so.
@@ -63,10 +78,10 @@ pub(crate) async fn migrate(connection: &mut impl Tables) -> Result<Migrated, St
 }
 
 /// Changes nothing: the steps must have been taken by somebody else.
-pub(crate) async fn expect(connection: &mut impl Tables) -> Result<(), StoreError> {
+pub(crate) async fn expect<T: Tables>(connection: &mut T) -> Result<(), StoreError> {
     let (taken, missing) = match connection.exist().await? {
         true => look(connection).await?,
-        false => (0, steps().collect()),
+        false => (0, steps(T::DIALECT).collect()),
     };
     match missing.is_empty() {
         true => Ok(()),
@@ -75,7 +90,7 @@ pub(crate) async fn expect(connection: &mut impl Tables) -> Result<(), StoreErro
 }
 
 /// The last step that was taken, and those of ours that were not. An error when this program must not use the tables.
-async fn look(connection: &mut impl Tables) -> Result<(i64, Vec<Migration>), StoreError> {
+async fn look<T: Tables>(connection: &mut T) -> Result<(i64, Vec<Migration>), StoreError> {
     if let Some(version) = connection.dirty_version(TABLE).await? {
         return Err(MigrateError::Dirty(version).into());
     }
@@ -88,7 +103,7 @@ async fn look(connection: &mut impl Tables) -> Result<(i64, Vec<Migration>), Sto
         }
     }
     let mut missing = Vec::new();
-    for step in steps() {
+    for step in steps(T::DIALECT) {
         match applied.iter().find(|applied| applied.version == step.version) {
             None => missing.push(step),
             Some(applied) if applied.checksum == step.checksum => {}
@@ -118,9 +133,22 @@ fn is_locked(error: &MigrateError) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
 }
 
-fn steps() -> impl Iterator<Item = Migration> {
-    STEPS.iter().map(|&(version, name, text)| {
-        Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false)
+fn steps(dialect: Dialect) -> impl Iterator<Item = Migration> {
+    STEPS.iter().map(move |&(version, name, text)| {
+        let text = match more(version, dialect) {
+            // Both are parts of this program.
+            Some(more) => AssertSqlSafe(format!("{text}{more}")).into_sql_str(),
+            None => text.into_sql_str(),
+        };
+        Migration::new(version, name.into(), MigrationType::Simple, text, false)
+    })
+}
+
+fn more(version: i64, dialect: Dialect) -> Option<&'static str> {
+    let &(_, sqlite, postgres) = DIALECTS.iter().find(|dialects| dialects.0 == version)?;
+    Some(match dialect {
+        Dialect::Sqlite => sqlite,
+        Dialect::Postgres => postgres,
     })
 }
 
@@ -153,6 +181,9 @@ mod tests {
     fn a_step_only_adds_or_says_which_programs_it_shuts_out() {
         for (version, name, text) in STEPS {
             assert!(only_adds(text) || text.contains("'oldest schema'"), "step {version} ({name})");
+            for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+                assert!(only_adds(more(*version, dialect).unwrap_or_default()), "step {version} ({name})");
+            }
         }
         assert!(!only_adds("ALTER TABLE a\n DROP COLUMN b;"));
         assert!(!only_adds("ALTER TABLE a ADD COLUMN b TEXT NOT NULL;"));

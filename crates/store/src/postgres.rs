@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
 use crate::db::Db;
-use crate::migrations::{Migrated, Tables};
+use crate::migrations::{Dialect, Migrated, Tables};
 use crate::{StoreError, migrations};
 
 const CONNECTIONS: u32 = 16;
@@ -61,6 +61,8 @@ async fn migrate_by(pool: &PgPool) -> Result<Migrated, StoreError> {
 }
 
 impl Tables for PgConnection {
+    const DIALECT: Dialect = Dialect::Postgres;
+
     async fn exist(&mut self) -> Result<bool, sqlx::Error> {
         sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(self).await
     }

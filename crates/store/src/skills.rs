@@ -99,12 +99,14 @@ impl SkillRow {
 
 impl Store {
     /// Stores a version. Content that differs from what is there replaces it or, when the policy
-    /// is `Immutable`, is refused with `VersionExists`.
+    /// is `Immutable`, is refused with `VersionExists`; what the tenant has no room for, with `StorageFull`.
     pub async fn put_skill(&self, tenant: &TenantId, new: &NewSkill, policy: VersionPolicy) -> Result<Put, StoreError> {
         loop {
             let mut tx = self.db.begin().await?;
+            let storage = self.enforce_storage(&mut tx, tenant).await?;
             if let Some(row) = tx.one(insert(tenant, new)).await? {
                 signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+                storage.verify(&mut tx).await?;
                 tx.commit().await?;
                 return Ok(Put::Created(SkillRow::from_row(&row)?));
             }
@@ -123,6 +125,7 @@ impl Store {
             }
             let row = replace(&mut tx, tenant, new).await?;
             signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+            storage.verify(&mut tx).await?;
             tx.commit().await?;
             let old_digest = old.digest;
             return Ok(Put::Replaced { row, old_digest });

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::db::Db;
-use crate::migrations::{Migrated, Tables};
+use crate::migrations::{Dialect, Migrated, Tables};
 use crate::{StoreError, migrations};
 
 /// Reads are short and mostly answered from memory; more connections than this only cost threads.
@@ -88,6 +88,8 @@ fn with_readers(write: SqlitePool, options: SqliteConnectOptions) -> Db {
 }
 
 impl Tables for SqliteConnection {
+    const DIALECT: Dialect = Dialect::Sqlite;
+
     async fn exist(&mut self) -> Result<bool, sqlx::Error> {
         let count = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
         Ok(sqlx::query_scalar::<_, i64>(count).fetch_one(self).await? > 0)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
+use crate::storage::forget_changes;
 use crate::words::words;
 use crate::{Micros, Page, SignaturePolicy, Store, StoreError, UnknownWord, now};
 
@@ -105,6 +106,8 @@ pub struct TenantPolicy {
     pub rate_per_minute: Option<u32>,
     /// How many bytes of uploaded files it may keep; `add_file` refuses the rest.
     pub max_file_bytes: Option<u64>,
+    /// How many bytes it may store in all; without it the server's default holds.
+    pub max_stored_bytes: Option<u64>,
     /// Its share of the workers, compared with other tenants that wait: 1 to `MAX_WEIGHT`.
     pub weight: u32,
     /// What becomes of skills without a signature that it trusts.
@@ -124,6 +127,7 @@ impl Default for TenantPolicy {
             max_queued: None,
             rate_per_minute: None,
             max_file_bytes: None,
+            max_stored_bytes: None,
             weight: 1,
             signatures: SignaturePolicy::default(),
         }
@@ -153,6 +157,7 @@ impl Tenant {
                 max_queued: row.number_opt("max_queued")?,
                 rate_per_minute: row.number_opt("rate_per_minute")?,
                 max_file_bytes: row.number_opt("max_file_bytes")?,
+                max_stored_bytes: row.number_opt("max_stored_bytes")?,
                 weight: row.number("weight")?,
                 signatures: row.parse("signatures")?,
             },
@@ -162,11 +167,12 @@ impl Tenant {
 }
 
 const INSERT: &str = "INSERT INTO tenants (id, versions, max_concurrent, max_queued, rate_per_minute, weight, \
-    max_file_bytes, signatures, scan, created_at, served_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0) \
+    max_file_bytes, signatures, scan, max_stored_bytes, created_at, served_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0) \
     ON CONFLICT (id) DO NOTHING";
 
 const SELECT: &str = "SELECT id, versions, max_concurrent, max_queued, rate_per_minute, weight, max_file_bytes, signatures, \
-    scan, created_at FROM tenants";
+    scan, max_stored_bytes, created_at FROM tenants";
 
 /// What a tenant trusts goes with it.
 const TRUST: [&str; 4] = [
@@ -213,7 +219,8 @@ impl Store {
     /// False when there is no such tenant.
     pub async fn update_tenant_policy(&self, id: &TenantId, policy: &TenantPolicy) -> Result<bool, StoreError> {
         let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3, max_queued = $4, \
-             rate_per_minute = $5, weight = $6, max_file_bytes = $7, signatures = $8, scan = $9 WHERE id = $1");
+             rate_per_minute = $5, weight = $6, max_file_bytes = $7, signatures = $8, scan = $9, \
+             max_stored_bytes = $10 WHERE id = $1");
         Ok(self.db.write(bind_policy(update.bind(id), policy)).await? > 0)
     }
 
@@ -227,6 +234,7 @@ impl Store {
             tx.write(sql(trust).bind(id)).await?;
         }
         tx.write(sql("DELETE FROM skill_reviews WHERE tenant = $1").bind(id)).await?;
+        tx.write(forget_changes(id)).await?;
         let tenant = sql("DELETE FROM tenants WHERE id = $1").bind(id);
         let deleted = tx.write(tenant).await.map_err(|error| match error {
             // What a foreign key forbids here is to orphan what the tenant still owns.
@@ -241,14 +249,16 @@ impl Store {
 }
 
 fn bind_policy<'a>(sql: Sql<'a>, policy: &TenantPolicy) -> Sql<'a> {
+    let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     sql.bind(policy.versions)
         .bind(policy.max_concurrent.map(i64::from))
         .bind(policy.max_queued.map(i64::from))
         .bind(policy.rate_per_minute.map(i64::from))
         .bind(i64::from(policy.weight.clamp(1, TenantPolicy::MAX_WEIGHT)))
-        .bind(policy.max_file_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)))
+        .bind(policy.max_file_bytes.map(bytes))
         .bind(policy.signatures)
         .bind(policy.scan)
+        .bind(policy.max_stored_bytes.map(bytes))
 }
 
 #[cfg(test)]

@@ -16,10 +16,20 @@ pub enum Added {
     File(Box<FileRow>),
     /// It would be a version of a file that does not exist.
     NoSuchFile,
-    /// The tenant may not keep that many bytes.
-    OverQuota,
+    /// The tenant may not keep that many bytes in files.
+    OverQuota {
+        used_bytes: i64,
+        limit_bytes: i64,
+    },
     /// Its note is gone: it took so long that its blob counts as left behind.
     TooLate,
+}
+
+/// What a tenant uploaded, and how much it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileQuota {
+    pub used_bytes: i64,
+    pub limit_bytes: i64,
 }
 
 /// Which files to list.
@@ -67,11 +77,10 @@ impl Store {
         rows.iter().map(FileRow::from_row).collect()
     }
 
-    /// How many bytes the tenant may still upload; `None` when nobody counts.
-    pub async fn file_room(&self, tenant: &TenantId) -> Result<Option<u64>, StoreError> {
+    /// What the tenant keeps in files, if it has a limit of its own for them.
+    pub async fn file_quota(&self, tenant: &TenantId) -> Result<Option<FileQuota>, StoreError> {
         let mut tx = self.db.begin().await?;
-        let room = room(&mut tx, tenant, "").await?;
-        Ok(room.map(|room| u64::try_from(room).unwrap_or(0)))
+        file_quota(&mut tx, tenant).await
     }
 
     /// Notes a blob that is about to be stored.
@@ -79,7 +88,8 @@ impl Store {
         self.db.write(note(tenant, blob_key, now())).await.map(drop)
     }
 
-    /// Adds a file, or a version of one, whose blob was noted and is stored.
+    /// Adds a file, or a version of one, whose blob was noted and is stored. `StorageFull` when the tenant may not store
+    /// that much.
     pub async fn add_file(
         &self,
         tenant: &TenantId,
@@ -89,8 +99,11 @@ impl Store {
     ) -> Result<Added, StoreError> {
         let mut tx = self.db.begin().await?;
         // Whoever adds a file of this tenant waits here for the others, or two could take the same room.
-        if room(&mut tx, tenant, self.db.for_update()).await?.is_some_and(|room| new.size_bytes > room) {
-            return Ok(Added::OverQuota);
+        let storage = self.enforce_storage(&mut tx, tenant).await?;
+        if let Some(FileQuota { used_bytes, limit_bytes }) = file_quota(&mut tx, tenant).await?
+            && used_bytes.saturating_add(new.size_bytes) > limit_bytes
+        {
+            return Ok(Added::OverQuota { used_bytes, limit_bytes });
         }
         let first = match version_of {
             Some(id) => match first_version(&mut tx, tenant, id, self.db.for_update()).await? {
@@ -107,6 +120,7 @@ impl Store {
             None => uploaded(tenant, new, session_id),
         };
         tx.write(insert(&row)).await?;
+        storage.verify(&mut tx).await?;
         tx.commit().await?;
         Ok(Added::File(Box::new(row)))
     }
@@ -172,16 +186,16 @@ fn forget<'a>(tenant: &'a TenantId, blob_key: &'a str) -> Sql<'a> {
     sql("DELETE FROM loose_blobs WHERE blob_key = $1 AND tenant = $2").bind(blob_key).bind(tenant)
 }
 
-/// What is left of the tenant's quota, if it has one.
-async fn room(tx: &mut Tx, tenant: &TenantId, lock: &'static str) -> Result<Option<i64>, StoreError> {
-    let quota = sql("SELECT max_file_bytes FROM tenants WHERE id = $1").bind(tenant).push(lock);
+/// What the tenant uploaded, and may, if it has a quota.
+async fn file_quota(tx: &mut Tx, tenant: &TenantId) -> Result<Option<FileQuota>, StoreError> {
+    let quota = sql("SELECT max_file_bytes FROM tenants WHERE id = $1").bind(tenant);
     let row = tx.one(quota).await?.ok_or(StoreError::NotFound)?;
-    let Some(quota) = row.get::<Option<i64>>("max_file_bytes")? else { return Ok(None) };
+    let Some(limit_bytes) = row.get::<Option<i64>>("max_file_bytes")? else { return Ok(None) };
     let used = sql("SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) AS used FROM files \
          WHERE tenant = $1 AND (execution_id IS NULL OR parent_id IS NOT NULL)")
     .bind(tenant);
     let row = tx.one(used).await?.ok_or(StoreError::NotFound)?;
-    Ok(Some(quota.saturating_sub(row.get("used")?)))
+    Ok(Some(FileQuota { used_bytes: row.get("used")?, limit_bytes }))
 }
 
 /// The first version of the file that this is one of, held until the transaction ends.

@@ -277,6 +277,9 @@ class Operations:
     def get_tenant(self, id):
         return self.now(self.client.get_tenant(id))
 
+    def get_usage(self):
+        return self.now(self.client.get_usage())
+
     def list_tenants(self):
         return self.now(self.client.list_tenants())
 

@@ -244,6 +244,11 @@ export class Client {
     return this.#delete(["v1", "tenants", id], options);
   }
 
+  /** What the tenant stores, and may store. */
+  getUsage(options: CallOptions = {}): Promise<types.TenantUsage> {
+    return this.#get(["v1", "usage"], options);
+  }
+
   /** Trusts a key that signs skills: the text of a minisign public key file, or its second line. */
   trustKey(key: { public_key: string; comment?: string }, options: CallOptions = {}): Promise<types.TrustedKey> {
     return this.#transport.json({ ...options, method: "POST", to: ["v1", "trust", "keys"], ...json(key) });

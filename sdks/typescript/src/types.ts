@@ -312,6 +312,8 @@ export interface Policy {
   max_queued?: number | null;
   rate_per_minute?: number | null;
   max_file_bytes?: number | null;
+  /** Everything the tenant stores; absent leaves it to the server. */
+  max_stored_bytes?: number | null;
   scan?: "off" | "report" | "review" | "block";
   signatures?: string;
   weight?: number;
@@ -321,6 +323,13 @@ export interface Tenant {
   id: string;
   policy: Policy;
   created_at: string;
+}
+
+/** What a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs. */
+export interface TenantUsage {
+  stored_bytes: number;
+  /** Absent where there is no limit. */
+  max_stored_bytes?: number | null;
 }
 
 /** A public key that may sign this tenant's skills; once revoked, nothing it ever signed counts. */

@@ -161,6 +161,7 @@ const OPERATIONS = {
   create_tenant: (client, tenant) => client.createTenant(tenant),
   update_tenant: (client, { id, policy }) => client.updateTenant(id, policy),
   get_tenant: (client, { id }) => client.getTenant(id),
+  get_usage: (client) => client.getUsage(),
   list_tenants: (client) => client.listTenants(),
   delete_tenant: (client, { id }) => client.deleteTenant(id),
   list_audit: (client) => all(client.iterAudit({ pageSize: 200 })),

@@ -48,6 +48,7 @@ export const ROUTES: Record<string, Use> = {
   "POST /v1/skills/{name}/{version}/reject": (c) => c.rejectSkill("s", "1", { digest: "d" }),
   "GET /v1/executions/{id}/receipt": (c) => c.getReceipt("x"),
   "GET /v1/receipts/key": (c) => c.getReceiptKeys(),
+  "GET /v1/usage": (c) => c.getUsage(),
   "GET /v1/webhooks/secret": (c) => c.getWebhookSecret(),
   "POST /v1/files": (c) => c.uploadFile(new Blob(), { filename: "f" }),
   "GET /v1/files": (c) => c.listFiles({ session_id: "s", execution_id: "x", limit: 1, offset: 1 }),

@@ -25,6 +25,8 @@ pub enum TenantCommand {
         /// The tenant's id.
         id: String,
     },
+    /// Show how many bytes the tenant stores, and may store.
+    Usage,
     /// Remove a tenant that holds nothing any more.
     Delete {
         /// The tenant's id.
@@ -72,6 +74,9 @@ struct LimitArgs {
     /// How many bytes of uploaded files it may keep.
     #[arg(long, value_name = "BYTES")]
     max_file_bytes: Option<u64>,
+    /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs.
+    #[arg(long, value_name = "BYTES")]
+    max_stored_bytes: Option<u64>,
     /// Its share of the workers, compared with other tenants that wait; 1 unless it says otherwise.
     #[arg(long, value_name = "N")]
     weight: Option<u32>,
@@ -90,6 +95,7 @@ impl LimitArgs {
             max_queued: self.max_queued.or(was.max_queued),
             rate_per_minute: self.rate_per_minute.or(was.rate_per_minute),
             max_file_bytes: self.max_file_bytes.or(was.max_file_bytes),
+            max_stored_bytes: self.max_stored_bytes.or(was.max_stored_bytes),
             weight: self.weight.or(was.weight),
             signatures: self.signatures.clone().or_else(|| was.signatures.clone()),
         }
@@ -122,6 +128,18 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
         TenantCommand::Get { id } => {
             let tenant = client.tenant(&id).await?;
             show(output, &tenant.raw, &tenant)?;
+        }
+        TenantCommand::Usage => {
+            let usage = client.usage().await?;
+            if output.is_json() {
+                output.line(&usage.raw)?;
+            } else {
+                let limit = usage.max_stored_bytes.map(|bytes| bytes.to_string());
+                output.table(
+                    &["stored bytes", "max stored bytes"],
+                    [vec![usage.stored_bytes.to_string(), text::or_dash(limit.as_deref())]],
+                )?;
+            }
         }
         TenantCommand::Delete { id } => {
             client.delete_tenant(&id).await?;

@@ -179,6 +179,8 @@ impl Site {
         let mut expected: Vec<String> = expected.iter().map(|key| key.as_str().to_owned()).collect();
         expected.sort();
         assert_eq!(files_below(&self.data.path().join("acme/executions"), self.data.path()), expected);
+        let counted = self.store.storage_usage(&acme()).await.expect("read").used_bytes;
+        assert_eq!(counted, self.store.recount_storage(&acme()).await.expect("counted"));
     }
 }
 

@@ -18,5 +18,6 @@ mod replicas;
 mod retention;
 mod reviews;
 mod running;
+mod storage;
 mod support;
 mod trust;

@@ -18,20 +18,29 @@ async fn artifacts_logs_and_rows_go_each_at_their_time() {
     let keep = Retention { executions: Some(HOUR * 30), logs: Some(HOUR * 20), artifacts: Some(HOUR * 10) };
     let bench = Bench::with(|config| config.retention = keep).await;
     bench.script("main.sh", "echo said; echo x > ${SANDBOX_FILES_DIR}a.txt").await;
+    let before = bench.stored_bytes().await;
     let done = bench.run(r#"{"skill":"demo"}"#).await;
     assert!(done.has_archive);
+    let mut stored = bench.stored_bytes().await;
     let look = async || bench.store.get_execution(&acme(), done.id).await.expect("answered");
 
     assert!(bench.runner.forget_old(in_hours(9)).await.expect("on duty"));
     assert_eq!(look().await.map(|row| (row.has_archive, row.logs)), Some((true, "said\n".to_owned())));
     bench.runner.forget_old(in_hours(11)).await.expect("on duty");
     assert_eq!(look().await.map(|row| (row.has_archive, row.logs)), Some((false, "said\n".to_owned())));
+    let mut shrinks = async || {
+        let now = bench.stored_bytes().await;
+        assert!(now < std::mem::replace(&mut stored, now));
+        now
+    };
+    shrinks().await;
     assert!(bench.execution_blobs().is_empty());
     assert!(bench.store.list_execution_files(&acme(), done.id).await.expect("listed").is_empty());
     bench.runner.forget_old(in_hours(21)).await.expect("on duty");
     assert_eq!(look().await.map(|row| row.logs), Some(String::new()));
     bench.runner.forget_old(in_hours(31)).await.expect("on duty");
     assert_eq!(look().await, None);
+    assert_eq!(shrinks().await, before);
 }
 
 #[tokio::test]

@@ -223,6 +223,16 @@ pub const SETTINGS: &[Setting] = &[
     plain("max_artifact_files", "1000", "Number of files collected from one run."),
     plain("max_skill_size", "52428800", "Largest skill upload, in bytes."),
     plain("max_file_size", "104857600", "Largest file that can be uploaded, in bytes."),
+    plain(
+        "max_stored_bytes",
+        "",
+        "What a tenant may store in all, in bytes, unless its policy says otherwise: skills, files, artifacts and their archives, inputs, logs and outputs. Without it there is no limit.",
+    ),
+    plain(
+        "min_free_disk",
+        "256Mi",
+        "Free space below which uploads, skills and runs are refused and `/ready` is 503, on the disk of `data_dir`. It means nothing where database and blobs are elsewhere.",
+    ),
     // How it treats its callers.
     plain("max_body_size", "10485760", "Largest JSON request body, in bytes."),
     plain(

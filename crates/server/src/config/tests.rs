@@ -81,6 +81,8 @@ fn every_bad_value_names_its_variable() {
         ("SKILLBOX_TRUSTED_PROXIES", "10.0.0.0/33"),
         ("SKILLBOX_TRUSTED_PROXIES", "proxy.internal"),
         ("SKILLBOX_MAX_AUTH_FAILURES", "0"),
+        ("SKILLBOX_MAX_STORED_BYTES", "0"),
+        ("SKILLBOX_MIN_FREE_DISK", "some"),
         ("SKILLBOX_DEFAULT_TIMEOUT", "soon"),
         ("SKILLBOX_DEFAULT_TIMEOUT", "11m"),
         ("SKILLBOX_MAX_MEMORY", "1GiB of it"),

@@ -65,6 +65,8 @@ pub(super) fn build(
         max_artifact_files: read.get("max_artifact_files", positive)?,
         max_skill_bytes: read.get("max_skill_size", size_in_memory)?,
         max_file_bytes: read.get("max_file_size", size)?,
+        max_stored_bytes: read.optional("max_stored_bytes", size)?,
+        min_free_disk_bytes: read.get("min_free_disk", size)?,
         max_body_bytes: read.get("max_body_size", size_in_memory)?,
         max_buffer_bytes: read.optional("max_buffer_size", size)?.unwrap_or(memory::buffer_bytes(memory_bytes)),
         skill_cache_bytes: memory::skill_cache_bytes(memory_bytes),

@@ -46,6 +46,9 @@ struct Checks {
     /// Missing where nothing runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
+    /// Only when less is free than the reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
 }
 
 /// The server can do its work
@@ -68,6 +71,7 @@ pub async fn ready(State(app): State<Shared>) -> Response {
         postgres: word(readiness.store.as_ref().copied()),
         blobs: word(readiness.blobs.as_ref().copied()),
         sandbox,
+        disk: readiness.disk.as_ref().err().cloned(),
     };
     if ok {
         let body = Ready { status: "ready", checks, error: None, message: None };
@@ -78,7 +82,7 @@ pub async fn ready(State(app): State<Shared>) -> Response {
 
 /// The answer of a server that has not started yet, because of its database.
 pub fn not_ready(postgres: String) -> Response {
-    refusal(Checks { postgres, blobs: "not asked before the database is there".into(), sandbox: None })
+    refusal(Checks { postgres, blobs: "not asked before the database is there".into(), sandbox: None, disk: None })
 }
 
 fn refusal(checks: Checks) -> Response {

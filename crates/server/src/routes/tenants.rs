@@ -48,6 +48,11 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_file_bytes: Option<u64>,
+    /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs. Absent: the server's default.
+    /// More are refused with 413 `quota_exceeded`; `/v1/usage` has what is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    max_stored_bytes: Option<u64>,
     /// Its share of the workers, compared with other tenants that wait.
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     weight: Weight,
@@ -248,6 +253,7 @@ impl Policy {
             max_queued: self.max_queued,
             rate_per_minute: self.rate_per_minute,
             max_file_bytes: self.max_file_bytes,
+            max_stored_bytes: self.max_stored_bytes,
             weight: self.weight.0,
             signatures: match self.signatures {
                 Signatures::Off => SignaturePolicy::Off,
@@ -279,6 +285,7 @@ impl From<Tenant> for TenantView {
                 max_queued: tenant.policy.max_queued,
                 rate_per_minute: tenant.policy.rate_per_minute,
                 max_file_bytes: tenant.policy.max_file_bytes,
+                max_stored_bytes: tenant.policy.max_stored_bytes,
                 weight: Weight(tenant.policy.weight),
                 signatures: match tenant.policy.signatures {
                     SignaturePolicy::Off => Signatures::Off,

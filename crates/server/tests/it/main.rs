@@ -20,6 +20,7 @@ mod reviews;
 mod skills;
 mod starting;
 mod stopping;
+mod storage;
 mod support;
 mod tenants;
 mod timeouts;

@@ -124,7 +124,7 @@ fn scope(operation: &Operation) -> &'static str {
         (_, path) if path.starts_with("/v1/trust/") => "admin",
         (_, "/v1/tenants" | "/v1/tenants/{id}") => "service",
         ("POST" | "PUT" | "DELETE", "/v1/files" | "/v1/files/{id}") => "execute",
-        ("GET", "/.well-known/agent-skills/index.json") => "read",
+        ("GET", "/.well-known/agent-skills/index.json" | "/v1/usage") => "read",
         ("GET", path) if ["/v1/executions", "/v1/skills", "/v1/files"].iter().any(|kind| path.starts_with(kind)) => {
             "read"
         }

@@ -79,7 +79,7 @@ async fn what_is_undone_is_not_announced(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let policy = store::TenantPolicy { max_queued: Some(0), ..store::TenantPolicy::default() };
     store.update_tenant_policy(&acme(), &policy).await.expect("updated");
-    let full = store.insert_queued(&new_execution(&acme(), Born::Queued)).await.expect("answered");
+    let full = store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered");
     assert_eq!(full, store::Inserted::QueueFull);
     let lease = store.run(&acme()).await;
     store.request_cancel(&acme(), lease.execution_id).await.expect("asked");

@@ -64,7 +64,7 @@ async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
 async fn a_removal_that_must_wait_is_named_again(store: TestStore) {
     assert!(store.claim_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
     assert_eq!(loose(&store, now()).await, 0, "somebody is at it");
-    store.put_removal_off(&acme(), DIGEST).await.expect("put off");
+    store.put_removal_off(&acme(), DIGEST, 7).await.expect("put off");
     assert_eq!(loose(&store, 1).await, 1);
     // A server that dies while it removes keeps the others out only for a while.
     assert!(store.claim_removal(&acme(), DIGEST, now(), -1).await.expect("answered"));

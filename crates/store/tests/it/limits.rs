@@ -23,17 +23,17 @@ async fn no_more_wait_than_the_policy_allows(store: TestStore) {
     allow(&store, TenantPolicy { max_queued: Some(2), ..TenantPolicy::default() }).await;
     let keyed = |key| NewExecution { idempotency: idempotency(key, "body"), ..new_execution(&acme(), Born::Queued) };
     for key in ["a", "b"] {
-        assert_eq!(store.insert_queued(&keyed(key)).await.expect("stored"), Inserted::New(None));
+        assert_eq!(store.insert_within_limits(&keyed(key)).await.expect("stored"), Inserted::New(None));
     }
-    assert_eq!(store.insert_queued(&keyed("c")).await.expect("answered"), Inserted::QueueFull);
+    assert_eq!(store.insert_within_limits(&keyed("c")).await.expect("answered"), Inserted::QueueFull);
     assert_eq!(store.count_queued(&acme()).await.expect("counted"), 2);
-    let again = store.insert_queued(&keyed("a")).await.expect("answered");
+    let again = store.insert_within_limits(&keyed("a")).await.expect("answered");
     assert!(matches!(again, Inserted::Existing(_)), "a repetition takes no place: {again:?}");
-    let free = store.insert_queued(&new_execution(&other(), Born::Queued)).await.expect("stored");
+    let free = store.insert_within_limits(&new_execution(&other(), Born::Queued)).await.expect("stored");
     assert_eq!(free, Inserted::New(None), "others have no bound");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    assert_eq!(store.insert_queued(&keyed("c")).await.expect("stored"), Inserted::New(None));
+    assert_eq!(store.insert_within_limits(&keyed("c")).await.expect("stored"), Inserted::New(None));
 }
 
 async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
@@ -42,8 +42,9 @@ async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
     let mut requests = JoinSet::new();
     for n in 0..40 {
         let store = stores[n % 2].clone();
-        requests
-            .spawn(async move { store.insert_queued(&new_execution(&acme(), Born::Queued)).await.expect("answered") });
+        requests.spawn(async move {
+            store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered")
+        });
     }
     let taken = requests.join_all().await.into_iter().filter(|inserted| *inserted == Inserted::New(None)).count();
     assert_eq!((taken, store.count_queued(&acme()).await.expect("counted")), (7, 7));

@@ -21,6 +21,7 @@ mod segments;
 mod settings;
 mod skill_heads;
 mod skills;
+mod storage;
 mod support;
 mod tenants;
 mod trust;

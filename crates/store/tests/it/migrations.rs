@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::support::{LEASE_MS, acme, finished, new_execution, reap};
 
 /// The last step of this program.
-const NEWEST: i64 = 7;
+const NEWEST: i64 = 8;
 
 /// Databases without a table, one of each kind.
 struct Empty {
@@ -216,6 +216,52 @@ async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
         assert_eq!(reaped.iter().map(|it| (it.execution_id, it.requeued)).collect::<Vec<_>>(), [(id(2), false)]);
         let lost = store.get_execution(&acme(), id(2)).await.expect("read").expect("kept");
         assert_eq!(lost.outcome.as_deref(), Some("lost"));
+    }
+}
+
+/// Tables before what is stored was counted.
+const UNCOUNTED: [(i64, &str, &str); 6] = [
+    INITIAL,
+    (2, "production", include_str!("../../../../migrations/0002_production.sql")),
+    (3, "scanning", include_str!("../../../../migrations/0003_scanning.sql")),
+    (4, "trust", include_str!("../../../../migrations/0004_trust.sql")),
+    (5, "files", include_str!("../../../../migrations/0005_files.sql")),
+    (6, "capacity", include_str!("../../../../migrations/0006_capacity.sql")),
+];
+
+/// Beside `LEFT`: an artifact with its archive, an uploaded file, a skill, a piece of a log, and a tenant with nothing.
+const MORE_LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('other', 'mutable', 0, 1); \
+    UPDATE executions SET has_archive = TRUE WHERE status = 'success'; \
+    INSERT INTO files (id, tenant, execution_id, name, content_type, size_bytes, sha256, blob_key, version, created_at, \
+            updated_at) \
+        VALUES ('f1', 'acme', '0198c0de-0000-7000-8000-000000000003', 'a', 't', 500, 's', 'b1', 1, 5, 5), \
+            ('f2', 'acme', NULL, 'b', 't', 7000, 's', 'b2', 1, 5, 5); \
+    INSERT INTO skills (tenant, name, version, digest, description, mode, status, size_bytes, created_at, updated_at, \
+            scripts, manifest) \
+        VALUES ('acme', 's', '1', 'd', 'äh', 'executable', 'available', 90000, 1, 1, '[]', '{}'); \
+    INSERT INTO log_segments (execution_id, attempt, ends_at, stream, written_at, text) \
+        VALUES ('0198c0de-0000-7000-8000-000000000003', 1, 4, 'stdout', 5, 'säid')";
+
+#[tokio::test]
+async fn what_is_stored_already_is_counted() {
+    for dsn in &Empty::make().await.dsns {
+        take_first(dsn, &UNCOUNTED).await;
+        execute(dsn, LEFT).await;
+        execute(dsn, MORE_LEFT).await;
+        let store = Store::open(dsn).await.expect("migrated");
+        let texts = ["{}", "{}", "{}", "säid", "äh", "[]", "{}", "[]"];
+        let results = 3 * store::MIN_RESULT_BYTES;
+        let expected = 500 + 7000 + 90000 + results + texts.iter().map(|text| text.len() as i64).sum::<i64>();
+        let used = async || store.storage_usage(&acme()).await.expect("read").used_bytes;
+        assert_eq!(used().await, expected);
+        assert_eq!(store.recount_storage(&acme()).await.expect("counted"), expected);
+        let other = crate::support::other();
+        assert_eq!(store.storage_usage(&other).await.expect("read").used_bytes, 0);
+        // The size of an archive is in no row: whoever reaches it measures it.
+        let archives = store.unmeasured_archives(10).await.expect("listed");
+        assert_eq!(archives.len(), 1);
+        store.set_archive_bytes(&archives[0], 11).await.expect("measured");
+        assert_eq!(used().await, expected + 11);
     }
 }
 

@@ -153,6 +153,7 @@ pub fn finished(status: Status) -> Finished {
         duration_ms: 12,
         files: vec![],
         has_archive: false,
+        archive_bytes: None,
         receipt: None,
     }
 }

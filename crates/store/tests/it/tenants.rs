@@ -38,6 +38,7 @@ async fn a_policy_is_kept_and_changed(store: TestStore) {
         max_queued: Some(5),
         rate_per_minute: Some(7),
         max_file_bytes: Some(1_000_000),
+        max_stored_bytes: Some(u64::from(u32::MAX)),
         weight: 9,
         signatures: store::SignaturePolicy::Warn,
     };

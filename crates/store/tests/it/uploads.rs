@@ -163,18 +163,22 @@ async fn limit(store: &TestStore, max_file_bytes: u64) {
 }
 
 async fn the_quota_counts_uploads_of_the_tenant_alone(store: TestStore) {
-    assert_eq!(store.file_room(&acme()).await.expect("answered"), None);
+    let used = async || store.file_quota(&acme()).await.expect("answered").map(|quota| quota.used_bytes);
+    assert_eq!(used().await, None);
     limit(&store, 10).await;
     let from_a_run = artifact(&store).await;
-    assert_eq!(store.file_room(&acme()).await.expect("answered"), Some(10));
+    assert_eq!(used().await, Some(0));
     let first = add(&store, &new("a", 6), None).await;
-    assert_eq!(try_add(&store, &acme(), &new("b", 5), None).await, Added::OverQuota);
-    assert_eq!(try_add(&store, &acme(), &new("b", 5), Some(from_a_run.id)).await, Added::OverQuota);
+    assert_eq!(try_add(&store, &acme(), &new("b", 5), None).await, Added::OverQuota { used_bytes: 6, limit_bytes: 10 });
+    assert_eq!(
+        try_add(&store, &acme(), &new("b", 5), Some(from_a_run.id)).await,
+        Added::OverQuota { used_bytes: 6, limit_bytes: 10 }
+    );
     add(&store, &new("b", 4), Some(from_a_run.id)).await;
-    assert_eq!(store.file_room(&acme()).await.expect("answered"), Some(0));
+    assert_eq!(used().await, Some(10));
     assert!(matches!(try_add(&store, &other(), &new("c", 99), None).await, Added::File(_)));
     store.delete_file(&acme(), first.id, None).await.expect("deleted");
-    assert_eq!(store.file_room(&acme()).await.expect("answered"), Some(6));
+    assert_eq!(used().await, Some(4));
 }
 
 async fn parallel_uploads_share_one_quota(store: TestStore) {

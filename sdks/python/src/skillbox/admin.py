@@ -10,7 +10,7 @@ from ._aio_http import AsyncSender
 from ._call import Answer, Call, document, get, json_body, nothing, page, path_of, query_of
 from ._http import Sender
 from ._paging import walk, walk_async
-from .models import AuditEntry, Key, Policy, Readiness, Tenant
+from .models import AuditEntry, Key, Policy, Readiness, Tenant, TenantUsage
 
 PolicyLike = Union[Policy, Mapping[str, Any]]
 
@@ -66,6 +66,10 @@ class Admin(Sender):
     def delete_tenant(self, tenant_id: str) -> None:
         """Removes a tenant that has nothing left."""
         self._send(Call("DELETE", path_of("v1", "tenants", tenant_id), nothing))
+
+    def get_usage(self) -> TenantUsage:
+        """What the tenant stores, and may store."""
+        return self._send(get(document(TenantUsage), "v1", "usage"))
 
     def get_webhook_secret(self) -> str:
         """What `skillbox.webhooks.verify` checks the tenant's webhooks with."""
@@ -127,6 +131,10 @@ class AsyncAdmin(AsyncSender):
     async def delete_tenant(self, tenant_id: str) -> None:
         """As `Client.delete_tenant`."""
         await self._send(Call("DELETE", path_of("v1", "tenants", tenant_id), nothing))
+
+    async def get_usage(self) -> TenantUsage:
+        """As `Client.get_usage`."""
+        return await self._send(get(document(TenantUsage), "v1", "usage"))
 
     async def get_webhook_secret(self) -> str:
         """As `Client.get_webhook_secret`."""

@@ -1,6 +1,6 @@
 """What the server says, as dataclasses. Fields that a server does not send keep their defaults."""
 
-from .admin import AuditEntry, Key, Policy, Readiness, Tenant
+from .admin import AuditEntry, Key, Policy, Readiness, Tenant, TenantUsage
 from .executions import (
     Cancelled,
     Doubt,
@@ -59,6 +59,7 @@ __all__ = [
     "SkippedFile",
     "StateEvent",
     "Tenant",
+    "TenantUsage",
     "Timings",
     "TrustedKey",
     "Usage",

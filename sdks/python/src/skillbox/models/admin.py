@@ -35,6 +35,8 @@ class Policy(Model):
     max_queued: Optional[int] = None
     rate_per_minute: Optional[int] = None
     max_file_bytes: Optional[int] = None
+    # Everything the tenant stores; None leaves it to the server.
+    max_stored_bytes: Optional[int] = None
     # None leaves it to the server: report.
     scan: Optional[str] = None
     # None leaves it to the server: off.
@@ -49,6 +51,15 @@ class Tenant(Model):
     id: str = ""
     policy: Policy = one(Policy)
     created_at: str = ""
+
+
+@dataclass
+class TenantUsage(Model):
+    """What a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs."""
+
+    stored_bytes: int = 0
+    # None where there is no limit.
+    max_stored_bytes: Optional[int] = None
 
 
 @dataclass

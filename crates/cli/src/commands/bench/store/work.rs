@@ -138,6 +138,7 @@ pub fn finished() -> Finished {
         duration_ms: 52,
         files: vec![],
         has_archive: false,
+        archive_bytes: None,
         receipt: Some(RECEIPT.into()),
     }
 }

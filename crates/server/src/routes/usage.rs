@@ -1,0 +1,30 @@
+//! `/v1/usage`: what the tenant stores, and may store.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::Shared;
+use crate::auth::{Allowed, Read};
+use crate::error::ApiError;
+
+/// What a tenant stores: skills, files, artifacts and the archive of all of an execution's, inputs, logs and outputs.
+#[derive(Serialize, ToSchema)]
+pub struct TenantUsage {
+    stored_bytes: i64,
+    /// The tenant's limit, or the server's default; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_stored_bytes: Option<i64>,
+}
+
+/// Read how much is stored
+///
+/// More than `max_stored_bytes` is refused with 413 `quota_exceeded`; a run whose result exceeds it fails without its
+/// files, output and logs.
+#[utoipa::path(
+    get, path = "/v1/usage", tag = "administration", operation_id = "get_usage", responses((status = 200, body = TenantUsage))
+)]
+pub async fn get(caller: Allowed<Read>, State(app): State<Shared>) -> Result<axum::Json<TenantUsage>, ApiError> {
+    let usage = app.store.storage_usage(&caller.tenant).await?;
+    Ok(axum::Json(TenantUsage { stored_bytes: usage.used_bytes, max_stored_bytes: usage.limit_bytes }))
+}
