@@ -4,6 +4,7 @@
 //! the scope. The tenant comes from the key or token; only a service key may name another one in `X-Tenant-ID`.
 
 mod allowed;
+mod authority;
 mod failures;
 mod identity;
 mod jwks;

@@ -19,7 +19,7 @@ pub enum BootstrapError {
     OpenWithoutKeys(std::net::IpAddr),
     #[error("no key exists yet, and there is no data directory to keep a first one in. Set SKILLBOX_BOOTSTRAP_KEY.")]
     NoPlace,
-    #[error("SKILLBOX_BOOTSTRAP_KEY was revoked. Unset it, or choose another.")]
+    #[error("SKILLBOX_BOOTSTRAP_KEY was revoked, and no other service key is active. Set it to a new key.")]
     Revoked,
     #[error("SKILLBOX_BOOTSTRAP_KEY is another key already, in tenant `{0}` and with fewer rights. Choose another.")]
     Taken(TenantId),
@@ -70,11 +70,21 @@ async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -
         }
     }
     match known {
-        Some(known) if known.revoked_at.is_some() => Err(BootstrapError::Revoked),
+        Some(known) if known.revoked_at.is_some() => accept_revoked(store).await,
         Some(known) if !is_as_good(&known, &wanted) => Err(BootstrapError::Taken(known.tenant)),
         Some(_) => Ok(()),
         None => Err(StoreError::NotFound.into()),
     }
+}
+
+/// A revoked key is never revived. It stops the start only if nobody else could administer the server: whoever replaced
+/// it by another service key must not have to change the environment of every process before the next restart.
+async fn accept_revoked(store: &Store) -> Result<(), BootstrapError> {
+    if !store.has_active_service_key().await? {
+        return Err(BootstrapError::Revoked);
+    }
+    tracing::warn!("SKILLBOX_BOOTSTRAP_KEY was revoked and stays revoked; unset it, or set it to a new key");
+    Ok(())
 }
 
 /// Whether a key that exists can do what the operator's key must.

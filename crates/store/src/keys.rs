@@ -117,10 +117,29 @@ impl Store {
         row.as_ref().map(Key::from_row).transpose()
     }
 
-    /// Newest first.
-    pub async fn list_keys(&self, tenant: &TenantId, page: &Page) -> Result<Vec<Key>, StoreError> {
-        let select = page.newest_first(sql(SELECT).push_arg(" WHERE tenant = ", tenant))?;
-        self.db.read(select).await?.iter().map(Key::from_row).collect()
+    pub async fn get_key(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Key>, StoreError> {
+        let select = sql(SELECT).push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
+        let row = self.db.read_one(select).await?;
+        row.as_ref().map(Key::from_row).transpose()
+    }
+
+    /// Newest first; service keys only with `service_keys`.
+    pub async fn list_keys(&self, tenant: &TenantId, service_keys: bool, page: &Page) -> Result<Vec<Key>, StoreError> {
+        let select = sql(SELECT).push_arg(" WHERE tenant = ", tenant);
+        let select = select.push(if service_keys { "" } else { " AND NOT service" });
+        self.db.read(page.newest_first(select)?).await?.iter().map(Key::from_row).collect()
+    }
+
+    /// Whether some service key of any tenant can administer the installation at this moment.
+    pub async fn has_active_service_key(&self) -> Result<bool, StoreError> {
+        let select = sql(SELECT).push(" WHERE service AND revoked_at IS NULL");
+        let select = select.push_arg(" AND (expires_at IS NULL OR expires_at > ", now()).push(")");
+        for row in self.db.read(select).await? {
+            if Key::from_row(&row)?.scopes.contains(&Scope::Admin) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// False when the tenant has no such key; revoking twice keeps the first time.

@@ -180,18 +180,24 @@ fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, Api
 }
 
 /// List keys
+///
+/// Service keys are listed only for a service key, and a restricted key lists only keys within its own restrictions
+/// (skills and expiry). A page may therefore hold fewer rows than `limit`.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "administration", operation_id = "list_keys", params(PageQuery),
     responses((status = 200, body = Vec<KeyView>, headers(("Link" = String, description = "The next page"))))
 )]
 pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
-    let rows = app.store.list_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
-    Ok(paging.answer(&caller.tenant, rows, Key::cursor, |row| Some(KeyView::from(row))))
+    let page = paging.page(&caller.tenant)?;
+    let rows = app.store.list_keys(&caller.tenant, caller.identity.is_service(), &page).await?;
+    let managed = |row: Key| caller.identity.may_manage(&row).then(|| KeyView::from(row));
+    Ok(paging.answer(&caller.tenant, rows, Key::cursor, managed))
 }
 
 /// Revoke a key
 ///
-/// It stops working at once. The row stays, so that the audit trail keeps its meaning.
+/// It stops working at once. The row stays, so that the audit trail keeps its meaning. A key that the caller may not
+/// list is not found.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "administration", operation_id = "revoke_key",
     params(("id" = String, Path, format = "uuid")),
@@ -203,7 +209,10 @@ pub async fn revoke(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = extract::id(&id)?;
-    if !app.store.revoke_key(&caller.tenant, id).await? {
+    // What a key may do never changes, so nothing can come between this look and the revocation.
+    let key = app.store.get_key(&caller.tenant, id).await?;
+    let managed = key.is_some_and(|key| caller.identity.may_manage(&key));
+    if !managed || !app.store.revoke_key(&caller.tenant, id).await? {
         return Err(ApiError::not_found());
     }
     app.keyring.forget();

@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod executions;
 mod files;
+mod key_matrix;
 mod keys;
 mod lists;
 mod matrix;

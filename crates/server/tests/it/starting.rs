@@ -49,6 +49,42 @@ async fn the_bootstrap_key_exists_after_start() {
 }
 
 #[tokio::test]
+async fn a_revoked_bootstrap_key_does_not_stop_a_server_that_another_service_key_administers() {
+    let bootstrap = ("bootstrap_key", "our-own-key-of-old");
+    let server = Server::with(&[bootstrap]).await;
+    let (data, http) = (server.data.clone(), server.http.clone());
+    let as_bootstrap = |method, path: &str| server.request_as("our-own-key-of-old", method, path);
+    let mut made = Vec::new();
+    for body in [
+        serde_json::json!({ "name": "next", "scopes": ["admin", "read"], "service": true }),
+        serde_json::json!({ "name": "tenant's", "scopes": ["admin", "read"] }),
+    ] {
+        let answer = as_bootstrap(Method::POST, "/v1/keys").json(&body).send().await.unwrap();
+        made.push(answer.json::<serde_json::Value>().await.unwrap());
+    }
+    let rows: Vec<serde_json::Value> =
+        as_bootstrap(Method::GET, "/v1/keys").send().await.unwrap().json().await.unwrap();
+    let own = rows.iter().find(|row| row["name"] == "bootstrap").unwrap()["id"].as_str().unwrap().to_owned();
+    let revoke = as_bootstrap(Method::DELETE, &format!("/v1/keys/{own}")).send().await.unwrap();
+    assert_eq!(revoke.status(), 204);
+    let (_home, ended) = server.shut_down().await;
+    ended.unwrap();
+    let (addr, _, stop, task) = launch(&data, &[bootstrap]).await.unwrap();
+    let ask = |key: &str| http.get(format!("http://{addr}/v1/keys")).bearer_auth(key).send();
+    assert_eq!(ask("our-own-key-of-old").await.unwrap().status(), 401, "it stays revoked");
+    let next = made[0]["key"].as_str().unwrap();
+    assert_eq!(ask(next).await.unwrap().status(), 200);
+    // Without that key there is nobody left to administer the server: the tenant's own administrator is not enough.
+    let id = made[0]["id"].as_str().unwrap();
+    let revoke = http.delete(format!("http://{addr}/v1/keys/{id}")).bearer_auth(next).send().await.unwrap();
+    assert_eq!(revoke.status(), 204);
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    let error = launch(&data, &[bootstrap]).await.err().unwrap().to_string();
+    assert!(error.contains("no other service key is active"), "{error}");
+}
+
+#[tokio::test]
 async fn a_bootstrap_key_that_can_do_less_stops_the_start() {
     let server = Server::start().await;
     let (key, _) = server.key(serde_json::json!({ "name": "reader", "scopes": ["read"] })).await;
@@ -84,7 +120,7 @@ async fn an_open_bind_needs_a_key() {
     let open = ("bind", "0.0.0.0");
     let error = launch(home.path(), &[open]).await.err().unwrap().to_string();
     assert!(error.contains("SKILLBOX_BIND=0.0.0.0") && error.contains("SKILLBOX_BOOTSTRAP_KEY"), "{error}");
-    let (_, key, stop, task) = launch(home.path(), &[open, ("bootstrap_key", "sk-operator")]).await.unwrap();
+    let (_, key, stop, task) = launch(home.path(), &[open, ("bootstrap_key", "sk-operator-0123456789")]).await.unwrap();
     assert_eq!(key, None);
     stop.cancel();
     task.await.unwrap().unwrap();

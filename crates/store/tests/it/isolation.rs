@@ -78,7 +78,7 @@ async fn files_are_not_shared(store: TestStore) {
 
 async fn keys_and_trails_are_not_shared(store: TestStore) {
     let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
-    assert_eq!(store.list_keys(&other(), &Page::default()).await.expect("listed"), []);
+    assert_eq!(store.list_keys(&other(), true, &Page::default()).await.expect("listed"), []);
     assert!(!store.revoke_key(&other(), key.id).await.expect("answered"));
     let found = store.find_key("hash").await.expect("readable").expect("a key");
     assert_eq!((found.revoked_at, found.tenant), (None, acme()));

@@ -3,7 +3,14 @@ use uuid::Uuid;
 
 use crate::support::{TestStore, acme, on_both, other};
 
-on_both!(a_key_is_found_by_its_hash, one_secret_is_one_key, a_revoked_key_stays_revoked, keys_are_listed_newest_first,);
+on_both!(
+    a_key_is_found_by_its_hash,
+    one_secret_is_one_key,
+    a_revoked_key_stays_revoked,
+    keys_are_listed_newest_first,
+    service_keys_are_listed_only_on_request,
+    only_a_live_service_key_with_admin_is_active,
+);
 
 pub fn new_key(tenant: &TenantId, hash: &str) -> NewKey {
     NewKey {
@@ -58,8 +65,41 @@ async fn keys_are_listed_newest_first(store: TestStore) {
         made.push(store.insert_key(&new_key(&acme(), &format!("hash{n}"))).await.expect("a key"));
     }
     made.reverse();
-    let first = store.list_keys(&acme(), &Page::first(2)).await.expect("listed");
+    let first = store.list_keys(&acme(), true, &Page::first(2)).await.expect("listed");
     assert_eq!(first, made[..2]);
-    let rest = store.list_keys(&acme(), &Page::after(first[1].cursor(), 50)).await;
+    let rest = store.list_keys(&acme(), true, &Page::after(first[1].cursor(), 50)).await;
     assert_eq!(rest.expect("listed"), made[2..]);
+}
+
+async fn service_keys_are_listed_only_on_request(store: TestStore) {
+    let plain = store.insert_key(&new_key(&acme(), "plain")).await.expect("a key");
+    let service = NewKey { service: true, ..new_key(&acme(), "service") };
+    let service = store.insert_key(&service).await.expect("a key");
+    let page = Page::default();
+    assert_eq!(store.list_keys(&acme(), false, &page).await.expect("listed"), std::slice::from_ref(&plain));
+    assert_eq!(store.list_keys(&acme(), true, &page).await.expect("listed"), [service.clone(), plain]);
+    assert_eq!(store.get_key(&acme(), service.id).await.expect("readable"), Some(service.clone()));
+    assert_eq!(store.get_key(&other(), service.id).await.expect("readable"), None);
+}
+
+async fn only_a_live_service_key_with_admin_is_active(store: TestStore) {
+    let admin = |hash: &str, service, expires_at| NewKey {
+        scopes: vec![Scope::Admin],
+        service,
+        expires_at,
+        ..new_key(&acme(), hash)
+    };
+    let useless = [
+        admin("plain", false, None),
+        admin("expired", true, Some(now() - 1)),
+        NewKey { service: true, ..new_key(&acme(), "reader") },
+    ];
+    for key in useless {
+        store.insert_key(&key).await.expect("a key");
+        assert!(!store.has_active_service_key().await.expect("readable"), "{}", key.hash);
+    }
+    let key = store.insert_key(&admin("good", true, Some(now() + 60_000_000))).await.expect("a key");
+    assert!(store.has_active_service_key().await.expect("readable"));
+    store.revoke_key(&acme(), key.id).await.expect("revoked");
+    assert!(!store.has_active_service_key().await.expect("readable"));
 }
