@@ -3,20 +3,33 @@
 //! A request that makes no sense is an error and leaves no trace. One that makes sense but may not run becomes an
 //! order with a refusal, so that it is recorded like any other execution.
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use store::{Born, Execution, Idempotency, Micros, NewExecution, Store, TenantId};
 use uuid::Uuid;
 
 use crate::halt::Halt;
 use crate::inputs;
-use crate::json;
+use crate::json::compact;
 use crate::review;
-use crate::{Caller, Request, RunError};
+use crate::sealed_env::EnvError;
+use crate::{Caller, EnvKey, Request, RunError};
 
 pub const LATEST: &str = "latest";
 /// The kernel takes no argument or variable above 128 KiB, and 2 MiB of them in all.
 const MAX_WORD_BYTES: usize = 96 << 10;
 const MAX_WORDS_BYTES: usize = 1 << 20;
+
+/// Why a stored request cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredRequestError {
+    #[error("the stored request cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("the stored env cannot be decrypted: {0}")]
+    Env(#[from] EnvError),
+}
 
 /// One execution that was accepted and not yet carried out.
 #[derive(Debug)]
@@ -111,7 +124,7 @@ pub fn check(mut request: Request) -> Result<Request, RunError> {
         return invalid(format!("args and env must have at most {MAX_WORDS_BYTES} bytes together"));
     }
     if let Some(input) = request.input.take() {
-        let compact = json::compact(input.get().as_bytes());
+        let compact = compact(input.get().as_bytes());
         let compact = compact.map_err(|error| RunError::InvalidRequest(format!("input {error}")))?;
         let compact = RawValue::from_string(compact).expect("compact JSON is JSON");
         request.input = Some(compact);
@@ -127,10 +140,9 @@ fn word(name: &str, max_bytes: usize) -> bool {
 
 impl Order {
     /// The order as it is stored. An execution that is born running is taken from its process only when its skill is
-    /// idempotent; for all others the values of `env`, which are secrets, are not written down unless the process itself
-    /// gives it back.
-    pub fn row(&self, born: Born, idempotency: Option<Idempotency>) -> NewExecution {
-        let secrets = self.idempotent || !matches!(born, Born::Running { .. });
+    /// idempotent; for all others `env`, which holds secrets, is not written down unless the process itself gives it back.
+    pub fn row(&self, born: Born, idempotency: Option<Idempotency>, key: &EnvKey) -> NewExecution {
+        let env_key = (self.idempotent || !matches!(born, Born::Running { .. })).then_some(key);
         NewExecution {
             id: self.id,
             tenant: self.tenant.clone(),
@@ -139,7 +151,7 @@ impl Order {
             skill_version: self.skill_version.clone(),
             digest: self.digest.clone(),
             input: self.input().map(str::to_owned),
-            request: self.written(secrets),
+            request: self.written(env_key),
             idempotency,
             idempotent: self.idempotent,
             awaited: false,
@@ -148,18 +160,27 @@ impl Order {
         }
     }
 
-    /// The request as it is stored, with the values of `env` or without. The input has its own column.
-    pub fn written(&self, secrets: bool) -> String {
-        let mut request = Request { input: None, ..self.request.clone() };
-        if !secrets {
-            request.env.clear();
-        }
-        serde_json::to_string(&request).expect("a request has only string keys")
+    /// The request as it is stored: with `env` sealed by the key, or without it. The input has its own column.
+    pub fn written(&self, env_key: Option<&EnvKey>) -> String {
+        let plain = Request { input: None, env: BTreeMap::new(), ..self.request.clone() };
+        let written = match env_key.filter(|_| !self.request.env.is_empty()) {
+            // A text where a map was: a server of an earlier version refuses the row instead of running it without `env`.
+            Some(key) => serde_json::to_value(&plain).map(|mut document| {
+                document["env"] = key.seal(&self.tenant, self.id, &self.request.env).into();
+                document.to_string()
+            }),
+            None => serde_json::to_string(&plain),
+        };
+        written.expect("a request has only string keys")
     }
 
-    /// The order that a queued execution was stored as.
-    pub fn from_row(row: &Execution) -> Result<Order, serde_json::Error> {
-        let mut request: Request = serde_json::from_str(&row.request)?;
+    /// The order that a queued execution was stored as. A row of an earlier version has its `env` in plain text.
+    pub fn from_row(row: &Execution, key: &EnvKey) -> Result<Order, StoredRequestError> {
+        let mut document: Value = serde_json::from_str(&row.request)?;
+        if let Some(Value::String(sealed)) = document.get("env") {
+            document["env"] = json!(key.open(&row.tenant, row.id, sealed)?);
+        }
+        let mut request: Request = serde_json::from_value(document)?;
         request.input = row.input.clone().map(RawValue::from_string).transpose()?;
         Ok(Order {
             id: row.id,

@@ -102,7 +102,7 @@ impl Runner {
     ) -> Result<Uuid, RunError> {
         let Admitted { order, policy } = admitted;
         let limited = policy.max_queued.is_some() || self.storage_is_limited(&order.tenant).await?;
-        let mut row = order.row(Born::Queued, idempotency);
+        let mut row = order.row(Born::Queued, idempotency, &self.config.env_key);
         row.awaited = awaited;
         let inserted = match limited {
             false => self.store.insert_execution(&row).await?,

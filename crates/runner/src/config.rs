@@ -6,6 +6,7 @@ use std::time::Duration;
 use sandbox::Caps;
 use skill::signature::SecretKey;
 
+use crate::EnvKey;
 use crate::disk::DiskReserve;
 
 /// How this process takes part in running things.
@@ -46,6 +47,8 @@ pub struct RunnerConfig {
     pub policy: Policy,
     /// Signs a receipt for each execution that is recorded here.
     pub receipt_key: Option<Arc<SecretKey>>,
+    /// Encrypts `env` of executions that wait. All processes that share a queue need the same.
+    pub env_key: EnvKey,
     /// Where this process is to die or to stall, in tests of crashes.
     #[cfg(debug_assertions)]
     pub failpoint: Option<crate::Failpoint>,
@@ -71,6 +74,7 @@ impl RunnerConfig {
             disk_reserve: DiskReserve::default(),
             policy: Policy::default(),
             receipt_key: None,
+            env_key: EnvKey::random(),
             #[cfg(debug_assertions)]
             failpoint: None,
         }

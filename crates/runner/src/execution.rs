@@ -7,7 +7,7 @@ use sandbox::{Guest, Outcome};
 use store::{Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::accept::Order;
+use crate::accept::{Order, StoredRequestError};
 use crate::artifacts::{self, Artifacts};
 use crate::budget::Permit;
 use crate::checks;
@@ -99,15 +99,15 @@ pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: Ow
     let began = Instant::now();
     let Some(hold) = runner.leases.hold(lease) else { return };
     let mut timings = Timings::default();
-    let order = Order::from_row(&row);
+    let order = Order::from_row(&row, &runner.config.env_key);
     let ready = match &order {
         Ok(order) => match still_allowed(&runner, order).await {
             Ok(()) => prepare(&runner, order, &mut timings).await,
             Err(halt) => Err(halt),
         },
         Err(error) => {
-            tracing::error!(execution_id = %row.id, %error, "a stored request cannot be read");
-            Err(Halt::lost("The stored request could not be read."))
+            tracing::error!(execution_id = %row.id, %error, "a queued execution cannot be run");
+            Err(unusable(error))
         }
     };
     if let Err(Halt { may_pass: true, .. }) = ready
@@ -143,6 +143,16 @@ pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: Ow
     runner.queued.notify_one();
 }
 
+/// What the caller learns of a row that cannot be run.
+fn unusable(error: &StoredRequestError) -> Halt {
+    Halt::lost(match error {
+        StoredRequestError::Unreadable(_) => "The stored request could not be read.",
+        StoredRequestError::Env(_) => {
+            "The stored env could not be decrypted: the server's secret was changed, or the row was. Send the request again."
+        }
+    })
+}
+
 /// Whether what was accepted some time ago may still run: its skill may have been held or rejected since.
 async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
     let looked =
@@ -169,7 +179,8 @@ async fn give_back(runner: &Runner, hold: &Hold) -> bool {
 /// The same for one that was born running: only here it is known that no job was sent, and what it needs is only here.
 async fn give_back_unsent(runner: &Runner, hold: &Hold, order: &Order) -> bool {
     let_pass(runner, hold).await;
-    let released = runner.store.release_unsent(hold.lease(), &order.written(true), runner.config.max_attempts).await;
+    let request = order.written(Some(&runner.config.env_key));
+    let released = runner.store.release_unsent(hold.lease(), &request, runner.config.max_attempts).await;
     given_back(released)
 }
 
@@ -206,7 +217,7 @@ async fn begin(
     // The job is sent as soon as the guest is there, so nobody else may take it up, unless its skill is idempotent or no
     // guest could be had, which is known only here.
     let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms(), started: true };
-    let row = order.row(born, idempotency);
+    let row = order.row(born, idempotency, &runner.config.env_key);
     if row.idempotency.is_some() {
         let hold = insert(runner, &row).await?;
         return Ok((hold, prepare(runner, order, timings).await));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::{Blobs, S3Config, Signer};
-use runner::{DiskReserve, Policy, Room, Runner, RunnerConfig};
+use runner::{DiskReserve, EnvKey, Policy, Room, Runner, RunnerConfig};
 use sandbox::{
     Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher,
     NativeConfig, NativeLauncher, Owner,
@@ -66,6 +66,7 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         let directories = vec![data.path().to_owned()];
         runner_config.disk_reserve = DiskReserve { directories, bytes: config.min_free_disk_bytes };
     }
+    runner_config.env_key = EnvKey::new(secret.derive("queued env"));
     let runner =
         Runner::start(runner_config, store.clone(), blobs.clone(), launcher).await.map_err(ServeError::Runner)?;
     if let Some(room) = room {

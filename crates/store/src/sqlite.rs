@@ -58,6 +58,9 @@ async fn writer(path: &str) -> Result<(SqlitePool, SqliteConnectOptions), StoreE
         // a power cut a revoked key is still revoked and an answered execution is still there.
         // NORMAL would save one fdatasync a commit (0.2 ms on a plain SSD) and lose the last ones.
         .synchronous(SqliteSynchronous::Full)
+        // What is deleted or replaced is overwritten with zeros, so that secrets do not stay in free pages of the file
+        // and of its backups.
+        .pragma("secure_delete", "ON")
         .optimize_on_close(true, None);
     Ok((connect(&options).await?, options))
 }

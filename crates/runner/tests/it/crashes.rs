@@ -99,7 +99,11 @@ async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing()
     bench.launcher.close();
     let caller = bench.spawn(r#"{"skill":"demo","env":{"TOKEN":"hunter2"}}"#, None);
     let id = started(&bench).await;
-    assert!(bench.stored(id).await.request.contains("hunter2"), "all that is needed to run it again is stored");
+    let stored = bench.stored(id).await.request;
+    assert!(
+        stored.contains(r#""env":"v1."#) && !stored.contains("hunter2"),
+        "what a second run needs is sealed: {stored}"
+    );
     let reaped = reap(&bench).await;
     assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
     bench.launcher.launched(2).await;

@@ -2,7 +2,7 @@
 
 use store::Status;
 
-use crate::support::{Bench, caller, detail, request};
+use crate::support::{Bench, acme, caller, detail, request, until};
 
 const ECHO: &str = r#"
 import json, os, sys
@@ -87,6 +87,82 @@ async fn env_reaches_a_script_that_had_to_queue() {
     let id = bench.runner.submit(&caller(), request(json), None).await.expect("accepted");
     assert_eq!(bench.one(Status::Success).await.id, id);
     assert_eq!(bench.stored(id).await.logs, "got it\n");
+}
+
+/// A request with a secret in a queue that nobody serves, and the row as a thief of the database would see it.
+async fn queued_secret() -> (Bench, uuid::Uuid, String) {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "test \"$TOKEN\" = hunter2 && echo got it").await;
+    bench.launcher.close();
+    for _ in 0..2 {
+        bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    }
+    bench.launcher.launched(2).await;
+    let json = r#"{"skill":"demo","env":{"TOKEN":"hunter2"}}"#;
+    let id = bench.runner.submit(&caller(), request(json), None).await.expect("accepted");
+    let row = bench.stored(id).await;
+    assert_eq!(row.status, Status::Queued);
+    (bench, id, row.request)
+}
+
+/// Ends everything of a bench but what it stored, and starts another process on that.
+async fn succeeded_by(bench: Bench, change: impl FnOnce(&mut runner::RunnerConfig)) -> Bench {
+    let Bench { runner, store, blobs, data, .. } = bench;
+    runner.drain(std::time::Duration::ZERO).await;
+    Bench::on(data, store, blobs, change).await
+}
+
+/// Whether the files of the database, its log included, contain this text.
+fn database_holds(bench: &Bench, text: &str) -> bool {
+    let contains = |bytes: Vec<u8>| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    ["db", "db-wal"].iter().any(|name| std::fs::read(bench.data.path().join(name)).is_ok_and(contains))
+}
+
+#[tokio::test]
+async fn env_of_a_queued_run_is_encrypted_and_another_worker_opens_it() {
+    let (bench, id, row) = queued_secret().await;
+    assert!(!row.contains("hunter2") && !row.contains("TOKEN"), "{row}");
+    assert!(!database_holds(&bench, "hunter2"));
+    assert!(database_holds(&bench, "v1."), "the sealed text is there");
+    let next = succeeded_by(bench, |_| ()).await;
+    let done = until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+    assert_eq!((done.status, done.logs.as_str()), (Status::Success, "got it\n"), "{:?}", done.error);
+}
+
+#[tokio::test]
+async fn a_worker_with_another_secret_ends_the_run_with_a_clear_error() {
+    let (bench, id, _) = queued_secret().await;
+    let next = succeeded_by(bench, |config| config.env_key = runner::EnvKey::new([8; 32])).await;
+    let done = until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+    assert_eq!((done.status, done.outcome.as_deref()), (Status::Failed, Some("lost")));
+    assert!(done.error.as_deref().is_some_and(|error| error.contains("decrypted")), "{:?}", done.error);
+}
+
+#[tokio::test]
+async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
+    let bench = Bench::new().await;
+    bench.script("main.sh", "test \"$TOKEN\" = hunter2 && echo got it").await;
+    let digest = bench.store.get_skill(&acme(), "demo", "latest").await.expect("readable").expect("stored").digest;
+    let new = store::NewExecution {
+        id: uuid::Uuid::now_v7(),
+        tenant: acme(),
+        key_id: None,
+        skill_name: "demo".into(),
+        skill_version: "0.0.0".into(),
+        digest,
+        input: None,
+        request: r#"{"skill":"demo","version":"latest","env":{"TOKEN":"hunter2"},"limits":{}}"#.into(),
+        idempotency: None,
+        idempotent: false,
+        awaited: false,
+        webhook: None,
+        born: store::Born::Queued,
+    };
+    bench.store.insert_execution(&new).await.expect("stored");
+    assert!(database_holds(&bench, "hunter2"), "control: what is stored in plain text can be found in the files");
+    let next = succeeded_by(bench, |_| ()).await;
+    let done = until(async || Some(next.stored(new.id).await).filter(|row| row.status.terminal())).await;
+    assert_eq!((done.status, done.logs.as_str()), (Status::Success, "got it\n"), "{:?}", done.error);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use blobs::{Blobs, S3Config};
-use runner::{Caller, Detail, Request, RunError, Runner, RunnerConfig};
+use runner::{Caller, Detail, EnvKey, Request, RunError, Runner, RunnerConfig};
 use sandbox::{Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape};
 use store::{Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, TenantPolicy};
 use tempfile::TempDir;
@@ -41,6 +41,7 @@ impl Bench {
         let launcher = Arc::new(Watched::new(&owner));
         let mut config = RunnerConfig::new(owner);
         config.slots = 2;
+        config.env_key = EnvKey::new([7; 32]);
         // A test that waits for the tick instead of an event would hang rather than pass slowly.
         config.queue_tick = Duration::from_secs(600);
         change(&mut config);

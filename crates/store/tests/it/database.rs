@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
+use sqlx::{Connection, SqliteConnection};
 use store::{Status, Store, StoreError};
 
 use crate::support::{TestStore, acme, finished, on_both};
@@ -110,4 +111,36 @@ async fn a_sqlite_file_is_for_its_owner_alone() {
         let mode = std::fs::metadata(&file).expect("it exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
+}
+
+/// Adds and removes a row with this text through `PRAGMA secure_delete` off, as SQLite has it unless told otherwise.
+async fn delete_insecurely(dsn: &str, text: &str) {
+    let mut connection = SqliteConnection::connect(dsn).await.expect("the same file");
+    for statement in [
+        "PRAGMA secure_delete = OFF".to_owned(),
+        format!("INSERT INTO revoked_digests (tenant, digest, reason, revoked_at) VALUES ('acme', 'x', '{text}', 0)"),
+        "DELETE FROM revoked_digests WHERE digest = 'x'".to_owned(),
+    ] {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("done");
+    }
+    connection.close().await.expect("closed");
+}
+
+#[tokio::test]
+async fn what_is_deleted_from_a_sqlite_file_is_overwritten() {
+    let store = TestStore::sqlite().await;
+    let (deleted, control) = ("hunter2-deleted-by-the-store", "hunter2-deleted-by-others");
+    store.revoke_digest(&acme(), "sha256:1", deleted).await.expect("stored");
+    assert!(store.unrevoke_digest(&acme(), "sha256:1").await.expect("deleted"));
+    // The last connection to close moves the log into the file.
+    store.close().await;
+    let file = store.dsn.trim_start_matches("sqlite:");
+    let holds = |text: &str| {
+        assert!(!std::path::Path::new(&format!("{file}-wal")).exists(), "the log is in the file");
+        let bytes = std::fs::read(file).expect("the file");
+        bytes.windows(text.len()).any(|part| part == text.as_bytes())
+    };
+    assert!(!holds(deleted));
+    delete_insecurely(&store.dsn, control).await;
+    assert!(holds(control), "control: without secure_delete a deleted text stays in the file");
 }
