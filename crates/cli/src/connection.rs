@@ -32,7 +32,7 @@ fn first_key(server: &str) -> Option<String> {
     if !is_this_machine(server) {
         return None;
     }
-    let config = Config::load(&server::config::Args::default()).ok()?;
+    let config = Config::load_for_client().ok()?;
     given(std::fs::read_to_string(first_key_path(&config)).ok().as_deref())
 }
 

@@ -14,6 +14,7 @@ mod sandboxes;
 mod settings;
 mod storage;
 mod tokens;
+mod unknown;
 mod values;
 
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub use storage::{Retention, S3};
 pub use tokens::{Jwt, JwtKey};
 
 use crate::peer::TrustedProxies;
-use settings::{CLIENT_VARIABLES, SETTINGS, Setting, Standing};
+use settings::{SETTINGS, Setting, Standing};
 
 /// Why the configuration cannot be used. Every variant names what to change.
 #[derive(Debug, thiserror::Error)]
@@ -155,8 +156,6 @@ pub struct Config {
     pub drain_timeout: Duration,
     pub log_level: String,
     pub log_format: LogFormat,
-    /// Variables with our prefix that mean nothing to us; warned about at start.
-    pub unknown_variables: Vec<String>,
     set: Values,
 }
 
@@ -164,9 +163,20 @@ pub struct Config {
 type Values = BTreeMap<&'static str, (String, Source)>;
 
 impl Config {
-    /// Reads flags, environment and the optional file.
+    /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused: it may be a limit or
+    /// a requirement that somebody believes to be in force.
     pub fn load(args: &Args) -> Result<Config, ConfigError> {
-        let mut environment = environment()?;
+        let environment = environment()?;
+        unknown::refuse_variables(&environment)?;
+        Config::read(args, environment)
+    }
+
+    /// The same for a client that only looks where the server on this machine keeps its key.
+    pub fn load_for_client() -> Result<Config, ConfigError> {
+        Config::read(&Args::default(), environment()?)
+    }
+
+    fn read(args: &Args, mut environment: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         let from_environment = environment.remove("SKILLBOX_CONFIG").map(PathBuf::from);
         let file = match args.config.clone().or(from_environment) {
             Some(path) => read_file(&path)?,
@@ -188,12 +198,7 @@ impl Config {
         file: &BTreeMap<String, String>,
         surroundings: Surroundings,
     ) -> Result<Config, ConfigError> {
-        if let Some(key) = file.keys().find(|key| settings::find(key).is_none()) {
-            return Err(ConfigError::Bad {
-                name: key.clone(),
-                why: "is not a setting; see docs/configuration.md".into(),
-            });
-        }
+        unknown::refuse_keys(file)?;
         let mut set = Values::new();
         for setting in SETTINGS {
             let candidates = [
@@ -209,13 +214,7 @@ impl Config {
                 set.insert(setting.key, (value.trim().to_owned(), source));
             }
         }
-        let unknown = environment
-            .keys()
-            .filter(|name| !SETTINGS.iter().any(|setting| setting.env() == **name))
-            .filter(|name| !CLIENT_VARIABLES.contains(&name.as_str()))
-            .cloned()
-            .collect();
-        values::build(set, unknown, surroundings)
+        values::build(set, surroundings)
     }
 }
 

@@ -89,9 +89,6 @@ pub async fn serve(config: Config, ready: impl FnOnce(Bound)) -> Result<(), Serv
 
 /// Serves until `stop` is cancelled, then drains.
 pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: CancellationToken) -> Result<(), ServeError> {
-    for name in &config.unknown_variables {
-        tracing::warn!("{name} is not a setting of this server; is it misspelt?");
-    }
     let data = match config.is_stateless() {
         true => None,
         false => Some(DataDir::open(&config.data_dir)?),

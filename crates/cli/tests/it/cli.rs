@@ -1,5 +1,6 @@
 //! What the program does on its own, without any server.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
@@ -184,6 +185,38 @@ fn config_prints_values_with_their_source_and_no_secret() {
     let port =
         settings.as_array().expect("a list").iter().find(|row| row["name"] == "SKILLBOX_API_PORT").expect("the port");
     assert_eq!((&port["value"], &port["source"]), (&"9999".into(), &"flag".into()));
+}
+
+#[test]
+fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
+    let home = tempdir().expect("a directory");
+    for arguments in [["serve", "--api-port=0"], ["docker-proxy", "--listen=tcp://127.0.0.1:0"]] {
+        let mut command = skillbox(home.path());
+        command.args(arguments).env("SKILLBOX_MAX_MEMROY", "1Gi");
+        let refused = ended(command).failed(2);
+        assert!(refused.stderr.contains("SKILLBOX_MAX_MEMROY: is not a setting"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("`SKILLBOX_MAX_MEMORY`"), "{}", refused.stderr);
+    }
+    let mut control = skillbox(home.path());
+    control.args(["config"]).env("SKILLBOX_MAX_MEMORY", "1Gi");
+    ended(control).ok();
+}
+
+/// Every variable that a command reads is known, or a server in the same environment would not start.
+#[test]
+fn the_variables_of_all_commands_may_stand_in_a_servers_environment() {
+    let home = tempdir().expect("a directory");
+    let help = run(&["docker-proxy", "--help"]).ok().stdout;
+    let names: BTreeSet<&str> = help
+        .split(|c: char| !c.is_ascii_uppercase() && c != '_')
+        .filter(|word| word.starts_with("SKILLBOX_PROXY_"))
+        .collect();
+    assert!(names.len() >= 6, "{names:?}");
+    for name in names.into_iter().chain(["SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID"]) {
+        let mut command = skillbox(home.path());
+        command.args(["config"]).env(name, "1");
+        ended(command).ok();
+    }
 }
 
 #[test]

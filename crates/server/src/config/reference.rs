@@ -86,8 +86,11 @@ optional TOML file (`api_port`) named by `SKILLBOX_CONFIG` or `--config`. A flag
 over the file, the file over the default. `skillbox config` prints the values in force with secrets masked.
 
 With nothing set, `skillbox serve` is complete: SQLite and a directory under the data directory, the native sandbox,
-`127.0.0.1:8080`. A bad or empty value stops the start and names the variable. A variable that starts with `SKILLBOX_` and
-is not listed here is warned about; an unknown key in the file stops the start.
+`127.0.0.1:8080`. A bad or empty value stops the start and names the variable. So does a variable that starts with
+`SKILLBOX_` and is not listed here, and an unknown key in the file; the message suggests the closest name. Accepted and ignored
+are the variables of the client (`SKILLBOX_SERVER_URL`, `SKILLBOX_API_KEY`, `SKILLBOX_TENANT_ID`), of `skillbox docker-proxy`
+(`SKILLBOX_PROXY_…`), of the compose file and the tests of this repository (`SKILLBOX_VERSION`, `SKILLBOX_LISTEN`, `SKILLBOX_BIN`,
+`SKILLBOX_TEST_…`), and the links that Kubernetes sets for Services whose names start with `skillbox`.
 
 Durations are written `500ms`, `30s`, `1m30s`, `2h`; sizes `1048576`, `256Ki`, `64Mi`, `1Gi`; CPUs `0.5`, `500m`, `2`.
 

@@ -49,9 +49,6 @@ const fn secret(key: &'static str, help: &'static str) -> Setting {
     Setting { key, default: "", secret: true, standing: Standing::Supported, help }
 }
 
-/// Variables of the command line client that share our prefix and are none of the server's business.
-pub const CLIENT_VARIABLES: &[&str] = &["SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID"];
-
 /// Every setting, in the order of the reference page.
 pub const SETTINGS: &[Setting] = &[
     // What it does.
@@ -111,7 +108,7 @@ pub const SETTINGS: &[Setting] = &[
     plain(
         "bind",
         "127.0.0.1",
-        "Address to listen on. Anything but loopback needs a key to exist already, or `SKILLBOX_BOOTSTRAP_KEY`.",
+        "Address to listen on. Anything but loopback needs a key to exist already, or `SKILLBOX_BOOTSTRAP_KEY` of at least 16 characters.",
     ),
     plain("api_port", "8080", "Port of the API. 0 takes any free one."),
     plain(
@@ -121,7 +118,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "bootstrap_key",
-        "This exact key exists after start, in tenant `default`, with every scope and the service flag. Without it the first start makes one, prints it once and keeps it in the file `key` of the data directory.",
+        "This exact key exists after start, in tenant `default`, with every scope and the service flag. Without it the first start makes one, prints it once and keeps it in the file `key` of the data directory. A key that was revoked stays revoked, and stops the start only if no other service key with `admin` is active.",
     ),
     // Tokens beside keys.
     secret(

@@ -222,11 +222,24 @@ fn secrets_are_neither_shown_nor_repeated() {
 }
 
 #[test]
-fn unknown_names_are_warned_about_or_refused() {
-    let environment = [("SKILLBOX_PROT", "1"), ("SKILLBOX_API_KEY", "sk-a")];
-    let config = resolve(&[], &environment, &[]).expect("a configuration");
-    assert_eq!(config.unknown_variables, ["SKILLBOX_PROT"]);
-    assert!(matches!(resolve(&[], &[], &[("prot", "1")]), Err(ConfigError::Bad { .. })));
+fn an_unknown_key_of_the_file_is_refused_with_the_closest_one() {
+    let error = resolve(&[], &[], &[("api_prot", "1")]).err().expect("refused").to_string();
+    assert!(error.starts_with("api_prot") && error.contains("`api_port`"), "{error}");
+    resolve(&[], &[], &[("api_port", "1")]).expect("control: spelt well, it is taken");
+}
+
+#[test]
+fn a_short_bootstrap_key_is_for_this_machine_alone() {
+    let short = ("SKILLBOX_BOOTSTRAP_KEY", "fifteen-letters");
+    for open in ["0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1"] {
+        let message = refusal(&[short, ("SKILLBOX_BIND", open)]);
+        assert!(message.starts_with("SKILLBOX_BOOTSTRAP_KEY") && message.contains("16"), "{message}");
+        assert!(!message.contains(short.1), "{message}");
+        resolve(&[], &[("SKILLBOX_BOOTSTRAP_KEY", "sixteen-letters!"), ("SKILLBOX_BIND", open)], &[]).expect(open);
+    }
+    for own in ["127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"] {
+        resolve(&[], &[short, ("SKILLBOX_BIND", own)], &[]).expect(own);
+    }
 }
 
 #[test]

@@ -16,12 +16,11 @@ const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
 
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
+/// Of a key that other machines could try to guess.
+const MIN_BOOTSTRAP_KEY: usize = 16;
+
 /// Builds the configuration; the first bad value wins.
-pub(super) fn build(
-    set: Values,
-    unknown_variables: Vec<String>,
-    surroundings: Surroundings,
-) -> Result<Config, ConfigError> {
+pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, ConfigError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_bytes = surroundings.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
     let read = Reader(&set);
@@ -86,7 +85,6 @@ pub(super) fn build(
         drain_timeout: read.get("drain_timeout", duration)?,
         log_level: read.get("log_level", log_level)?,
         log_format: read.get("log_format", log_format)?,
-        unknown_variables,
         set: set.clone(),
     };
     in_order("default_timeout", config.default_timeout, "max_timeout", config.max_timeout)?;
@@ -97,6 +95,15 @@ pub(super) fn build(
     }
     if config.role != Role::All {
         shared_state(&config)?;
+    }
+    let guessable = config.bootstrap_key.as_ref().is_some_and(|key| key.len() < MIN_BOOTSTRAP_KEY);
+    if guessable && !config.is_loopback() {
+        let why = format!(
+            "has fewer than {MIN_BOOTSTRAP_KEY} characters, and SKILLBOX_BIND={} lets other machines try to guess it; use \
+             a random one, such as `sk-` and the output of `openssl rand -hex 32`",
+            config.bind
+        );
+        return Err(bad("bootstrap_key", why));
     }
     Ok(config)
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use serde_json::json;
 
 use super::Home;
-use crate::support::{Server, write_skill};
+use crate::support::{Server, ended, skillbox, write_skill};
 
 /// Says something to a port of this machine, and what came of it.
 const KNOCK: &str = r#"
@@ -106,7 +106,10 @@ fn names_are_resolved_as_the_host_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_and_no_skill_opens_the_network_of_a_server() {
-    let server = Server::with(&[("SKILLBOX_ALLOW_NETWORK", "true")]);
+    let server = Server::start();
+    let mut opened = skillbox(server.home());
+    opened.args(["serve", "--api-port", "0"]).env("SKILLBOX_ALLOW_NETWORK", "true");
+    assert!(ended(opened).failed(2).stderr.contains("SKILLBOX_ALLOW_NETWORK: is not a setting"));
     std::fs::create_dir_all(server.home().join(".config/skillbox")).expect("a directory");
     let policy = "allow_network = [\"knock\"]\n";
     std::fs::write(server.home().join(".config/skillbox/skillbox.toml"), policy).expect("a file");
