@@ -65,18 +65,27 @@ fn ask(runtime: Runtime, path: &OsStr) -> Option<Interpreter> {
     };
     let candidates = std::env::split_paths(path).map(|directory| directory.join(name)).filter(|file| file.is_file());
     candidates.into_iter().find_map(|candidate| {
-        let output = Command::new(&candidate)
-            .args(arguments)
-            .env_remove("PYTHONHOME")
-            .env_remove("NODE_OPTIONS")
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
+        let output = probe(&candidate, path).args(arguments).output().ok().filter(|output| output.status.success())?;
         let answer = String::from_utf8(output.stdout).ok()?;
         understand(runtime, &answer.lines().collect::<Vec<_>>())
     })
+}
+
+/// A program to be asked what it is. It sees nothing of our environment, where the server's secrets are and where a
+/// variable may change what an interpreter loads; only what version managers' shims need to find the real program.
+fn probe(program: &Path, path: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    if let Some(home) = home_of(rustix::process::getuid().as_raw(), &accounts) {
+        command.env("HOME", home);
+    }
+    command
+}
+
+fn home_of(uid: u32, accounts: &str) -> Option<&str> {
+    let account = accounts.lines().find(|account| account.split(':').nth(2) == Some(uid.to_string().as_str()))?;
+    account.split(':').nth(5).filter(|home| !home.is_empty())
 }
 
 fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
@@ -134,6 +143,26 @@ mod tests {
     fn nothing_is_found_where_nothing_is() {
         let empty = tempfile::tempdir().expect("temporary directory");
         assert_eq!(Interpreters::find(Some(empty.path().as_os_str())), Interpreters::default());
+    }
+
+    #[test]
+    fn a_probed_program_sees_nothing_of_our_environment() {
+        // Cargo gives every test this variable; it stands for whatever a server was given.
+        const OURS: &str = "CARGO_MANIFEST_DIR=";
+        let env = Path::new("/usr/bin/env");
+        let seen = |mut command: Command| String::from_utf8(command.output().expect("run").stdout).expect("text");
+        assert!(seen(Command::new(env)).contains(OURS), "control: a program started plainly sees it");
+        let probed = seen(probe(env, OsStr::new("/usr/bin:/bin")));
+        let names: Vec<_> = probed.lines().filter_map(|line| line.split('=').next()).collect();
+        assert!(names.iter().all(|name| ["PATH", "HOME"].contains(name)), "{probed}");
+        assert!(probed.contains("PATH=/usr/bin:/bin\n"), "{probed}");
+    }
+
+    #[test]
+    fn a_home_is_found_by_the_user_id() {
+        let accounts = "root:x:0:0::/root:/bin/sh\nme:x:1000:1::/home/me:/bin/sh\nnone:x:7:7:::/bin/sh\n";
+        assert_eq!(home_of(1000, accounts), Some("/home/me"));
+        assert_eq!((home_of(7, accounts), home_of(1, accounts)), (None, None));
     }
 
     #[test]
