@@ -1,7 +1,7 @@
 //! Files that people upload: streamed to blobs under a note, and gone from there when they are deleted.
 
 use blobs::{Key, Writer};
-use store::{Added, DeletedFile, FileRow, Micros, NewFile, TenantId};
+use store::{Actor, Added, DeletedFile, FileRow, Micros, NewFile, TenantId};
 use uuid::Uuid;
 
 use crate::budget::Permit;
@@ -52,13 +52,13 @@ impl Runner {
 
     /// Deletes a version of a file, or the whole file when it is the first one; false when there is none. Of an
     /// execution's artifact, the archive of all its files goes too, for it holds the same bytes.
-    pub async fn delete_file(&self, tenant: &TenantId, id: Uuid) -> Result<bool, RunError> {
+    pub async fn delete_file(&self, actor: Option<&Actor>, tenant: &TenantId, id: Uuid) -> Result<bool, RunError> {
         let Some(file) = self.store.get_file(tenant, id).await? else { return Ok(false) };
         let archive = match file.execution_id.filter(|_| file.parent_id.is_none()) {
             Some(execution_id) => self.store.peek_execution(tenant, execution_id).await?.as_ref().and_then(archive_key),
             None => None,
         };
-        let deleted = self.store.delete_file(tenant, id, archive.as_ref().map(Key::as_str)).await?;
+        let deleted = self.store_for(actor).delete_file(tenant, id, archive.as_ref().map(Key::as_str)).await?;
         let Some(DeletedFile { blob_keys }) = deleted else { return Ok(false) };
         for blob_key in blob_keys {
             self.remove_loose(tenant, &blob_key).await;

@@ -8,7 +8,7 @@ use blobs::Key;
 use bytes::Bytes;
 use serde_json::json;
 use skill::{Finding, Mode, Package};
-use store::{ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
+use store::{Actor, ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
 
 use crate::RunError;
 use crate::load::{Skill, unusable_schemas};
@@ -35,6 +35,7 @@ impl Runner {
     /// Stores a skill that the tenant's rules about signatures let in, as far as its policy lets what the scanner found.
     pub async fn publish(
         &self,
+        actor: Option<&Actor>,
         tenant: &TenantId,
         package: Package,
         scanned: &[Finding],
@@ -52,7 +53,7 @@ impl Runner {
 
         let note = self.note(tenant, &new.digest).await?;
         self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive.clone()).await?;
-        match self.store.put_skill(tenant, &new, policy.versions).await {
+        match self.store_for(actor).put_skill(tenant, &new, policy.versions).await {
             Ok(put) => {
                 self.store.settle_archive(&note).await?;
                 if !matches!(put, Put::Unchanged(_)) {
@@ -110,8 +111,15 @@ impl Runner {
     }
 
     /// False when there was no such version. What was accepted before still runs.
-    pub async fn unpublish(&self, tenant: &TenantId, name: &str, version: &str) -> Result<bool, RunError> {
-        let Some(row) = self.store.delete_skill(tenant, name, version).await? else { return Ok(false) };
+    pub async fn unpublish(
+        &self,
+        actor: Option<&Actor>,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+    ) -> Result<bool, RunError> {
+        let deleted = self.store_for(actor).delete_skill(tenant, name, version).await?;
+        let Some(row) = deleted else { return Ok(false) };
         self.remove_unused(tenant, &row.digest).await;
         Ok(true)
     }

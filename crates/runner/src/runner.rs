@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use blobs::Blobs;
 use sandbox::{Launcher, Outcome};
-use store::{Cancel, Execution, Idempotency, Status, Store, StoreError, TenantId};
+use store::{Actor, Cancel, Execution, Idempotency, Status, Store, StoreError, TenantId};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -63,6 +63,11 @@ pub struct Runner {
 }
 
 impl Runner {
+    /// The store for a change that somebody makes; the plain one for those of the server itself.
+    pub(crate) fn store_for(&self, actor: Option<&Actor>) -> Store {
+        actor.map_or_else(|| self.store.clone(), |actor| self.store.acting_as(actor.clone()))
+    }
+
     /// Recovers what an earlier process left and starts the background loops.
     pub async fn start(
         config: RunnerConfig,

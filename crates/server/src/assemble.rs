@@ -13,6 +13,7 @@ use store::Store;
 use uuid::Uuid;
 
 use crate::app::{App, Limits, Shared};
+use crate::audit::ReceiptHeadSigner;
 use crate::auth::{AuthFailures, Keyring, Tokens};
 use crate::bootstrap;
 use crate::config::{Config, Docker, Kubernetes, Role, S3, Sandbox};
@@ -43,7 +44,10 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         true => Store::open(&config.dsn()).await,
         false => Store::open_as_it_is(&config.dsn()).await,
     };
-    let store = store.map_err(ServeError::Store)?.with_storage_limit(config.max_stored_bytes);
+    let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
+    let heads = ReceiptHeadSigner::new(receipt_keys.signing.clone(), receipt_keys.recognised);
+    let store = store.map_err(ServeError::Store)?.with_head_signer(Arc::new(heads));
+    let store = store.with_storage_limit(config.max_stored_bytes);
     if !store.check_secret(&secret.fingerprint()).await.map_err(ServeError::Store)? {
         return Err(ServeError::Secret);
     }
@@ -59,7 +63,6 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         Role::All | Role::Worker => Some(launcher(config, &owner).await?),
     };
     let (launcher, room) = launcher.unzip();
-    let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
     let mut runner_config = runner_config(config, owner);
     runner_config.receipt_key = Some(receipt_keys.signing);
     if let Some(data) = data {

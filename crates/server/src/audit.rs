@@ -1,30 +1,74 @@
-//! Writing the audit trail: who changed what, under which request.
+//! Who is entered in the audit log, and how its heads are signed: like receipts, with keys derived from the secret.
+
+use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
-use store::NewAudit;
+use skill::signature::{PublicKey, SecretKey, seal};
+use store::{Actor, AuditHead, HeadSigner};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// Adds one entry to the trail of the tenant acted in.
+/// What a signed head calls itself.
+pub const AUDIT_HEAD_KIND: &str = "skillbox audit head 1";
+
+/// The caller as the one who makes a change in the tenant acted in.
+pub fn actor(caller: &Caller) -> Actor {
+    Actor {
+        tenant: caller.tenant.clone(),
+        key: caller.identity.key_id(),
+        subject: caller.identity.subject().map(str::to_owned),
+        request_id: caller.request_id.clone(),
+    }
+}
+
+/// Adds an entry that tells of no change in the database.
 pub async fn record(
     app: &App,
     caller: &Caller,
     action: &str,
     object: impl Into<String>,
-    mut detail: Value,
+    detail: Value,
 ) -> Result<(), ApiError> {
-    // A token has no row that could be pointed to, so its subject is written down.
-    if let (Some(subject), Value::Object(detail)) = (caller.identity.subject(), &mut detail) {
-        detail.insert("subject".into(), subject.into());
-    }
-    let entry = NewAudit {
-        actor: caller.identity.key_id(),
-        action: action.to_owned(),
-        object: object.into(),
-        detail,
-        request_id: caller.request_id.clone(),
-    };
+    let entry = actor(caller).entry(action, object, detail);
     Ok(app.store.append_audit(&caller.tenant, &entry).await?)
+}
+
+/// Signs heads with the key that signs receipts.
+pub struct ReceiptHeadSigner {
+    key: Arc<SecretKey>,
+    /// Those of earlier generations, and of later ones: while servers are replaced, some sign with the next key already.
+    known: Vec<PublicKey>,
+}
+
+impl ReceiptHeadSigner {
+    pub fn new(key: Arc<SecretKey>, known: Vec<PublicKey>) -> ReceiptHeadSigner {
+        ReceiptHeadSigner { key, known }
+    }
+}
+
+impl fmt::Debug for ReceiptHeadSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReceiptHeadSigner")
+    }
+}
+
+impl HeadSigner for ReceiptHeadSigner {
+    fn sign(&self, head: &AuditHead) -> String {
+        let payload = serde_json::to_string(head).expect("a head has only string keys");
+        let comment = format!("timestamp:{}\taudit:{}", store::now() / 1_000_000, head.tenant_id);
+        seal::seal(&self.key, AUDIT_HEAD_KIND, payload, &comment)
+    }
+
+    fn is_authentic(&self, head: &AuditHead, signed: &str) -> bool {
+        let opened = seal::open(signed, AUDIT_HEAD_KIND, &self.known).ok();
+        let authentic = opened
+            .is_some_and(|opened| serde_json::from_str(&opened.payload).is_ok_and(|signed: AuditHead| signed == *head));
+        if !authentic {
+            tracing::error!(tenant = %head.tenant_id, seq = head.seq, "the head of the audit log is not one that this server signed");
+        }
+        authentic
+    }
 }

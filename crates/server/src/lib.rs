@@ -42,10 +42,11 @@ mod time;
 mod waiting;
 mod webhooks;
 
+pub use audit::AUDIT_HEAD_KIND;
 pub use doctor::{Service, docker_config, kubernetes_config, services};
 pub use error::Slug;
 pub use migrate::migrate;
 pub use openapi::{openapi, openapi_json};
 pub use serve::{Bound, ServeError, serve, serve_until};
-pub use store::Migrated;
+pub use store::{Audit, AuditHead, Migrated, TenantId, verify_audit};
 pub use telemetry::start as start_logging;

@@ -12,7 +12,12 @@ pub struct ReceiptKeys {
     pub signing: Arc<SecretKey>,
     /// By generation; the last is the one that signs.
     pub public: Vec<PublicKey>,
+    /// The same, and those of the next generations: while servers are replaced, some sign with a later key already.
+    pub recognised: Vec<PublicKey>,
 }
+
+/// By how many generations another server of this installation may be ahead.
+const AHEAD: u32 = 4;
 
 impl ReceiptKeys {
     pub fn derive(secret: &Secret, generation: u32) -> Result<ReceiptKeys, ServeError> {
@@ -20,8 +25,9 @@ impl ReceiptKeys {
             let seed = secret.derive(&format!("receipt signing {generation}"));
             SecretKey::from_seed(seed).map_err(ServeError::ReceiptKey)
         };
-        let public = (1..=generation).map(|generation| key(generation).map(|key| key.public()));
-        Ok(ReceiptKeys { signing: Arc::new(key(generation)?), public: public.collect::<Result<_, _>>()? })
+        let public = |last: u32| (1..=last).map(|generation| key(generation).map(|key| key.public())).collect();
+        let (known, recognised): (Result<_, _>, Result<_, _>) = (public(generation), public(generation + AHEAD));
+        Ok(ReceiptKeys { signing: Arc::new(key(generation)?), public: known?, recognised: recognised? })
     }
 }
 
@@ -37,6 +43,7 @@ mod tests {
         assert_eq!(third.public[0], first.public[0]);
         assert_eq!(third.public.last(), Some(&third.signing.public()));
         assert_ne!(third.public[1], third.public[2]);
+        assert!(first.recognised.contains(&third.public[2]), "a server that was not restarted yet knows the next keys");
         let other = ReceiptKeys::derive(&Secret::of("another"), 1).expect("keys");
         assert_ne!(other.public[0], first.public[0]);
     }

@@ -60,6 +60,7 @@ pub fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(usage::get))
         .routes(routes!(webhooks::secret))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::head))
         .routes(routes!(docs::openapi))
 }
 

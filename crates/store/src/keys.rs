@@ -1,6 +1,7 @@
 //! API keys. The secret itself never comes here, only its keyed hash.
 
 use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::page::age_cursor;
@@ -104,8 +105,11 @@ impl Store {
         .bind(key.skills.as_ref().map(|names| serde_json::json!(names).to_string()))
         .bind(key.expires_at)
         .bind(key.created_at);
-        let inserted = self.db.write(insert).await;
-        inserted.map_err(|error| error.or_conflict("this key exists"))?;
+        let mut tx = self.db.begin().await?;
+        tx.write(insert).await.map_err(|error| error.or_conflict("this key exists"))?;
+        let detail = json!({ "name": key.name, "scopes": key.scopes, "service": key.service });
+        self.record(&mut tx, "key.create", key.id, detail).await?;
+        tx.commit().await?;
         Ok(key)
     }
 
@@ -149,7 +153,8 @@ impl Store {
         .bind(tenant)
         .bind(id)
         .bind(now());
-        Ok(self.db.write(update).await? > 0)
+        let action = ("key.revoke", id.to_string());
+        self.write_recorded(update, action, json!({})).await
     }
 
     /// How many keys were ever made. Revoked ones count, so that a server whose last key was

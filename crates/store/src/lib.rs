@@ -9,6 +9,7 @@ mod acceptance;
 mod announcements;
 mod archives;
 mod audit;
+mod audit_chain;
 pub mod bench;
 mod bucket;
 mod cancels;
@@ -46,7 +47,8 @@ mod words;
 pub use acceptance::{Born, Idempotency, Inserted, NewExecution};
 pub use announcements::{Announcement, Announcements};
 pub use archives::{ArchiveNote, ArchiveUse};
-pub use audit::{Audit, NewAudit};
+pub use audit::{Actor, Audit, NewAudit, StoredHead};
+pub use audit_chain::{AuditHead, AuditProblem, HeadSigner, verify_audit};
 pub use cancels::Cancel;
 pub use error::StoreError;
 pub use executions::{Execution, ExecutionFilter, Status};
@@ -72,6 +74,8 @@ pub use uploads::{Added, DeletedFile, FileFilter, FileQuota};
 pub use webhooks::{Webhook, WebhookState};
 pub use words::UnknownWord;
 
+use std::sync::Arc;
+
 use announcements::Announcer;
 use db::Db;
 
@@ -82,6 +86,10 @@ pub struct Store {
     announcer: Announcer,
     /// For tenants without a limit of their own.
     default_storage_limit: Option<i64>,
+    /// Who makes the changes; nobody when the server itself does.
+    actor: Option<Arc<Actor>>,
+    /// Signs the heads of audit logs.
+    head_signer: Option<Arc<dyn HeadSigner>>,
 }
 
 /// A database by its name.
@@ -134,7 +142,7 @@ impl Store {
     }
 
     fn of(db: Db) -> Store {
-        Store { db, announcer: Announcer::new(), default_storage_limit: None }
+        Store { db, announcer: Announcer::new(), default_storage_limit: None, actor: None, head_signer: None }
     }
 
     /// What a Postgres server calls its version. Nothing is made or changed there.

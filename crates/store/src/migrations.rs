@@ -21,6 +21,7 @@ const STEPS: &[(i64, &str, &str)] = &[
     (6, "capacity", include_str!("../../../migrations/0006_capacity.sql")),
     (7, "skill files", include_str!("../../../migrations/0007_skill_files.sql")),
     (8, "storage", include_str!("../../../migrations/0008_storage.sql")),
+    (9, "audit_chain", include_str!("../../../migrations/0009_audit_chain.sql")),
 ];
 
 /// What follows the text of a step on one of the databases: the step's number, the text for SQLite and that for Postgres.

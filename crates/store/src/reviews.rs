@@ -1,5 +1,7 @@
 //! Reviews: what people decided about content that the scanner held, or that they do not want to run any more.
 
+use serde_json::json;
+
 use crate::skills::{COLUMNS, select_version};
 use crate::sql::sql;
 use crate::words::words;
@@ -14,6 +16,13 @@ words! {
 }
 
 impl Verdict {
+    fn action(self) -> &'static str {
+        match self {
+            Verdict::Approved => "skill.approve",
+            Verdict::Rejected => "skill.reject",
+        }
+    }
+
     fn status(self) -> SkillStatus {
         match self {
             Verdict::Approved => SkillStatus::Available,
@@ -52,6 +61,8 @@ impl Store {
             .bind(&row.digest)
             .bind(verdict.status());
         tx.write(update).await?;
+        let object = format!("{name}@{version}");
+        self.record(&mut tx, verdict.action(), object, json!({ "digest": row.digest })).await?;
         tx.commit().await?;
         Ok(Some(SkillRow { status: verdict.status(), ..row }))
     }

@@ -93,7 +93,7 @@ impl Store {
     /// Lets a skill's versions begin anew. False when none was known.
     pub async fn forget_newest_signed(&self, tenant: &TenantId, name: &str) -> Result<bool, StoreError> {
         let delete = sql("DELETE FROM newest_signed WHERE tenant = $1 AND name = $2").bind(tenant).bind(name);
-        Ok(self.db.write(delete).await? > 0)
+        self.write_recorded(delete, ("trust.version.forget", name), serde_json::json!({})).await
     }
 
     /// Removes the signatures of content that nobody has any more.

@@ -1,7 +1,7 @@
 //! Skills by name and version. Their archives are blobs, found by digest.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::db::Tx;
 use crate::row::Row;
@@ -106,6 +106,7 @@ impl Store {
             let storage = self.enforce_storage(&mut tx, tenant).await?;
             if let Some(row) = tx.one(insert(tenant, new)).await? {
                 signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+                self.record_published(&mut tx, new, None).await?;
                 storage.verify(&mut tx).await?;
                 tx.commit().await?;
                 return Ok(Put::Created(SkillRow::from_row(&row)?));
@@ -125,6 +126,7 @@ impl Store {
             }
             let row = replace(&mut tx, tenant, new).await?;
             signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+            self.record_published(&mut tx, new, Some(&old.digest)).await?;
             storage.verify(&mut tx).await?;
             tx.commit().await?;
             let old_digest = old.digest;
@@ -162,8 +164,16 @@ impl Store {
             .bind(version)
             .push(" RETURNING ")
             .push(COLUMNS);
-        let rows = self.db.write_returning(delete).await?;
-        rows.first().map(SkillRow::from_row).transpose()
+        let mut tx = self.db.begin().await?;
+        let Some(row) = tx.one(delete).await? else { return Ok(None) };
+        self.record(&mut tx, "skill.delete", format!("{name}@{version}"), json!({})).await?;
+        tx.commit().await?;
+        SkillRow::from_row(&row).map(Some)
+    }
+
+    async fn record_published(&self, tx: &mut Tx, new: &NewSkill, replaced: Option<&str>) -> Result<(), StoreError> {
+        let detail = json!({ "digest": new.digest, "replaced": replaced, "status": new.status });
+        self.record(tx, "skill.publish", format!("{}@{}", new.name, new.version), detail).await
     }
 }
 

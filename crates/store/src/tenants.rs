@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
@@ -116,6 +117,15 @@ pub struct TenantPolicy {
 
 impl TenantPolicy {
     pub const MAX_WEIGHT: u32 = 1000;
+
+    /// As JSON, without the limits that are not set.
+    fn given(&self) -> Value {
+        let mut policy = json!(self);
+        if let Value::Object(fields) = &mut policy {
+            fields.retain(|_, value| !value.is_null());
+        }
+        policy
+    }
 }
 
 impl Default for TenantPolicy {
@@ -198,9 +208,9 @@ impl Store {
     pub async fn create_tenant(&self, id: &TenantId, policy: TenantPolicy) -> Result<Tenant, StoreError> {
         let created_at = now();
         let insert = bind_policy(sql(INSERT).bind(id), &policy).bind(created_at);
-        match self.db.write(insert).await? {
-            0 => Err(StoreError::Conflict("this tenant exists")),
-            _ => Ok(Tenant { id: id.clone(), policy, created_at }),
+        match self.write_recorded(insert, ("tenant.create", id.as_str()), json!({})).await? {
+            false => Err(StoreError::Conflict("this tenant exists")),
+            true => Ok(Tenant { id: id.clone(), policy, created_at }),
         }
     }
 
@@ -221,7 +231,9 @@ impl Store {
         let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3, max_queued = $4, \
              rate_per_minute = $5, weight = $6, max_file_bytes = $7, signatures = $8, scan = $9, \
              max_stored_bytes = $10 WHERE id = $1");
-        Ok(self.db.write(bind_policy(update.bind(id), policy)).await? > 0)
+        let update = bind_policy(update.bind(id), policy);
+        let action = ("tenant.update", id.as_str());
+        self.write_recorded(update, action, json!({ "policy": policy.given() })).await
     }
 
     /// Removes a tenant that owns nothing: no skills, executions or files, and no key that was not
@@ -243,6 +255,9 @@ impl Store {
             }
             other => other,
         })?;
+        if deleted > 0 {
+            self.record(&mut tx, "tenant.delete", id.as_str(), json!({})).await?;
+        }
         tx.commit().await?;
         Ok(deleted > 0)
     }

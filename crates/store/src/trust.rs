@@ -1,6 +1,7 @@
 //! What a tenant trusts: the keys that may sign its skills, and the content it has revoked.
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
@@ -87,11 +88,15 @@ impl Store {
         .bind(&new.public_key)
         .bind(&new.comment)
         .bind(now());
-        let rows = self.db.write_returning(insert).await?;
-        let row = rows.first().ok_or(StoreError::Conflict(
+        let mut tx = self.db.begin().await?;
+        let row = tx.one(insert).await?.ok_or(StoreError::Conflict(
             "a key of this id was added before; one that was revoked is never trusted again",
         ))?;
-        TrustedKey::from_row(row)
+        let key = TrustedKey::from_row(&row)?;
+        let detail = json!({ "public_key": key.public_key, "comment": key.comment });
+        self.record(&mut tx, "trust.key.add", &key.key_id, detail).await?;
+        tx.commit().await?;
+        Ok(key)
     }
 
     /// The key of this id, revoked or not.
@@ -114,7 +119,7 @@ impl Store {
         .bind(tenant)
         .bind(key_id)
         .bind(now());
-        Ok(self.db.write(update).await? > 0)
+        self.write_recorded(update, ("trust.key.revoke", key_id), json!({})).await
     }
 
     /// Revoking again changes the reason and not the time.
@@ -131,14 +136,17 @@ impl Store {
         .bind(digest)
         .bind(reason)
         .bind(now());
-        let rows = self.db.write_returning(insert).await?;
-        RevokedDigest::from_row(rows.first().ok_or(StoreError::NotFound)?)
+        let mut tx = self.db.begin().await?;
+        let row = tx.one(insert).await?.ok_or(StoreError::NotFound)?;
+        self.record(&mut tx, "trust.digest.revoke", digest, json!({ "reason": reason })).await?;
+        tx.commit().await?;
+        RevokedDigest::from_row(&row)
     }
 
     /// False when it was not revoked.
     pub async fn unrevoke_digest(&self, tenant: &TenantId, digest: &str) -> Result<bool, StoreError> {
         let delete = sql("DELETE FROM revoked_digests WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
-        Ok(self.db.write(delete).await? > 0)
+        self.write_recorded(delete, ("trust.digest.unrevoke", digest), json!({})).await
     }
 
     pub async fn list_revoked_digests(&self, tenant: &TenantId, page: &Page) -> Result<Vec<RevokedDigest>, StoreError> {

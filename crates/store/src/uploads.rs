@@ -149,6 +149,7 @@ impl Store {
         for blob_key in &blob_keys {
             tx.write(note(tenant, blob_key, 0)).await?;
         }
+        self.record(&mut tx, "file.delete", id, serde_json::json!({ "name": file.name })).await?;
         tx.commit().await?;
         Ok(Some(DeletedFile { blob_keys }))
     }

@@ -111,7 +111,7 @@ impl Store {
                 detail: json!({ "attempts": webhook.attempt, "error": error }),
                 request_id: None,
             };
-            tx.write(gave_up.insert(&webhook.tenant)).await?;
+            self.append(&mut tx, &webhook.tenant, &gave_up).await?;
         }
         tx.commit().await
     }

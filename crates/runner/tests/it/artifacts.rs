@@ -39,7 +39,7 @@ async fn a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_t
         first.delete_prefix(&Prefix::execution("acme", run.id)).await.expect("deleted");
     }
     let skill = store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
-    assert!(publisher.runner.unpublish(&acme(), "demo", &skill.version).await.expect("answered"));
+    assert!(publisher.runner.unpublish(None, &acme(), "demo", &skill.version).await.expect("answered"));
     let key = Key::skill("acme", &skill.digest);
     assert_eq!(first.get(&key, 1 << 20).await.expect("answered"), None, "it goes with its skill");
     checked.expect("all of it holds");

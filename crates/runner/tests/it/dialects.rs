@@ -143,7 +143,7 @@ async fn every_kind_of_script_runs_without_its_executable_bit() {
     write("i.sh", "exec \"$SKILL_DIR/bin/j\"", 0o644);
     write("bin/j", "#!/bin/sh\necho executable", 0o755);
     let package = skill::read_directory(directory.path(), &skill::Limits::default()).expect("a skill");
-    bench.runner.publish(&acme(), package, &[], &TenantPolicy::default()).await.expect("published");
+    bench.runner.publish(None, &acme(), package, &[], &TenantPolicy::default()).await.expect("published");
     for (path, _, expected) in scripts.into_iter().chain([("i.sh", "", "executable\n")]) {
         let ran = bench.run(&format!(r#"{{"skill":"demo","script":"{path}"}}"#)).await;
         let printed = detail(&ran).stdout;

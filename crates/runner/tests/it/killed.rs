@@ -118,7 +118,7 @@ impl Site {
         for (name, more) in [("once", ""), ("again", "idempotent: true\n")] {
             let text = SKILL_MD.replace("name: demo", &format!("{more}name: {name}"));
             let package = package(&[("SKILL.md", &text), ("main.sh", script)]);
-            api.publish(&acme(), package, &[], &store::TenantPolicy::default()).await.expect("published");
+            api.publish(None, &acme(), package, &[], &store::TenantPolicy::default()).await.expect("published");
         }
         Site { api, store, blobs, data, dsn }
     }

@@ -32,7 +32,7 @@ async fn an_immutable_version_stays_and_the_refused_archive_goes() {
     let other = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]);
     let digest = other.digest.clone();
     let immutable = TenantPolicy { versions: VersionPolicy::Immutable, ..TenantPolicy::default() };
-    let refused = bench.runner.publish(&acme(), other, &[], &immutable).await;
+    let refused = bench.runner.publish(None, &acme(), other, &[], &immutable).await;
     assert!(matches!(refused, Err(RunError::Store(StoreError::VersionExists))), "{refused:?}");
     assert!(!has_archive(&bench, &digest).await);
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
@@ -43,8 +43,8 @@ async fn a_deleted_skill_is_unknown_and_its_archive_goes() {
     let bench = Bench::new().await;
     bench.script("main.sh", "true").await;
     let run = bench.run(r#"{"skill":"demo"}"#).await;
-    assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
-    assert!(!bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("answered"));
+    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(!bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("answered"));
     assert!(!has_archive(&bench, &run.digest).await);
     assert!(matches!(bench.try_run(r#"{"skill":"demo"}"#).await, Err(RunError::UnknownSkill)));
     assert_eq!(bench.stored(run.id).await.status, Status::Success);
@@ -63,7 +63,7 @@ async fn what_was_accepted_runs_although_its_skill_is_deleted() {
     let digest = bench.one(Status::Running).await.digest;
     let second = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Queued).await;
-    assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     bench.launcher.open();
     for run in [first, second] {
         assert_eq!(run.await.expect("no panic").expect("an execution").logs, "still here\n");
@@ -77,7 +77,7 @@ async fn a_schema_that_cannot_be_used_is_told_to_the_author() {
     let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
     let package = package(&[("SKILL.md", skill_md), ("main.sh", "true")]);
     let digest = package.digest.clone();
-    let refused = bench.runner.publish(&acme(), package, &[], &TenantPolicy::default()).await;
+    let refused = bench.runner.publish(None, &acme(), package, &[], &TenantPolicy::default()).await;
     assert!(matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")), "{refused:?}");
     assert!(!has_archive(&bench, &digest).await);
 }
@@ -106,7 +106,7 @@ async fn the_same_content_published_and_removed_at_once_never_lacks_its_archive(
         let text = skill("2.0.0");
         let publish =
             tokio::spawn(async move { publishing.publish(&[("SKILL.md", &text), ("main.sh", "echo same")]).await });
-        let remove = tokio::spawn(async move { removing.runner.unpublish(&acme(), "demo", "2.0.0").await });
+        let remove = tokio::spawn(async move { removing.runner.unpublish(None, &acme(), "demo", "2.0.0").await });
         let (published, removed) = (publish.await.expect("no panic"), remove.await.expect("no panic"));
         removed.expect("answered");
         drop(published);

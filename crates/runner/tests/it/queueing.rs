@@ -77,7 +77,7 @@ async fn a_flood_of_waiting_callers_of_one_tenant_keeps_no_other_tenant_out() {
     bench.store.ensure_tenant(&other).await.expect("a tenant");
     bench.script("main.sh", "true").await;
     let files = package(&[("SKILL.md", SKILL_MD), ("main.sh", "true")]);
-    bench.runner.publish(&other, files, &[], &TenantPolicy::default()).await.expect("published");
+    bench.runner.publish(None, &other, files, &[], &TenantPolicy::default()).await.expect("published");
     bench.launcher.close();
     let first = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Running).await;

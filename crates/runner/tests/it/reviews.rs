@@ -12,7 +12,7 @@ async fn publish(bench: &Bench, script: &str, scan: ScanPolicy) -> Result<Put, R
     let package = package(&[("SKILL.md", SKILL_MD), ("main.sh", script)]);
     let scanned: Vec<Finding> = skill::scan(&package.files, package.entrypoint.as_ref());
     let policy = TenantPolicy { scan, ..TenantPolicy::default() };
-    bench.runner.publish(&acme(), package, &scanned, &policy).await.map(|published| published.put)
+    bench.runner.publish(None, &acme(), package, &scanned, &policy).await.map(|published| published.put)
 }
 
 async fn review(bench: &Bench, verdict: Verdict) {
@@ -56,11 +56,11 @@ async fn what_is_blocked_or_rejected_leaves_nothing() {
     for policy in [ScanPolicy::Off, ScanPolicy::Report] {
         let Put::Created(row) = publish(&bench, MINER, policy).await.expect("stored") else { panic!("not created") };
         assert_eq!(row.status, SkillStatus::Available, "{policy}");
-        assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
+        assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     }
     publish(&bench, MINER, ScanPolicy::Review).await.expect("stored");
     review(&bench, Verdict::Rejected).await;
-    assert!(bench.runner.unpublish(&acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     let again = publish(&bench, MINER, ScanPolicy::Off).await;
     assert!(matches!(again, Err(RunError::Rejected)), "{again:?}");
 }

@@ -52,7 +52,7 @@ impl Bench {
 
     pub async fn publish(&self, files: &[(&str, &str)]) -> Put {
         let policy = TenantPolicy::default();
-        self.runner.publish(&acme(), package(files), &[], &policy).await.expect("published").put
+        self.runner.publish(None, &acme(), package(files), &[], &policy).await.expect("published").put
     }
 
     /// A skill called `demo` with this one script.

@@ -75,7 +75,7 @@ impl Chain {
     }
 
     async fn upload(&self, package: &Package) -> Result<Published, RunError> {
-        self.bench.runner.publish(&acme(), package.clone(), &[], &TenantPolicy::default()).await
+        self.bench.runner.publish(None, &acme(), package.clone(), &[], &TenantPolicy::default()).await
     }
 
     async fn store(&self, package: &Package) {
@@ -227,7 +227,7 @@ async fn going_back_to_an_older_version(chain: Chain) {
     chain.only_a_rule_stops("latest", "rollback").await;
     // The same when the newest is taken away.
     chain.policy(Require).await;
-    assert!(chain.bench.runner.unpublish(&acme(), "demo", "1.10.0").await.expect("deleted"));
+    assert!(chain.bench.runner.unpublish(None, &acme(), "demo", "1.10.0").await.expect("deleted"));
     chain.refused_at_run("latest", "rollback").await;
     // The operator may want exactly that.
     assert!(chain.bench.store.forget_newest_signed(&acme(), "demo").await.expect("forgotten"));

@@ -1,7 +1,8 @@
 //! `/v1/audit`: who changed what.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use http::header;
 use serde::Serialize;
 use serde_json::Value;
 use store::Audit;
@@ -9,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::app::Shared;
 use crate::auth::{Admin, Allowed};
-use crate::error::ApiError;
+use crate::error::{ApiError, Slug};
 use crate::paging::{PageQuery, Paging};
 use crate::time::rfc3339;
 
@@ -32,6 +33,25 @@ pub struct AuditEntry {
     request_id: Option<String>,
     #[schema(format = "date-time")]
     created_at: String,
+    /// Its number in the tenant's chain, from 1. Absent, like `hash`, in entries of versions before the chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<i64>,
+    /// SHA-256 over this entry and the hash of the one before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+}
+
+/// The signed head of an audit log. Its bytes are what counts: keep them as they came.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used; a head is stored as it was signed")]
+pub struct SignedAuditHead {
+    #[schema(rename = "type", example = "skillbox audit head 1")]
+    kind: String,
+    /// JSON text, exactly as it was signed: `tenant_id`, `seq` and `hash` of the last entry, and how many entries are
+    /// `unchained`, from before the chain.
+    payload: String,
+    /// A minisign signature over `payload`, by the key of `GET /v1/receipts/key`.
+    signature: String,
 }
 
 /// Read the audit trail
@@ -54,7 +74,29 @@ pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Pag
             detail: row.detail,
             request_id: row.request_id,
             created_at: rfc3339(row.created_at),
+            seq: row.seq,
+            hash: row.hash,
         })
     };
     Ok(paging.answer(&caller.tenant, rows, Audit::cursor, view))
+}
+
+/// Read the signed head of the audit log
+///
+/// It names the last entry, and with it the whole log. Whoever keeps a head can tell later that nothing before it was
+/// changed or removed: `skillbox audit-log verify`.
+#[utoipa::path(
+    get, path = "/v1/audit/head", tag = "administration", operation_id = "get_audit_head",
+    responses(
+        (status = 200, body = SignedAuditHead),
+        (status = 409, description = "`conflict`: the stored head is not one that this server signed", body = crate::error::ErrorBody),
+    )
+)]
+pub async fn head(caller: Allowed<Admin>, State(app): State<Shared>) -> Result<Response, ApiError> {
+    let stored = app.store.audit_head(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
+    let signed = stored.signed.ok_or_else(|| {
+        let message = "The head of this audit log is not signed: an earlier one was changed in the database.";
+        ApiError::new(Slug::Conflict, message)
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], signed).into_response())
 }

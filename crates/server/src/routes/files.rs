@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use runner::FileLabel;
 use serde::Deserialize;
-use serde_json::json;
 use store::{FileFilter, FileRow};
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
@@ -16,7 +15,7 @@ use super::executions;
 use super::file_form::{self, FileForm};
 use super::file_view::{FileView, key_of};
 use crate::app::{App, Shared};
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Allowed, Caller, Execute, Read};
 use crate::download::attachment;
 use crate::error::ApiError;
@@ -190,10 +189,9 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let file = find(&app, &caller, &id).await?;
-    if !app.runner.delete_file(&caller.tenant, file.id).await? {
+    if !app.runner.delete_file(Some(&actor(&caller)), &caller.tenant, file.id).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "file.delete", file.id.to_string(), json!({ "name": file.name })).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use store::{Key, Micros, Scope};
 use utoipa::ToSchema;
 
 use crate::app::Shared;
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{self, Admin, Allowed, Caller};
 use crate::body::Json;
 use crate::error::ApiError;
@@ -100,10 +99,9 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let new = body.value;
     let secret = new.secret(&caller)?;
-    let key = app.store.insert_key(&new.checked(&caller, &secret, app.keyring.hash(&secret))?).await?;
+    let new = new.checked(&caller, &secret, app.keyring.hash(&secret))?;
+    let key = app.store.acting_as(actor(&caller)).insert_key(&new).await?;
     app.keyring.remember(&secret).await;
-    let detail = json!({ "name": key.name, "scopes": key.scopes, "service": key.service });
-    audit::record(&app, &caller, "key.create", key.id.to_string(), detail).await?;
     let body = CreatedKey { view: key.into(), key: secret };
     Ok((StatusCode::CREATED, axum::Json(body)).into_response())
 }
@@ -212,11 +210,10 @@ pub async fn revoke(
     // What a key may do never changes, so nothing can come between this look and the revocation.
     let key = app.store.get_key(&caller.tenant, id).await?;
     let managed = key.is_some_and(|key| caller.identity.may_manage(&key));
-    if !managed || !app.store.revoke_key(&caller.tenant, id).await? {
+    if !managed || !app.store.acting_as(actor(&caller)).revoke_key(&caller.tenant, id).await? {
         return Err(ApiError::not_found());
     }
     app.keyring.forget();
-    audit::record(&app, &caller, "key.revoke", id.to_string(), json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

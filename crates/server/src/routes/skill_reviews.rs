@@ -2,13 +2,12 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::json;
 use store::Verdict;
 use utoipa::IntoParams;
 
 use super::skill_view::SkillSummary;
 use crate::app::Shared;
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
 use crate::extract::{Path, Query};
@@ -73,12 +72,8 @@ async fn decide(
     if !caller.may_use(name) {
         return Err(ApiError::not_found());
     }
-    let row = app.store.review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict).await?;
+    let store = app.store.acting_as(actor(&caller));
+    let row = store.review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict).await?;
     let row = row.ok_or_else(ApiError::not_found)?;
-    let action = match verdict {
-        Verdict::Approved => "skill.approve",
-        Verdict::Rejected => "skill.reject",
-    };
-    audit::record(&app, &caller, action, format!("{name}@{version}"), json!({ "digest": row.digest })).await?;
     Ok(axum::Json(row.into()))
 }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
 use super::upload::{Incoming, Upload};
 use crate::app::{App, Shared};
-use crate::audit;
+use crate::audit::{self, actor};
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
 use crate::extract::{Path, Query};
@@ -53,24 +53,20 @@ pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload:
     }
     let object = format!("{name}@{}", package.manifest.version);
     let (digest, mut findings) = (package.digest.clone(), [package.findings.clone(), scanned.clone()].concat());
-    let published = match app.runner.publish(&caller.tenant, package, &scanned, &tenant.policy).await {
-        Err(refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected)) => {
-            let detail = json!({ "digest": digest, "reason": reason(&refusal) });
-            audit::record(&app, &caller, "skill.refused", object, detail).await?;
-            return Err(refusal.into());
-        }
-        published => published?,
-    };
+    let published =
+        match app.runner.publish(Some(&actor(&caller)), &caller.tenant, package, &scanned, &tenant.policy).await {
+            Err(refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected)) => {
+                let detail = json!({ "digest": digest, "reason": reason(&refusal) });
+                audit::record(&app, &caller, "skill.refused", object, detail).await?;
+                return Err(refusal.into());
+            }
+            published => published?,
+        };
     findings.extend(published.findings);
-    let (status, row, replaced) = match published.put {
-        Put::Created(row) => (StatusCode::CREATED, row, None),
-        Put::Replaced { row, old_digest } => (StatusCode::CREATED, row, Some(old_digest)),
-        Put::Unchanged(row) => (StatusCode::OK, row, None),
+    let (status, row) = match published.put {
+        Put::Created(row) | Put::Replaced { row, .. } => (StatusCode::CREATED, row),
+        Put::Unchanged(row) => (StatusCode::OK, row),
     };
-    if status == StatusCode::CREATED {
-        let detail = json!({ "digest": digest, "replaced": replaced, "status": row.status });
-        audit::record(&app, &caller, "skill.publish", object, detail).await?;
-    }
     // Stored, and not yet to be used: whoever waits for it should look again.
     let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
     let response = (status, axum::Json(Published::new(row, findings)?));
@@ -233,10 +229,9 @@ pub async fn delete(
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    if !caller.may_use(&name) || !app.runner.unpublish(&caller.tenant, &name, &version).await? {
+    if !caller.may_use(&name) || !app.runner.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "skill.delete", format!("{name}@{version}"), json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use store::{ScanPolicy, SignaturePolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 use utoipa::ToSchema;
 
 use crate::app::{App, Shared};
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Allowed, Operate};
 use crate::body::{Json, Object};
 use crate::error::ApiError;
@@ -141,8 +140,7 @@ pub async fn create(
         ApiError::bad_request("id must be a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.")
     })?;
     let policy = body.value.policy.map(|Object(policy)| policy).unwrap_or_default().checked()?;
-    let tenant = app.store.create_tenant(&id, policy).await?;
-    audit::record(&app, &caller, "tenant.create", id.as_str(), json!({})).await?;
+    let tenant = app.store.acting_as(actor(&caller)).create_tenant(&id, policy).await?;
     Ok((StatusCode::CREATED, axum::Json(TenantView::from(tenant))).into_response())
 }
 
@@ -184,12 +182,10 @@ pub async fn update(
 ) -> Result<axum::Json<TenantView>, ApiError> {
     let mut tenant = find(&app, &id).await?;
     let Object(policy) = body.value.policy;
-    let detail = json!({ "policy": policy });
     tenant.policy = policy.checked()?;
-    if !app.store.update_tenant_policy(&tenant.id, &tenant.policy).await? {
+    if !app.store.acting_as(actor(&caller)).update_tenant_policy(&tenant.id, &tenant.policy).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "tenant.update", tenant.id.as_str(), detail).await?;
     Ok(axum::Json(tenant.into()))
 }
 
@@ -207,14 +203,13 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let tenant = find(&app, &id).await?;
-    if !app.store.delete_tenant(&tenant.id).await? {
+    if !app.store.acting_as(actor(&caller)).delete_tenant(&tenant.id).await? {
         return Err(ApiError::not_found());
     }
     app.keyring.forget();
     if let Some(tokens) = &app.tokens {
         tokens.forget(&tenant.id).await;
     }
-    audit::record(&app, &caller, "tenant.delete", tenant.id.as_str(), json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use store::RevokedDigest;
 use utoipa::ToSchema;
 
 use crate::app::Shared;
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::body::Json;
 use crate::error::ApiError;
@@ -59,8 +58,7 @@ pub async fn revoke(
     if reason.chars().count() > MAX_REASON || reason.contains(char::is_control) {
         return Err(ApiError::bad_request(format!("reason must be at most {MAX_REASON} characters on one line.")));
     }
-    let revoked = app.store.revoke_digest(&caller.tenant, &digest, &reason).await?;
-    audit::record(&app, &caller, "trust.digest.revoke", digest, json!({ "reason": reason })).await?;
+    let revoked = app.store.acting_as(actor(&caller)).revoke_digest(&caller.tenant, &digest, &reason).await?;
     Ok((StatusCode::CREATED, axum::Json(RevokedDigestView::from(revoked))).into_response())
 }
 
@@ -84,10 +82,9 @@ pub async fn unrevoke(
     State(app): State<Shared>,
     Path(digest): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    if !app.store.unrevoke_digest(&caller.tenant, &digest).await? {
+    if !app.store.acting_as(actor(&caller)).unrevoke_digest(&caller.tenant, &digest).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "trust.digest.unrevoke", digest, json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,13 +4,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use skill::signature::{KeyId, PublicKey};
 use store::{NewTrustedKey, TrustedKey};
 use utoipa::ToSchema;
 
 use crate::app::Shared;
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::body::Json;
 use crate::error::ApiError;
@@ -69,9 +68,7 @@ pub async fn add(
         return Err(ApiError::bad_request(format!("comment must be at most {MAX_COMMENT} characters on one line.")));
     }
     let new = NewTrustedKey { key_id: key.id().to_string(), public_key: key.to_string(), comment };
-    let added = app.store.add_trusted_key(&caller.tenant, &new).await?;
-    let detail = json!({ "public_key": added.public_key, "comment": added.comment });
-    audit::record(&app, &caller, "trust.key.add", added.key_id.clone(), detail).await?;
+    let added = app.store.acting_as(actor(&caller)).add_trusted_key(&caller.tenant, &new).await?;
     Ok((StatusCode::CREATED, axum::Json(TrustedKeyView::from(added))).into_response())
 }
 
@@ -101,10 +98,9 @@ pub async fn revoke(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = id.parse::<KeyId>().map_err(|_| ApiError::not_found())?.to_string();
-    if !app.store.revoke_trusted_key(&caller.tenant, &id).await? {
+    if !app.store.acting_as(actor(&caller)).revoke_trusted_key(&caller.tenant, &id).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "trust.key.revoke", id, json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::json;
 use store::NewestSigned;
 use utoipa::ToSchema;
 
 use crate::app::Shared;
-use crate::audit;
+use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
 use crate::extract::Path;
@@ -51,9 +50,8 @@ pub async fn forget(
     State(app): State<Shared>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    if !app.store.forget_newest_signed(&caller.tenant, &name).await? {
+    if !app.store.acting_as(actor(&caller)).forget_newest_signed(&caller.tenant, &name).await? {
         return Err(ApiError::not_found());
     }
-    audit::record(&app, &caller, "trust.version.forget", name, json!({})).await?;
     Ok(StatusCode::NO_CONTENT)
 }

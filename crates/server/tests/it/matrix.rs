@@ -120,7 +120,7 @@ fn scope(operation: &Operation) -> &'static str {
         ("POST", "/v1/skills" | "/v1/skills/validate") => "publish",
         ("DELETE", "/v1/skills/{name}/{version}") => "publish",
         ("POST", "/v1/skills/{name}/{version}/approve" | "/v1/skills/{name}/{version}/reject") => "admin",
-        (_, "/v1/keys" | "/v1/keys/{id}" | "/v1/audit" | "/v1/webhooks/secret") => "admin",
+        (_, "/v1/keys" | "/v1/keys/{id}" | "/v1/audit" | "/v1/audit/head" | "/v1/webhooks/secret") => "admin",
         (_, path) if path.starts_with("/v1/trust/") => "admin",
         (_, "/v1/tenants" | "/v1/tenants/{id}") => "service",
         ("POST" | "PUT" | "DELETE", "/v1/files" | "/v1/files/{id}") => "execute",

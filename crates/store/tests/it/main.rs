@@ -3,6 +3,7 @@
 mod announcements;
 mod archives;
 mod audit;
+mod audit_chain;
 mod claims;
 mod database;
 mod executions;

@@ -1,0 +1,288 @@
+//! The audit log as evidence: entries are part of the change they tell of, and what somebody does to them in the
+//! database is found.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use store::{
+    Actor, Audit, AuditHead, AuditProblem, HeadSigner, NewAudit, NewFile, NewSignature, NewSkill, NewTrustedKey, Page,
+    Store, StoreError, TenantId, TenantPolicy, Verdict, VersionPolicy, verify_audit,
+};
+use uuid::Uuid;
+
+use crate::keys::new_key;
+use crate::migrations::execute;
+use crate::support::{TestStore, acme, new_skill, on_both};
+
+on_both!(
+    a_change_and_its_entry_are_one_transaction,
+    writers_of_one_tenant_do_not_fork_the_chain,
+    what_is_done_to_a_log_is_found,
+    a_log_that_was_computed_anew_is_never_signed,
+    entries_of_earlier_versions_come_before_the_chain,
+);
+
+/// Signs with a secret that nobody who writes into the database knows.
+#[derive(Debug)]
+struct Signer {
+    /// Signs behind any head: the control.
+    credulous: bool,
+}
+
+impl HeadSigner for Signer {
+    fn sign(&self, head: &AuditHead) -> String {
+        let text = serde_json::to_string(head).expect("JSON");
+        format!("{text} {:x?}", Sha256::digest(format!("secret {text}")).as_slice())
+    }
+
+    fn is_authentic(&self, head: &AuditHead, signed: &str) -> bool {
+        self.credulous || self.sign(head) == signed
+    }
+}
+
+fn signing(store: &Store) -> Store {
+    store.with_head_signer(Arc::new(Signer { credulous: false }))
+}
+
+fn entry(object: &str) -> NewAudit {
+    NewAudit {
+        actor: None,
+        action: "test".into(),
+        object: object.into(),
+        detail: json!({ "b": 1, "a": "ä" }),
+        request_id: None,
+    }
+}
+
+fn tenant(name: &str) -> TenantId {
+    TenantId::try_from(name).expect("a tenant")
+}
+
+async fn log(store: &Store, tenant: &TenantId) -> Vec<Audit> {
+    store.list_audit(tenant, &Page::first(1000)).await.expect("listed")
+}
+
+/// The head, if it is signed and authentic.
+async fn signed_head(store: &Store, tenant: &TenantId) -> Option<AuditHead> {
+    let stored = store.audit_head(tenant).await.expect("readable")?;
+    let signer = Signer { credulous: false };
+    stored.signed.is_some_and(|signed| signer.is_authentic(&stored.head, &signed)).then_some(stored.head)
+}
+
+async fn problems(store: &Store, tenant: &TenantId) -> Vec<AuditProblem> {
+    let head = signed_head(store, tenant).await.expect("a signed head");
+    verify_audit(tenant, &log(store, tenant).await, Some(&head))
+}
+
+const CHANGES: [&str; 15] = [
+    "key.create", "key.revoke", "tenant.create", "tenant.update", "tenant.delete", "trust.key.add", "trust.key.revoke",
+    "trust.digest.revoke", "trust.digest.unrevoke", "skill.publish", "skill.publish", "trust.version.forget",
+    "skill.approve", "skill.delete", "file.delete",
+];
+
+/// Makes the change of this number; those before it must have been made.
+async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreError> {
+    let (acme, made, key) = (acme(), tenant("made"), "0123456789ABCDEF");
+    let signature = NewSignature { text: "signed".into(), trusted: true };
+    let skill = |digest| NewSkill { signature: Some(signature.clone()), ..new_skill("demo", "1.0.0", digest) };
+    match number {
+        0 => drop(store.insert_key(&new_key(&acme, "hash")).await?),
+        1 => {
+            let key = store.find_key("hash").await?.expect("a key");
+            assert!(store.revoke_key(&acme, key.id).await?);
+        }
+        2 => drop(store.create_tenant(&made, TenantPolicy::default()).await?),
+        3 => {
+            let policy = TenantPolicy { weight: 7, ..TenantPolicy::default() };
+            assert!(store.update_tenant_policy(&made, &policy).await?);
+        }
+        4 => assert!(store.delete_tenant(&made).await?),
+        5 => {
+            let new = NewTrustedKey { key_id: key.into(), public_key: "RW…".into(), comment: String::new() };
+            drop(store.add_trusted_key(&acme, &new).await?);
+        }
+        6 => assert!(store.revoke_trusted_key(&acme, key).await?),
+        7 => drop(store.revoke_digest(&acme, "sha256:9", "bad").await?),
+        8 => assert!(store.unrevoke_digest(&acme, "sha256:9").await?),
+        9 => drop(store.put_skill(&acme, &skill("sha256:1"), VersionPolicy::Mutable).await?),
+        10 => drop(store.put_skill(&acme, &skill("sha256:2"), VersionPolicy::Mutable).await?),
+        11 => assert!(store.forget_newest_signed(&acme, "demo").await?),
+        12 => drop(store.review_skill(&acme, "demo", "1.0.0", None, Verdict::Approved).await?.expect("a skill")),
+        13 => drop(store.delete_skill(&acme, "demo", "1.0.0").await?.expect("a skill")),
+        _ => drop(store.delete_file(&acme, file, None).await?.expect("a file")),
+    }
+    Ok(())
+}
+
+/// All that these changes can change.
+async fn state(store: &Store) -> String {
+    let (acme, page) = (acme(), Page::default());
+    let keys = store.list_keys(&acme, true, &page).await.expect("listed");
+    let tenants = store.list_tenants(&page).await.expect("listed");
+    let trusted = store.list_trusted_keys(&acme, &page).await.expect("listed");
+    let revoked = store.list_revoked_digests(&acme, &page).await.expect("listed");
+    let newest = store.list_newest_signed(&acme, &page).await.expect("listed");
+    let skills = store.list_skills(&acme, &page).await.expect("listed");
+    let verdict = store.verdict_on(&acme, "sha256:2").await.expect("readable");
+    let files = store.list_files(&acme, &Default::default(), &page).await.expect("listed");
+    format!("{keys:?} {tenants:?} {trusted:?} {revoked:?} {newest:?} {skills:?} {verdict:?} {files:?}")
+}
+
+async fn add_file(store: &Store) -> Uuid {
+    let id = Uuid::now_v7();
+    let new = NewFile {
+        id,
+        name: "a.txt".into(),
+        content_type: "text/plain".into(),
+        size_bytes: 1,
+        sha256: "00".into(),
+        blob_key: format!("acme/files/{id}"),
+    };
+    store.note_blob(&acme(), &new.blob_key).await.expect("noted");
+    store.add_file(&acme(), &new, None, None).await.expect("added");
+    id
+}
+
+async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
+    let file = add_file(&store).await;
+    let actor = Actor { tenant: acme(), key: Some(Uuid::now_v7()), subject: None, request_id: Some("req".into()) };
+    let acting = store.acting_as(actor.clone());
+    for (number, action) in CHANGES.into_iter().enumerate() {
+        let before = state(&store).await;
+        execute(&store.dsn, "ALTER TABLE audit RENAME TO audit_away").await;
+        let refused = change(&acting, number, file).await;
+        assert!(refused.is_err(), "{action} without an entry");
+        assert_eq!(state(&store).await, before, "{action}: nothing is left of it");
+        execute(&store.dsn, "ALTER TABLE audit_away RENAME TO audit").await;
+        change(&acting, number, file).await.unwrap_or_else(|error| panic!("{action}: {error}"));
+        assert_ne!(state(&store).await, before, "control: {action} is made when it can be entered");
+        let log = log(&store, &acme()).await;
+        let newest = log.iter().max_by_key(|entry| entry.seq).expect("an entry");
+        assert_eq!((log.len(), newest.action.as_str()), (number + 1, action));
+        assert_eq!((newest.actor, &newest.request_id), (actor.key, &actor.request_id));
+    }
+    // Control: a change that has no entry passes without the table, so the renaming alone stops nothing.
+    execute(&store.dsn, "ALTER TABLE audit RENAME TO audit_away").await;
+    store.insert_key(&new_key(&acme(), "control")).await.expect("a key of the server's own");
+}
+
+async fn writers_of_one_tenant_do_not_fork_the_chain(store: TestStore) {
+    let stores = [signing(&store), signing(&store.second().await)];
+    let writers: Vec<_> = (0..40)
+        .map(|number| {
+            let store = stores[number % 2].clone();
+            tokio::spawn(async move { store.append_audit(&acme(), &entry(&number.to_string())).await })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.expect("no panic").expect("appended");
+    }
+    assert_eq!(problems(&store, &acme()).await, []);
+    let mut numbers: Vec<_> = log(&store, &acme()).await.iter().filter_map(|entry| entry.seq).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
+}
+
+/// A log of five entries, which is in order.
+async fn five(store: &Store, name: &str) -> TenantId {
+    let (store, tenant) = (signing(store), tenant(name));
+    for number in 1..=5 {
+        store.append_audit(&tenant, &entry(&number.to_string())).await.expect("appended");
+    }
+    assert_eq!(problems(&store, &tenant).await, [], "control: an untouched log passes");
+    tenant
+}
+
+async fn what_is_done_to_a_log_is_found(store: TestStore) {
+    let attacks: [(&str, &str, AuditProblem); 9] = [
+        ("modify", "UPDATE audit SET object = 'x' WHERE seq = 2", AuditProblem::Modified(2)),
+        (
+            "actor",
+            "UPDATE audit SET actor = '00000000-0000-0000-0000-000000000000' WHERE seq = 2",
+            AuditProblem::Modified(2),
+        ),
+        ("time", "UPDATE audit SET created_at = created_at + 1 WHERE seq = 5", AuditProblem::Modified(5)),
+        (
+            "reorder",
+            "UPDATE audit SET seq = -2 WHERE seq = 2; UPDATE audit SET seq = 2 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = -2",
+            AuditProblem::Modified(2),
+        ),
+        ("remove", "DELETE FROM audit WHERE seq = 3", AuditProblem::Missing(3)),
+        ("truncate", "DELETE FROM audit WHERE seq > 3", AuditProblem::Truncated { last: 3, head: 5 }),
+        ("empty", "DELETE FROM audit", AuditProblem::Truncated { last: 0, head: 5 }),
+        ("hide", "UPDATE audit SET seq = NULL WHERE seq = 5", AuditProblem::Truncated { last: 4, head: 5 }),
+        (
+            "insert",
+            "INSERT INTO audit (id, tenant, action, object, detail, created_at) SELECT 'aaaaaaaa-0000-7000-8000-000000000000', \
+             tenant, action, object, detail, created_at FROM audit WHERE seq = 1",
+            AuditProblem::Unchained { found: 1, counted: 0 },
+        ),
+    ];
+    for (name, attack, problem) in attacks {
+        let tenant = five(&store, name).await;
+        let scoped = |statement: &str| match statement.contains(" WHERE ") {
+            true => format!("{statement} AND tenant = '{name}'"),
+            false => format!("{statement} WHERE tenant = '{name}'"),
+        };
+        let statements: Vec<_> = attack.split("; ").map(scoped).collect();
+        execute(&store.dsn, &statements.join("; ")).await;
+        let found = problems(&store, &tenant).await;
+        assert!(found.contains(&problem), "{name}: {found:?}");
+        if matches!(name, "truncate" | "empty") {
+            let unaided = verify_audit(&tenant, &log(&store, &tenant).await, None);
+            assert_eq!(unaided, [], "control: {name} passes without the signed head");
+        }
+    }
+}
+
+/// Does what somebody with the database, but without the server's key, can do: changes an entry and computes all later
+/// hashes, and the head, anew.
+async fn forge(store: &TestStore, tenant: &TenantId) {
+    let mut entries = log(store, tenant).await;
+    entries.sort_by_key(|entry| entry.seq);
+    let (mut before, mut statements) = (String::new(), String::new());
+    for entry in &mut entries {
+        if entry.seq == Some(2) {
+            entry.object = "forged".into();
+        }
+        before = entry.hash_after(&before);
+        entry.hash = Some(before.clone());
+        statements +=
+            &format!("UPDATE audit SET object = '{}', hash = '{before}' WHERE id = '{}'; ", entry.object, entry.id);
+    }
+    statements += &format!("UPDATE audit_heads SET hash = '{before}' WHERE tenant = '{tenant}'");
+    execute(&store.dsn, &statements).await;
+    let head = store.audit_head(tenant).await.expect("readable").expect("a head").head;
+    assert_eq!(verify_audit(tenant, &entries, Some(&head)), [], "only the signature tells");
+}
+
+async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
+    let (tenant, control) = (five(&store, "forged").await, five(&store, "control").await);
+    forge(&store, &tenant).await;
+    assert_eq!(signed_head(&store, &tenant).await, None, "the head is not the one that was signed");
+    for _ in 0..2 {
+        signing(&store).append_audit(&tenant, &entry("later")).await.expect("changes go on");
+        assert_eq!(signed_head(&store, &tenant).await, None, "later entries do not make it authentic");
+    }
+    forge(&store, &control).await;
+    let credulous = store.with_head_signer(Arc::new(Signer { credulous: true }));
+    credulous.append_audit(&control, &entry("later")).await.expect("appended");
+    assert_eq!(problems(&store, &control).await, [], "control: signed behind any head, the forgery passes");
+}
+
+async fn entries_of_earlier_versions_come_before_the_chain(store: TestStore) {
+    let old = |id: u32| {
+        format!(
+            "INSERT INTO audit (id, tenant, action, object, detail, created_at) \
+             VALUES ('{id:08}-0000-7000-8000-000000000000', 'acme', 'old', 'x', '{{}}', {id})"
+        )
+    };
+    execute(&store.dsn, &format!("{}; {}", old(1), old(2))).await;
+    signing(&store).append_audit(&acme(), &entry("first")).await.expect("appended");
+    assert_eq!(problems(&store, &acme()).await, []);
+    assert_eq!(signed_head(&store, &acme()).await.expect("signed").unchained, 2);
+    execute(&store.dsn, "DELETE FROM audit WHERE created_at = 1").await;
+    let problem = [AuditProblem::Unchained { found: 1, counted: 2 }];
+    assert_eq!(problems(&store, &acme()).await, problem);
+}
