@@ -93,6 +93,18 @@ func (c *Client) GetWebhookSecret(ctx context.Context) (string, error) {
 	return answer.Secret, nil
 }
 
+// SignedAuditHead is the last entry of the audit log as the server signed it. The bytes of Payload are what counts.
+type SignedAuditHead struct {
+	Type      string `json:"type"`
+	Payload   string `json:"payload"`
+	Signature string `json:"signature"`
+}
+
+// GetAuditHead is the signed head of the audit log, which `skillbox audit-log verify` checks a log against.
+func (c *Client) GetAuditHead(ctx context.Context) (*SignedAuditHead, error) {
+	return one[SignedAuditHead](ctx, c, get("v1", "audit", "head"))
+}
+
 // Audit is who changed what, newest first, fetched page by page as you go.
 func (c *Client) Audit(ctx context.Context) iter.Seq2[AuditEntry, error] {
 	return pages[AuditEntry](ctx, c, get("v1", "audit"), nil, 200)

@@ -340,6 +340,7 @@ var operations = map[string]operation{
 	"delete_tenant": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
 		return nil, c.DeleteTenant(ctx, a.text("id"))
 	},
+	"get_audit_head": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) { return c.GetAuditHead(ctx) },
 	"list_audit": func(t *testing.T, c *skillbox.Client, a arguments) (any, error) {
 		var entries []skillbox.AuditEntry
 		for entry, err := range c.Audit(ctx) {

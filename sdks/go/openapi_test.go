@@ -39,6 +39,7 @@ var types = map[string]any{
 	"FindingCounts":     skillbox.FindingCounts{},
 	"RequestedLimits":   skillbox.Limits{},
 	"Script":            skillbox.Script{},
+	"SignedAuditHead":   skillbox.SignedAuditHead{},
 	"SkillDetail":       skillbox.SkillDetail{},
 	"SkillFileEntry":    skillbox.SkillFile{},
 	"SkillFinding":      skillbox.Finding{},

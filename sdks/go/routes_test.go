@@ -14,6 +14,9 @@ var routes = map[string]func(c *skillbox.Client, place string) error{
 	"GET /health":   func(c *skillbox.Client, _ string) error { return c.Health(ctx) },
 	"GET /ready":    func(c *skillbox.Client, _ string) error { return second(c.Ready(ctx)) },
 	"GET /v1/audit": func(c *skillbox.Client, _ string) error { return first(c.Audit(ctx)) },
+	"GET /v1/audit/head": func(c *skillbox.Client, _ string) error {
+		return second(c.GetAuditHead(ctx))
+	},
 	"GET /v1/executions": func(c *skillbox.Client, _ string) error {
 		return first(c.Executions(ctx, skillbox.ExecutionFilter{Skill: "s", Status: "x", Key: "k", Since: time.Unix(1, 0)}))
 	},

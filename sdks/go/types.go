@@ -332,6 +332,9 @@ type AuditEntry struct {
 	Detail    json.RawMessage `json:"detail,omitempty"`
 	RequestID string          `json:"request_id,omitempty"`
 	CreatedAt string          `json:"created_at"`
+	// Seq and Hash are its place in the chain of the log; entries from before the chain have neither.
+	Seq  int64  `json:"seq,omitempty"`
+	Hash string `json:"hash,omitempty"`
 }
 
 // Readiness is whether the server can run skills; each of Checks is "ok" or what is wrong.

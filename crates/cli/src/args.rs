@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    audit, bench, completions, config, docker_proxy, doctor, exec, guest_copy, key, list, mcp, migrate, receipt, run,
-    serve, skill, tenant, trust, webhook,
+    audit, audit_log, bench, completions, config, docker_proxy, doctor, exec, guest_copy, key, list, mcp, migrate,
+    receipt, run, serve, skill, tenant, trust, webhook,
 };
 
 /// Runs AI agent skills, each in its own single-use sandbox.
@@ -94,6 +94,9 @@ pub enum Command {
     /// Check receipts of executions, without a server.
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),
+    /// Read the server's audit log, and check that nobody tampered with it.
+    #[command(subcommand)]
+    AuditLog(audit_log::AuditLogCommand),
     /// Make, list and remove tenants.
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),

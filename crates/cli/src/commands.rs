@@ -1,6 +1,7 @@
 //! One file a command. Each owns its flags and its words; what they share stands beside this directory.
 
 pub mod audit;
+pub mod audit_log;
 pub mod bench;
 pub mod completions;
 pub mod config;
@@ -48,6 +49,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode> {
         Command::Exec(command) => exec::run(&global, command, output).await,
         Command::Key(command) => key::run(&global, command, output).await,
         Command::Trust(command) => trust::run(&global, command, output).await,
+        Command::AuditLog(command) => audit_log::run(&global, command, output).await,
         Command::Receipt(command) => receipt::run(&global, command, output).await,
         Command::Tenant(command) => tenant::run(&global, command, output).await,
         Command::Webhook(command) => webhook::run(&global, command, output).await,

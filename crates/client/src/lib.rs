@@ -3,6 +3,7 @@
 //! It owns how a call is sent and how an answer or a failure is read. It must not know any of our other
 //! crates: everything it knows of the server is the wire contract.
 
+mod audit;
 mod client;
 mod download;
 mod error;
@@ -17,6 +18,7 @@ mod tenants;
 mod trust;
 mod webhooks;
 
+pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use download::Download;
 pub use error::ClientError;

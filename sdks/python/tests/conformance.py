@@ -286,6 +286,9 @@ class Operations:
     def delete_tenant(self, id):
         return self.now(self.client.delete_tenant(id))
 
+    def get_audit_head(self):
+        return self.now(self.client.get_audit_head())
+
     def list_audit(self):
         return self.now(self.client.iter_audit(page_size=200))
 

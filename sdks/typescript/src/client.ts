@@ -314,6 +314,11 @@ export class Client {
     return secret;
   }
 
+  /** The signed head of the audit log, which `skillbox audit-log verify` checks a log against. */
+  getAuditHead(options: CallOptions = {}): Promise<types.SignedAuditHead> {
+    return this.#get(["v1", "audit", "head"], options);
+  }
+
   /** Who changed what, newest first, fetched page by page as you go. */
   iterAudit(options: PageOptions = {}): AsyncGenerator<types.AuditEntry, void, undefined> {
     return this.#pages(["v1", "audit"], options);

@@ -383,6 +383,16 @@ export interface AuditEntry {
   detail: any;
   request_id?: string | null;
   created_at: string;
+  /** Its number in the chain of the log; absent, like `hash`, in entries from before the chain. */
+  seq?: number | null;
+  hash?: string | null;
+}
+
+/** The last entry of the audit log as the server signed it. The bytes of `payload` are what counts. */
+export interface SignedAuditHead {
+  type: string;
+  payload: string;
+  signature: string;
 }
 
 export interface Readiness {

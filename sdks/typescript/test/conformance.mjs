@@ -164,6 +164,7 @@ const OPERATIONS = {
   get_usage: (client) => client.getUsage(),
   list_tenants: (client) => client.listTenants(),
   delete_tenant: (client, { id }) => client.deleteTenant(id),
+  get_audit_head: (client) => client.getAuditHead(),
   list_audit: (client) => all(client.iterAudit({ pageSize: 200 })),
   trust_key: (client, key) => client.trustKey(key),
   list_trusted_keys: (client) => client.listTrustedKeys(),

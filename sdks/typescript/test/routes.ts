@@ -9,6 +9,7 @@ export type Use = (client: Client) => unknown;
 export const ROUTES: Record<string, Use> = {
   "GET /health": (c) => c.health(),
   "GET /ready": (c) => c.ready(),
+  "GET /v1/audit/head": (c) => c.getAuditHead(),
   "GET /v1/audit": (c) => c.iterAudit().next(),
   "GET /v1/executions": (c) => c.iterExecutions({ skill: "s", status: "success", since: "2026-01-01T00:00:00Z", key: "k" }).next(),
   "POST /v1/executions": (c) => c.run({ skill: "s" }),

@@ -20,6 +20,12 @@ pub struct ListArgs {
     all: bool,
 }
 
+impl ListArgs {
+    pub fn all() -> ListArgs {
+        ListArgs { limit: 0, all: true }
+    }
+}
+
 /// The rows of all pages together.
 pub struct Rows<T> {
     pub items: Vec<T>,

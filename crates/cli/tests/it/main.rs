@@ -3,6 +3,7 @@
 mod administration;
 mod api;
 mod architecture;
+mod audit_log;
 mod cli;
 mod compose;
 mod crash;

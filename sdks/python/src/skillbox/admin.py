@@ -10,7 +10,7 @@ from ._aio_http import AsyncSender
 from ._call import Answer, Call, document, get, json_body, nothing, page, path_of, query_of
 from ._http import Sender
 from ._paging import walk, walk_async
-from .models import AuditEntry, Key, Policy, Readiness, Tenant, TenantUsage
+from .models import AuditEntry, Key, Policy, Readiness, SignedAuditHead, Tenant, TenantUsage
 
 PolicyLike = Union[Policy, Mapping[str, Any]]
 
@@ -74,6 +74,10 @@ class Admin(Sender):
     def get_webhook_secret(self) -> str:
         """What `skillbox.webhooks.verify` checks the tenant's webhooks with."""
         return self._send(get(_secret, "v1", "webhooks", "secret"))
+
+    def get_audit_head(self) -> SignedAuditHead:
+        """The signed head of the audit log, which ``skillbox audit-log verify`` checks a log against."""
+        return self._send(get(document(SignedAuditHead), "v1", "audit", "head"))
 
     def iter_audit(self, *, page_size: int = 50) -> Iterator[AuditEntry]:
         """Who changed what, newest first, fetched page by page as you go."""
@@ -139,6 +143,10 @@ class AsyncAdmin(AsyncSender):
     async def get_webhook_secret(self) -> str:
         """As `Client.get_webhook_secret`."""
         return await self._send(get(_secret, "v1", "webhooks", "secret"))
+
+    async def get_audit_head(self) -> SignedAuditHead:
+        """As `Client.get_audit_head`."""
+        return await self._send(get(document(SignedAuditHead), "v1", "audit", "head"))
 
     def iter_audit(self, *, page_size: int = 50) -> AsyncIterator[AuditEntry]:
         """As `Client.iter_audit`, for ``async for``."""

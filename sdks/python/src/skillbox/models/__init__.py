@@ -1,6 +1,6 @@
 """What the server says, as dataclasses. Fields that a server does not send keep their defaults."""
 
-from .admin import AuditEntry, Key, Policy, Readiness, Tenant, TenantUsage
+from .admin import AuditEntry, Key, Policy, Readiness, SignedAuditHead, Tenant, TenantUsage
 from .executions import (
     Cancelled,
     Doubt,
@@ -52,6 +52,7 @@ __all__ = [
     "RevokedDigest",
     "RunResult",
     "Script",
+    "SignedAuditHead",
     "Skill",
     "SkillDetail",
     "SkillFile",

@@ -74,6 +74,18 @@ class AuditEntry(Model):
     detail: Any = None
     request_id: str = ""
     created_at: str = ""
+    seq: Optional[int] = None
+    """Its number in the chain of the log; absent, like `hash`, in entries from before the chain."""
+    hash: str = ""
+
+
+@dataclass
+class SignedAuditHead(Model):
+    """The last entry of the audit log as the server signed it. The bytes of `payload` are what counts."""
+
+    type: str = ""
+    payload: str = ""
+    signature: str = ""
 
 
 @dataclass
