@@ -2,6 +2,7 @@
 //! real sandbox, and spoken to over HTTP.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod audit;
 mod auth;
 mod committed;
 mod connections;

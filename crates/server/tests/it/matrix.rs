@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::support::{Server, manifest, refused, zip};
 
 /// An operation of the API.
-struct Operation {
-    method: Method,
-    path: String,
+pub struct Operation {
+    pub method: Method,
+    pub path: String,
     /// The content type of its body, if it has one.
     body: Option<String>,
     open: bool,
 }
 
-fn operations() -> Vec<Operation> {
+pub fn operations() -> Vec<Operation> {
     let api: Value = serde_json::from_str(&server::openapi_json()).unwrap();
     let mut all = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
@@ -35,7 +35,7 @@ fn operations() -> Vec<Operation> {
 }
 
 impl Operation {
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 

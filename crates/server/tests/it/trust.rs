@@ -6,12 +6,12 @@ use skill::signature::{SIGNATURE_FILE, SecretKey, Statement};
 
 use crate::support::{Server, manifest, refused, zip};
 
-fn key(seed: u8) -> SecretKey {
+pub fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed([seed; 32]).unwrap()
 }
 
 /// The files of a skill, and its signature beside them.
-fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
+pub fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
     let mut files = vec![
         ("SKILL.md".to_owned(), manifest("demo", &format!("version: {version}\n"))),
         ("main.sh".to_owned(), "echo ran\n".to_owned()),
@@ -23,27 +23,27 @@ fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
 }
 
 impl Server {
-    async fn require(&self, signatures: &str) {
+    pub async fn require(&self, signatures: &str) {
         let body = json!({ "policy": { "signatures": signatures } });
         let answer = self.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.json::<Value>().await.unwrap()["policy"]["signatures"], signatures);
     }
 
-    async fn trust_key(&self, key: &SecretKey) -> Value {
+    pub async fn trust_key(&self, key: &SecretKey) -> Value {
         let body = json!({ "public_key": key.public().to_file(), "comment": "the build machine" });
         let answer = self.post("/v1/trust/keys", &body).send().await.unwrap();
         assert_eq!(answer.status(), 201);
         answer.json().await.unwrap()
     }
 
-    async fn upload(&self, files: &[(String, String)]) -> reqwest::Response {
+    pub async fn upload(&self, files: &[(String, String)]) -> reqwest::Response {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let request = self.request(Method::POST, "/v1/skills").header("content-type", "application/zip");
         request.body(zip(&files)).send().await.unwrap()
     }
 
-    async fn json(&self, path: &str) -> Value {
+    pub async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{path}");
         answer.json().await.unwrap()
