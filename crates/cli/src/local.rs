@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 pub use live::{Saved, Show};
 pub use run::{Facts, Finished, Order, run, run_into, status};
-pub use target::{Target, is_skill, target};
+pub use target::{Target, target};
 
 /// What only a run without a server can be asked for.
 #[derive(Args, Clone, Default)]

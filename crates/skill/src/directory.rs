@@ -1,58 +1,192 @@
 //! Reading a skill from a directory, for the command line.
 //!
-//! The only place of this crate that touches the file system. Links are refused rather than followed, so that packing a
-//! directory never picks up anything from outside it.
+//! With [`Tree`], the only place of this crate that touches the file system. Links are refused rather than followed, so
+//! that packing a directory never picks up anything from outside it, not even while another process changes it.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, statat};
+use rustix::io::Errno;
 
 use crate::intake::{Content, Intake};
 use crate::package::{self, Package};
-use crate::{Hazard, Limits, SkillError, path};
+use crate::{Hazard, Limits, SkillError, Tree, path};
 
 /// Reads the skill in `dir` as it would arrive from an upload of that directory.
 pub fn read_directory(dir: &Path, limits: &Limits) -> Result<Package, SkillError> {
-    let dir = fs::canonicalize(dir).map_err(|source| unreadable(dir, source))?;
-    let name = dir.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let tree = Tree::open(dir).map_err(|source| unreadable(dir, source))?;
+    read_tree(&tree, limits)
+}
+
+/// The same for a directory that is open already.
+pub fn read_tree(tree: &Tree, limits: &Limits) -> Result<Package, SkillError> {
+    package::assemble(list(tree, limits)?, tree.name())
+}
+
+/// Names and sizes of all files; contents are read later and compared with these.
+fn list<'a>(root: &Tree, limits: &'a Limits) -> Result<Intake<'a>, SkillError> {
     let mut intake = Intake::new(limits);
-    // Paths below `dir`, with `/` between components and at the end.
+    // Paths below the root, with `/` between components and at the end.
     let mut waiting = vec![String::new()];
     while let Some(prefix) = waiting.pop() {
-        let place = dir.join(&prefix);
-        for entry in fs::read_dir(&place).map_err(|source| unreadable(&place, source))? {
-            let entry = entry.map_err(|source| unreadable(&place, source))?;
-            let name = entry.file_name();
-            let name = name.to_str().ok_or_else(|| Hazard::UnsafePath.of(&format!("{prefix}{}", name.display())))?;
-            let name = format!("{prefix}{name}");
-            if !path::is_junk(&name) {
-                waiting.extend(take(&entry, name, &mut intake)?);
+        let relative = Path::new(&prefix);
+        let directory = root.enter(relative).map_err(|source| unreadable(&root.path().join(relative), source))?;
+        for name in directory.names().map_err(|source| unreadable(directory.path(), source))? {
+            let shown = String::from_utf8_lossy(&name);
+            let name = std::str::from_utf8(&name).map_err(|_| Hazard::UnsafePath.of(&format!("{prefix}{shown}")))?;
+            let path = format!("{prefix}{name}");
+            if !path::is_junk(&path) {
+                waiting.extend(take(root, &directory, name, path, &mut intake)?);
             }
         }
     }
-    package::assemble(intake, name)
+    Ok(intake)
 }
 
-/// Takes one entry in; for a directory returns its name, still to be walked.
-fn take(entry: &fs::DirEntry, name: String, intake: &mut Intake<'_>) -> Result<Option<String>, SkillError> {
-    let place = entry.path();
-    let metadata = entry.metadata().map_err(|source| unreadable(&place, source))?;
-    if metadata.is_dir() {
-        intake.directory(&name)?;
-        return Ok(Some(name + "/"));
+/// Takes one entry in; for a directory returns its path, still to be walked.
+///
+/// The type found here only chooses the error message. A directory or file is opened without following links later.
+fn take(
+    root: &Tree,
+    directory: &Tree,
+    name: &str,
+    path: String,
+    intake: &mut Intake<'_>,
+) -> Result<Option<String>, SkillError> {
+    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|source| unreadable(&directory.path().join(name), source.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            intake.directory(&path)?;
+            Ok(Some(path + "/"))
+        }
+        FileType::RegularFile => {
+            let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+            let content = Content::OnDisk { root: root.clone(), relative: PathBuf::from(&path), size };
+            intake.file(&path, Some(stat.st_mode & 0o111 != 0), size, content)?;
+            Ok(None)
+        }
+        FileType::Symlink => Err(Hazard::Link.of(&path)),
+        _ => Err(Hazard::SpecialFile.of(&path)),
     }
-    if metadata.is_symlink() {
-        return Err(Hazard::Link.of(&name));
+}
+
+/// Appends the content of a file that was listed before; one that changed since is an error, because its space is
+/// already reserved.
+pub(crate) fn append_file(root: &Tree, relative: &Path, size: u64, out: &mut Vec<u8>) -> Result<(), SkillError> {
+    let failed = |source| unreadable(&root.path().join(relative), source);
+    let (file, metadata) = root.open_file(relative).map_err(|source| match is_link(&source) {
+        true => Hazard::Link.of(&relative.display().to_string()),
+        false => failed(source),
+    })?;
+    let changed = || failed(std::io::Error::other("the file changed while it was read"));
+    if metadata.len() != size {
+        return Err(changed());
     }
-    if !metadata.is_file() {
-        return Err(Hazard::SpecialFile.of(&name));
+    match file.take(size + 1).read_to_end(out).map_err(failed)? as u64 == size {
+        true => Ok(()),
+        false => Err(changed()),
     }
-    let executable = metadata.permissions().mode() & 0o111 != 0;
-    let size = metadata.len();
-    intake.file(&name, Some(executable), size, Content::OnDisk { place, size })?;
-    Ok(None)
+}
+
+fn is_link(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> SkillError {
     SkillError::Unreadable { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const SECRET: &str = "outside";
+
+    /// A skill with `data/file`, and `secret/file` of the same length beside it.
+    fn skill() -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        for directory in ["skill/data", "secret"] {
+            fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
+        fs::write(home.path().join("skill/SKILL.md"), "---\nname: demo\ndescription: d\n---\n").unwrap();
+        fs::write(home.path().join("skill/data/file"), "inside!").unwrap();
+        fs::write(home.path().join("secret/file"), SECRET).unwrap();
+        home
+    }
+
+    /// Reads the skill with `swap` done exactly between the listing and the reading, and the same way by path.
+    fn read_around(swap: impl FnOnce(&Path)) -> (Result<Package, SkillError>, String) {
+        let home = skill();
+        let limits = Limits::default();
+        let tree = Tree::open(&home.path().join("skill")).unwrap();
+        let intake = list(&tree, &limits).unwrap();
+        swap(home.path());
+        let by_path = fs::read_to_string(home.path().join("skill/data/file")).unwrap_or_default();
+        (package::assemble(intake, None), by_path)
+    }
+
+    #[test]
+    fn a_file_swapped_for_a_link_after_the_listing_is_refused() {
+        let (read, by_path) = read_around(|home| {
+            fs::remove_file(home.join("skill/data/file")).unwrap();
+            symlink("../../secret/file", home.join("skill/data/file")).unwrap();
+        });
+        // Control: opening by path follows the link.
+        assert_eq!(by_path, SECRET);
+        assert_eq!(read.unwrap_err().slug(), "link_entry");
+    }
+
+    #[test]
+    fn a_directory_swapped_for_a_link_after_the_listing_is_refused() {
+        let (read, by_path) = read_around(|home| {
+            fs::rename(home.join("skill/data"), home.join("old")).unwrap();
+            symlink("../secret", home.join("skill/data")).unwrap();
+        });
+        assert_eq!(by_path, SECRET);
+        assert_eq!(read.unwrap_err().slug(), "unreadable");
+    }
+
+    #[test]
+    fn the_root_stays_the_directory_that_was_opened() {
+        let (read, by_path) = read_around(|home| {
+            fs::rename(home.join("skill"), home.join("old")).unwrap();
+            fs::create_dir_all(home.join("other/data")).unwrap();
+            fs::write(home.join("other/data/file"), SECRET).unwrap();
+            symlink("other", home.join("skill")).unwrap();
+        });
+        assert_eq!(by_path, SECRET);
+        let read = read.unwrap();
+        assert_eq!(&*read.files.iter().find(|file| file.path == "data/file").unwrap().bytes, b"inside!");
+    }
+
+    #[test]
+    fn a_file_that_grew_or_became_a_pipe_is_refused() {
+        let (read, _) = read_around(|home| fs::write(home.join("skill/data/file"), "longer than before").unwrap());
+        assert!(read.unwrap_err().to_string().contains("changed while it was read"));
+        let home = skill();
+        let limits = Limits::default();
+        let tree = Tree::open(&home.path().join("skill")).unwrap();
+        let intake = list(&tree, &limits).unwrap();
+        let file = home.path().join("skill/data/file");
+        fs::remove_file(&file).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
+        assert!(package::assemble(intake, None).unwrap_err().to_string().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_path_that_leads_out_is_not_opened() {
+        let home = skill();
+        let tree = Tree::open(&home.path().join("skill")).unwrap();
+        assert!(tree.open_file(Path::new("data/file")).is_ok());
+        let absolute = home.path().join("secret/file");
+        for path in [Path::new("../secret/file"), Path::new("data/../../secret/file"), &absolute, Path::new("..")] {
+            assert!(tree.open_file(path).is_err() && tree.enter(path).is_err(), "{}", path.display());
+        }
+    }
 }

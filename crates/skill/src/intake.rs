@@ -2,14 +2,12 @@
 //!
 //! All three readers hand their entries to one [`Intake`], so that every rule about names and sizes is kept in one place.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::archive::Packed;
 use crate::canonical::SkillFile;
 use crate::path::{self, Names};
-use crate::{Hazard, Limits, SkillError, dialect, frontmatter, yaml};
+use crate::{Hazard, Limits, SkillError, Tree, dialect, directory, frontmatter, yaml};
 
 /// Less than this is simply unpacked: that it might be refused then costs little.
 const REHEARSED_FROM_BYTES: u64 = 16 << 20;
@@ -27,7 +25,7 @@ pub(crate) struct Source<'a> {
 pub(crate) enum Content<'a> {
     Bytes(Vec<u8>),
     Packed(Packed<'a>),
-    OnDisk { place: PathBuf, size: u64 },
+    OnDisk { root: Tree, relative: PathBuf, size: u64 },
 }
 
 /// What a reader has seen so far.
@@ -149,21 +147,10 @@ impl Content<'_> {
         match self {
             Self::Packed(packed) => return packed.append_to(out, path),
             Self::Bytes(bytes) => out.extend_from_slice(&bytes),
-            Self::OnDisk { place, size } => {
-                read_file(&place, size, out).map_err(|source| SkillError::Unreadable { path: place, source })?
-            }
+            Self::OnDisk { root, relative, size } => directory::append_file(&root, &relative, size, out)?,
         }
         let mut crc = flate2::Crc::new();
         crc.update(&out[start..]);
         Ok(crc.sum())
     }
-}
-
-/// Reads a file that was measured before; one that changed since is an error, because its place is already reserved.
-fn read_file(place: &Path, size: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
-    let read = File::open(place)?.take(size + 1).read_to_end(out)?;
-    if read as u64 == size {
-        return Ok(());
-    }
-    Err(std::io::Error::other("the file changed while it was read"))
 }

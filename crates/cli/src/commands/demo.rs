@@ -9,6 +9,7 @@ use client::{Client, Execution, RunRequest, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use server::Bound;
+use skill::Package;
 
 use super::run::summary;
 use super::serve;
@@ -18,6 +19,9 @@ use crate::{connection, progress, text};
 
 /// The skill that shows most: JSON in, JSON and files out.
 const FAVOURITE: &str = "data-analysis";
+
+/// The test case of a skill that its sample input is taken from.
+const SAMPLE: &str = "tests/sample.json";
 
 pub struct Demo {
     client: Client,
@@ -45,8 +49,8 @@ impl Demo {
     pub async fn run(&self, directory: &Path) -> Result<()> {
         let names = self.push_all(&skills_in(directory)?).await?;
         let name = names.iter().find(|(name, _)| name == FAVOURITE).or(names.first());
-        let (name, path) = name.with_context(|| format!("no skill in {}", directory.display()))?;
-        let request = RunRequest { skill: name.clone(), input: Some(sample_input(path)?), ..RunRequest::default() };
+        let (name, sample) = name.with_context(|| format!("no skill in {}", directory.display()))?;
+        let request = RunRequest { skill: name.clone(), input: Some(sample.clone()), ..RunRequest::default() };
         note(&format!("\nrunning {name}"));
         let spinner = progress::spinner(name);
         let ran = self.client.run(&request).await;
@@ -64,16 +68,17 @@ impl Demo {
         Ok(())
     }
 
-    /// Publishes each skill; gives back their names with their directories.
-    async fn push_all(&self, paths: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
+    /// Publishes each skill; returns their names with their sample inputs.
+    async fn push_all(&self, paths: &[PathBuf]) -> Result<Vec<(String, Box<RawValue>)>> {
         note(&format!("\npublishing {}", text::count(paths.len(), "skill")));
         let mut names = Vec::new();
         for path in paths {
             let package = local::read_valid(path)?;
+            let sample = sample_input(&package).with_context(|| format!("cannot use {}", path.display()))?;
             let pushed = push::upload(&self.client, &package.manifest.name, package.archive).await?;
             let digest = pushed.digest.as_deref().map(text::digest).unwrap_or_default();
             note(&format!("  {:<20} {:<8} {:<10} {digest}", pushed.name, pushed.version, push::outcome(&pushed)));
-            names.push((pushed.name.clone(), path.clone()));
+            names.push((pushed.name.clone(), sample));
         }
         Ok(names)
     }
@@ -133,17 +138,14 @@ fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The input of the skill's own sample test, or an empty object.
-fn sample_input(skill: &Path) -> Result<Box<RawValue>> {
-    let path = skill.join("tests/sample.json");
-    let case = match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            serde_json::from_str::<Case>(&text)
-                .with_context(|| format!("{} is not a test case", path.display()))?
-                .request
-                .input
+/// The input of the skill's own sample test, or an empty object. From the package, so that it is what was published.
+fn sample_input(package: &Package) -> Result<Box<RawValue>> {
+    let case = match package.files.iter().find(|file| file.path == SAMPLE) {
+        Some(file) => {
+            let case = serde_json::from_slice::<Case>(&file.bytes);
+            case.with_context(|| format!("{SAMPLE} is not a test case"))?.request.input
         }
-        Err(_) => None,
+        None => None,
     };
     Ok(case.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")))
 }

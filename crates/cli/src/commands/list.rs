@@ -1,14 +1,16 @@
 //! `skillbox list`: every skill below a directory, the broken ones with what is wrong with them.
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use skill::{Limits, Package, SkillError};
+use skill::{Limits, Package, SkillError, Tree};
 
-use crate::local::is_skill;
 use crate::output::{Output, note};
 use crate::text;
 
@@ -32,9 +34,9 @@ struct Found {
 }
 
 pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
-    std::fs::read_dir(&args.dir).with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
+    let tree = Tree::open(&args.dir).with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
     let mut found = Vec::new();
-    look(&args.dir, MAX_DEPTH, &mut found);
+    look(&tree, MAX_DEPTH, &mut found);
     if output.is_json() {
         output.line(&Value::from(found.iter().map(document).collect::<Vec<_>>()).to_string())?;
     } else {
@@ -52,33 +54,53 @@ pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
 /// The skills below a directory that can be used, in the order of their paths.
 pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
     let mut found = Vec::new();
-    look(directory, MAX_DEPTH, &mut found);
+    if let Ok(tree) = Tree::open(directory) {
+        look(&tree, MAX_DEPTH, &mut found);
+    }
     found.into_iter().filter_map(|Found { path, read }| Some((path, read.ok()?))).collect()
 }
 
 /// A skill's own directories belong to it and are not looked into. Links are not followed further than to a skill.
-fn look(directory: &Path, depth: usize, found: &mut Vec<Found>) {
-    if is_skill(directory) {
-        let read = skill::read_directory(directory, &Limits::default());
-        found.push(Found { path: directory.to_owned(), read });
-        return;
-    }
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(source) => {
-            let read = Err(SkillError::Unreadable { path: directory.to_owned(), source });
-            return found.push(Found { path: directory.to_owned(), read });
-        }
+fn look(tree: &Tree, depth: usize, found: &mut Vec<Found>) {
+    let path = tree.path().to_owned();
+    let mut names = match tree.names() {
+        Ok(names) => names,
+        Err(source) => return found.push(unreadable(path, source)),
     };
-    let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    below.sort();
-    for path in below.iter().filter(|path| path.is_dir()) {
-        let passed_over = path.file_name().is_some_and(|name| PASSED_OVER.iter().any(|passed| name == *passed));
-        let goes_on = depth > 0 && !path.is_symlink() && !passed_over;
-        if goes_on || is_skill(path) {
-            look(path, depth.saturating_sub(1), found);
+    if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
+        return found.push(Found { path, read: skill::read_tree(tree, &Limits::default()) });
+    }
+    names.sort();
+    for name in names.iter().map(|name| OsStr::from_bytes(name)) {
+        match tree.enter(Path::new(name)) {
+            Ok(below) if depth > 0 && !PASSED_OVER.iter().any(|passed| name == *passed) => {
+                look(&below, depth - 1, found);
+            }
+            Ok(below) => read_if_skill(&below, found),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                found.push(unreadable(path.join(name), error));
+            }
+            // A link to a directory, or no directory.
+            Err(_) => {
+                if let Ok(target) = tree.follow(name) {
+                    read_if_skill(&target, found);
+                }
+            }
         }
     }
+}
+
+/// Whether it is a skill is asked of the open directory, so that a link changed meanwhile leads nowhere else.
+fn read_if_skill(tree: &Tree, found: &mut Vec<Found>) {
+    let names = tree.names().unwrap_or_default();
+    if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
+        let read = skill::read_tree(tree, &Limits::default());
+        found.push(Found { path: tree.path().to_owned(), read });
+    }
+}
+
+fn unreadable(path: PathBuf, source: std::io::Error) -> Found {
+    Found { read: Err(SkillError::Unreadable { path: path.clone(), source }), path }
 }
 
 fn row(Found { path, read }: &Found) -> Vec<String> {

@@ -16,7 +16,7 @@ pub fn target(text: &str, names_a_server: bool) -> Target {
 }
 
 /// Whether a directory is a skill's: it has a `SKILL.md`, however that is spelled, or the manifest of another dialect.
-pub fn is_skill(directory: &Path) -> bool {
+fn is_skill(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     skill::is_skill(names.iter().map(String::as_str))

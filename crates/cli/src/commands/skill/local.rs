@@ -1,12 +1,14 @@
 //! Skills on this machine's disk: reading them, and `skill package`.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use skill::{Finding, Limits, Package, SkillError};
+use skill::{Finding, Limits, Package, SkillError, Tree};
 
 use super::lint;
 use crate::output::{Output, note};
@@ -24,12 +26,20 @@ pub struct PackageArgs {
 
 /// Reads a directory or a zip. The outer error is ours (no such file), the inner one the skill's.
 pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
-    let metadata = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if metadata.is_dir() {
-        return Ok(skill::read_directory(path, &Limits::default()));
-    }
-    let zip = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(skill::read_archive(&zip, &Limits::default()))
+    Ok(read_with_directory(path)?.0)
+}
+
+/// The same, with the open directory that the skill was read from, if it was one.
+pub fn read_with_directory(path: &Path) -> Result<(Result<Package, SkillError>, Option<Tree>)> {
+    let context = || format!("cannot read {}", path.display());
+    // Opened once: its type and its content are those of the same descriptor.
+    let mut zip = match Tree::from_file(File::open(path).with_context(context)?, path).with_context(context)? {
+        Ok(tree) => return Ok((skill::read_tree(&tree, &Limits::default()), Some(tree))),
+        Err(file) => file,
+    };
+    let mut bytes = Vec::new();
+    zip.read_to_end(&mut bytes).with_context(context)?;
+    Ok((skill::read_archive(&bytes, &Limits::default()), None))
 }
 
 /// What is said about a skill beside its own findings: by the scanner, and by whoever would enforce its schemas.

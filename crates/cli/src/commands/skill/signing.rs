@@ -14,6 +14,7 @@ use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, Statement};
 
 use super::local;
 use crate::output::{Output, note};
+use crate::target::Target;
 
 #[derive(Args)]
 pub struct KeygenArgs {
@@ -86,15 +87,15 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
 }
 
 pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => root(&args.path)?.join(SIGNATURE_FILE),
+    let root = match &args.out {
+        Some(_) => None,
+        None => Some(root(&args.path)?),
     };
     let package = local::read_valid(&args.path)?;
     let key = secret_key(&args.key, &args.password)?;
     let statement = Statement::of(&package);
     let signature = statement.sign(&key, now());
-    std::fs::write(&out, signature.to_string()).with_context(|| format!("cannot write {}", out.display()))?;
+    let out = write_signature(&signature.to_string(), args.out.as_deref(), root)?;
     if output.is_json() {
         let signed = json!({
             "name": statement.name, "version": statement.version, "digest": statement.digest,
@@ -120,6 +121,19 @@ pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
         false => output.bytes(statement.to_string().as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes to the file that the user named, or into the skill, where a link planted under the file's name is not followed.
+fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Result<PathBuf> {
+    let Some(root) = root else {
+        let out = out.unwrap_or(Path::new(SIGNATURE_FILE));
+        std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+        return Ok(out.to_owned());
+    };
+    let mut file = Target::open(root)?.create(SIGNATURE_FILE, false)?;
+    file.write(text.as_bytes())?;
+    file.finish()?;
+    Ok(root.join(SIGNATURE_FILE))
 }
 
 /// The signature belongs beside `SKILL.md`, and nowhere else would an upload find it.

@@ -1,13 +1,13 @@
 //! The files of runs, so that they can be asked for as long as this program runs; with a directory of the user's, longer.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use mcp::{Contents, Refusal};
+use skill::Tree;
 use tempfile::TempDir;
 use url::Url;
 
@@ -56,9 +56,13 @@ impl Files {
 
     /// The directory of a run, which is there when it has files.
     pub fn place(&self, id: &str) -> PathBuf {
+        self.root_path().join(id)
+    }
+
+    fn root_path(&self) -> &Path {
         match &self.root {
-            Root::Kept(path) => path.join(id),
-            Root::Meanwhile(directory) => directory.path().join(id),
+            Root::Kept(path) => path,
+            Root::Meanwhile(directory) => directory.path(),
         }
     }
 
@@ -96,7 +100,7 @@ impl Files {
         if size > most as u64 {
             return Err(Refusal::TooLong { size, most });
         }
-        let bytes = read(&self.place(id).join(name), size).map_err(|_| missing())?;
+        let bytes = read(self.root_path(), &Path::new(id).join(name), size).map_err(|_| missing())?;
         Ok(Contents { bytes, content_type: None })
     }
 
@@ -109,15 +113,18 @@ impl Files {
     }
 }
 
-/// No more than there was: in the user's directory it may have grown.
-fn read(path: &Path, size: u64) -> std::io::Result<Vec<u8>> {
+/// No more than there was: in the user's directory it may have grown, or have become a link to something else.
+fn read(root: &Path, relative: &Path, size: u64) -> std::io::Result<Vec<u8>> {
+    let (file, _) = Tree::open(root)?.open_file(relative)?;
     let mut bytes = Vec::new();
-    File::open(path)?.take(size).read_to_end(&mut bytes)?;
+    file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     fn left(files: &Files, id: &str, name: &str, size: u64) {
@@ -135,6 +142,27 @@ mod tests {
         for (id, name) in [("a", "y"), ("b", "x.txt"), ("a", "../a/x.txt"), ("..", "x.txt"), ("a", "/etc/passwd")] {
             assert!(matches!(files.read(id, name, 9), Err(Refusal::NoArtifact { .. })), "{id} {name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_became_a_link_is_not_read() {
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::write(home.path().join("secret"), "xyz").expect("a file");
+        let files = Files::new(Some(home.path().join("kept"))).expect("a place");
+        left(&files, "a", "x.txt", 3);
+        let path = files.place("a").join("x.txt");
+        std::fs::remove_file(&path).expect("it is there");
+        std::os::unix::fs::symlink(home.path().join("secret"), &path).expect("a link");
+        // Control: the name leads to the secret.
+        assert_eq!(std::fs::read(&path).expect("a file"), b"xyz");
+        assert!(matches!(files.read("a", "x.txt", 9), Err(Refusal::NoArtifact { .. })));
+
+        // The same for the directory of the run.
+        left(&files, "b", "secret", 3);
+        std::fs::rename(files.place("b"), home.path().join("moved")).expect("it is there");
+        std::os::unix::fs::symlink(home.path(), files.place("b")).expect("a link");
+        assert_eq!(std::fs::read(files.place("b").join("secret")).expect("a file"), b"xyz");
+        assert!(matches!(files.read("b", "secret", 9), Err(Refusal::NoArtifact { .. })));
     }
 
     #[test]
