@@ -3,14 +3,14 @@
 //! The two are different files with different keys. The user's may raise limits and open the network. A skill's lies
 //! beside its `SKILL.md`, was written by whoever wrote the skill, and can only take away.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use runner::Policy;
 use sandbox::Control;
 use serde::{Deserialize, Deserializer};
-use skill::{Package, UnitError, parse_cpu, parse_duration, parse_memory};
+use skill::{Package, Tree, UnitError, parse_cpu, parse_duration, parse_memory};
 
 use super::Kind;
 
@@ -21,8 +21,8 @@ const NAME: &str = "skillbox.toml";
 #[serde(deny_unknown_fields, default)]
 pub struct UserPolicy {
     pub sandbox: Option<Kind>,
-    /// Skills that may use the network, by name or, exactly, by digest.
-    pub allow_network: Vec<String>,
+    /// Skills that may use the network. Not by name, which any skill can claim.
+    pub allow_network: Vec<Allowed>,
     /// Controls without which nothing runs.
     #[serde(deserialize_with = "controls")]
     pub require: Vec<Control>,
@@ -32,6 +32,46 @@ pub struct UserPolicy {
     max_memory: Option<Quantity>,
     default_cpu: Option<Quantity>,
     max_cpu: Option<Quantity>,
+}
+
+/// One skill, named by what nobody else can claim.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Allowed {
+    /// Exactly this content, wherever it lies.
+    Digest(String),
+    /// Whatever lies in exactly this directory.
+    Directory(PathBuf),
+}
+
+impl TryFrom<String> for Allowed {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_hex = |hex: &str| hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if text.strip_prefix("sha256:").is_some_and(is_hex) {
+            return Ok(Self::Digest(text));
+        }
+        if Path::new(&text).is_absolute() {
+            return Ok(Self::Directory(text.into()));
+        }
+        Err(format!(
+            "allow_network holds {text:?}, which is neither a digest (sha256: and 64 hexadecimal digits) nor an absolute \
+             path. Skills are no longer matched by name, because any skill can claim one: write the skill's directory, or \
+             its digest as `skillbox list DIR --output json` shows it"
+        ))
+    }
+}
+
+impl Allowed {
+    /// `directory` is the open one that the package was read from, so that it cannot be exchanged after the comparison.
+    fn matches(&self, package: &Package, directory: Option<&Tree>) -> bool {
+        match (self, directory) {
+            (Self::Digest(digest), _) => *digest == package.digest,
+            (Self::Directory(path), Some(directory)) => directory.is_same_as(path),
+            (Self::Directory(_), None) => false,
+        }
+    }
 }
 
 /// What a skill says of itself.
@@ -58,8 +98,8 @@ impl UserPolicy {
     }
 
     /// Whether this very skill may use the network.
-    pub fn allows_network(&self, package: &Package) -> bool {
-        self.allow_network.iter().any(|allowed| *allowed == package.manifest.name || *allowed == package.digest)
+    pub fn allows_network(&self, package: &Package, directory: Option<&Tree>) -> bool {
+        self.allow_network.iter().any(|allowed| allowed.matches(package, directory))
     }
 
     /// The limits of every run, the usual ones where nothing is said.
@@ -208,12 +248,42 @@ mod tests {
     }
 
     #[test]
-    fn the_user_names_skills_and_sets_limits() {
-        let text = "allow_network = [\"fetch\"]\nmax_timeout = \"1h\"\ndefault_cpu = 2\nrequire = [\"seccomp\"]\n";
+    fn the_network_is_opened_by_digest_or_directory() {
+        let home = tempfile::tempdir().expect("a directory");
+        let tree = |name: &str| {
+            std::fs::create_dir_all(home.path().join(name)).expect("a directory");
+            Tree::open(&home.path().join(name)).expect("a directory")
+        };
+        let (own, other, skill) = (tree("own"), tree("other"), package(""));
+        let allowing = |entry: &str| parse::<UserPolicy>(&format!("allow_network = [{entry:?}]")).expect("good");
+
+        let exact = allowing(&skill.digest);
+        assert!(exact.allows_network(&skill, Some(&other)) && exact.allows_network(&skill, None));
+        // The same name with other content; matched by name, it would be allowed.
+        let impostor = package("network = false");
+        assert_eq!(impostor.manifest.name, skill.manifest.name);
+        assert!(!exact.allows_network(&impostor, Some(&other)));
+
+        let place = allowing(&home.path().join("own").display().to_string());
+        assert!(place.allows_network(&skill, Some(&own)) && place.allows_network(&impostor, Some(&own)));
+        assert!(!place.allows_network(&skill, Some(&other)) && !place.allows_network(&skill, None));
+        // Another directory under the allowed path is another directory from now on, and the one moved away too.
+        std::fs::rename(home.path().join("own"), home.path().join("moved")).expect("it is there");
+        assert!(!place.allows_network(&skill, Some(&own)));
+    }
+
+    #[test]
+    fn a_name_in_allow_network_is_refused_with_the_way_out() {
+        for old in ["fetch", "./fetch", "~/fetch", "sha256:00", ""] {
+            let error = parse::<UserPolicy>(&format!("allow_network = [{old:?}]")).expect_err("no name").to_string();
+            assert!(error.contains(&format!("{old:?}")) && error.contains("directory, or its digest"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_user_sets_limits() {
+        let text = "max_timeout = \"1h\"\ndefault_cpu = 2\nrequire = [\"seccomp\"]\n";
         let policy: UserPolicy = parse(text).expect("good");
-        assert!(policy.allows_network(&package("")));
-        let other: UserPolicy = parse("allow_network = [\"sha256:00\", \"fetc\"]").expect("good");
-        assert!(!other.allows_network(&package("")));
         let limits = policy.limits().expect("good");
         assert_eq!((limits.max_timeout, limits.default_cpu_millis), (Duration::from_secs(3600), 2000));
         assert_eq!(limits.default_timeout, Policy::default().default_timeout);

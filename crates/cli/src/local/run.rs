@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use runner::{Ended, Local, Policy, Request};
 use sandbox::{HostNetwork, LaunchError, Outcome, Sink, Streams, Trust};
 use server::config::Local as Surroundings;
-use skill::{Network, Package, Permissions};
+use skill::{Network, Package, Permissions, Tree};
 use tokio_util::sync::CancellationToken;
 
 use super::ground::{self, Ground, Wishes};
@@ -110,9 +110,10 @@ async fn prepare(
 ) -> Result<Ready> {
     let surroundings = Surroundings::load()?;
     let user = UserPolicy::read(surroundings.user_policy.as_deref())?;
-    let (mut package, own) = read(path, facts)?;
+    let (mut package, own, directory) = read(path, facts)?;
     facts.trusted = args.trust_remote_code;
-    facts.network_allowed = args.allow_network || user.allows_network(&package) || facts.trusted;
+    let allowed_by_policy = user.allows_network(&package, directory.as_ref());
+    facts.network_allowed = args.allow_network || allowed_by_policy || facts.trusted;
     own.check_network(facts.network_allowed)?;
     grant(&mut package.manifest.permissions, facts);
 
@@ -191,16 +192,16 @@ fn hint(error: anyhow::Error, package: &Package) -> anyhow::Error {
     }
 }
 
-/// The skill, with what it forbids itself.
-fn read(path: &Path, facts: &mut Facts) -> Result<(Package, SkillPolicy)> {
-    let mut package =
-        skills::read(path)?.with_context(|| format!("{} is not a skill that can be run", path.display()))?;
+/// The skill, with what it forbids itself, and the open directory that it was read from.
+fn read(path: &Path, facts: &mut Facts) -> Result<(Package, SkillPolicy, Option<Tree>)> {
+    let (package, directory) = skills::read_with_directory(path)?;
+    let mut package = package.with_context(|| format!("{} is not a skill that can be run", path.display()))?;
     facts.skill = Some(package.manifest.name.clone());
     facts.version = Some(package.manifest.version.clone());
     facts.digest = Some(package.digest.clone());
     let own = SkillPolicy::of(&package)?;
     own.tighten(&mut package)?;
-    Ok((package, own))
+    Ok((package, own, directory))
 }
 
 /// Images mean something on an engine only.

@@ -111,9 +111,9 @@ async fn no_request_and_no_skill_opens_the_network_of_a_server() {
     opened.args(["serve", "--api-port", "0"]).env("SKILLBOX_ALLOW_NETWORK", "true");
     assert!(ended(opened).failed(2).stderr.contains("SKILLBOX_ALLOW_NETWORK: is not a setting"));
     std::fs::create_dir_all(server.home().join(".config/skillbox")).expect("a directory");
-    let policy = "allow_network = [\"knock\"]\n";
-    std::fs::write(server.home().join(".config/skillbox/skillbox.toml"), policy).expect("a file");
     let skill = server.home().join("knock");
+    let policy = format!("allow_network = [{skill:?}]\n");
+    std::fs::write(server.home().join(".config/skillbox/skillbox.toml"), policy).expect("a file");
     write_skill(&skill, "knock", "knock.py", KNOCK);
     std::fs::write(skill.join("skillbox.toml"), "network = true\nallow_network = [\"knock\"]\n").expect("a file");
     server.run(&["skill", "push", &skill.display().to_string()]).ok();

@@ -1,6 +1,7 @@
 //! `skillbox.toml`, the user's and the skill's own.
 
 use super::Home;
+use crate::support::write_skill;
 
 const USERS: &str = ".config/skillbox/skillbox.toml";
 
@@ -18,9 +19,11 @@ fn an_unknown_key_stops_the_run_and_is_named() {
 }
 
 #[test]
-fn the_user_sets_limits_and_opens_the_network_for_a_named_skill() {
+fn the_user_sets_limits_and_opens_the_network_for_one_skill() {
     let home = Home::with("main.sh", "true\n");
-    home.write(USERS, "allow_network = [\"skill\"]\ndefault_memory = \"48Mi\"\nmax_timeout = \"7s\"\n");
+    let directory = home.path().join("skill");
+    let allow = format!("allow_network = [{directory:?}]\n");
+    home.write(USERS, &format!("{allow}default_memory = \"48Mi\"\nmax_timeout = \"7s\"\n"));
     let (_, record) = home.audit(&["./skill", "main.sh", "--timeout", "1h"]);
     assert_eq!((&record["network_allowed"], &record["isolation"]["network"]), (&true.into(), &"host".into()));
     assert_eq!((&record["memory_limit_mb"], &record["timeout_ms"]), (&48.into(), &7000.into()));
@@ -31,6 +34,24 @@ fn the_user_sets_limits_and_opens_the_network_for_a_named_skill() {
     assert_eq!(home.audit(&["./skill", "main.sh"]).1["network_allowed"], true);
     home.write("skill/main.sh", "false\n");
     assert_eq!(home.audit(&["./skill", "main.sh"]).1["network_allowed"], false);
+}
+
+#[test]
+fn a_skill_that_takes_the_name_of_an_allowed_one_gets_no_network() {
+    let home = Home::with("main.sh", "true\n");
+    write_skill(&home.path().join("elsewhere"), "skill", "main.sh", "false\n");
+    let directory = home.path().join("skill");
+    home.write(USERS, &format!("allow_network = [{directory:?}]\n"));
+    // Control: the policy opens the network for the skill that it means, and the name is the same.
+    let (_, own) = home.audit(&["./skill", "main.sh"]);
+    let (_, impostor) = home.audit(&["./elsewhere", "main.sh"]);
+    assert_eq!((&own["skill"], &own["network_allowed"]), (&"skill".into(), &true.into()));
+    assert_eq!((&impostor["skill"], &impostor["network_allowed"]), (&"skill".into(), &false.into()));
+    assert_ne!(impostor["isolation"]["network"], "host");
+    // The form that matched by name is refused with the way out.
+    home.write(USERS, "allow_network = [\"skill\"]\n");
+    let ended = home.run(&["run", "./skill", "main.sh"]).failed(2);
+    assert!(ended.stderr.contains("any skill can claim") && ended.stderr.contains("digest"), "{}", ended.stderr);
 }
 
 #[test]
