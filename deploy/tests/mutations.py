@@ -105,6 +105,33 @@ def no_deny_all(objects):
     return gone
 
 
+def ways_to(objects, *names):
+    found = [value for value in of_kind(objects, "NetworkPolicy") if value["metadata"]["name"].endswith(names)]
+    return [rule for value in found for rule in value["spec"]["egress"]]
+
+
+for name in ("-to-database", "-to-object-store", "-dns", "-api", "-worker"):
+    SET.append(("ways_out_name_their_peers", lambda objects, name=name: [rule.pop("to") for rule in ways_to(objects, name)]))
+for name in ("-to-database", "-to-object-store", "-api"):
+    # What the chart rendered while peers were optional.
+    SET.append(("private_addresses_are_closed_to_the_api", lambda objects, name=name: [rule.pop("to") for rule in ways_to(objects, name)]))
+
+
+@breaks(SET, "ways_out_name_their_peers")
+def an_empty_peer(objects):
+    return [rule.update(to=[{}]) for rule in ways_to(objects, "-to-database")]
+
+
+@breaks(SET, "private_addresses_are_closed_to_the_api")
+def a_block_of_everything(objects):
+    return [rule.update(to=[{"ipBlock": {"cidr": "0.0.0.0/0"}}]) for rule in ways_to(objects, "-to-object-store")]
+
+
+@breaks(SET, "private_addresses_are_closed_to_the_api")
+def webhooks_to_private_addresses(objects):
+    return [rule["to"][0]["ipBlock"].pop("except") for rule in ways_to(objects, "-api") if "except" in rule["to"][0]["ipBlock"]]
+
+
 @breaks(SET, "sandboxes_have_no_network")
 def no_deny_all_of_sandboxes(objects):
     gone = [value for value in of_kind(objects, "NetworkPolicy") if value["metadata"]["name"] == "deny-all"]

@@ -2,6 +2,7 @@
 
 The rules named `pss_…` are the restricted Pod Security Standard (with the baseline it contains), one for each of its controls."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -255,6 +256,42 @@ def covers(policy, pod, direction):
     spec = policy["spec"]
     same = policy["metadata"]["namespace"] == pod.namespace
     return same and direction in spec["policyTypes"] and selects(spec["podSelector"], pod.labels)
+
+
+@rule(SET_RULES)
+def ways_out_name_their_peers(objects):
+    """Rules add up: one without peers opens its port to every address, whatever another one excludes."""
+    for policy in (value for value in objects if value["kind"] == "NetworkPolicy"):
+        for allowed in policy["spec"].get("egress", []):
+            if not all(allowed.get("to") or [None]):
+                yield f"{policy['metadata']['name']} lets out to everybody"
+
+
+# Where a webhook may not lead: the cloud's metadata, and addresses that nobody named.
+CLOSED = ("169.254.169.254", "10.255.255.254", "172.31.255.254", "192.168.255.254", "fd00::1", "fe80::1")
+
+
+@rule(SET_RULES)
+def private_addresses_are_closed_to_the_api(objects):
+    """The sum of all policies of the pods that deliver webhooks, asked for each address."""
+    api = [pod for pod in pods(objects) if pod.labels.get("app.kubernetes.io/component") == "api"]
+    for policy in (value for value in objects if value["kind"] == "NetworkPolicy"):
+        if not any(covers(policy, pod, "Egress") for pod in api):
+            continue
+        for address in CLOSED:
+            if any(reaches(allowed, address) for allowed in policy["spec"].get("egress", [])):
+                yield f"{policy['metadata']['name']} opens {address}"
+
+
+def reaches(allowed, address):
+    """Whether an egress rule leads to an address outside of the cluster, on any port."""
+    peers = allowed.get("to") or [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    blocks = [peer["ipBlock"] for peer in peers if "ipBlock" in peer]
+    return any(within(address, block["cidr"]) and not any(within(address, out) for out in block.get("except", [])) for block in blocks)
+
+
+def within(address, cidr):
+    return ipaddress.ip_address(address) in ipaddress.ip_network(cidr)
 
 
 @rule(SET_RULES)

@@ -24,6 +24,12 @@ def documented():
     return [name.lower() for name in re.findall(r"^\| `SKILLBOX_([A-Z0-9_]+)` \|", page, re.MULTILINE)]
 
 
+def default(key):
+    """The default of a setting, as docs/configuration.md has it."""
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    return re.search(rf"^\| `SKILLBOX_{key.upper()}` \| ([^ |]+) \|", page, re.MULTILINE)[1]
+
+
 def allowed():
     return sorted(key for key in documented() if key not in OWNED | SECRET and not key.startswith(OWNED_PREFIXES))
 

@@ -114,6 +114,13 @@ class Chart(unittest.TestCase):
         ours = next(value for value in rendered(SETS["minimal"]) if value["kind"] == "Role")
         self.assertEqual(ours["rules"], tested["rules"])
 
+    def test_the_ingress_lets_the_largest_upload_in(self):
+        """And little more: what is larger is refused before it reaches us."""
+        ingress = next(value for value in rendered(SETS["prod"]) if value["kind"] == "Ingress")
+        limit = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+        largest = max(int(settings.default(name)) for name in ("max_file_size", "max_skill_size", "max_body_size"))
+        self.assertEqual(limit, f"{largest // 2**20 + 1}m")
+
     def test_settings_are_those_of_the_program(self):
         text = settings.schema_with(settings.allowed())
         self.assertEqual(settings.SCHEMA.read_text(), text, "docs/configuration.md has other settings: UPDATE=1 scripts/test-deploy.sh")

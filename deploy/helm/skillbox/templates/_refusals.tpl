@@ -33,6 +33,23 @@
 {{- fail "postgres.enabled and secrets.values.SKILLBOX_DB_DSN are two databases: choose one" -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- if not (or .Values.postgres.enabled .Values.networkPolicy.database) -}}
+{{- fail "networkPolicy.database is empty: name the addresses of your database as peers of a NetworkPolicy, for instance [{ipBlock: {cidr: 10.20.0.5/32}}]" -}}
+{{- end -}}
+{{- if not (or .Values.minio.enabled .Values.networkPolicy.objectStore) -}}
+{{- fail "networkPolicy.objectStore is empty: name the addresses of your object store as peers of a NetworkPolicy, for instance [{ipBlock: {cidr: 10.20.0.6/32}}]" -}}
+{{- end -}}
+{{- range $name := list "database" "objectStore" -}}
+{{- range index $.Values.networkPolicy $name -}}
+{{- with .ipBlock -}}
+{{- if and (hasSuffix "/0" .cidr) (not .except) -}}
+{{- fail (printf "networkPolicy.%s has the block %s, which opens private addresses too, past the rule for webhooks (networkPolicy.outside): name a smaller block, or what it excludes in except" $name .cidr) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}
 {{- end -}}
