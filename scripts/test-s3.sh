@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An S3 server for the tests alone: SeaweedFS on free ports of the loopback interface, with credentials made at the start.
-#   scripts/test-s3.sh start     starts it unless it runs, and prints SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY
+#   scripts/test-s3.sh start     starts it unless it runs, and prints SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY, and
+#                                _WORKER_ACCESS_KEY and _WORKER_SECRET_KEY of a user with a worker's rights (deploy/docker/objects/worker.json)
 #   scripts/test-s3.sh status    prints the same if it answers, else fails
 #   scripts/test-s3.sh stop      ends it and removes its data
 #
@@ -50,16 +51,26 @@ print(*(s.getsockname()[1] for s in held))' "$1"
 random_hex() { od -An -N"$1" -tx1 /dev/urandom | tr -d ' \n'; }
 
 write_configuration() {
-  local ports access_key secret_key
+  local ports access_key secret_key worker_access_key worker_secret_key
   mkdir -p -m 700 "$server" "$server/data"
   read -ra ports < <(free_ports 10)
   access_key=test-$(random_hex 8)
   secret_key=$(random_hex 24)
+  worker_access_key=test-worker-$(random_hex 8)
+  worker_secret_key=$(random_hex 24)
   cat >"$server/identities.json" <<JSON
 {"identities": [{
   "name": "skillbox-test",
   "credentials": [{"accessKey": "$access_key", "secretKey": "$secret_key"}],
   "actions": ["Admin", "Read", "Write", "List", "Tagging"]
+}, {
+  "name": "skillbox-test-worker",
+  "credentials": [{"accessKey": "$worker_access_key", "secretKey": "$worker_secret_key"}],
+  "actions": [
+    "Read:skills", "List:skills", "Read:executions", "List:executions", "Write:executions",
+    "Read:skillbox-test-skills", "List:skillbox-test-skills",
+    "Read:skillbox-test-executions", "List:skillbox-test-executions", "Write:skillbox-test-executions"
+  ]
 }]}
 JSON
   cat >"$server/options" <<OPTIONS
@@ -91,6 +102,8 @@ OPTIONS
 SKILLBOX_TEST_S3_ENDPOINT=http://127.0.0.1:${ports[0]}
 SKILLBOX_TEST_S3_ACCESS_KEY=$access_key
 SKILLBOX_TEST_S3_SECRET_KEY=$secret_key
+SKILLBOX_TEST_S3_WORKER_ACCESS_KEY=$worker_access_key
+SKILLBOX_TEST_S3_WORKER_SECRET_KEY=$worker_secret_key
 ENV
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes the secrets of docker-compose.yml to .env beside it: random, readable by you alone, made once.
+# Writes the secrets of docker-compose.yml to .env beside it: random, readable by you alone, each made once. A file of an older version gets
+# those that it lacks.
 #   deploy/docker/make-secrets.sh [file]
 set -euo pipefail
 umask 077
@@ -17,15 +18,28 @@ else
   group=
 fi
 
-# noclobber: what is there already is somebody's database password.
-set -o noclobber
-cat >"$file" <<ENV || { echo "make-secrets: $file is left as it is" >&2; exit 1; }
+touch "$file"
+added=0
+# Appends a secret unless the file has it: what is there already is somebody's database password.
+add() {
+  ! grep --quiet "^$1=" "$file" || return 0
+  echo "$1=$2" >>"$file"
+  added=$((added + 1))
+}
+
+[[ -s $file ]] || cat >"$file" <<'TEXT'
 # Made by deploy/docker/make-secrets.sh. Keep a copy where backups of the database are kept: they belong together.
-SKILLBOX_SECRET=$(random 32)
-SKILLBOX_BOOTSTRAP_KEY=sk-$(random 32)
-POSTGRES_PASSWORD=$(random 24)
-S3_ACCESS_KEY=skillbox-$(random 4)
-S3_SECRET_KEY=$(random 24)
-DOCKER_GID=$group
-ENV
-echo "make-secrets: wrote $file"
+TEXT
+[[ -z $(tail --bytes=1 "$file") ]] || echo >>"$file"
+add SKILLBOX_SECRET "$(random 32)"
+add SKILLBOX_BOOTSTRAP_KEY "sk-$(random 32)"
+add POSTGRES_PASSWORD "$(random 24)"
+add MINIO_ROOT_USER "root-$(random 4)"
+add MINIO_ROOT_PASSWORD "$(random 24)"
+add S3_ACCESS_KEY "skillbox-$(random 4)"
+add S3_SECRET_KEY "$(random 24)"
+add S3_WORKER_ACCESS_KEY "worker-$(random 4)"
+add S3_WORKER_SECRET_KEY "$(random 24)"
+add DOCKER_GID "$group"
+((added > 0)) || { echo "make-secrets: $file has every secret and is left as it is" >&2; exit 1; }
+echo "make-secrets: wrote $added secrets to $file"

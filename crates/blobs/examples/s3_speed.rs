@@ -24,6 +24,7 @@ async fn main() -> Result<(), BlobError> {
         region: "us-east-1".to_owned(),
         bucket_skills: "skillbox-speed".to_owned(),
         bucket_executions: "skillbox-speed".to_owned(),
+        skills_read_only: false,
         public_url: None,
     };
     let blobs = Blobs::s3(config).await?;

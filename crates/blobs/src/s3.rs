@@ -51,8 +51,13 @@ impl S3 {
             client: client::new(&config, &endpoint),
             presigner: Presigner::new(&config, &endpoint)?,
             endpoint,
-            skills: Bucket { name: config.bucket_skills, setting: "s3_bucket_skills" },
-            executions: Bucket { name: config.bucket_executions, setting: "s3_bucket_executions" },
+            skills: Bucket {
+                // In a bucket for both, what executions leave is written.
+                read_only: config.skills_read_only && config.bucket_skills != config.bucket_executions,
+                name: config.bucket_skills,
+                setting: "s3_bucket_skills",
+            },
+            executions: Bucket { read_only: false, name: config.bucket_executions, setting: "s3_bucket_executions" },
             parts: Arc::new(Semaphore::new(PARTS_UNDER_WAY)),
         });
         for bucket in s3.buckets() {

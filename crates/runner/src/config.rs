@@ -36,6 +36,8 @@ pub struct RunnerConfig {
     /// True when no other process can be using this store (embedded mode holds a lock on its data directory):
     /// at start every other owner's lease is then known to be dead.
     pub exclusive_store: bool,
+    /// Whether archives of skills are only read here: other servers remove those that belong to no skill any more.
+    pub archives_read_only: bool,
     /// The largest file that can be uploaded.
     pub max_file_bytes: u64,
     /// Where the disk of this machine must not run full.
@@ -68,6 +70,7 @@ impl RunnerConfig {
             retention: Retention::default(),
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,
+            archives_read_only: false,
             max_file_bytes: 100 << 20,
             skill_cache_bytes: 128 << 20,
             max_buffer_bytes: 400 << 20,

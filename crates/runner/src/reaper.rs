@@ -31,7 +31,9 @@ pub async fn reap(runner: Arc<Runner>) {
             // is not to be taken for dead before.
             runner.closed.run_until_cancelled(tokio::time::sleep(runner.config.lease / 2)).await;
         }
-        runner.remove_leftovers(store::now()).await;
+        if !runner.config.archives_read_only {
+            runner.remove_leftovers(store::now()).await;
+        }
         runner.remove_loose_blobs(store::now()).await;
     }
 }

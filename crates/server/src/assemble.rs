@@ -107,15 +107,26 @@ fn secret(config: &Config, data: Option<&DataDir>) -> Result<Secret, ServeError>
 
 async fn blobs(config: &Config, data: Option<&DataDir>) -> Result<Blobs, ServeError> {
     match (&config.s3, data) {
-        (Some(s3), _) => Blobs::s3(s3_config(s3)).await.map_err(ServeError::S3),
+        (Some(s3), _) => Blobs::s3(s3_config(s3, config.role)).await.map_err(ServeError::S3),
         (None, Some(data)) => Blobs::directory(data.blobs()).map_err(ServeError::Blobs),
         (None, None) => unreachable!("a server without a data directory was given an object store"),
     }
 }
 
-pub fn s3_config(s3: &S3) -> S3Config {
+pub fn s3_config(s3: &S3, role: Role) -> S3Config {
     let S3 { endpoint, access_key, secret_key, bucket_skills, bucket_executions, region, public_url } = s3.clone();
-    S3Config { endpoint, region, access_key, secret_key, bucket_skills, bucket_executions, public_url }
+    // A worker publishes nothing, so that its key may be a narrower one.
+    let skills_read_only = role == Role::Worker;
+    S3Config {
+        endpoint,
+        region,
+        access_key,
+        secret_key,
+        bucket_skills,
+        bucket_executions,
+        skills_read_only,
+        public_url,
+    }
 }
 
 async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Room), ServeError> {
@@ -235,6 +246,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         failpoint: config.failpoint,
         // The data directory's lock proves that nobody else uses the database inside it.
         exclusive_store: config.db_dsn.is_none(),
+        archives_read_only: config.role == Role::Worker,
         policy: Policy {
             default_timeout: config.default_timeout,
             max_timeout: config.max_timeout,

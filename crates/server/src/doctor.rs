@@ -50,7 +50,7 @@ pub async fn services(config: &Config) -> Vec<Service> {
         services.push(postgres(&config.dsn()).await);
     }
     if let Some(s3) = &config.s3 {
-        let made = tokio::time::timeout(ANSWER_WITHIN, Blobs::s3(s3_config(s3))).await;
+        let made = tokio::time::timeout(ANSWER_WITHIN, Blobs::s3(s3_config(s3, config.role))).await;
         services.push(match made {
             Ok(Ok(_)) => {
                 let buckets = format!("{} and {}", s3.bucket_skills, s3.bucket_executions);

@@ -24,6 +24,8 @@ pub(crate) struct Bucket {
     pub name: String,
     /// What the operator changes to use another.
     pub setting: &'static str,
+    /// Nothing is written here by this process, and its key need not be able to.
+    pub read_only: bool,
 }
 
 impl S3 {
@@ -33,7 +35,10 @@ impl S3 {
             Err(BlobError::S3 { problem: S3Problem::NoBucket { .. }, .. }) => self.make(bucket, region).await?,
             looked => looked?,
         }
-        self.try_out(bucket).await
+        match bucket.read_only {
+            true => Ok(()),
+            false => self.try_out(bucket).await,
+        }
     }
 
     pub async fn ping(&self) -> Result<(), BlobError> {
@@ -77,7 +82,7 @@ impl S3 {
         }
         match looked {
             Err(BlobError::S3 { action, problem: S3Problem::NoBucket { .. } | S3Problem::Denied { .. } }) if taken => {
-                let Bucket { name, setting } = bucket.clone();
+                let Bucket { name, setting, .. } = bucket.clone();
                 Err(BlobError::S3 { action, problem: S3Problem::Taken { bucket: name, setting } })
             }
             looked => looked,

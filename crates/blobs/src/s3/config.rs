@@ -16,6 +16,8 @@ pub struct S3Config {
     pub secret_key: String,
     pub bucket_skills: String,
     pub bucket_executions: String,
+    /// Whether skill archives are only read. The key then needs no other right in their bucket.
+    pub skills_read_only: bool,
     /// Where browsers reach the same server, when that is not `endpoint`.
     pub public_url: Option<String>,
 }
@@ -78,6 +80,7 @@ impl fmt::Debug for S3Config {
             .field("access_key", &self.access_key)
             .field("bucket_skills", &self.bucket_skills)
             .field("bucket_executions", &self.bucket_executions)
+            .field("skills_read_only", &self.skills_read_only)
             .field("public_url", &self.public_url)
             .finish_non_exhaustive()
     }
@@ -95,6 +98,7 @@ mod tests {
             secret_key: "very-secret".to_owned(),
             bucket_skills: "skills".to_owned(),
             bucket_executions: "executions".to_owned(),
+            skills_read_only: false,
             public_url: None,
         }
     }

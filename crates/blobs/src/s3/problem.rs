@@ -60,7 +60,7 @@ impl S3Problem {
     }
 
     pub(super) fn answered(status: u16, code: Option<&str>, message: Option<&str>, bucket: &Bucket) -> S3Problem {
-        let Bucket { name, setting } = bucket.clone();
+        let Bucket { name, setting, .. } = bucket.clone();
         let answer = || printable(&format!("{status} {}: {}", code.unwrap_or("-"), message.unwrap_or("-")));
         match code.unwrap_or_default() {
             "InvalidAccessKeyId" => S3Problem::AccessKey,

@@ -36,7 +36,7 @@ impl S3 {
     pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
         let before = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
         let mut count = 0;
-        for bucket in self.buckets() {
+        for bucket in self.buckets().into_iter().filter(|bucket| !bucket.read_only) {
             for upload in self.uploads(bucket).await? {
                 if let Some((key, id)) = ours_before(&upload, before) {
                     self.abort_upload(bucket, key, id).await?;

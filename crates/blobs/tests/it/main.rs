@@ -10,4 +10,5 @@ mod presigning;
 mod relay;
 mod starting;
 mod support;
+mod worker;
 mod writer;

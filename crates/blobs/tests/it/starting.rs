@@ -103,6 +103,7 @@ fn config(endpoint: String) -> S3Config {
         secret_key: "a-secret-of-this-test".to_owned(),
         bucket_skills: "skills".to_owned(),
         bucket_executions: "executions".to_owned(),
+        skills_read_only: false,
         public_url: None,
     }
 }

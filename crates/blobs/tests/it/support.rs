@@ -49,6 +49,7 @@ pub fn server(test: &str) -> Option<S3Config> {
         secret_key,
         bucket_skills: "skillbox-test-skills".to_owned(),
         bucket_executions: "skillbox-test-executions".to_owned(),
+        skills_read_only: false,
         public_url: None,
     })
 }

@@ -81,6 +81,14 @@ impl Api {
         answer.await.expect("an answer")
     }
 
+    /// Sends a form to the files.
+    pub async fn upload(&self, content_type: &str, form: Vec<u8>) -> Answer {
+        let request = self.http.post(format!("{}/v1/files", self.url)).bearer_auth(&self.key);
+        let answer = request.header("Content-Type", content_type).body(form).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        Answer { status, body: answer.json().await.unwrap_or_default() }
+    }
+
     pub async fn post(&self, path: &str) -> reqwest::Response {
         let answer = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.key).send();
         answer.await.expect("an answer")

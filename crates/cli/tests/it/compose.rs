@@ -3,6 +3,7 @@
 mod balancer;
 mod file;
 mod machine;
+mod objects;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -35,12 +36,21 @@ fn secrets_are_random_private_and_made_once() {
     assert!(make_secrets(&one).status.success() && make_secrets(&two).status.success());
     assert_eq!(one.metadata().expect("the file").permissions().mode() & 0o777, 0o600);
     let (first, second) = (secrets(&one), secrets(&two));
-    for name in ["SKILLBOX_SECRET", "SKILLBOX_BOOTSTRAP_KEY", "POSTGRES_PASSWORD", "S3_SECRET_KEY"] {
+    let keys = ["MINIO_ROOT_PASSWORD", "S3_SECRET_KEY", "S3_WORKER_SECRET_KEY"];
+    for name in ["SKILLBOX_SECRET", "SKILLBOX_BOOTSTRAP_KEY", "POSTGRES_PASSWORD"].into_iter().chain(keys) {
         assert!(first[name].len() >= 48 && first[name] != second[name], "{name}");
     }
     assert!(first["SKILLBOX_BOOTSTRAP_KEY"].starts_with("sk-"), "keys are spelled like those that the server makes");
     assert!(!make_secrets(&one).status.success(), "a second time would lock everybody out");
     assert_eq!(secrets(&one), first);
+
+    // One of a version that knew fewer gets the others, and keeps what it has, whether its last line ends or not.
+    let old = directory.path().join("old");
+    std::fs::write(&old, "POSTGRES_PASSWORD=kept\nS3_ACCESS_KEY=kept-too").expect("a file");
+    assert!(make_secrets(&old).status.success());
+    let upgraded = secrets(&old);
+    assert_eq!((&*upgraded["POSTGRES_PASSWORD"], &*upgraded["S3_ACCESS_KEY"]), ("kept", "kept-too"));
+    assert!(upgraded.keys().eq(first.keys()), "{upgraded:?}");
 }
 
 /// What `config` of the compose program here answers, with this env file.
@@ -89,7 +99,8 @@ fn every_service_is_locked_down() {
         let image = text(&service["image"]);
         assert!(image.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest")), "{name}: {image}");
         // The image of Skillbox brings a health check, which asks the API's port.
-        assert!(service["healthcheck"]["test"].is_array() || image.starts_with("skillbox:"), "{name}");
+        let ends = service["restart"] == json!("no");
+        assert!(service["healthcheck"]["test"].is_array() || image.starts_with("skillbox:") || ends, "{name}");
         let sees_engine = service["volumes"].to_string().contains("docker.sock");
         assert_eq!(sees_engine, name == "docker-proxy", "{name}: one holds the engine's socket");
         assert_eq!(service["ports"].is_array(), name == "balancer", "{name}: one is reached from outside");
@@ -101,6 +112,26 @@ fn every_service_is_locked_down() {
     for name in ["front", "data", "engine"] {
         assert_eq!(compose.document["networks"][name]["internal"], json!(true), "{name}");
     }
+    // Those on a network with a way out: the balancer for its callers, the API for webhooks. Not the worker.
+    let is_internal = |network: &Value| compose.document["networks"][text(network)]["internal"] == json!(true);
+    let leads_out = |service: &Value| !service["networks"].as_array().expect("networks").iter().all(is_internal);
+    let services = compose.services();
+    let outside: Vec<&str> = services.iter().filter(|(_, service)| leads_out(service)).map(|(name, _)| *name).collect();
+    assert_eq!(outside, ["api-1", "api-2", "balancer"]);
+}
+
+/// nginx refuses what we would refuse, and nothing that we would take.
+#[test]
+fn the_balancer_lets_the_largest_upload_in() {
+    let page = std::fs::read_to_string(repository().join("docs/configuration.md")).expect("the settings");
+    let default = |name: &str| -> u64 {
+        let line = page.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).expect("a setting");
+        line.split('|').nth(2).expect("a default").trim().parse().expect("a number")
+    };
+    let largest = ["SKILLBOX_MAX_FILE_SIZE", "SKILLBOX_MAX_SKILL_SIZE", "SKILLBOX_MAX_BODY_SIZE"].map(default);
+    let largest_mib = largest.into_iter().max().expect("three").div_ceil(1 << 20);
+    let nginx = std::fs::read_to_string(repository().join("deploy/docker/nginx.conf")).expect("its configuration");
+    assert!(nginx.contains(&format!("client_max_body_size {}m;", largest_mib + 1)), "{largest_mib} MiB and a form");
 }
 
 #[test]
@@ -123,6 +154,7 @@ async fn two_replicas_and_a_worker_are_one_service() {
         let Some(machine) = Machine::start(variables) else { return };
         runs_what_one_pushed_through_the_other(&machine, runtime).await;
         ends_what_one_took_through_the_other(&machine).await;
+        takes_a_large_file(&machine).await;
     }
 }
 
@@ -175,6 +207,21 @@ async fn ends_what_one_took_through_the_other(machine: &Machine) {
     let last = events.rfind("event: result").unwrap_or_else(|| panic!("no result: {events}"));
     assert!(events[last..].contains("cancelled"), "{events}");
     until("its container is gone", async || machine.containers().is_empty().then_some(())).await;
+}
+
+/// Larger than a skill may be, and taken by the server, so by the balancer too.
+async fn takes_a_large_file(machine: &Machine) {
+    let size = 65 << 20;
+    let boundary = "a-boundary-of-the-tests";
+    let head = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"large\"\r\n\
+         Content-Type: application/octet-stream\r\n\r\n"
+    );
+    let mut body = head.into_bytes();
+    body.resize(body.len() + size, 0);
+    body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    let answer = machine.balanced().upload(&format!("multipart/form-data; boundary={boundary}"), body).await;
+    assert_eq!((answer.status, &answer.body["size_bytes"]), (201, &json!(size)), "{}", answer.body);
 }
 
 const WRITER: &str = r#"

@@ -142,6 +142,7 @@ pub async fn s3(test: &str) -> Option<Blobs> {
         secret_key,
         bucket_skills: "skillbox-test-skills".to_owned(),
         bucket_executions: "skillbox-test-executions".to_owned(),
+        skills_read_only: false,
         public_url: None,
     };
     Some(Blobs::s3(config).await.expect("an S3 server"))

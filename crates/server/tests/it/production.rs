@@ -35,6 +35,7 @@ fn object_store(test: &str) -> Option<S3Config> {
         secret_key,
         bucket_skills: "skillbox-test-skills".into(),
         bucket_executions: "skillbox-test-executions".into(),
+        skills_read_only: false,
         public_url: None,
     })
 }

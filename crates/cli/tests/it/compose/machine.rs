@@ -41,9 +41,9 @@ impl Machine {
             println!("NEEDS S3: {what}");
             return None;
         };
-        for name in ["S3_ACCESS_KEY", "S3_SECRET_KEY"] {
-            let value = variable(&format!("SKILLBOX_TEST_{name}")).expect("an object store comes with its keys");
-            variables.insert(name.to_owned(), value);
+        for name in ["ACCESS_KEY", "SECRET_KEY", "WORKER_ACCESS_KEY", "WORKER_SECRET_KEY"] {
+            let value = variable(&format!("SKILLBOX_TEST_S3_{name}")).expect("an object store comes with its keys");
+            variables.insert(format!("S3_{name}"), value);
         }
         let nginx = Balancer::program(what)?;
         let [api_at, objects_at] = [free_port(), free_port()];

@@ -1,0 +1,86 @@
+//! A key with a worker's rights: it reads skills, and writes what executions leave. No more.
+
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use blobs::{BlobError, Blobs, Key, S3Config};
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::support::{client, server};
+
+/// The whole service, with the key of an API process.
+async fn whole(config: &S3Config) -> Blobs {
+    Blobs::s3(config.clone()).await.expect("an S3 server")
+}
+
+fn worker(config: &S3Config, test: &str) -> Option<S3Config> {
+    #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+    let set = |name: &str| std::env::var(format!("SKILLBOX_TEST_S3_WORKER_{name}")).ok();
+    let (Some(access_key), Some(secret_key)) = (set("ACCESS_KEY"), set("SECRET_KEY")) else {
+        println!(
+            "NEEDS S3: {test} was not run, because SKILLBOX_TEST_S3_WORKER_ACCESS_KEY and _SECRET_KEY are not set"
+        );
+        return None;
+    };
+    Some(S3Config { access_key, secret_key, skills_read_only: true, ..config.clone() })
+}
+
+#[tokio::test]
+async fn a_worker_needs_no_right_to_write_skills() {
+    let test = "a_worker_needs_no_right_to_write_skills";
+    let Some(config) = server(test) else { return };
+    let Some(narrow) = worker(&config, test) else { return };
+    let (api, tenant) = (whole(&config).await, format!("test-{}", Uuid::new_v4()));
+    let skill = Key::skill(&tenant, "1");
+    api.put(&skill, Bytes::from_static(b"archive")).await.expect("put");
+
+    let blobs = Blobs::s3(narrow.clone()).await.expect("a start with a worker's rights");
+    blobs.ping().await.expect("ready");
+    assert_eq!(blobs.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
+    assert_eq!(blobs.get(&Key::skill(&tenant, "2"), 100).await.expect("a missing one is no refusal"), None);
+    let result = Key::archive(&tenant, 7);
+    blobs.put(&result, Bytes::from_static(b"files")).await.expect("what a run left");
+    blobs.delete(&result).await.expect("and its removal");
+    blobs.abort_unfinished(std::time::Duration::ZERO).await.expect("only where it may write");
+
+    // The attack: a worker in somebody's hands exchanges or removes the skills of everybody.
+    for refused in [blobs.put(&skill, Bytes::from_static(b"evil")).await.map(drop), blobs.delete(&skill).await] {
+        let said = refused.expect_err("no right").to_string();
+        assert!(said.contains("may not do this in the bucket"), "{said}");
+    }
+    assert_eq!(api.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
+    // Control: the same with the key that the worker had before.
+    let wide = whole(&S3Config { skills_read_only: true, ..config.clone() }).await;
+    wide.put(&skill, Bytes::from_static(b"evil")).await.expect("put");
+    assert_eq!(api.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"evil")));
+    wide.delete(&skill).await.expect("removed");
+}
+
+#[tokio::test]
+async fn a_worker_reaches_no_other_bucket_and_makes_none() {
+    let test = "a_worker_reaches_no_other_bucket_and_makes_none";
+    let Some(config) = server(test) else { return };
+    let Some(narrow) = worker(&config, test) else { return };
+    let other = format!("skillbox-other-{}", Uuid::new_v4());
+    let (owner, worker) = (client(&config), client(&narrow));
+    let denied = |code: Option<&str>| assert_eq!(code, Some("AccessDenied"));
+    denied(worker.create_bucket().bucket(&other).send().await.expect_err("no right").code());
+    // Control: the bucket is made, and read, with the key that the worker had before.
+    owner.create_bucket().bucket(&other).send().await.expect("made");
+    owner.put_object().bucket(&other).key("a").body(b"a".to_vec().into()).send().await.expect("put");
+    owner.get_object().bucket(&other).key("a").send().await.expect("read");
+    denied(worker.get_object().bucket(&other).key("a").send().await.expect_err("no right").code());
+    denied(worker.list_objects_v2().bucket(&other).send().await.expect_err("no right").code());
+    owner.delete_object().bucket(&other).key("a").send().await.expect("removed");
+    owner.delete_bucket().bucket(&other).send().await.expect("removed");
+}
+
+/// What a start in another role says with such a key, before the first upload does.
+#[tokio::test]
+async fn a_server_that_publishes_does_not_start_with_a_workers_key() {
+    let test = "a_server_that_publishes_does_not_start_with_a_workers_key";
+    let Some(config) = server(test) else { return };
+    let Some(narrow) = worker(&config, test) else { return };
+    whole(&config).await;
+    let refused = Blobs::s3(S3Config { skills_read_only: false, ..narrow }).await.expect_err("no right to write");
+    assert!(matches!(&refused, BlobError::S3 { .. }) && refused.to_string().contains("s3_bucket_skills"), "{refused}");
+}
