@@ -204,6 +204,22 @@ impl Cluster {
         });
     }
 
+    /// A new image is pushed under the name of another one, which stays under its digest.
+    pub fn move_tag(&self, image: Image) {
+        self.trouble(|trouble| trouble.moved_tags.insert(0, image));
+    }
+
+    /// The same, after the next pull of that name.
+    pub fn move_tag_after_next_pull(&self, image: Image) {
+        self.trouble(|trouble| trouble.moving_tag = Some(image));
+    }
+
+    /// The digests that were pulled from a repository, oldest first.
+    pub fn pulled(&self, repository: &str) -> Vec<String> {
+        let pulls = self.api.faults.now().pulls.into_iter();
+        pulls.filter(|(from, _)| from == repository).map(|(_, digest)| digest).collect()
+    }
+
     pub fn quota(&self, quota: Option<Quota>) {
         self.trouble(|trouble| trouble.quota = quota);
     }

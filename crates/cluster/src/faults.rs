@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::node::image::Image;
+
 /// All of it. Nothing is wrong in the beginning.
 #[derive(Debug, Clone, Default)]
 pub struct Trouble {
@@ -13,6 +15,12 @@ pub struct Trouble {
     pub no_room: bool,
     /// Images that no registry has.
     pub missing_images: BTreeSet<String>,
+    /// Images that were pushed under the names of others later; the newest comes first.
+    pub moved_tags: Vec<Image>,
+    /// An image that takes the name of another one as soon as a node has pulled that once more.
+    pub moving_tag: Option<Image>,
+    /// Every image that was pulled: repository and digest.
+    pub pulls: Vec<(String, String)>,
     /// The most that pods of a namespace may use together, as a `ResourceQuota` says it.
     pub quota: Option<Quota>,
     /// How long the API thinks before it answers.

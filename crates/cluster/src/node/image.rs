@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
+
 /// An image that nodes can pull. Its contents are `/usr` of this machine, and what is named here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
@@ -19,6 +21,17 @@ impl Image {
     pub fn new(name: &str) -> Image {
         let path = "/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         Image { name: name.to_owned(), env: vec![("PATH".to_owned(), path.to_owned())], ..Image::default() }
+    }
+
+    /// What a registry calls its manifest: two images of different content never have the same.
+    pub fn digest(&self) -> String {
+        let hex: String = Sha256::digest(format!("{self:?}")).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{hex}")
+    }
+
+    /// Its name without the tag.
+    pub fn repository(&self) -> &str {
+        self.name.split_once(':').map_or(&self.name, |(repository, _)| repository)
     }
 
     /// With a program of this name in its `PATH`.

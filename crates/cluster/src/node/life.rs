@@ -145,7 +145,7 @@ impl Life {
     async fn start(&self, spec: &Spec, volumes: &Volumes) -> io::Result<Arc<Container>> {
         let name = spec.image.clone().unwrap_or_default();
         let image = loop {
-            if let Some(image) = self.node.image(&name) {
+            if let Some(image) = self.node.pull(&name) {
                 break image;
             }
             let error = format!(
@@ -160,7 +160,7 @@ impl Life {
         let cgroup = format!("/{}/{}", self.group, spec.name);
         let places =
             bundle::Places { volumes: volumes.directory(), cgroup: &cgroup, profiles: &self.node.setup.profiles };
-        let config = match bundle::config(&self.pod, spec, image, &places) {
+        let config = match bundle::config(&self.pod, spec, &image, &places) {
             Ok(config) => config,
             Err(why) => {
                 let waiting = status::waiting("CreateContainerConfigError", Some(&why));
@@ -178,6 +178,7 @@ impl Life {
         };
         let container = Container::start(start, volumes, &self.node.tasks).await?;
         self.hosted.add(&spec.name, container.clone());
+        self.update(|pod| status::pulled(pod, &spec.name, &image));
         container.started().await;
         if container.is_running() {
             self.update(|pod| status::set(pod, &spec.name, Some(&container.id), status::running(&now())));

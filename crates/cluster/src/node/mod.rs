@@ -120,9 +120,22 @@ impl Node {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn image(&self, name: &str) -> Option<&Image> {
-        let missing = self.faults.now().missing_images.contains(name);
-        self.setup.images.iter().find(|image| image.name == name && !missing)
+    /// What a registry has under a tag now, or under a digest for ever.
+    fn pull(&self, reference: &str) -> Option<Image> {
+        self.faults.change(|trouble| {
+            let mut all = trouble.moved_tags.iter().chain(&self.setup.images);
+            let found = match reference.split_once('@') {
+                Some((repository, digest)) => {
+                    all.find(|image| image.repository() == repository && image.digest() == digest)
+                }
+                None => all.find(|image| image.name == reference),
+            };
+            let image = found.filter(|image| !trouble.missing_images.contains(&image.name))?.clone();
+            trouble.pulls.push((image.repository().to_owned(), image.digest()));
+            let moving = trouble.moving_tag.take_if(|moving| moving.name == reference);
+            trouble.moved_tags.splice(0..0, moving);
+            Some(image)
+        })
     }
 }
 

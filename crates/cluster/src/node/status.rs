@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::Exit;
+use super::image::Image;
 use crate::defaults::now;
 
 /// Sets a condition, noting when it changed.
@@ -66,6 +67,16 @@ fn status(container: &Container, state: ContainerState) -> ContainerStatus {
     }
 }
 
+/// The node has the image of a container, and says which one it is.
+pub fn pulled(pod: &mut Pod, name: &str, image: &Image) {
+    let status = pod.status.get_or_insert_default();
+    let all = status.init_container_statuses.iter_mut().flatten();
+    let all = all.chain(status.container_statuses.iter_mut().flatten());
+    for container in all.filter(|container| container.name == name) {
+        container.image_id = format!("docker.io/{}@{}", image.repository(), image.digest());
+    }
+}
+
 /// Sets the state of one container, by its name.
 pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
     let status = pod.status.get_or_insert_default();
@@ -77,7 +88,6 @@ pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
         container.ready = if is_init { completed } else { state.running.is_some() };
         container.started = Some(state.running.is_some());
         container.container_id = id.map(|id| format!("containerd://{id}"));
-        container.image_id = format!("docker.io/library/{}@sha256:{}", container.image, "0".repeat(64));
         container.state = Some(state.clone());
     }
 }

@@ -7,6 +7,7 @@ mod body;
 mod check;
 mod cluster;
 pub mod doctor;
+mod pins;
 mod pod;
 mod standing;
 mod stream;
@@ -26,13 +27,14 @@ use uuid::Uuid;
 
 use crate::contained::{self, Around, PROBE};
 use crate::docker::images::{self, Images};
-use crate::guest::Guest;
+use crate::guest::{Guest, Handle};
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Shape};
 use crate::program;
 use crate::seccomp;
 use body::Setting;
 use cluster::Cluster;
+use pins::Pins;
 use pod::Pod;
 use stream::Attached;
 use sweep::{Held, Seen};
@@ -89,6 +91,7 @@ pub struct KubernetesLauncher {
     cluster: Cluster,
     watch: Watch,
     guest_digest: String,
+    pins: Pins,
     held: Held,
     seen: Mutex<Seen>,
 }
@@ -99,19 +102,39 @@ impl KubernetesLauncher {
         let cluster = Cluster::connect(config.kubeconfig.as_deref(), &config.namespace).await?;
         let watch = Watch::start(&cluster, &config.owner);
         let guest_digest = program_digest();
-        Ok(KubernetesLauncher { config, cluster, watch, guest_digest, held: Held::default(), seen: Mutex::default() })
+        let (pins, held, seen) = (Pins::default(), Held::default(), Mutex::default());
+        Ok(KubernetesLauncher { config, cluster, watch, guest_digest, pins, held, seen })
     }
 
     async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
         let image = images::choose(shape, &self.config.images, &self.config.allowlist)?;
-        let name = format!("skillbox-run-{}", Uuid::new_v4().simple());
-        let body = body::sandbox(shape, &self.setting(&name, image));
         let until = tokio::time::Instant::now() + self.config.schedule_timeout;
+        loop {
+            let asked = [image, &self.config.guest_image].map(|name| self.pins.reference(name));
+            let mut pod = self.create_pod(shape, &asked, until).await?;
+            let ran = pod.running(&asked[0], until).await.map_err(|error| explain_pin(error, image))?;
+            let kept = [(image, &ran.skill), (&*self.config.guest_image, &ran.guest)];
+            let kept = kept.iter().zip(&asked).all(|((name, ran), asked)| self.pins.keep(name, asked, ran.as_ref()));
+            if !kept {
+                // A tag was moved between two first pods. The next one is asked for by digest, so this ends.
+                pod.gone().await;
+                continue;
+            }
+            let stream = pod.attach().await?;
+            return self.greet(pod, stream, shape, &pins::reported(image, ran.skill.as_ref())).await;
+        }
+    }
+
+    async fn create_pod(
+        &self,
+        shape: &Shape,
+        [image, guest_image]: &[String; 2],
+        until: tokio::time::Instant,
+    ) -> Result<Pod, LaunchError> {
+        let name = format!("skillbox-run-{}", Uuid::new_v4().simple());
+        let body = body::sandbox(shape, &self.setting(&name, image, guest_image));
         let holding = (self.held.hold(&name), self.config.removing);
-        let mut pod = Pod::create(&self.cluster, &self.watch, holding, &body, until).await?;
-        pod.running(image, until).await?;
-        let stream = pod.attach().await?;
-        self.greet(pod, stream, shape, image).await
+        Pod::create(&self.cluster, &self.watch, holding, &body, until).await
     }
 
     /// Tells the guest how to confine itself, and waits until it has.
@@ -136,14 +159,14 @@ impl KubernetesLauncher {
         Ok(Guest::connect(stream, Box::new(pod), shape.clone(), READY_WITHIN, describe).await?)
     }
 
-    fn setting<'a>(&'a self, name: &'a str, image: &'a str) -> Setting<'a> {
+    fn setting<'a>(&'a self, name: &'a str, image: &'a str, guest_image: &'a str) -> Setting<'a> {
         let config = &self.config;
         let lifetime = config.lifetime + config.launched_within();
         Setting {
             name,
             namespace: &config.namespace,
             image,
-            guest_image: &config.guest_image,
+            guest_image,
             guest_digest: &self.guest_digest,
             runtime_class: config.runtime_class.as_deref(),
             seccomp_profile: config.seccomp_profile.as_deref(),
@@ -153,6 +176,19 @@ impl KubernetesLauncher {
             lifetime_seconds: lifetime.as_secs(),
             ephemeral_bytes: config.said_bytes * LOG_FACTOR + LOG_MARGIN,
         }
+    }
+}
+
+/// An image that cannot be had any more by the digest that its name led to first.
+fn explain_pin(error: LaunchError, name: &str) -> LaunchError {
+    match error {
+        LaunchError::ImageUnfit { image, why } if image != name => {
+            let why = format!(
+                "{why} (this worker keeps to the digest that {name} led to first; restart it to use what it leads to now)"
+            );
+            LaunchError::ImageUnfit { image, why }
+        }
+        error => error,
     }
 }
 

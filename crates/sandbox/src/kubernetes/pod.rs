@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::check;
 use super::cluster::{Cluster, Refusal, setup};
+use super::pins::RanImages;
 use super::standing::{Cause, End, Standing, Trouble, Waiting};
 use super::stream::Attached;
 use super::sweep::Holding;
@@ -126,8 +127,8 @@ impl Pod {
         }
     }
 
-    /// Waits until the guest runs: for a node until `until`, then for the node a while longer.
-    pub async fn running(&mut self, image: &str, until: Instant) -> Result<(), LaunchError> {
+    /// Waits until the guest runs, and returns of which images: for a node until `until`, then for the node a while longer.
+    pub async fn running(&mut self, image: &str, until: Instant) -> Result<RanImages, LaunchError> {
         let Some(mut following) = self.following.take() else { return Err(gone(&self.name)) };
         let ran = wait(&self.cluster, &self.name, &mut following, image, until).await;
         self.following = Some(following);
@@ -173,7 +174,7 @@ async fn wait(
     following: &mut Following,
     image: &str,
     until: Instant,
-) -> Result<(), LaunchError> {
+) -> Result<RanImages, LaunchError> {
     let mut started_by = None;
     loop {
         let standing = following.standing();
@@ -201,10 +202,10 @@ async fn wait(
 }
 
 /// What a standing means for a launch; none while there is hope and time.
-fn verdict(standing: &Standing, image: &str, late: bool) -> Option<Result<(), LaunchError>> {
+fn verdict(standing: &Standing, image: &str, late: bool) -> Option<Result<RanImages, LaunchError>> {
     let unfit = |said: &str| Err(LaunchError::ImageUnfit { image: image.to_owned(), why: said.to_owned() });
     Some(match standing {
-        Standing::Running => Ok(()),
+        Standing::Running(images) => Ok(images.clone()),
         Standing::Over(end) => Err(match end.cause {
             Cause::Rejected | Cause::Preempted | Cause::Evicted => LaunchError::NoRoom(end.said.clone()),
             _ => setup("start a pod", format!("{:?}: {}", end.cause, end.said)),
@@ -338,7 +339,7 @@ mod tests {
             Some(Err(error)) => error,
             other => panic!("{standing:?}: {other:?}"),
         };
-        assert!(matches!(verdict(&Standing::Running, "i", true), Some(Ok(()))));
+        assert!(matches!(verdict(&Standing::Running(RanImages::default()), "i", true), Some(Ok(_))));
         assert!(matches!(error(waiting(false, Trouble::None), true), NoRoom(said) if said == "words"));
         assert!(matches!(error(waiting(true, Trouble::Image), true), ImageUnfit { image, .. } if image == "i"));
         assert!(matches!(error(waiting(true, Trouble::NoSuchImage), false), ImageUnfit { .. }));

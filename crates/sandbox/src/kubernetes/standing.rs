@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
 use super::body::{GUEST, SKILL};
+use super::pins::{Identity, RanImages};
 use crate::outcome::Outcome;
 
 /// Where a pod stands.
@@ -12,7 +13,7 @@ pub enum Standing {
     Unseen,
     Waiting(Waiting),
     /// The guest runs, and waits for its first word.
-    Running,
+    Running(RanImages),
     Over(End),
     /// A list did not have it. Whoever cares asks for it by name.
     Absent,
@@ -104,7 +105,7 @@ impl Standing {
             return Standing::Over(end(status, ended, deleted));
         }
         match skill {
-            Some(state) if state.running.is_some() => Standing::Running,
+            Some(state) if state.running.is_some() => Standing::Running(images(status)),
             _ => Standing::Waiting(waiting(pod, status)),
         }
     }
@@ -112,6 +113,17 @@ impl Standing {
 
 fn state<'a>(statuses: Option<&'a [ContainerStatus]>, name: &str) -> Option<&'a ContainerState> {
     statuses?.iter().find(|status| status.name == name)?.state.as_ref()
+}
+
+fn images(status: Option<&PodStatus>) -> RanImages {
+    let identity = |statuses: Option<&[ContainerStatus]>, name: &str| {
+        let status = statuses?.iter().find(|status| status.name == name)?;
+        Identity::parse(&status.image_id)
+    };
+    RanImages {
+        skill: identity(status.and_then(|status| status.container_statuses.as_deref()), SKILL),
+        guest: identity(status.and_then(|status| status.init_container_statuses.as_deref()), GUEST),
+    }
 }
 
 fn end(status: Option<&PodStatus>, ended: Option<&ContainerStateTerminated>, deleted: bool) -> End {

@@ -36,7 +36,7 @@ fn a_pod_on_its_way() {
     let creating = json!({ "phase": "Pending", "containerStatuses": skill(json!({ "waiting": { "reason": "PodInitializing" } })) });
     assert!(matches!(standing(creating), Standing::Waiting(Waiting { placed: true, trouble: Trouble::None, .. })));
     let running = json!({ "phase": "Running", "containerStatuses": skill(json!({ "running": {} })) });
-    assert_eq!(standing(running), Standing::Running);
+    assert_eq!(standing(running), Standing::Running(RanImages::default()));
     assert!(matches!(placed(json!({}), None), Standing::Waiting(_)));
 }
 
@@ -131,4 +131,16 @@ fn one_that_somebody_deletes_is_over() {
 fn what_the_cluster_says_is_cut_to_a_line() {
     assert_eq!(words(Some("A"), Some("b\n\tc\u{7}")), "A: b c");
     assert_eq!(words(None, Some(&"x".repeat(1000))).len(), 300);
+}
+
+#[test]
+fn the_images_of_what_runs_are_those_that_the_node_reports() {
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let mut skill = skill(json!({ "running": {} }));
+    skill[0]["imageID"] = json!(format!("docker.io/library/bash@{}", digest("1")));
+    let mut guest = guest(json!({ "terminated": { "exitCode": 0 } }));
+    guest[0]["imageID"] = json!(digest("2"));
+    let status = json!({ "phase": "Running", "containerStatuses": skill, "initContainerStatuses": guest });
+    let images = RanImages { skill: Some(Identity::Digest(digest("1"))), guest: Some(Identity::Id(digest("2"))) };
+    assert_eq!(standing(status), Standing::Running(images));
 }

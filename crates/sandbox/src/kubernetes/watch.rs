@@ -97,7 +97,7 @@ impl Ledger {
                 // What was there and is not on a new list is gone, unless it was made while the list was.
                 for (_, standing) in self.open().iter().filter(|(name, _)| !listed.contains(*name)) {
                     standing.send_if_modified(|standing| match standing {
-                        Standing::Waiting(_) | Standing::Running => {
+                        Standing::Waiting(_) | Standing::Running(_) => {
                             *standing = Standing::Absent;
                             true
                         }
@@ -227,12 +227,12 @@ mod tests {
         ledger.take(Event::Init, &mut listed);
         ledger.take(Event::InitApply(running("a")), &mut listed);
         ledger.take(Event::InitDone, &mut listed);
-        assert_eq!(stays.standing(), Standing::Running);
+        assert!(matches!(stays.standing(), Standing::Running(_)));
         assert_eq!(goes.standing(), Standing::Absent);
         // It was never seen, so its absence means nothing.
         assert_eq!(coming.standing(), Standing::Unseen);
         goes.saw(Some(&running("b")));
-        assert_eq!(goes.standing(), Standing::Running);
+        assert!(matches!(goes.standing(), Standing::Running(_)));
         goes.saw(None);
         assert!(matches!(goes.standing(), Standing::Over(End { cause: Cause::Deleted, .. })));
         drop((stays, goes, coming));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::Quota;
+use cluster::{Image, Quota};
 use k8s_openapi::api::core::v1::Pod;
 use sandbox::{GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome, Ran, Runtime};
 use tokio_util::sync::CancellationToken;
@@ -178,6 +178,87 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
     }
     stand_in.cluster.allow(&stand_in.kubeconfig, worker_rules());
     goes_on(&stand_in, &launcher).await;
+}
+
+/// Whether the script sees a file of the image that somebody pushed, and what is reported as its image.
+async fn which_image(launcher: &dyn Launcher) -> (String, String) {
+    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let image = guest.isolation().image.clone().unwrap();
+    let mut kept = Kept::default();
+    let look = job(Runtime::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
+    guest.run(&look, CancellationToken::new(), &mut kept).await.unwrap();
+    (kept.text().trim().to_owned(), image)
+}
+
+#[tokio::test]
+async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
+    if !Backend::Pod.is_here("a moved tag") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let worker = launcher(&stand_in).await;
+    let (seen, first) = which_image(&worker).await;
+    assert_eq!(seen, "own");
+    assert!(first.starts_with("skillbox/bash@sha256:"), "{first}");
+
+    // The attack: somebody who may push to the registry moves the tag.
+    let planted = tempfile::NamedTempFile::new().unwrap();
+    let image = Image::new("skillbox/bash:test").with_program("planted", planted.path().to_owned());
+    stand_in.cluster.move_tag(image);
+    assert_eq!(which_image(&worker).await, ("own".to_owned(), first.clone()));
+    // Control: a pod that is asked for by its name, as the first of a worker is, runs the new image, and says so.
+    let (seen, second) = which_image(&launcher(&stand_in).await).await;
+    assert_eq!(seen, "planted");
+    assert_ne!(second, first);
+    // Named by digest in the configuration, it is the same from the first pod on.
+    let mut config = stand_in.config();
+    config.images.bash.clone_from(&first);
+    config.allowlist.push(first.clone());
+    let exact = KubernetesLauncher::start(config).await.unwrap();
+    assert_eq!(which_image(&exact).await, ("own".to_owned(), first.clone()));
+
+    // What the digest leads to is gone: the worker says what it keeps to, and how to change that.
+    stand_in.cluster.miss_image("skillbox/bash:test", true);
+    let error = worker.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    assert!(matches!(&error, LaunchError::ImageUnfit { image, .. } if *image == first), "{error}");
+    assert!(error.to_string().contains("restart it"), "{error}");
+    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+}
+
+/// Two first pods at once, of which the second finds the tag moved: both runs end up on one image.
+#[tokio::test]
+async fn first_pods_at_the_same_time_agree_on_an_image() {
+    if !Backend::Pod.is_here("a tag that is moved between two first pods") {
+        return;
+    }
+    let _machine = MACHINE.read().await;
+    let stand_in = StandIn::start();
+    let worker = launcher(&stand_in).await;
+    // Both pods are asked for by name, and then wait for a node.
+    stand_in.cluster.no_room(true);
+    let both = async { tokio::join!(which_image(&worker), which_image(&worker)) };
+    let ((one, two), names) = tokio::join!(both, async {
+        let names = loop {
+            let pods = stand_in.cluster.pods();
+            if pods.len() == 2 {
+                break pods.into_iter().filter_map(|pod| pod.spec?.containers.pop()?.image).collect::<Vec<_>>();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let planted = Image { env: vec![("PLANTED".to_owned(), "1".to_owned())], ..Image::new("skillbox/bash:test") };
+        stand_in.cluster.move_tag_after_next_pull(planted);
+        stand_in.cluster.no_room(false);
+        names
+    });
+    assert_eq!(names, ["skillbox/bash:test"; 2]);
+    assert_eq!(one, two);
+    // Control: the two pods had different images, and one of the runs needed a third pod, by digest.
+    let pulled = stand_in.cluster.pulled("skillbox/bash");
+    let [first, second, third] = &pulled[..] else { panic!("{pulled:?}") };
+    assert_ne!(first, second);
+    assert!(third == first || third == second, "{pulled:?}");
+    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
 }
 
 #[tokio::test]

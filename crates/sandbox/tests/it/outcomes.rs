@@ -146,7 +146,8 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     let image = isolation.image.as_deref().unwrap_or_default();
     let known = match on {
         Backend::Native => image.is_empty(),
-        Backend::Pod => image == "skillbox/bash:test",
+        // Nodes that got their images without a registry, as those of a real cluster for tests, know only an id.
+        Backend::Pod => image.starts_with("skillbox/bash@sha256:") || image.starts_with("sha256:"),
         Backend::Runc | Backend::Runsc => image.starts_with("sha256:"),
     };
     assert!(known, "{image}");
