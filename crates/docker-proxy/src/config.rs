@@ -35,6 +35,10 @@ pub struct Policy {
     pub max_pids: i64,
     /// Of the program that is put into a guest volume, and of any file that its filler writes.
     pub max_guest_bytes: i64,
+    /// The only working directories, by their exact paths.
+    pub working_dirs: Vec<String>,
+    /// Volumes that an image may declare. For each one the engine makes an unbounded one with every container.
+    pub max_image_volumes: usize,
     /// Volumes that carry this proxy's label, all together.
     pub max_volumes: usize,
 }

@@ -192,7 +192,7 @@ impl Gate {
     fn learn(&self, asked: &Asked, target: &str, status: StatusCode, body: &[u8]) {
         match asked.route.action {
             Action::CreateContainer if status.is_success() => self.known.created(asked.query.get("name"), body),
-            Action::InspectImage if status.is_success() => self.known.resolved(body),
+            Action::InspectImage if status.is_success() => self.known.resolved(body, &self.config.policy),
             Action::UseContainer if asked.route.method == Method::DELETE || status == StatusCode::NOT_FOUND => {
                 self.known.forget_container(target);
             }

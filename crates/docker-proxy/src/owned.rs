@@ -157,7 +157,7 @@ impl Owned<'_> {
     /// Learns the ids behind a name; `Some(false)` where no container may be made of them.
     async fn resolve(&self, name: &str) -> Checked<Option<bool>> {
         let found: Option<ImageFound> = self.engine.look_up(format!("/images/{name}/json")).await?;
-        Ok(found.map(|found| self.known.keep_images(found)))
+        Ok(found.map(|found| self.known.keep_images(found, self.policy)))
     }
 
     fn ours(&self, labels: &Labels) -> bool {
@@ -167,9 +167,9 @@ impl Owned<'_> {
 
 impl ImageFound {
     /// For each one the engine makes a volume without a name or a label with every container.
-    fn has_volumes(&self) -> bool {
+    fn volume_count(&self) -> usize {
         let volumes = self.config.as_ref().and_then(|config| config.volumes.as_ref());
-        volumes.is_some_and(|volumes| !volumes.is_empty())
+        volumes.map_or(0, HashMap::len)
     }
 
     /// What a container may name it by instead of its tag.
@@ -197,9 +197,9 @@ impl Known {
     }
 
     /// Learns from the engine's answer about an allowed image.
-    pub fn resolved(&self, answer: &[u8]) {
+    pub fn resolved(&self, answer: &[u8], policy: &Policy) {
         if let Ok(found) = serde_json::from_slice::<ImageFound>(answer) {
-            self.keep_images(found);
+            self.keep_images(found, policy);
         }
     }
 
@@ -217,8 +217,8 @@ impl Known {
     }
 
     /// Whether containers may be made of it.
-    fn keep_images(&self, found: ImageFound) -> bool {
-        if found.has_volumes() {
+    fn keep_images(&self, found: ImageFound, policy: &Policy) -> bool {
+        if found.volume_count() > policy.max_image_volumes {
             return false;
         }
         let mut images = lock(&self.images);

@@ -120,6 +120,8 @@ fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
         max_nano_cpus: i64::from(config.max_cpu_millis) * 1_000_000,
         max_pids: i64::from(args.max_pids),
         max_guest_bytes: sandbox::FILL_BYTES.cast_signed(),
+        working_dirs: vec!["/".to_owned()],
+        max_image_volumes: 0,
         max_volumes: args.max_volumes as usize,
     })
 }

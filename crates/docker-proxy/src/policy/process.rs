@@ -24,8 +24,8 @@ pub fn check(container: &Container, host: &HostConfig, policy: &Policy) -> Check
     }
     // The runtime makes a missing directory, as root and also inside a volume, and enters one that leads out of the
     // container by a descriptor it has open (`/proc/self/fd/…`). Without any, the image chooses.
-    if container.working_dir.as_deref() != Some("/") {
-        return forbidden("WorkingDir other than /");
+    if !policy.working_dirs.iter().any(|allowed| container.working_dir.as_ref() == Some(allowed)) {
+        return forbidden(format!("WorkingDir other than {}", policy.working_dirs.join(", ")));
     }
     for (name, text) in [("Hostname", &container.hostname), ("Domainname", &container.domainname)] {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);

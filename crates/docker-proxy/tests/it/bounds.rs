@@ -58,6 +58,18 @@ async fn volumes_are_counted() {
     assert_eq!(tried("/volumes/create", &again, change).await.0.status, 201);
 }
 
+/// A missing working directory is made by root, also inside a volume, and `/proc/self/fd/…` may lead out of the container.
+#[tokio::test]
+async fn the_working_directory_is_the_root() {
+    for directory in ["/skillbox/made", "/proc/self/fd/8"] {
+        for body in [sandbox(), filler()] {
+            let body = with(body, "WorkingDir", json!(directory));
+            let unbound = |config: &mut Config| config.policy.working_dirs.push(directory.to_owned());
+            bounded("/containers/create", &body, "WorkingDir other than /", unbound).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_image_brings_no_volumes_of_its_own() {
     for image in ["with-volumes:1", UNBOUNDED] {
@@ -65,6 +77,12 @@ async fn an_image_brings_no_volumes_of_its_own() {
         let allowed = |config: &mut Config| config.policy.images.push("with-volumes:1".to_owned());
         let (answer, reached) = tried("/containers/create", &body, allowed).await;
         assert_eq!((answer.status, reached), (403, false), "{image}: {answer:?}");
+        let unbound = |config: &mut Config| {
+            allowed(config);
+            config.policy.max_image_volumes = 1;
+        };
+        let (answer, reached) = tried("/containers/create", &body, unbound).await;
+        assert_eq!((answer.status, reached), (201, true), "the control: {image}: {answer:?}");
     }
     // It may be looked at, so that a launcher can say what is wrong with it.
     let engine = Engine::start().await;

@@ -199,6 +199,36 @@ async fn every_runtime_runs_through_the_proxy() {
     every_runtime_runs(engine, &proxy, "launcher", None).await;
 }
 
+/// A filler that is killed leaves its file in the volume. The next one removes it, unless it may still be at work.
+#[tokio::test]
+async fn what_a_killed_filler_left_is_removed_by_the_next() {
+    let Some(engine) = Direct::find("what_a_killed_filler_left_is_removed_by_the_next") else { return };
+    let proxy = proxy(engine.address(), "fillers").await;
+    let mut way = Way::new(engine, &proxy.address, None).await;
+    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
+    let volumes = way.volumes();
+    let place = Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
+    let leave = |name: &str, age: Duration| {
+        let file = std::fs::File::create(place.join(name)).expect("the engine's volume is a directory here");
+        file.set_modified(std::time::SystemTime::now() - age).expect("its time");
+    };
+    leave("skillbox-fill-killed", Duration::from_secs(3600));
+    leave("skillbox-fill-at-work", Duration::from_secs(60));
+    let left = || {
+        let names = std::fs::read_dir(&place).expect("a directory").flatten();
+        let mut names: Vec<_> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    };
+    // The control: while nothing is filled, nothing is removed.
+    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
+    assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-fill-killed", "skillbox-guest"]);
+    // A worker that starts fills the volume again.
+    way.launcher = Some(launcher(&proxy.address, None, Owner(way.owner.clone())).await);
+    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
+    assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-guest"]);
+}
+
 #[tokio::test]
 async fn and_with_gvisor() {
     let Some(engine) = Direct::find("and_with_gvisor") else { return };

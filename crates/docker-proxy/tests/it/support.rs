@@ -39,6 +39,8 @@ pub fn policy() -> Policy {
         max_nano_cpus: 4_000_000_000,
         max_pids: 512,
         max_guest_bytes: 64 << 20,
+        working_dirs: vec!["/".to_owned()],
+        max_image_volumes: 0,
         max_volumes: 4,
     }
 }
