@@ -1,6 +1,6 @@
 # The commands of a developer's day. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-sdks test-deploy test-uml test-kubernetes fmt lint unit integration bench bench-store fuzz openapi docs-reference clean
+.PHONY: help run test test-sdks test-deploy test-uml test-kubernetes fmt lint sbom unit integration bench bench-store fuzz openapi docs-reference clean
 
 # Arguments for the service, as in `make run ARGS=--once`.
 ARGS ?=
@@ -21,6 +21,7 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
+	@scripts/sbom.sh test
 	@scripts/test.sh
 	@scripts/test-sdks.sh
 	@scripts/test-deploy.sh
@@ -42,10 +43,14 @@ test-kubernetes: ## pods on a real Kubernetes, built from Debian's sources the f
 fmt: ## format the code
 	cargo fmt --all
 
-lint: ## format check, clippy with warnings denied, and licences, sources and duplicates of dependencies
+lint: ## format check, clippy with warnings denied, licences, sources and duplicates of dependencies, and their SBOM
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
+	@scripts/sbom.sh test
+
+sbom: ## write target/sbom/skillbox.cdx.json: every crate in the program, as CycloneDX
+	@scripts/sbom.sh
 
 unit: ## only the tests beside the code
 	@scripts/test.sh --lib --bins
