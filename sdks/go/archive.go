@@ -27,22 +27,24 @@ func readSkill(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// pack makes a zip of a directory. Links are refused, so that nothing from outside is picked up.
+// pack makes a zip of a directory. Links are refused, so that nothing from outside is picked up. Files are opened below
+// the open directory, so that a link which another process puts in the place of one leads nowhere outside either.
 func pack(directory string) ([]byte, error) {
+	root, err := os.OpenRoot(directory)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	var buffer bytes.Buffer
 	archive := zip.NewWriter(&buffer)
-	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || isJunk(entry.Name()) {
 			return err
 		}
-		name, err := filepath.Rel(directory, path)
-		if err != nil {
-			return err
-		}
 		if !entry.Type().IsRegular() {
-			return fmt.Errorf("skillbox: %s is a link or a special file; a skill holds files and directories only", name)
+			return notAFile(name)
 		}
-		return packFile(archive, path, filepath.ToSlash(name))
+		return packFile(archive, root, name)
 	})
 	// Closing writes the directory of the zip.
 	if err := errors.Join(err, archive.Close()); err != nil {
@@ -51,8 +53,12 @@ func pack(directory string) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-func packFile(archive *zip.Writer, path, name string) error {
-	file, err := os.Open(path)
+func notAFile(name string) error {
+	return fmt.Errorf("skillbox: %s is a link or a special file; a skill holds files and directories only", name)
+}
+
+func packFile(archive *zip.Writer, root *os.Root, name string) error {
+	file, err := root.Open(filepath.FromSlash(name))
 	if err != nil {
 		return err
 	}
@@ -60,6 +66,9 @@ func packFile(archive *zip.Writer, path, name string) error {
 	about, err := file.Stat()
 	if err != nil {
 		return err
+	}
+	if !about.Mode().IsRegular() {
+		return notAFile(name)
 	}
 	header := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	header.SetMode(0o644)

@@ -2,6 +2,7 @@ package skillbox_test
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -10,6 +11,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -134,6 +136,76 @@ func TestADirectoryWithALinkIsRefused(t *testing.T) {
 	must(t, os.Symlink("/etc/passwd", filepath.Join(place, "link")))
 	if err := skillbox.New("http://127.0.0.1:1", "k").RegisterSkill(ctx, place); err == nil || !strings.Contains(err.Error(), "link is a link") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// exchange puts a link to the secret and the skill's own file in the same place in turn, until it is stopped.
+func exchange(t *testing.T, path, secret string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	spare := filepath.Join(t.TempDir(), "spare")
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			// Renaming replaces what is there in one step.
+			_ = os.Symlink(secret, spare)
+			_ = os.Rename(spare, path)
+			_ = os.WriteFile(spare, []byte("own"), 0o644)
+			_ = os.Rename(spare, path)
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+func TestALinkSwappedInWhilePackingIsNeverFollowed(t *testing.T) {
+	place, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
+	data := filepath.Join(place, "data")
+	must(t, os.WriteFile(secret, []byte("secret"), 0o644))
+	must(t, os.WriteFile(data, []byte("own"), 0o644))
+	uploaded := make(chan []byte, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		uploaded <- body
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer server.Close()
+	defer exchange(t, data, secret)()
+
+	// The control: looking at the path and then opening it reads the secret, sooner or later.
+	attempts, followed := 0, false
+	for ; !followed && attempts < 1_000_000; attempts++ {
+		if about, err := os.Lstat(data); err == nil && about.Mode().IsRegular() {
+			read, _ := os.ReadFile(data)
+			followed = string(read) == "secret"
+		}
+	}
+	if !followed {
+		t.Fatal("the control was never caught by the exchange")
+	}
+	client, packed, refused := skillbox.New(server.URL, "k"), 0, 0
+	for packed+refused < max(200, min(attempts, 1000)) || packed == 0 || refused == 0 {
+		if err := client.RegisterSkill(ctx, place); err != nil {
+			refused++
+			continue
+		}
+		packed++
+		archive := <-uploaded
+		files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+		must(t, err)
+		for _, file := range files.File {
+			opened, err := file.Open()
+			must(t, err)
+			content, err := io.ReadAll(opened)
+			must(t, err)
+			if string(content) != "own" {
+				t.Fatalf("%s has %q", file.Name, content)
+			}
+		}
 	}
 }
 

@@ -1,3 +1,3 @@
 module github.com/devs-group/skillbox/sdks/go
 
-go 1.23
+go 1.24

@@ -43,7 +43,7 @@ func runSnippet(t *testing.T, here string, code []byte, expected []string) {
 	address := regexp.MustCompile(`http://(localhost|127\.0\.0\.1):8080`)
 	code = address.ReplaceAll(code, []byte(required(t, "SKILLBOX_TEST_URL")))
 	place := t.TempDir()
-	module := "module snippet\n\ngo 1.23\n\nrequire github.com/devs-group/skillbox/sdks/go v0.0.0\n\nreplace github.com/devs-group/skillbox/sdks/go => " + here + "\n"
+	module := "module snippet\n\ngo 1.24\n\nrequire github.com/devs-group/skillbox/sdks/go v0.0.0\n\nreplace github.com/devs-group/skillbox/sdks/go => " + here + "\n"
 	must(t, os.WriteFile(filepath.Join(place, "go.mod"), []byte(module), 0o644))
 	must(t, os.WriteFile(filepath.Join(place, "main.go"), code, 0o644))
 	build := exec.Command("go", "build", "-o", "snippet", ".")

@@ -1,7 +1,9 @@
 """Archives from strangers: nothing is written outside, and nothing half."""
 
 import io
+import os
 import tarfile
+import zipfile
 
 import pytest
 
@@ -59,6 +61,49 @@ def test_a_file_is_whole_or_not_there(tmp_path):
         file.write(b"half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("swapped", ["data", "inner/data"])
+def test_a_link_swapped_in_while_packing_is_not_followed(tmp_path, monkeypatch, swapped):
+    """The exchange happens at the worst moment: after everything was looked at, right before the file is opened."""
+    skill, secret = tmp_path / "skill", tmp_path / "secret"
+    (skill / "inner").mkdir(parents=True)
+    secret.mkdir()
+    (skill / "SKILL.md").write_text("x")
+    (skill / swapped).write_text("own")
+    (secret / "data").write_text("secret")
+    real, by_path = os.open, []
+
+    def swap_then_open(name, *arguments, **further):
+        if name == "data" and not by_path:
+            if swapped == "data":
+                (skill / "data").unlink()
+                (skill / "data").symlink_to(secret / "data")
+            else:
+                (skill / "inner").rename(tmp_path / "moved")
+                (skill / "inner").symlink_to(secret)
+            # The control: the same path leads to the secret now.
+            by_path.append((skill / swapped).read_text())
+        return real(name, *arguments, **further)
+
+    monkeypatch.setattr(os, "open", swap_then_open)
+    if swapped == "data":
+        with pytest.raises(ValueError, match="data is a link"):
+            pack(skill)
+    else:
+        with zipfile.ZipFile(io.BytesIO(pack(skill))) as packed:
+            assert packed.read("inner/data") == b"own"
+    assert by_path == ["secret"]
+
+
+def test_packing_refuses_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
+        pack(tmp_path)
+    (tmp_path / "pipe").unlink()
+    (tmp_path / "door").symlink_to("/etc")
+    with pytest.raises(ValueError, match="door is a link"):
+        pack(tmp_path)
 
 
 def test_packing_refuses_links_and_is_repeatable(tmp_path):

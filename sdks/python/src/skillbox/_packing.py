@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ._call import BytesBody
 from ._forms import AnyPath
@@ -31,18 +35,68 @@ def pack(directory: Path) -> bytes:
     """A zip of a directory. Links are refused, so that nothing from outside is picked up."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for place in sorted(directory.rglob("*")):
-            name = place.relative_to(directory).as_posix()
-            if place.is_symlink():
-                raise ValueError(f"skillbox: {name} is a link; a skill holds files and directories only")
-            if place.is_dir() or place.name in _JUNK:
-                continue
-            if not place.is_file():
-                raise ValueError(f"skillbox: {name} is not a regular file")
-            executable = place.stat().st_mode & 0o111
+        for name, file in sorted(_files(directory), key=lambda found: found[0].split("/")):
             entry = zipfile.ZipInfo(name, _FIXED_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3
-            entry.external_attr = (0o100755 if executable else 0o100644) << 16
-            archive.writestr(entry, place.read_bytes())
+            entry.external_attr = (0o100755 if file.executable else 0o100644) << 16
+            archive.writestr(entry, file.data)
     return buffer.getvalue()
+
+
+class _File(NamedTuple):
+    data: bytes
+    executable: bool
+
+
+def _files(directory: Path) -> Iterator[tuple[str, _File]]:
+    """Every file by its name in the zip.
+
+    Each is opened relative to its open directory and without following links, where the platform can do that: looking
+    at a path first and opening it later would let another process put a link there in between.
+    """
+    if not hasattr(os, "fwalk"):
+        yield from _files_by_path(directory)
+        return
+    for place, directories, names, descriptor in os.fwalk(directory):
+        for name in directories:
+            if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                raise _link(_name(directory, place, name))
+        for name in names:
+            if name not in _JUNK:
+                yield _name(directory, place, name), _read(descriptor, name, _name(directory, place, name))
+
+
+def _read(descriptor: int, name: str, shown: str) -> _File:
+    try:
+        # Opening a named pipe must not wait for somebody to write.
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise _link(shown) from None
+        raise
+    with open(file, "rb") as opened:
+        mode = os.fstat(opened.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise ValueError(f"skillbox: {shown} is not a regular file")
+        return _File(opened.read(), bool(mode & 0o111))
+
+
+def _files_by_path(directory: Path) -> Iterator[tuple[str, _File]]:
+    for place in directory.rglob("*"):
+        name = place.relative_to(directory).as_posix()
+        if place.is_symlink():
+            raise _link(name)
+        if place.is_dir() or place.name in _JUNK:
+            continue
+        if not place.is_file():
+            raise ValueError(f"skillbox: {name} is not a regular file")
+        yield name, _File(place.read_bytes(), bool(place.stat().st_mode & 0o111))
+
+
+def _name(directory: Path, place: str, name: str) -> str:
+    return Path(place, name).relative_to(directory).as_posix()
+
+
+def _link(name: str) -> ValueError:
+    return ValueError(f"skillbox: {name} is a link; a skill holds files and directories only")
