@@ -1,9 +1,9 @@
 /** What needs a file system: publishing a directory, saving files. For Node, Deno and Bun. */
 
-import { createReadStream, createWriteStream, openAsBlob } from "node:fs";
-import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rename, rm } from "node:fs/promises";
+import { constants, createReadStream, createWriteStream, openAsBlob } from "node:fs";
+import { lstat, mkdir, mkdtemp, open, readdir, realpath, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, relative, sep } from "node:path";
+import { dirname, join, sep } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
@@ -15,24 +15,66 @@ import type { RunResult } from "./types.js";
 import type { SkillFileInput } from "./zip.js";
 
 const JUNK = new Set([".DS_Store", "Thumbs.db", "thumbs.db"]);
+// Deno lets only those programs into /proc that may do everything.
+const HAS_DESCRIPTOR_PATHS = process.platform === "linux" && !("Deno" in globalThis);
+// Windows has neither.
+const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
+const NO_WAIT = constants.O_NONBLOCK ?? 0;
 
 /** The files of a skill's directory, for `registerSkill`. Links are refused, so that nothing from outside is picked up. */
 export async function readSkillDirectory(directory: string): Promise<SkillFileInput[]> {
   const files: SkillFileInput[] = [];
-  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
-    const place = join(parentOf(entry), entry.name);
-    const path = relative(directory, place).split(sep).join("/");
-    if (entry.isDirectory() || JUNK.has(entry.name)) continue;
-    if (!entry.isFile()) throw new TypeError(`${path} is a link or a special file; a skill holds files and directories only`);
-    const { mode } = await lstat(place);
-    files.push({ path, data: await readFile(place), executable: (mode & 0o111) !== 0 });
-  }
+  await inDirectory(directory, 0, (place) => readFiles(place, "", files));
   return files;
 }
 
-/** Node before 20.12 has the directory of an entry under another name only. */
-function parentOf(entry: { parentPath?: string; path?: string }): string {
-  return entry.parentPath ?? entry.path ?? "";
+async function readFiles(place: string, prefix: string, files: SkillFileInput[]): Promise<void> {
+  for (const entry of await readdir(place, { withFileTypes: true })) {
+    const path = prefix + entry.name;
+    const here = join(place, entry.name);
+    if (entry.isDirectory()) {
+      await inDirectory(here, NO_FOLLOW, (below) => readFiles(below, `${path}/`, files)).catch(refuseLinks(path));
+    } else if (!JUNK.has(entry.name)) {
+      if (!entry.isFile()) throw notAFile(path);
+      files.push(await readOne(here, path).catch(refuseLinks(path)));
+    }
+  }
+}
+
+/**
+ * Does something with a directory. Where the system names open directories (Linux), it is opened first and reached by its
+ * descriptor, so that another process cannot put a link in its place meanwhile.
+ */
+async function inDirectory(path: string, flags: number, use: (place: string) => Promise<void>): Promise<void> {
+  if (!HAS_DESCRIPTOR_PATHS) return use(path);
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | flags);
+  try {
+    await use(`/proc/self/fd/${directory.fd}`);
+  } finally {
+    await directory.close();
+  }
+}
+
+/** What was opened is what is looked at, not what the path leads to a moment later. */
+async function readOne(place: string, path: string): Promise<SkillFileInput> {
+  const file = await open(place, constants.O_RDONLY | NO_FOLLOW | NO_WAIT);
+  try {
+    const about = await file.stat();
+    if (!about.isFile()) throw notAFile(path);
+    return { path, data: await file.readFile(), executable: (about.mode & 0o111) !== 0 };
+  } finally {
+    await file.close();
+  }
+}
+
+function refuseLinks(path: string): (error: NodeJS.ErrnoException) => never {
+  return (error) => {
+    throw error.code === "ELOOP" || error.code === "ENOTDIR" ? notAFile(path) : error;
+  };
+}
+
+function notAFile(path: string): TypeError {
+  return new TypeError(`${path} is a link or a special file; a skill holds files and directories only`);
 }
 
 /** A file on disk as a `Blob`, for `uploadFile`; read as it is sent. */
