@@ -1,0 +1,197 @@
+//! The system calls that exist inside a sandbox, by what they are for.
+//!
+//! Each of them is made by a fixture, an example or a guest: `tests/fixtures/system-calls.txt` says by which, and
+//! `scripts/trace-system-calls.sh` writes that list anew.
+
+/// A system call, by the number it has here and the name it has everywhere.
+pub struct Call {
+    /// As libc spells it: `SYS_read`.
+    constant: &'static str,
+    pub number: i64,
+}
+
+impl Call {
+    pub fn name(&self) -> &'static str {
+        self.constant.trim_start_matches("SYS_")
+    }
+}
+
+macro_rules! calls {
+    ($($call:ident),* $(,)?) => { &[$(Call { constant: stringify!($call), number: libc::$call }),*] };
+}
+
+/// No more than this: every call is code of the kernel that a script can reach.
+#[cfg(test)]
+const MOST: usize = 220;
+
+/// Calls that exist inside, by what they are for.
+#[rustfmt::skip] // One call a line would make two hundred lines of it.
+pub const ALLOWED: &[(&str, &[Call])] = &[
+    (
+        "reading and writing what is open; not `sync` and `syncfs`, which would make the host write all of its own, nor \
+         `preadv2` and `readahead`, which tell and change what of a shared file is in the page cache",
+        calls![
+            SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64,
+            SYS_preadv, SYS_pwritev, SYS_lseek, SYS_sendfile, SYS_splice,
+            SYS_copy_file_range, SYS_fsync, SYS_fdatasync, SYS_fadvise64, SYS_ioctl,
+        ],
+    ),
+    (
+        "opening, closing and duplicating descriptors",
+        calls![
+            SYS_open, SYS_openat, SYS_close, SYS_close_range, SYS_dup, SYS_dup2,
+            SYS_dup3, SYS_fcntl, SYS_flock, SYS_pipe, SYS_pipe2, SYS_memfd_create,
+        ],
+    ),
+    (
+        "looking at files; not `inotify`, which sees who else opens the interpreters' files, and counts as root's own",
+        calls![
+            SYS_stat, SYS_fstat, SYS_lstat, SYS_newfstatat, SYS_statx,
+            SYS_statfs, SYS_fstatfs, SYS_access, SYS_faccessat, SYS_faccessat2,
+            SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_chdir,
+            SYS_fchdir, SYS_getxattr, SYS_lgetxattr, SYS_fgetxattr, SYS_listxattr,
+            SYS_llistxattr, SYS_flistxattr,
+        ],
+    ),
+    (
+        "changing files; mounts and Landlock say which",
+        calls![
+            SYS_mkdir, SYS_mkdirat, SYS_rmdir, SYS_unlink, SYS_unlinkat, SYS_rename,
+            SYS_renameat, SYS_renameat2, SYS_link, SYS_linkat, SYS_symlink,
+            SYS_symlinkat, SYS_truncate, SYS_ftruncate, SYS_fallocate, SYS_chmod,
+            SYS_fchmod, SYS_fchmodat, SYS_chown, SYS_fchown, SYS_lchown,
+            SYS_fchownat, SYS_umask, SYS_utimensat, SYS_setxattr, SYS_lsetxattr,
+            SYS_fsetxattr, SYS_removexattr,
+        ],
+    ),
+    ("making named pipes; the second filter refuses devices", calls![SYS_mknod, SYS_mknodat]),
+    (
+        "memory; not `mincore`, which tells what of a shared file is in the page cache",
+        calls![
+            SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise,
+            SYS_msync, SYS_brk, SYS_mlock, SYS_munlock, SYS_membarrier,
+        ],
+    ),
+    (
+        "processes and threads; the second filter refuses new namespaces",
+        calls![
+            SYS_clone, SYS_fork, SYS_vfork, SYS_execve, SYS_execveat,
+            SYS_exit, SYS_exit_group, SYS_wait4, SYS_waitid, SYS_set_tid_address,
+            SYS_set_robust_list, SYS_rseq, SYS_arch_prctl, SYS_prctl, SYS_gettid,
+            SYS_getpid, SYS_getppid, SYS_getpgrp, SYS_getpgid, SYS_setpgid,
+            SYS_getsid, SYS_setsid, SYS_futex, SYS_pidfd_open, SYS_pidfd_send_signal,
+        ],
+    ),
+    (
+        "signals; Landlock and the pid namespace keep them inside",
+        calls![
+            SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask,
+            SYS_rt_sigreturn, SYS_rt_sigpending, SYS_rt_sigtimedwait, SYS_rt_sigqueueinfo,
+            SYS_rt_sigsuspend, SYS_sigaltstack, SYS_signalfd4, SYS_pause,
+            SYS_restart_syscall, SYS_alarm,
+        ],
+    ),
+    (
+        "who am I; there is one user inside, and no capability to become another",
+        calls![
+            SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid,
+            SYS_getresgid, SYS_getgroups, SYS_setuid, SYS_setgid, SYS_setresuid,
+            SYS_setresgid, SYS_setgroups, SYS_capget,
+        ],
+    ),
+    (
+        "time",
+        calls![
+            SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_gettimeofday,
+            SYS_time, SYS_times, SYS_nanosleep, SYS_getitimer, SYS_setitimer,
+            SYS_timer_create, SYS_timer_settime, SYS_timer_gettime, SYS_timer_getoverrun,
+            SYS_timer_delete, SYS_timerfd_create, SYS_timerfd_settime,
+            SYS_timerfd_gettime,
+        ],
+    ),
+    (
+        "waiting for events",
+        calls![
+            SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6, SYS_epoll_create1,
+            SYS_epoll_ctl, SYS_epoll_wait, SYS_epoll_pwait, SYS_eventfd2,
+        ],
+    ),
+    (
+        "sockets; the second filter says of which kinds, and there is no network but loopback",
+        calls![
+            SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen,
+            SYS_accept, SYS_accept4, SYS_getsockname, SYS_getpeername,
+            SYS_setsockopt, SYS_getsockopt, SYS_shutdown, SYS_sendto,
+            SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg,
+        ],
+    ),
+    (
+        "limits, scheduling and facts about the machine",
+        calls![
+            SYS_getrlimit, SYS_setrlimit, SYS_prlimit64, SYS_getrusage,
+            SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_setaffinity,
+            SYS_sched_getparam, SYS_sched_getscheduler, SYS_sched_setscheduler,
+            SYS_sched_get_priority_max, SYS_sched_get_priority_min, SYS_getpriority,
+            SYS_setpriority, SYS_getcpu, SYS_sysinfo, SYS_uname, SYS_getrandom,
+        ],
+    ),
+    ("telling which version of Landlock holds", calls![SYS_landlock_create_ruleset]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_is_listed_twice() {
+        let mut calls: Vec<i64> = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number)).collect();
+        calls.sort_unstable();
+        let listed = calls.len();
+        calls.dedup();
+        assert_eq!(calls.len(), listed);
+        assert!(listed <= MOST, "{listed} calls");
+    }
+
+    #[test]
+    fn what_escapes_are_made_of_is_not_listed() {
+        let refused = [
+            libc::SYS_clone3,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_io_uring_setup,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_fanotify_init,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at,
+            libc::SYS_kexec_load,
+            libc::SYS_init_module,
+            libc::SYS_fsopen,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_mount_setattr,
+            libc::SYS_swapon,
+            libc::SYS_reboot,
+            libc::SYS_settimeofday,
+            libc::SYS_iopl,
+            libc::SYS_ioperm,
+            libc::SYS_acct,
+            libc::SYS_seccomp,
+        ];
+        for call in refused {
+            assert!(!ALLOWED.iter().any(|(_, calls)| calls.iter().any(|c| c.number == call)), "{call} is listed");
+        }
+    }
+}
