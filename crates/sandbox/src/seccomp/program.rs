@@ -1,6 +1,6 @@
 //! From the lists to programs for the kernel.
 
-use super::arguments::{Test, refusals};
+use super::arguments::{LOCK_COMMANDS, Test, refusals};
 use super::calls::ALLOWED;
 use super::{GUEST_PID, KEPT_LIMIT, NOT_ON_THE_GUEST};
 use seccompiler::{
@@ -45,23 +45,28 @@ pub fn allowed_numbers() -> BpfProgram {
     program
 }
 
-/// Makes calls that may lead to another machine wait until somebody has looked at them, and lets all others pass.
+/// Makes calls that may lead to another machine, and those that create a record lock, wait for the guest.
 pub fn watched_calls() -> BpfProgram {
+    const COMMAND_OF_FCNTL: u32 = 16 + 8;
     const ADDRESS_OF_SENDTO: u32 = 16 + 8 * 4;
     let load = |offset| instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
     let equals = |value: u32, jt, jf| instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, jf, value);
     let answer = |action| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, action);
     vec![
         load(ARCHITECTURE),
-        equals(AUDIT_ARCH, 0, 7),
+        equals(AUDIT_ARCH, 0, 11),
         load(NUMBER),
-        equals(libc::SYS_connect as u32, 6, 0),
-        equals(libc::SYS_sendto as u32, 0, 4),
+        equals(libc::SYS_connect as u32, 10, 0),
+        equals(libc::SYS_fcntl as u32, 5, 0),
+        equals(libc::SYS_sendto as u32, 0, 7),
         // Without an address, of which either half is enough, it is an ordinary write.
         load(ADDRESS_OF_SENDTO),
-        equals(0, 0, 3),
+        equals(0, 0, 6),
         load(ADDRESS_OF_SENDTO + 4),
-        equals(0, 0, 1),
+        equals(0, 3, 4),
+        load(COMMAND_OF_FCNTL),
+        equals(LOCK_COMMANDS[0] as u32, 2, 0),
+        equals(LOCK_COMMANDS[1] as u32, 1, 0),
         answer(SeccompAction::Allow.into()),
         answer(libc::SECCOMP_RET_USER_NOTIF),
     ]
@@ -106,9 +111,20 @@ fn conditions(test: &Test) -> Vec<Condition> {
     }
 }
 
-/// Says that the kept limit was set, when nothing else was asked.
+/// Refuses record locks as the kernel does when it has no memory for them.
+pub fn no_locks() -> BpfProgram {
+    let command = |command: &i32| rule(vec![condition(1, Op::Eq, *command as u64)]);
+    let rules = BTreeMap::from([(libc::SYS_fcntl, LOCK_COMMANDS.iter().map(command).collect())]);
+    without_kill(compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOLCK as u32)))
+}
+
+/// Says that the kept limit was set, when nothing else was asked; and that a receive buffer was.
 pub fn kept_limit() -> BpfProgram {
+    let receive_buffer =
+        [condition(1, Op::Eq, libc::SOL_SOCKET as u64), condition(2, Op::Eq, libc::SO_RCVBUF as u64)].to_vec();
     let rules = BTreeMap::from([
+        // Connections that nobody accepts would get it too, and those are charged to nobody.
+        (libc::SYS_setsockopt, vec![rule(receive_buffer)]),
         (libc::SYS_setrlimit, vec![rule(vec![condition(0, Op::Eq, KEPT_LIMIT)])]),
         (libc::SYS_prlimit64, vec![rule(sets_kept_limit(Op::Eq))]),
     ]);

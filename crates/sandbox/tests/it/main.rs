@@ -8,6 +8,7 @@ mod hostile;
 mod inventory;
 mod kubernetes;
 mod leftovers;
+mod ordinary_calls;
 mod outcomes;
 mod pods;
 mod support;
