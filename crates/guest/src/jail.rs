@@ -3,6 +3,8 @@
 //! All policy is in the plan. The child only follows it, so what a sandbox looks like can be read, and
 //! snapshot-tested, in one place on the host.
 
+use std::ffi::CStr;
+
 use serde::{Deserialize, Serialize};
 
 /// The descriptor on which a guest has its stream. A launcher has its host on standard input.
@@ -12,10 +14,19 @@ pub const CHANNEL_FD: i32 = 3;
 /// those that a child on its way has open.
 pub const WITNESS_FD: i32 = 100;
 
+/// The descriptor on which a guest finds the kernel's list of the record locks in its sandbox, which is hidden from scripts.
+pub const LOCKS_FD: i32 = 101;
+
+/// The descriptor on which a guest finds its own `oom_score_adj`: nothing in `/proc` can be opened for writing inside.
+pub const OOM_SCORE_FD: i32 = 102;
+
+/// The argument that tells a guest that its sandbox shares no inode with others on which its scripts could take a lock.
+pub const PRIVATE_INODES: &CStr = c"private-inodes";
+
 /// The user and group inside a sandbox.
 pub const INSIDE_ID: u32 = 1000;
 
-/// Each run as root gets the host uid `UID_BASE + pid of its first process`: unique among everything alive,
+/// Each run as root gets a host uid above this, made of the pid of its first process: unique among everything alive,
 /// far above what distributions and subordinate ranges hand out.
 pub const UID_BASE: u32 = 0x7000_0000;
 
@@ -113,6 +124,10 @@ pub struct Plan {
     pub seccomp: Vec<Vec<u8>>,
     /// One more, that makes calls wait until the guest has looked at them.
     pub witness: Vec<u8>,
+    /// Refuses record locks. Installed only where the guest cannot count them.
+    pub no_locks: Vec<u8>,
+    /// Trees of the host are seen through overlays, and inodes that cannot be are locked for good.
+    pub own_inodes: bool,
     /// `PATH` of the guest and so of every script.
     pub path: String,
 }
@@ -132,7 +147,8 @@ pub enum Entry {
         path: String,
         target: String,
     },
-    /// A host file or tree at the same or another path: read-only, nosuid, nodev.
+    /// A host file or tree at the same or another path: read-only, nosuid, nodev. A file is copied, and a tree is seen
+    /// through an overlay where the kernel allows it, so that no inode is shared with another sandbox.
     Bind {
         source: String,
         target: String,

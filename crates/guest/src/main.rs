@@ -3,6 +3,7 @@
 
 mod launcher;
 mod pid1;
+mod shared_inodes;
 
 fn main() {
     match std::env::args().nth(1).as_deref() {

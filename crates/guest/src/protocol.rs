@@ -47,8 +47,12 @@ pub struct Confine {
     pub landlock: Landlock,
     /// Classic BPF programs, in the order of installation.
     pub seccomp: Vec<Vec<u8>>,
-    /// The program that makes calls wait until the guest has looked at them; empty where there is nothing to see.
+    /// The program that makes calls wait until the guest has looked at them.
     pub witness: Vec<u8>,
+    /// Refuses record locks. Installed only where the guest cannot count them.
+    pub no_locks: Vec<u8>,
+    /// Inodes that other containers share are locked for good.
+    pub own_inodes: bool,
     /// The cap on all writable places together, where each is a file system of its own.
     pub scratch: Scratch,
     /// The cap on processes and threads, for where no control group holds it.
@@ -194,6 +198,8 @@ pub struct Measured<'a> {
     pub routes: bool,
     /// A socket for the internet can be made.
     pub sockets: bool,
+    /// No inode on which a script could take a lock is shared with another sandbox.
+    pub private_inodes: bool,
 }
 
 /// The limits of a control group, as its own processes read them; none where there is no limit.

@@ -10,7 +10,7 @@ use guest::protocol::{Confine, Held, Measured, ToGuest};
 
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Runtime, Shape};
-use crate::policy;
+use crate::{policy, seccomp};
 
 /// Nobody: the owner of nothing in any image.
 pub const USER: u32 = 65534;
@@ -42,15 +42,21 @@ const FIRST: [(&str, u64); 5] =
     [("cgroup", 0xefff_fffb), ("pid", 0xefff_fffc), ("user", 0xefff_fffd), ("uts", 0xefff_fffe), ("ipc", 0xefff_ffff)];
 
 /// The first thing said to a guest in a container: the walls it puts up itself, inside of those that it was made with.
-pub fn confinement(shape: &Shape, seccomp: Vec<Vec<u8>>, witness: Vec<u8>) -> Result<Vec<u8>, LaunchError> {
-    let confine = Confine {
+pub fn confinement(shape: &Shape, filters: Vec<Vec<u8>>) -> Confine {
+    Confine {
         rlimits: policy::rlimits(shape),
         landlock: policy::landlock(),
-        seccomp,
-        witness,
+        seccomp: filters,
+        witness: seccomp::witness(),
+        no_locks: seccomp::no_locks(),
+        own_inodes: true,
         scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         processes: shape.pids,
-    };
+    }
+}
+
+/// The same as it is sent.
+pub fn encode(confine: Confine) -> Result<Vec<u8>, LaunchError> {
     let mut bytes = Vec::new();
     frame::encode(&ToGuest::Confine(confine), MAX_TO_GUEST, &mut bytes)
         .map_err(|error| LaunchError::Setup { step: "encode".to_owned(), source: io::Error::other(error) })?;
@@ -97,6 +103,7 @@ pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) ->
     set(Control::Landlock, measured.landlock.is_some(), &format!("abi {}", measured.landlock.unwrap_or(0)));
     set(Control::ReadOnlyRoot, measured.root_read_only, "read-only image");
     set(Control::DiskLimit, measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes, "tmpfs");
+    set(Control::PrivateInodes, measured.private_inodes, by("overlay"));
     limits(&mut set, measured.cgroup, shape, (around.keeper, gvisor));
     Isolation {
         backend: around.backend,

@@ -84,6 +84,7 @@ fn messages_out_of_order_are_refused() {
             witness: false,
             routes: false,
             sockets: true,
+            private_inodes: false,
         })
     };
     let failed = || FromGuest::Failed { step: "x", errno: 1 };

@@ -32,10 +32,11 @@ pub enum Control {
     CpuLimit,
     DiskLimit,
     UniqueUid,
+    PrivateInodes,
 }
 
 impl Control {
-    pub const ALL: [Control; 18] = [
+    pub const ALL: [Control; 19] = [
         Control::UserNamespace,
         Control::MountNamespace,
         Control::PidNamespace,
@@ -54,6 +55,7 @@ impl Control {
         Control::CpuLimit,
         Control::DiskLimit,
         Control::UniqueUid,
+        Control::PrivateInodes,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -76,6 +78,7 @@ impl Control {
             Control::CpuLimit => "cpu_limit",
             Control::DiskLimit => "disk_limit",
             Control::UniqueUid => "unique_uid",
+            Control::PrivateInodes => "private_inodes",
         }
     }
 }

@@ -26,6 +26,8 @@ mod seccomp;
 mod supervision;
 mod trust;
 mod unconfined;
+#[cfg(feature = "weakened")]
+mod weakened;
 mod wire;
 
 pub use docker::doctor::{DockerReport, docker_doctor};
@@ -45,5 +47,7 @@ pub use outcome::{Outcome, Ran, Skipped, Usage};
 pub use seccomp::profile as seccomp_profile;
 pub use trust::{NotTrusted, Trust};
 pub use unconfined::run_unconfined;
+#[cfg(feature = "weakened")]
+pub use weakened::Defence;
 
 use ::guest as guest_protocol;

@@ -179,6 +179,7 @@ pub fn ready() -> FromGuest<'static> {
         witness: true,
         routes: false,
         sockets: true,
+        private_inodes: true,
     })
 }
 

@@ -2,7 +2,8 @@
 
 use super::cgroup::Group;
 use super::{confine, identity, root, sys};
-use guest::jail::{CHANNEL_FD, Network, Plan, ToLauncher, WITNESS_FD};
+use crate::shared_inodes::{self, Owner};
+use guest::jail::{CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, ToLauncher, WITNESS_FD};
 use guest::protocol::FromGuest;
 use guest::{channel, frame};
 use rustix::process::Signal;
@@ -20,13 +21,30 @@ struct Failure {
 /// Enters the cgroup, waits for a plan on `channel` and becomes the sandbox. Never returns.
 pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>, network: Network) -> ! {
     let entered = group.enter();
+    // Some forty calls, which are the same for every plan.
+    let bounded = identity::drop_bounding_set();
+    if network == Network::Own {
+        shrink_receive_buffers();
+    }
     let Some((plan, stream)) = park(channel) else {
         // The launcher has gone, and with it every reason to exist.
         std::process::exit(0);
     };
-    let Err(failure) = become_guest(entered, &plan, &stream, program, network);
+    let Err(failure) = become_guest((entered, bounded), &plan, &stream, program, network);
     report(&stream, &failure);
     std::process::exit(1);
+}
+
+/// Makes little of what is sent on connections that nobody has accepted, which is charged to nobody. Once somebody reads
+/// from one, its buffer grows as usual. Where `/proc/sys` is read-only this is left as it is. Done before parking, as it
+/// is the same for every plan.
+fn shrink_receive_buffers() {
+    const SIZES: &str = "/proc/sys/net/ipv4/tcp_rmem";
+    let most =
+        std::fs::read_to_string(SIZES).ok().and_then(|sizes| sizes.split_whitespace().nth(2)?.parse::<u64>().ok());
+    if let Some(most) = most {
+        let _ = std::fs::write(SIZES, format!("4096 16384 {}", most.max(16384)));
+    }
 }
 
 fn park(channel: OwnedFd) -> Option<(Box<Plan>, OwnedFd)> {
@@ -39,7 +57,7 @@ fn park(channel: OwnedFd) -> Option<(Box<Plan>, OwnedFd)> {
 
 /// The steps, in the only order that works.
 fn become_guest(
-    entered: io::Result<()>,
+    (entered, bounded): (io::Result<()>, io::Result<()>),
     plan: &Plan,
     stream: &OwnedFd,
     program: BorrowedFd<'_>,
@@ -47,20 +65,24 @@ fn become_guest(
 ) -> Result<Infallible, Failure> {
     // The cgroup was entered before parking, because entering is slow.
     step("enter cgroup", entered)?;
+    step("capabilities", bounded)?;
     // Only now, so that the sandbox's own cgroup is what it sees as the root.
     step("cgroup namespace", sys::unshare_cgroup_namespace())?;
     // Host paths are opened as the user who started the service, who may look into directories that the
     // sandbox's user may not.
     let sources = step("open host paths", root::open_sources(plan))?;
+    // The change of user makes the file root's.
+    let oom_score = step("oom score", open_oom_score())?;
     // Before the first file is made: it must belong to a user that exists inside.
     step("user and group", identity::assume())?;
-    step("new root", root::enter(plan, sources))?;
+    let root = step("new root", root::enter(plan, sources))?;
     step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
     if network == Network::Own {
         step("loopback", sys::bring_up_loopback())?;
     }
     step("resource limits", confine::set_rlimits(&plan.rlimits))?;
     step("descriptors", arrange_descriptors(stream))?;
+    step("oom score", sys::place_fd(oom_score.as_fd(), OOM_SCORE_FD))?;
     // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
     step(
         "death signal",
@@ -71,19 +93,32 @@ fn become_guest(
     step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
     step("landlock", confine::restrict_paths(&plan.landlock))?;
     step("capabilities", identity::drop_capabilities())?;
+    // Before the filters, which refuse these locks to everybody.
+    let occupied = plan.own_inodes.then(|| shared_inodes::occupy(Owner::OpenFile)).flatten();
     // Before the filters, which forbid to install another.
-    step("witness", leave_witness(plan))?;
+    step("witness", leave_witness(plan, root.locks.as_ref()))?;
     // Last, because it forbids most of the calls above.
     step("seccomp", confine::filter_system_calls(&plan.seccomp))?;
-    step("start guest", Err(execute(plan, program)))
+    let private = root.private && occupied.is_some();
+    step("start guest", Err(execute(plan, program, private)))
 }
 
-/// Leaves what the script's calls are heard on where the guest looks for it.
-fn leave_witness(plan: &Plan) -> io::Result<()> {
-    match confine::witness(&plan.witness) {
-        Some(witness) => sys::place_fd(witness.as_fd(), WITNESS_FD),
-        None => Ok(()),
+/// Leaves what the script's calls are heard on, and the list of locks, where the guest looks for them. A guest that
+/// lacks either cannot count locks, and then there are to be none.
+fn leave_witness(plan: &Plan, locks: Option<&OwnedFd>) -> io::Result<()> {
+    let witness = confine::witness(&plan.witness);
+    if let Some(witness) = &witness {
+        sys::place_fd(witness.as_fd(), WITNESS_FD)?;
     }
+    match (witness, locks) {
+        (Some(_), Some(locks)) => sys::place_fd(locks.as_fd(), LOCKS_FD),
+        _ => confine::filter_system_calls(std::slice::from_ref(&plan.no_locks)),
+    }
+}
+
+/// The file by which a process tells the kernel how soon to kill it.
+fn open_oom_score() -> io::Result<OwnedFd> {
+    Ok(std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?.into())
 }
 
 fn step<T>(step: &'static str, result: io::Result<T>) -> Result<T, Failure> {
@@ -102,9 +137,13 @@ fn arrange_descriptors(stream: &OwnedFd) -> io::Result<()> {
     sys::close_on_exec_from(CHANNEL_FD as u32 + 1)
 }
 
-fn execute(plan: &Plan, program: BorrowedFd<'_>) -> io::Error {
+fn execute(plan: &Plan, program: BorrowedFd<'_>, private_inodes: bool) -> io::Error {
+    let mut arguments = vec![c"skillbox-guest", c"guest"];
+    if private_inodes {
+        arguments.push(PRIVATE_INODES);
+    }
     match CString::new(format!("PATH={}", plan.path)) {
-        Ok(path) => sys::execute(program, &[c"skillbox-guest", c"guest"], &[&path]),
+        Ok(path) => sys::execute(program, &arguments, &[&path]),
         Err(error) => error.into(),
     }
 }

@@ -11,7 +11,8 @@ use std::{fs, io};
 pub fn map(pid: i32) -> io::Result<bool> {
     let root = rustix::process::geteuid().is_root();
     let (uid, gid) = if root {
-        (UID_BASE + pid as u32, UID_BASE + pid as u32)
+        let id = UID_BASE + scrambled(pid as u32, &boot_id());
+        (id, id)
     } else {
         // The kernel wants this before an unprivileged group map.
         fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
@@ -20,6 +21,28 @@ pub fn map(pid: i32) -> io::Result<bool> {
     fs::write(format!("/proc/{pid}/gid_map"), format!("{INSIDE_ID} {gid} 1\n"))?;
     fs::write(format!("/proc/{pid}/uid_map"), format!("{INSIDE_ID} {uid} 1\n"))?;
     Ok(root)
+}
+
+/// Something that every launcher on this machine knows, and no sandbox.
+fn boot_id() -> Vec<u8> {
+    fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Another number of 22 bits, the size of a pid, for each pid: a sandbox reads its host uid in `/proc/self/uid_map`, and
+/// is not to learn a host pid from it. Four rounds of a Feistel network, so that no two pids get the same number.
+fn scrambled(pid: u32, key: &[u8]) -> u32 {
+    const HALF: u32 = 11;
+    const MASK: u32 = (1 << HALF) - 1;
+    let round = |number: u8, half: u32| -> u32 {
+        // FNV-1a with a final mix.
+        let bytes = key.iter().copied().chain([number]).chain(half.to_le_bytes());
+        let hash = bytes
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        ((hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40) as u32 & MASK
+    };
+    let (left, right) =
+        (0..4).fold((pid >> HALF & MASK, pid & MASK), |(left, right), number| (right, left ^ round(number, right)));
+    left << HALF | right
 }
 
 /// Becomes that user. Until then new files would belong to nobody, and the kernel refuses to make them.
@@ -35,8 +58,9 @@ pub fn assume() -> io::Result<()> {
     Ok(())
 }
 
-/// Empties all five capability sets. The bounding set goes first, because dropping it takes a capability.
-pub fn drop_capabilities() -> io::Result<()> {
+/// Empties the set that bounds what an exec can give. Dropping it takes a capability, so it goes before the others, and
+/// takes none away that this process has, so it can go long before.
+pub fn drop_bounding_set() -> io::Result<()> {
     for bit in 0..64 {
         match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
             Ok(()) => {}
@@ -45,8 +69,30 @@ pub fn drop_capabilities() -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
+}
+
+/// Empties the other four capability sets.
+pub fn drop_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pid_gets_a_number_of_its_own_that_depends_on_the_key() {
+        let mut taken = vec![false; 1 << 22];
+        for pid in 0..1 << 22 {
+            let number = scrambled(pid, b"k") as usize;
+            assert!(!std::mem::replace(&mut taken[number], true), "{number} twice");
+        }
+        let same = (0..10_000).filter(|pid| scrambled(*pid, b"k") == scrambled(*pid, b"l")).count();
+        let unchanged = (0..10_000).filter(|pid| scrambled(*pid, b"k") == *pid).count();
+        assert!(same < 10 && unchanged < 10, "{same} the same with another key, {unchanged} unchanged");
+    }
 }

@@ -6,7 +6,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Any directory that exists everywhere; the new root hides it only in this mount namespace.
@@ -15,30 +16,55 @@ const ATTACH_AT: &str = "/tmp";
 /// Where the scratch file system hangs while its directories are bound to their places.
 const SCRATCH: &str = ".scratch";
 
-/// A directory of the scratch file system that covers masked directories.
+/// A directory and a file of the scratch file system that cover masked ones.
 const EMPTY: &str = "empty";
+const EMPTY_FILE: &str = "empty-file";
 
-/// Space for the few directories, links and small files of the root itself.
-const ROOT_BYTES: u64 = 1 << 20;
+/// Where a tree of the host hangs while an overlay is made of it.
+const LOWER: &str = ".lower";
+
+/// The trees that an overlay is made of, below the root: the kernel wants two if nothing can be written.
+const LAYERS: &str = ".lower:.scratch/empty";
+
+/// Space for the few directories, links and files of the root itself.
+const ROOT_BYTES: u64 = 4 << 20;
 const ROOT_INODES: u64 = 1024;
 
-/// The host's trees of a plan, in its order, as detached mounts.
-pub struct Sources(Vec<Option<OwnedFd>>);
+/// The host's files and trees of a plan, in its order.
+pub struct Sources(Vec<Option<Source>>);
+
+enum Source {
+    /// A detached mount.
+    Tree(OwnedFd),
+    /// To be copied.
+    File(File),
+}
+
+/// A root that stands.
+pub struct Root {
+    /// The kernel's list of the locks of this sandbox's processes, if it could be had. It is hidden from scripts.
+    pub locks: Option<OwnedFd>,
+    /// No tree of the host is there with the host's own inodes.
+    pub private: bool,
+}
 
 /// Opens every host path while this process may still look it up as the user who started the service.
 pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
     let open = |entry: &Entry| match entry {
+        Entry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
+            Ok(Some(Source::File(File::open(source)?)))
+        }
         Entry::Bind { source, .. } => {
             let tree = clone_tree(CWD, source)?;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
-            Ok(Some(tree))
+            Ok(Some(Source::Tree(tree)))
         }
         Entry::Device { path } => {
             let tree = clone_tree(CWD, path)?;
             // A device on a read-only mount can be written to; its times, which every sandbox sees, cannot be set.
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | attributes, true)?;
-            Ok(Some(tree))
+            Ok(Some(Source::Tree(tree)))
         }
         _ => Ok(None),
     };
@@ -46,27 +72,35 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
 }
 
 /// Builds the new root and moves into it; the old one is out of reach afterwards.
-pub fn enter(plan: &Plan, sources: Sources) -> io::Result<()> {
+pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
     // Nothing mounted here may travel back to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     let root = tmpfs(ROOT_BYTES, ROOT_INODES, nosuid_nodev())?;
     attach(&root, CWD, ATTACH_AT)?;
-    let scratch = mount_scratch(root.as_fd(), &plan.scratch)?;
-    for (entry, source) in plan.root.iter().zip(sources.0) {
-        place(root.as_fd(), scratch.as_fd(), entry, source)?;
-    }
     rustix::process::fchdir(&root)?;
+    let scratch = mount_scratch(root.as_fd(), &plan.scratch)?;
+    make_directories(root.as_fd(), LOWER)?;
+    let mut made = Root { locks: None, private: plan.own_inodes };
+    for (entry, source) in plan.root.iter().zip(sources.0) {
+        place((root.as_fd(), scratch.as_fd()), (entry, source), plan.own_inodes, &mut made)?;
+    }
     rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH)?;
     rustix::fs::unlinkat(&root, SCRATCH, AtFlags::REMOVEDIR)?;
+    rustix::fs::unlinkat(&root, LOWER, AtFlags::REMOVEDIR)?;
     set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY, false)?;
     // Stacks the old root on top of the new one, then takes it off.
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
-    Ok(())
+    Ok(made)
 }
 
-fn place(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, entry: &Entry, source: Option<OwnedFd>) -> io::Result<()> {
+fn place(
+    (root, scratch): (BorrowedFd<'_>, BorrowedFd<'_>),
+    (entry, source): (&Entry, Option<Source>),
+    own_inodes: bool,
+    made: &mut Root,
+) -> io::Result<()> {
     match entry {
         Entry::Directory { path } => make_directories(root, relative(path)),
         Entry::File { path, contents } => write_file(root, relative(path), contents),
@@ -74,23 +108,54 @@ fn place(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, entry: &Entry, source: O
             make_directories(root, parent(relative(path)))?;
             Ok(rustix::fs::symlinkat(target.as_str(), root, relative(path))?)
         }
-        Entry::Bind { target: path, .. } | Entry::Device { path } => {
-            let source = source.ok_or(io::ErrorKind::NotFound)?;
-            let stat = rustix::fs::fstat(&source)?;
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                make_directories(root, relative(path))?;
-            } else {
-                write_file(root, relative(path), "")?;
+        Entry::Bind { target: path, .. } | Entry::Device { path } => match source {
+            Some(Source::File(mut file)) => {
+                io::copy(&mut file, &mut create_file(root, relative(path))?)?;
+                Ok(())
             }
-            attach(&source, root, relative(path))
-        }
+            Some(Source::Tree(tree)) if is_directory(&tree)? => {
+                make_directories(root, relative(path))?;
+                if !own_inodes {
+                    return attach(&tree, root, relative(path));
+                }
+                made.private &= attach_privately(&tree, root, relative(path))?;
+                Ok(())
+            }
+            Some(Source::Tree(device)) => {
+                create_file(root, relative(path))?;
+                attach(&device, root, relative(path))
+            }
+            None => Err(io::ErrorKind::NotFound.into()),
+        },
         Entry::Scratch { path } => {
             let name = relative(path).replace('/', "-");
             make_directories(scratch, &name)?;
             make_directories(root, relative(path))?;
             attach(&clone_tree(scratch, &name)?, root, relative(path))
         }
-        Entry::Proc { masked } => mount_proc(root, scratch, masked),
+        Entry::Proc { masked } => {
+            made.locks = mount_proc(root, scratch, masked)?;
+            Ok(())
+        }
+    }
+}
+
+/// Attaches a tree through an overlay, whose inodes nobody else has and which does not tell where the tree comes from.
+/// Where the kernel makes none, as with mounts below the tree, the tree itself, and false.
+fn attach_privately(tree: &OwnedFd, root: BorrowedFd<'_>, path: &str) -> io::Result<bool> {
+    attach(tree, root, LOWER)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev();
+    match file_system("overlay", &[("lowerdir", LAYERS)], attributes) {
+        Ok(overlay) => {
+            // The overlay has a mount of its own to it.
+            rustix::mount::unmount(LOWER, UnmountFlags::DETACH)?;
+            attach(&overlay, root, path)?;
+            Ok(true)
+        }
+        Err(_) => {
+            attach(tree, root, path)?;
+            Ok(false)
+        }
     }
 }
 
@@ -99,30 +164,52 @@ fn mount_scratch(root: BorrowedFd<'_>, scratch: &Scratch) -> io::Result<OwnedFd>
     let mount = tmpfs(scratch.bytes, scratch.inodes, nosuid_nodev())?;
     make_directories(root, SCRATCH)?;
     attach(&mount, root, SCRATCH)?;
+    make_directories(mount.as_fd(), EMPTY)?;
+    create_file(mount.as_fd(), EMPTY_FILE)?;
     Ok(mount)
 }
 
-fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) -> io::Result<()> {
+/// Mounts the sandbox's own proc with these paths in it covered, and opens its list of locks before that is.
+fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) -> io::Result<Option<OwnedFd>> {
     make_directories(root, "proc")?;
     let attributes = nosuid_nodev() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     // In a container whose own proc is partly covered the kernel refuses a whole one; its processes are enough.
     let proc =
         file_system("proc", &[], attributes).or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
     attach(&proc, root, "proc")?;
-    make_directories(scratch, EMPTY)?;
+    let locks = rustix::fs::openat(&proc, "locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+    // Covers are copies of the first of their kind, so that its attributes are set once.
+    let (mut directory, mut file) = (None, None);
     for path in masked.iter().map(|path| relative(path)) {
         let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => continue,
             found => found?,
         };
-        let cover = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => clone_tree(scratch, EMPTY)?,
-            _ => clone_tree(root, "dev/null")?,
-        };
-        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID;
-        set_attributes(&cover, attributes, true)?;
-        attach(&cover, root, path)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => cover(root, path, (scratch, EMPTY), &mut directory)?,
+            _ => cover(root, path, (scratch, EMPTY_FILE), &mut file)?,
+        }
     }
+    Ok(locks)
+}
+
+/// Covers a path with a copy of the cover that lies on `first` already, or of `source` if there is none yet.
+fn cover<'a>(
+    root: BorrowedFd<'_>,
+    path: &'a str,
+    (at, source): (BorrowedFd<'_>, &str),
+    first: &mut Option<&'a str>,
+) -> io::Result<()> {
+    let cover = match *first {
+        Some(first) => clone_tree(root, first)?,
+        None => {
+            let cover = clone_tree(at, source)?;
+            set_attributes(&cover, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
+            cover
+        }
+    };
+    attach(&cover, root, path)?;
+    first.get_or_insert(path);
     Ok(())
 }
 
@@ -169,11 +256,17 @@ fn make_directories(at: BorrowedFd<'_>, path: &str) -> io::Result<()> {
 }
 
 fn write_file(at: BorrowedFd<'_>, path: &str, contents: &str) -> io::Result<()> {
+    create_file(at, path)?.write_all(contents.as_bytes())
+}
+
+fn create_file(at: BorrowedFd<'_>, path: &str) -> io::Result<File> {
     make_directories(at, parent(path))?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(at, path, flags, Mode::from_raw_mode(0o644))?;
-    rustix::io::write(&file, contents.as_bytes())?;
-    Ok(())
+    Ok(rustix::fs::openat(at, path, flags, Mode::from_raw_mode(0o644))?.into())
+}
+
+fn is_directory(mount: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(mount)?.st_mode) == FileType::Directory)
 }
 
 fn relative(path: &str) -> &str {

@@ -28,6 +28,12 @@ pub fn can_open_socket(family: i32) -> bool {
     }
 }
 
+/// Lets no program that is executed inherit a descriptor from this number on.
+pub fn close_on_exec_from(first: i32) {
+    // SAFETY: with this flag no descriptor is closed now, so no owner is surprised.
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+}
+
 /// From now on `poll` is interrupted when a child ends, and nothing else is.
 pub fn watch_children() {
     extern "C" fn nothing(_: libc::c_int) {}

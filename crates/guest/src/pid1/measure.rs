@@ -17,10 +17,11 @@ const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "Cap
 const GVISOR: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
 
 /// Looks at everything once.
-pub fn measure(cgroup: Option<Cgroup>, witness: bool) -> Result<Measured<'static>, Failure> {
+pub fn measure(cgroup: Option<Cgroup>, witness: bool, private_inodes: bool) -> Result<Measured<'static>, Failure> {
     let status = &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
     let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
     let gvisor = is_gvisor();
+    let sockets = [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket);
     let scratch = statvfs(paths::SANDBOX).map_err(Failure::at("statvfs /sandbox"))?;
     Ok(Measured {
         uid: rustix::process::getuid().as_raw(),
@@ -35,10 +36,19 @@ pub fn measure(cgroup: Option<Cgroup>, witness: bool) -> Result<Measured<'static
         scratch_inodes: scratch.f_files,
         cgroup: cgroup.map(Cgroup::held),
         gvisor,
-        witness,
+        // Without sockets there is nothing to be seen.
+        witness: witness && sockets,
         routes: has_routes(),
-        sockets: [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket),
+        sockets,
+        private_inodes,
     })
+}
+
+/// Whether a container's root shares its inodes with no other: an overlay has its own for every file. Other ways of keeping
+/// images may or may not share.
+pub fn has_overlay_root() -> bool {
+    const OVERLAYFS: i64 = 0x794c_7630;
+    rustix::fs::statfs("/").is_ok_and(|root| root.f_type == OVERLAYFS)
 }
 
 /// Whether the kernel is gVisor's.

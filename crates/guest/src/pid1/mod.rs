@@ -11,27 +11,33 @@ mod crowd;
 mod failure;
 mod kernel;
 mod listing;
+mod locks;
 mod measure;
 mod oom;
 mod place;
 mod process;
 mod scratch;
 mod shebang;
+mod sockets;
 mod watch;
 mod witness;
 
 use crate::launcher::confine;
+use crate::shared_inodes::{self, Owner};
 use channel::Channel;
 use failure::Failure;
-use guest::jail::{Counters, Scratch as Cap};
-use guest::protocol::{Exit, ExitStatus, FromGuest, ToGuest};
+use guest::jail::{CHANNEL_FD, Counters, PRIVATE_INODES, Scratch as Cap};
+use guest::protocol::{Confine, Exit, ExitStatus, FromGuest, ToGuest};
 use witness::Witness;
 
 /// Runs the one job of this sandbox; the stream to the host is on descriptor 3.
 pub fn main() -> ! {
     let host = Channel::on_socket();
+    kernel::close_on_exec_from(CHANNEL_FD + 1);
+    let private_inodes = std::env::args_os().any(|argument| argument.as_encoded_bytes() == PRIVATE_INODES.to_bytes());
     let witness = Witness::left_by_the_launcher();
-    run(host, prepare().map(|oom| Prepared { oom, caps: None, witness }))
+    let prepared = prepare(oom::Score::left_by_the_launcher());
+    run(host, prepared.map(|oom| Prepared { oom, caps: None, witness, private_inodes }))
 }
 
 /// The same in a container, where the host is on the standard streams and says how to confine what comes.
@@ -42,17 +48,35 @@ pub fn main_in_container() -> ! {
         ToGuest::Confine(confine) => confine,
         _ => channel::end(),
     };
-    let prepared = prepare().and_then(|oom| {
+    // It must be opened before hiding, after which the file belongs to root, and before Landlock.
+    let prepared = prepare(oom::Score::open()).and_then(|oom| {
         confine::lower_rlimits(&confine.rlimits);
         confine::restrict_paths(&confine.landlock).map_err(Failure::io("landlock"))?;
+        // Before the witness, which these locks would wait for.
+        let occupied = confine.own_inodes.then(|| shared_inodes::occupy(Owner::Process)).flatten();
+        kernel::close_on_exec_from(CHANNEL_FD);
+        let private_inodes = measure::is_gvisor() || (occupied.is_some() && measure::has_overlay_root());
         // Before the filters, which forbid to install another.
-        let witness = confine::witness(&confine.witness).map(Witness::new);
+        let witness = watch_calls(&confine)?;
         // Last, because it forbids most of what was needed until here.
         confine::filter_system_calls(&confine.seccomp).map_err(Failure::io("seccomp"))?;
         let caps = Some(Caps { scratch: confine.scratch, processes: confine.processes });
-        Ok(Prepared { oom, caps, witness })
+        // Held until this process ends.
+        std::mem::forget(occupied);
+        Ok(Prepared { oom, caps, witness, private_inodes })
     });
     run(host, prepared)
+}
+
+/// Installs the witness. Where it cannot count record locks there are to be none, except under gVisor, whose locks are
+/// memory of its own kernel and so within the limit of the container.
+fn watch_calls(confine: &Confine) -> Result<Option<Witness>, Failure> {
+    let locks = locks::Locks::open();
+    let listener = confine::witness(&confine.witness);
+    if (locks.is_none() || listener.is_none()) && !measure::is_gvisor() {
+        confine::filter_system_calls(std::slice::from_ref(&confine.no_locks)).map_err(Failure::io("seccomp"))?;
+    }
+    Ok(listener.map(|listener| Witness::new(listener, locks)))
 }
 
 /// Everything there is before the first message.
@@ -60,6 +84,7 @@ struct Prepared {
     oom: oom::Score,
     caps: Option<Caps>,
     witness: Option<Witness>,
+    private_inodes: bool,
 }
 
 /// What nothing around this sandbox holds, and we have to see to ourselves.
@@ -79,9 +104,7 @@ fn run(mut host: Channel, prepared: Result<Prepared, Failure>) -> ! {
 }
 
 /// Hides this process from the scripts of the same user, and makes the directories of the contract.
-fn prepare() -> Result<oom::Score, Failure> {
-    // It must be opened before hiding: afterwards the file belongs to root.
-    let oom = oom::Score::open();
+fn prepare(oom: oom::Score) -> Result<oom::Score, Failure> {
     kernel::hide_from_same_user().map_err(Failure::at("hide"))?;
     kernel::watch_children();
     place::make_directories()?;
@@ -89,9 +112,9 @@ fn prepare() -> Result<oom::Score, Failure> {
 }
 
 fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
-    let Prepared { oom, caps, mut witness } = prepared;
+    let Prepared { oom, caps, mut witness, private_inodes } = prepared;
     let cgroup = cgroup::Cgroup::find();
-    host.send(&FromGuest::Ready(measure::measure(cgroup, witness.is_some())?));
+    host.send(&FromGuest::Ready(measure::measure(cgroup, witness.is_some(), private_inodes)?));
 
     let order = place::receive(host)?;
     let mut scratch = scratch::Scratch::open(caps.as_ref().map(|caps| caps.scratch))?;
@@ -122,6 +145,11 @@ fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
         let refused = counted.forks_refused.max(u64::from(crowd.is_too_large()));
         Counters { forks_refused: refused, ..counted }
     });
+    if witness.as_ref().is_some_and(Witness::saw_too_much_memory) {
+        // They are memory, and we killed the script for it in the kernel's place.
+        let counted = exit.counted.unwrap_or_default();
+        exit.counted = Some(Counters { oom_kills: counted.oom_kills.max(1), ..counted });
+    }
     host.send(&FromGuest::Exit(exit));
     collect::collect(host, &order.bounds, &mut listing, logs.buffer());
     host.send(&FromGuest::Done);

@@ -2,6 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::fd::FromRawFd;
+
+use guest::jail::OOM_SCORE_FD;
+use rustix::io::{FdFlags, fcntl_setfd};
 
 /// The score of this process, which a child inherits. Empty where the file cannot be written; this process is
 /// then still the smallest one, which makes it the last choice of the kernel.
@@ -11,14 +15,30 @@ pub struct Score(Option<(File, String)>);
 const FIRST: &str = "1000";
 
 impl Score {
+    /// The file that the launcher opened for this process.
+    pub fn left_by_the_launcher() -> Self {
+        // SAFETY: nobody else here owns this number; if nothing is open on it, the next call says so.
+        let file = unsafe { File::from_raw_fd(OOM_SCORE_FD) };
+        match fcntl_setfd(&file, FdFlags::CLOEXEC) {
+            Ok(()) => Score::read(file),
+            Err(_) => {
+                // There is nothing to close.
+                std::mem::forget(file);
+                Score(None)
+            }
+        }
+    }
+
+    /// To be called before this process is hidden, which gives the file to root.
     pub fn open() -> Self {
-        let open = || {
-            let mut file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj").ok()?;
-            let mut own = String::new();
-            file.read_to_string(&mut own).ok()?;
-            Some((file, own))
-        };
-        Score(open())
+        let file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj");
+        file.map_or(Score(None), Score::read)
+    }
+
+    fn read(mut file: File) -> Self {
+        let mut own = String::new();
+        let read = file.read_to_string(&mut own);
+        Score(read.ok().map(|_| (file, own)))
     }
 
     /// Makes a child while the score to inherit is that of a script, and takes it back for this process.

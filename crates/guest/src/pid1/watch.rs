@@ -30,7 +30,12 @@ pub fn watch(
     let pid = running.pid;
     let mut pipes = pipes(running);
     let mut funerals = Funerals { status: None, more: false };
-    while funerals.status.is_none() && !host.stop_received() && !scratch.is_over_its_cap() && !crowd.is_too_large() {
+    while funerals.status.is_none()
+        && !host.stop_received()
+        && !scratch.is_over_its_cap()
+        && !crowd.is_too_large()
+        && !witness.as_deref().is_some_and(Witness::saw_too_much_memory)
+    {
         let (first, second) = (pipes.first().and_then(Pipe::open), pipes.get(1).and_then(Pipe::open));
         let calls = witness.as_deref().map(Witness::as_fd);
         let mut ready = [poll_for(Some(host.as_fd())), poll_for(first), poll_for(second), poll_for(calls)];

@@ -1,6 +1,7 @@
 //! Sees the script's calls for other machines, lets every one of them go on, and tells the host of those that lead out.
+//! Calls for record locks come by here too, and those and connections are counted: they take memory that nobody charges.
 //!
-//! It decides nothing and protects from nothing: the network namespace does. A script with two threads can change an
+//! It decides nothing about the network: the namespace does. A script with two threads can change an
 //! address after it was read here, so what is told is what the script showed, not proof of what it did.
 
 use std::fs::File;
@@ -13,6 +14,8 @@ use guest::protocol::{Attempt, Call, FromGuest, MAX_ATTEMPTS};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::channel::Channel;
+use super::locks::Locks;
+use super::sockets::Sockets;
 
 /// What the kernel calls such a descriptor.
 const KIND: &str = "anon_inode:seccomp notify";
@@ -23,12 +26,16 @@ const ADDRESS: usize = 28;
 pub struct Witness {
     listener: OwnedFd,
     told: Vec<Attempt>,
+    /// Where there is none, a filter refuses record locks.
+    locks: Option<Locks>,
+    /// None where the network is not the sandbox's own.
+    sockets: Option<Sockets>,
 }
 
 impl Witness {
-    pub fn new(listener: OwnedFd) -> Witness {
+    pub fn new(listener: OwnedFd, locks: Option<Locks>) -> Witness {
         // All of it now: later the script may leave no memory.
-        Witness { listener, told: Vec::with_capacity(MAX_ATTEMPTS) }
+        Witness { listener, told: Vec::with_capacity(MAX_ATTEMPTS), locks, sockets: Sockets::open() }
     }
 
     /// The one that the launcher left for this process, if the kernel gave it one.
@@ -40,7 +47,7 @@ impl Witness {
         // SAFETY: the launcher left this descriptor for us, as its kind shows, and nobody else here owns it.
         let listener = unsafe { OwnedFd::from_raw_fd(WITNESS_FD) };
         fcntl_setfd(&listener, FdFlags::CLOEXEC).ok()?;
-        Some(Witness::new(listener))
+        Some(Witness::new(listener, Locks::left_by_the_launcher()))
     }
 
     pub fn as_fd(&self) -> BorrowedFd<'_> {
@@ -51,6 +58,12 @@ impl Witness {
     pub fn look(&mut self, host: &mut Channel) {
         // Whoever waited may be dead by now; then there is nothing to look at.
         let Some(waiting) = receive(&self.listener) else { return };
+        if i64::from(waiting.data.nr) == libc::SYS_fcntl {
+            return self.count_lock(waiting.id);
+        }
+        if !self.sockets.as_mut().is_none_or(Sockets::admit) {
+            return;
+        }
         let attempt = attempt(&waiting);
         go_on(&self.listener, waiting.id);
         if let Some(attempt) = attempt.filter(|attempt| !self.told.contains(attempt))
@@ -58,6 +71,21 @@ impl Witness {
         {
             self.told.push(attempt);
             host.send(&FromGuest::Tried(attempt));
+        }
+    }
+}
+
+impl Witness {
+    /// Whether the script holds more record locks or connections than it may, which is how it takes memory that nobody
+    /// charges.
+    pub fn saw_too_much_memory(&self) -> bool {
+        self.locks.as_ref().is_some_and(Locks::are_too_many) || self.sockets.as_ref().is_some_and(Sockets::are_too_many)
+    }
+
+    /// A call that is not admitted waits until its process is killed.
+    fn count_lock(&mut self, id: u64) {
+        if self.locks.as_mut().is_none_or(Locks::admit) {
+            go_on(&self.listener, id);
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct DockerLauncher {
     /// Whether the engine has the guest; held while it is brought there, so that it is brought once.
     filled: AsyncMutex<bool>,
     seen: Mutex<Seen>,
+    #[cfg(feature = "weakened")]
+    without: Option<crate::weakened::Defence>,
 }
 
 impl DockerLauncher {
@@ -79,7 +81,25 @@ impl DockerLauncher {
         let engine = Engine::connect(&config.host).await?;
         let volume = Volume::of_this_program(&config.host);
         let (filled, seen) = (AsyncMutex::new(false), Mutex::default());
-        Ok(DockerLauncher { config, network: Network::Own, engine, volume, filled, seen })
+        Ok(DockerLauncher {
+            config,
+            network: Network::Own,
+            engine,
+            volume,
+            filled,
+            seen,
+            #[cfg(feature = "weakened")]
+            without: None,
+        })
+    }
+
+    /// For tests that show an attack to succeed without this defence.
+    #[cfg(feature = "weakened")]
+    pub async fn start_without(
+        config: DockerConfig,
+        defence: crate::weakened::Defence,
+    ) -> Result<DockerLauncher, LaunchError> {
+        Ok(DockerLauncher { without: Some(defence), ..DockerLauncher::start(config).await? })
     }
 
     /// The same, of containers that see the whole network of the engine's machine.
@@ -114,8 +134,10 @@ impl DockerLauncher {
         image_id: &str,
     ) -> Result<Guest, LaunchError> {
         // When this fails the guest is gone, which is noticed in the next step.
-        let confinement = contained::confinement(shape, seccomp::programs(self.network), seccomp::witness())?;
-        let _ = stream.write_all(&confinement).await;
+        let confine = contained::confinement(shape, seccomp::programs(self.network));
+        #[cfg(feature = "weakened")]
+        let confine = crate::weakened::confine(confine, self.without);
+        let _ = stream.write_all(&contained::encode(confine)?).await;
         let _ = stream.flush().await;
         let runtime = container.runtime_name().to_owned();
         let around = Around {

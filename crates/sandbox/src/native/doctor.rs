@@ -55,6 +55,10 @@ fn remedy(control: Control) -> &'static str {
         }
         Control::UniqueUid => "needs root: without it all runs share the service's own user id",
         Control::Landlock => "needs Linux 5.13 or later with the landlock security module enabled",
+        Control::PrivateInodes => {
+            "needs Linux 5.11 or later and no mounts below the directories of interpreters: without it two runs can signal \
+             to each other by file locks"
+        }
         _ => "must hold; please report this",
     }
 }

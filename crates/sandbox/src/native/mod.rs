@@ -62,6 +62,8 @@ pub struct NativeLauncher {
     namespaces: BTreeMap<String, u64>,
     processes: Vec<Mutex<Arc<Process>>>,
     next: AtomicUsize,
+    #[cfg(feature = "weakened")]
+    without: Option<crate::weakened::Defence>,
 }
 
 impl NativeLauncher {
@@ -73,6 +75,17 @@ impl NativeLauncher {
     /// The same, of sandboxes that see the whole network of this machine.
     pub fn start_on_host_network(config: NativeConfig, _: HostNetwork) -> Result<NativeLauncher, LaunchError> {
         NativeLauncher::start_with(config, Network::Host)
+    }
+
+    /// For tests that show an attack to succeed without this defence.
+    #[cfg(feature = "weakened")]
+    pub fn start_without(
+        config: NativeConfig,
+        defence: crate::weakened::Defence,
+    ) -> Result<NativeLauncher, LaunchError> {
+        let mut launcher = NativeLauncher::start(config)?;
+        launcher.without = Some(defence);
+        Ok(launcher)
     }
 
     fn start_with(config: NativeConfig, network: Network) -> Result<NativeLauncher, LaunchError> {
@@ -91,6 +104,8 @@ impl NativeLauncher {
             namespaces: own_namespaces(),
             processes,
             next: AtomicUsize::new(0),
+            #[cfg(feature = "weakened")]
+            without: None,
         })
     }
 
@@ -122,6 +137,8 @@ impl NativeLauncher {
         let mut attempts = 0..self.processes.len();
         loop {
             let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups, self.network);
+            #[cfg(feature = "weakened")]
+            let plan = crate::weakened::plan(plan, self.without);
             match self.process()?.launch(plan::limits(shape), plan, stream).await {
                 Err(LaunchError::LauncherGone) if attempts.next().is_some() => {}
                 launched => return launched,
@@ -162,6 +179,7 @@ impl NativeLauncher {
         let by_rlimit = !plan::has(&self.cgroups, Controller::Pids);
         set(Control::ProcessLimit, enforced.pids || by_rlimit, if by_rlimit { "rlimit" } else { cgroup });
         set(Control::UniqueUid, enforced.unique_uid, "per run");
+        set(Control::PrivateInodes, measured.private_inodes, "overlay");
         let network = if own("net") { Network::Own } else { Network::Host };
         Isolation { backend: "native", runtime: None, image: None, network, controls }
     }

@@ -2,7 +2,7 @@
 
 use super::interpreters::Interpreters;
 use crate::launcher::Shape;
-use crate::policy::{self, MASKED, WRITABLE};
+use crate::policy::{self, MASKED, MASKED_NATIVELY, WRITABLE};
 use crate::seccomp;
 use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, Scratch};
 use guest::protocol::paths;
@@ -61,6 +61,8 @@ pub fn plan(shape: &Shape, host: &HostRoot, interpreters: &Interpreters, cgroups
         landlock: policy::landlock(),
         seccomp: seccomp::programs(network),
         witness: seccomp::witness(),
+        no_locks: seccomp::no_locks(),
+        own_inodes: true,
         path: interpreters.path(),
     }
 }
@@ -79,8 +81,7 @@ fn root(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Vec<E
     root.extend([("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].map(|(name, number)| {
         Entry::Symlink { path: format!("/dev/{name}"), target: format!("/proc/self/fd{number}") }
     }));
-    // After the devices, because one of them covers the masked files.
-    root.push(Entry::Proc { masked: MASKED.iter().map(|path| path.to_string()).collect() });
+    root.push(Entry::Proc { masked: MASKED.iter().chain(MASKED_NATIVELY).map(|path| path.to_string()).collect() });
     root.extend(WRITABLE.iter().map(|path| Entry::Scratch { path: path.to_string() }));
     // After the writable directories, in case an interpreter lives below one of them.
     root.extend(interpreters.binds().iter().map(|path| bind(&path.to_string_lossy())));
@@ -177,6 +178,7 @@ mod tests {
     fn readable(mut plan: Plan) -> Plan {
         plan.seccomp.clear();
         plan.witness.clear();
+        plan.no_locks.clear();
         plan
     }
 

@@ -4,12 +4,16 @@
 
 mod contract;
 mod docker;
+mod host_traces;
 mod hostile;
 mod inventory;
+mod kernel_memory;
 mod kubernetes;
 mod leftovers;
 mod ordinary_calls;
 mod outcomes;
 mod pods;
+mod refused_options;
+mod shared_inodes;
 mod support;
 mod witness;

@@ -110,9 +110,13 @@ pub fn owner() -> Owner {
 
 /// Dropping it ends its process.
 pub fn native_launcher() -> NativeLauncher {
+    NativeLauncher::start(native_config()).unwrap()
+}
+
+pub fn native_config() -> NativeConfig {
     #[expect(clippy::disallowed_methods, reason = "the interpreters that the developer uses are those to test")]
     let search_path = std::env::var_os("PATH");
-    NativeLauncher::start(NativeConfig { owner: owner(), processes: 1, require: vec![], search_path }).unwrap()
+    NativeConfig { owner: owner(), processes: 1, require: vec![], search_path }
 }
 
 pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
@@ -198,6 +202,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// One that cancels `token` as soon as the script says something.
+    pub fn until_log(token: CancellationToken) -> Kept {
+        Kept { stop_on_log: Some(token), ..Kept::default() }
+    }
+
     /// The merged log as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.merged).into_owned()

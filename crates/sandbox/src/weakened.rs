@@ -1,0 +1,58 @@
+//! Sandboxes without one of their defences, on which a test shows that its attack would succeed. Compiled for the tests
+//! of this crate alone.
+
+use guest::jail::{Entry, Plan};
+use guest::protocol::Confine;
+
+/// What can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defence {
+    /// Record locks and connections are counted.
+    CountedMemory,
+    /// No inode is shared with another sandbox.
+    OwnInodes,
+    /// Of `/proc` nothing can be written, and what it tells of the host is covered.
+    ClosedProc,
+    /// System calls with arguments that no script needs are refused.
+    CheckedArguments,
+}
+
+/// A program for the kernel of one instruction, which allows everything.
+const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
+
+/// Where the filter of arguments stands among the filters.
+const ARGUMENTS: usize = 1;
+
+pub fn plan(mut plan: Plan, without: Option<Defence>) -> Plan {
+    match without {
+        None => {}
+        Some(Defence::CountedMemory) => {
+            plan.witness.clear();
+            plan.no_locks = ALLOW_ALL.to_vec();
+        }
+        Some(Defence::OwnInodes) => plan.own_inodes = false,
+        Some(Defence::ClosedProc) => {
+            plan.landlock.read_and_write.push("/proc".to_owned());
+            plan.root.iter_mut().for_each(|entry| {
+                if let Entry::Proc { masked } = entry {
+                    masked.clear();
+                }
+            });
+        }
+        Some(Defence::CheckedArguments) => plan.seccomp[ARGUMENTS] = ALLOW_ALL.to_vec(),
+    }
+    plan
+}
+
+/// The same in a container, where `/proc` and a second set of filters are the engine's.
+pub fn confine(mut confine: Confine, without: Option<Defence>) -> Confine {
+    match without {
+        Some(Defence::CountedMemory) => {
+            confine.witness.clear();
+            confine.no_locks = ALLOW_ALL.to_vec();
+        }
+        Some(Defence::OwnInodes) => confine.own_inodes = false,
+        _ => {}
+    }
+    confine
+}
