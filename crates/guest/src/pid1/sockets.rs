@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// The most TCP sockets that a run may have at a time, both ends of a connection counted. With the receive buffers that
-/// the launcher sets for a sandbox's network, 2,000 connections that nobody accepts are some 40 MiB.
+/// the launcher sets for a sandbox's network, 2,000 connections that nobody accepts should be some 40 MiB.
 const MOST: usize = 2048;
 
 /// How many calls are made between two counts.
