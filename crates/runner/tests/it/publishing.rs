@@ -1,7 +1,7 @@
 //! Skills in and out: no row without its archive, no archive without its row.
 
 use blobs::Key;
-use runner::RunError;
+use runner::{FileLabel, RunError};
 use store::{Put, Status, StoreError, TenantPolicy, VersionPolicy};
 
 use crate::support::{Bench, SKILL_MD, acme, package, until};
@@ -93,6 +93,30 @@ async fn the_archive_of_an_upload_that_never_ended_is_removed_in_time() {
     bench.store.abandon_archive(&note).await.expect("abandoned");
     until(async || (!has_archive(&bench, "sha256:dead").await).then_some(())).await;
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "kept\n");
+}
+
+/// A worker's key for the object store may be one that only reads skills. What it cannot remove it must not claim either.
+#[tokio::test]
+async fn who_only_reads_archives_leaves_their_removal_to_others() {
+    let tick = std::time::Duration::from_millis(10);
+    let worker = Bench::with(|config| (config.reap_tick, config.archives_read_only) = (tick, true)).await;
+    let note = worker.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    worker.blobs.put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip")).await.expect("stored");
+    worker.store.abandon_archive(&note).await.expect("abandoned");
+    // A file that was deleted is removed after archives are looked at: when it is gone, they were left alone.
+    let mut upload = worker.runner.begin_upload(&acme()).await.expect("an upload");
+    upload.write(b"content").await.expect("written");
+    let label = FileLabel { name: "file".to_owned(), content_type: None, session_id: None };
+    let file = upload.finish(label).await.expect("a file");
+    worker.store.delete_file(&acme(), file.id, None).await.expect("deleted");
+    let key = Key::parse(&file.blob_key).expect("a key");
+    until(async || worker.blobs.get(&key, 100).await.expect("answered").is_none().then_some(())).await;
+    assert!(has_archive(&worker, "sha256:dead").await);
+    // The control, and the way out: a server that writes archives removes it.
+    let Bench { data, store, blobs, runner, .. } = worker;
+    runner.drain(std::time::Duration::from_secs(10)).await;
+    let api = Bench::on(data, store, blobs, |config| config.reap_tick = tick).await;
+    until(async || (!has_archive(&api, "sha256:dead").await).then_some(())).await;
 }
 
 #[tokio::test]
