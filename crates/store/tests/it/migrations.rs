@@ -249,9 +249,19 @@ async fn what_is_stored_already_is_counted() {
         execute(dsn, LEFT).await;
         execute(dsn, MORE_LEFT).await;
         let store = Store::open(dsn).await.expect("migrated");
-        let texts = ["{}", "{}", "{}", "säid", "äh", "[]", "{}", "[]"];
+        let skill = [
+            "Says it again.",
+            "[]",
+            r#"{"idempotent":true,"input_schema":{"type":"object"}}"#,
+            "[]",
+            "äh",
+            "[]",
+            "{}",
+            "[]",
+        ];
+        let texts = ["{}", "{}", "{}", "säid"].into_iter().chain(skill);
         let results = 3 * store::MIN_RESULT_BYTES;
-        let expected = 500 + 7000 + 90000 + results + texts.iter().map(|text| text.len() as i64).sum::<i64>();
+        let expected = 500 + 7000 + 1 + 90000 + results + texts.map(|text| text.len() as i64).sum::<i64>();
         let used = async || store.storage_usage(&acme()).await.expect("read").used_bytes;
         assert_eq!(used().await, expected);
         assert_eq!(store.recount_storage(&acme()).await.expect("counted"), expected);
