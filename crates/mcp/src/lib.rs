@@ -18,8 +18,8 @@ mod tools;
 mod uri;
 
 pub use connection::Offer;
+pub use http::{Answer, Caller, Http, HttpConfig, Refused, SessionLimits};
 pub use skills::{
     Artifact, Contents, Ended, FileEntry, Listed, Page, Progress, Refusal, Run, Skill, Skills, file_of, frontmatter,
 };
-pub use http::{Answer, Caller, Http, HttpConfig, Refused, SessionLimits};
 pub use stdio::{serve, serve_stdio};
