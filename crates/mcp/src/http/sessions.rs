@@ -169,8 +169,7 @@ impl Slots {
         } else if self.count(of_tenant) >= limits.of_tenant {
             self.unused(of_tenant)
         } else if self.count(|_| true) >= limits.total {
-            let largest = self.largest_tenant(&owner.tenant);
-            self.unused(|other| other.tenant == largest)
+            self.unused_of_largest(&owner.tenant)
         } else {
             return Ok(None);
         };
@@ -186,19 +185,28 @@ impl Slots {
         self.owners().filter(|owner| counted(owner)).count()
     }
 
-    /// The tenant with the most sessions; the caller's own where it has as many.
-    fn largest_tenant(&self, own: &str) -> String {
+    /// A session of the tenant with the most, and never of a smaller one; of tenants that have equally many, the caller's
+    /// own before others, then the session that was unused for longest.
+    fn unused_of_largest(&self, own: &str) -> Option<String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for owner in self.owners() {
             *counts.entry(owner.tenant.as_str()).or_default() += 1;
         }
-        let largest = counts.into_iter().max_by_key(|(tenant, count)| (*count, *tenant == own));
-        largest.map_or_else(|| own.to_owned(), |(tenant, _)| tenant.to_owned())
+        let most = counts.values().max()?;
+        let of_largest = self.idle().filter(|(_, session)| counts.get(session.owner.tenant.as_str()) == Some(most));
+        let first = |(_, session): &(&String, &Arc<Session>)| {
+            (session.owner.tenant != own, session.used.load(Ordering::Relaxed))
+        };
+        of_largest.min_by_key(first).map(|(id, _)| id.clone())
     }
 
     fn unused(&self, eligible: impl Fn(&Owner) -> bool) -> Option<String> {
-        let unused =
-            self.known.iter().filter(|(_, session)| eligible(&session.owner) && Arc::strong_count(session) == 1);
+        let unused = self.idle().filter(|(_, session)| eligible(&session.owner));
         unused.min_by_key(|(_, session)| session.used.load(Ordering::Relaxed)).map(|(id, _)| id.clone())
+    }
+
+    /// Sessions that no request is using.
+    fn idle(&self) -> impl Iterator<Item = (&String, &Arc<Session>)> {
+        self.known.iter().filter(|(_, session)| Arc::strong_count(session) == 1)
     }
 }

@@ -303,7 +303,7 @@ async fn a_client_that_goes_away_while_its_session_is_made_leaves_no_uncounted_o
 #[tokio::test]
 async fn one_key_leaves_slots_to_the_others_of_its_tenant_and_one_tenant_to_others() {
     let (offer, mut news) = waiting();
-    let http = endpoint_with(SessionLimits { total: 6, of_tenant: 4, of_identity: 2 });
+    let http = endpoint_with(SessionLimits { total: 7, of_tenant: 4, of_identity: 2 });
     let mut busy = Vec::new();
     for identity in ["greedy", "greedy"] {
         let own = caller(&offer, "t", identity);
@@ -316,7 +316,7 @@ async fn one_key_leaves_slots_to_the_others_of_its_tenant_and_one_tenant_to_othe
     let kept = begin(&http, modest.clone()).await.expect("another key has slots of its own");
 
     // A tenant that has filled the rest ends its own idle sessions, or those of the largest, for a newcomer.
-    for identity in ["a", "b", "c"] {
+    for identity in ["a", "b", "c", "d"] {
         begin(&http, caller(&offer, "other", identity)).await.unwrap();
     }
     let newcomer = caller(&offer, "new", "k");
