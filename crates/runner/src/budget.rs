@@ -1,7 +1,7 @@
 //! Admission to a resource that all tenants share: bytes in memory, threads, waiting callers.
 //!
 //! A permit is taken before the resource is used and returned when it is dropped. A tenant may take as much as is left
-//! after it: one alone gets half, a second one a quarter, and however many there are, the next one finds some. So no
+//! after it: one alone gets half, two a third each, and however many there are, the next one finds some. So no
 //! tenant can keep the others out. Nothing is queued: who finds too little may wait for a bounded time and is then
 //! refused; who asks for more than half is refused at once, because waiting would not help.
 
