@@ -2,7 +2,8 @@
 
 start_servers() {
   export SKILLBOX_TEST_KEY=sk-conformance-0123456789abcdef
-  SKILLBOX_BOOTSTRAP_KEY=$SKILLBOX_TEST_KEY SKILLBOX_DATA_DIR=$work/data SKILLBOX_API_PORT=0 \
+  # Every method of every SDK is tried with a wrong key: far more failures than the default allows one address in a minute.
+  SKILLBOX_BOOTSTRAP_KEY=$SKILLBOX_TEST_KEY SKILLBOX_DATA_DIR=$work/data SKILLBOX_API_PORT=0 SKILLBOX_MAX_AUTH_FAILURES=10000 \
     "$binary" serve >"$work/serve.log" 2>&1 &
   pids+=($!)
   # It ends when this pipe is closed, so also when this script is killed.
