@@ -1,7 +1,7 @@
-//! The plan of a native sandbox, made by the host as a plain value and carried out by the launcher's child.
+//! The plan of native sandboxes, made by the host as a plain value and carried out by a launcher's children.
 //!
-//! All policy is in the plan. The child only follows it, so what a sandbox looks like can be read, and
-//! snapshot-tested, in one place on the host.
+//! All policy is in the plan and in the limits of each sandbox. A child only follows them, so what a sandbox looks like
+//! can be read, and snapshot-tested, in one place on the host.
 
 use std::ffi::CStr;
 
@@ -36,10 +36,11 @@ pub const MAX_MESSAGE: usize = 128 * 1024;
 /// What the host tells a launcher, one message a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// First message: where cgroups go, how many children to keep ready, and which network all of them are to see.
-    Start { cgroups: Cgroups, spares: u32, network: Network },
+    /// First message: where cgroups go, how many children to keep ready, which network all of them are to see, and what
+    /// all of them are to become.
+    Start { cgroups: Cgroups, spares: u32, network: Network, plan: Box<Plan> },
     /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a descriptor.
-    Launch { id: u64, limits: Limits, plan: Box<Plan> },
+    Launch { id: u64, limits: SandboxLimits },
 }
 
 /// What a launcher answers.
@@ -81,6 +82,14 @@ pub enum Controller {
     Cpu,
 }
 
+/// What one sandbox may use: all that differs between the sandboxes of a launcher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxLimits {
+    pub cgroup: Limits,
+    pub scratch: Scratch,
+    pub rlimits: Vec<(Rlimit, u64)>,
+}
+
 /// What the cgroup enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -111,14 +120,13 @@ pub struct Counters {
     pub forks_refused: u64,
 }
 
-/// Everything a child needs to become a sandbox.
+/// What every sandbox of a launcher looks like. It does not depend on the run, so children carry out most of it before
+/// they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub hostname: String,
     /// The new root, made in this order.
     pub root: Vec<Entry>,
-    pub scratch: Scratch,
-    pub rlimits: Vec<(Rlimit, u64)>,
     pub landlock: Landlock,
     /// Classic BPF programs, eight bytes an instruction, as `seccomp(2)` takes them; the strictest answer wins.
     pub seccomp: Vec<Vec<u8>>,

@@ -23,15 +23,14 @@ const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 /// Where the filter of arguments stands among the filters.
 const ARGUMENTS: usize = 1;
 
-pub fn plan(mut plan: Plan, without: Option<Defence>) -> Plan {
+pub fn plan(mut plan: Plan, without: Defence) -> Plan {
     match without {
-        None => {}
-        Some(Defence::CountedMemory) => {
+        Defence::CountedMemory => {
             plan.witness.clear();
             plan.no_locks = ALLOW_ALL.to_vec();
         }
-        Some(Defence::OwnInodes) => plan.own_inodes = false,
-        Some(Defence::ClosedProc) => {
+        Defence::OwnInodes => plan.own_inodes = false,
+        Defence::ClosedProc => {
             plan.landlock.read_and_write.push("/proc".to_owned());
             plan.root.iter_mut().for_each(|entry| {
                 if let Entry::Proc { masked } = entry {
@@ -39,7 +38,7 @@ pub fn plan(mut plan: Plan, without: Option<Defence>) -> Plan {
                 }
             });
         }
-        Some(Defence::CheckedArguments) => plan.seccomp[ARGUMENTS] = ALLOW_ALL.to_vec(),
+        Defence::CheckedArguments => plan.seccomp[ARGUMENTS] = ALLOW_ALL.to_vec(),
     }
     plan
 }

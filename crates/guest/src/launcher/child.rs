@@ -1,9 +1,12 @@
-//! A child on its way to being a sandbox: parked until a plan comes, then the plan step by step, then the guest.
+//! A child on its way to being a sandbox: it does what is the same for all of them, is parked until it is asked for, and
+//! then becomes the guest within the limits it is given.
 
 use super::cgroup::Group;
 use super::{confine, identity, root, sys};
 use crate::shared_inodes::{self, Owner};
-use guest::jail::{CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, ToLauncher, WITNESS_FD};
+use guest::jail::{
+    CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, SandboxLimits, ToLauncher, WITNESS_FD,
+};
 use guest::protocol::FromGuest;
 use guest::{channel, frame};
 use rustix::process::Signal;
@@ -18,26 +21,75 @@ struct Failure {
     error: io::Error,
 }
 
-/// Enters the cgroup, waits for a plan on `channel` and becomes the sandbox. Never returns.
-pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>, network: Network) -> ! {
-    let entered = group.enter();
-    // Some forty calls, which are the same for every plan.
-    let bounded = identity::drop_bounding_set();
-    if network == Network::Own {
-        shrink_receive_buffers();
-    }
-    let Some((plan, stream)) = park(channel) else {
-        // The launcher has gone, and with it every reason to exist.
-        std::process::exit(0);
-    };
-    let Err(failure) = become_guest((entered, bounded), &plan, &stream, program, network);
+/// What is ready when a sandbox is asked for.
+struct Prepared {
+    root: root::Root,
+    /// The file by which a process tells the kernel how soon to kill it.
+    oom_score: OwnedFd,
+}
+
+/// What was opened as the user who started the service.
+struct Opened {
+    sources: root::Sources,
+    oom_score: OwnedFd,
+}
+
+/// Prepares a sandbox, waits on `channel` until it is asked for and becomes it. Never returns.
+pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>, (plan, network): (&Plan, Network)) -> ! {
+    let opened = open(group, plan, network);
+    // The launcher maps the user meanwhile, and says so.
+    let Ok(Some(_)) = channel::receive(&channel) else { leave() };
+    let prepared = opened.and_then(|opened| prepare(opened, plan, network));
+    let Some((limits, stream)) = park(channel) else { leave() };
+    // What failed is told only now, because only now there is somebody to tell.
+    let Err(failure) = prepared.and_then(|prepared| become_guest(prepared, plan, &limits, &stream, program));
     report(&stream, &failure);
     std::process::exit(1);
 }
 
+/// Ends a child whose launcher has gone, and with it every reason to exist.
+fn leave() -> ! {
+    std::process::exit(0)
+}
+
+/// The steps of the user who started the service, in the only order that works.
+fn open(group: &Group, plan: &Plan, network: Network) -> Result<Opened, Failure> {
+    step("enter cgroup", group.enter())?;
+    step("capabilities", identity::drop_bounding_set())?;
+    if network == Network::Own {
+        shrink_receive_buffers();
+    }
+    // After entering, so that the sandbox's own cgroup is what it sees as the root.
+    step("cgroup namespace", sys::unshare_cgroup_namespace())?;
+    // That user may look into directories that the sandbox's user may not.
+    let sources = step("open host paths", root::open_sources(plan))?;
+    // The change of user makes the file root's.
+    let oom_score = step("oom score", open_oom_score())?;
+    Ok(Opened { sources, oom_score })
+}
+
+/// The steps of the sandbox's user that are the same for every sandbox of this launcher.
+fn prepare(Opened { sources, oom_score }: Opened, plan: &Plan, network: Network) -> Result<Prepared, Failure> {
+    // Before the first file is made: it must belong to a user that exists inside.
+    step("user and group", identity::assume())?;
+    let root = step("new root", root::enter(plan, sources))?;
+    step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
+    if network == Network::Own {
+        step("loopback", sys::bring_up_loopback())?;
+    }
+    // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
+    step(
+        "death signal",
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from),
+    )?;
+    step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
+    // Landlock and seccomp ask for this, since no capability will be left to allow them.
+    step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
+    Ok(Prepared { root, oom_score })
+}
+
 /// Makes little of what is sent on connections that nobody has accepted, which is charged to nobody. Once somebody reads
-/// from one, its buffer grows as usual. Where `/proc/sys` is read-only this is left as it is. Done before parking, as it
-/// is the same for every plan.
+/// from one, its buffer grows as usual. Where `/proc/sys` is read-only this is left as it is.
 fn shrink_receive_buffers() {
     const SIZES: &str = "/proc/sys/net/ipv4/tcp_rmem";
     let most =
@@ -47,50 +99,27 @@ fn shrink_receive_buffers() {
     }
 }
 
-fn park(channel: OwnedFd) -> Option<(Box<Plan>, OwnedFd)> {
+fn park(channel: OwnedFd) -> Option<(SandboxLimits, OwnedFd)> {
     let packet = channel::receive(&channel).ok()??;
     match postcard::from_bytes(&packet.bytes) {
-        Ok(ToLauncher::Launch { plan, .. }) => Some((plan, packet.fd?)),
+        Ok(ToLauncher::Launch { limits, .. }) => Some((limits, packet.fd?)),
         _ => None,
     }
 }
 
-/// The steps, in the only order that works.
+/// The steps that are left, in the only order that works.
 fn become_guest(
-    (entered, bounded): (io::Result<()>, io::Result<()>),
+    Prepared { root, oom_score }: Prepared,
     plan: &Plan,
+    limits: &SandboxLimits,
     stream: &OwnedFd,
     program: BorrowedFd<'_>,
-    network: Network,
 ) -> Result<Infallible, Failure> {
-    // The cgroup was entered before parking, because entering is slow.
-    step("enter cgroup", entered)?;
-    step("capabilities", bounded)?;
-    // Only now, so that the sandbox's own cgroup is what it sees as the root.
-    step("cgroup namespace", sys::unshare_cgroup_namespace())?;
-    // Host paths are opened as the user who started the service, who may look into directories that the
-    // sandbox's user may not.
-    let sources = step("open host paths", root::open_sources(plan))?;
-    // The change of user makes the file root's.
-    let oom_score = step("oom score", open_oom_score())?;
-    // Before the first file is made: it must belong to a user that exists inside.
-    step("user and group", identity::assume())?;
-    let root = step("new root", root::enter(plan, sources))?;
-    step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
-    if network == Network::Own {
-        step("loopback", sys::bring_up_loopback())?;
-    }
-    step("resource limits", confine::set_rlimits(&plan.rlimits))?;
+    // Before Landlock, which forbids to change a mounted file system.
+    step("disk limit", root::resize_scratch(&root.scratch, &limits.scratch))?;
+    step("resource limits", confine::set_rlimits(&limits.rlimits))?;
     step("descriptors", arrange_descriptors(stream))?;
     step("oom score", sys::place_fd(oom_score.as_fd(), OOM_SCORE_FD))?;
-    // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
-    step(
-        "death signal",
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from),
-    )?;
-    step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
-    // Landlock and seccomp ask for this, since no capability will be left to allow them.
-    step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
     step("landlock", confine::restrict_paths(&plan.landlock))?;
     step("capabilities", identity::drop_capabilities())?;
     // Before the filters, which refuse these locks to everybody.
@@ -116,7 +145,6 @@ fn leave_witness(plan: &Plan, locks: Option<&OwnedFd>) -> io::Result<()> {
     }
 }
 
-/// The file by which a process tells the kernel how soon to kill it.
 fn open_oom_score() -> io::Result<OwnedFd> {
     Ok(std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?.into())
 }

@@ -2,8 +2,8 @@
 //!
 //! It exists because a fork copies its parent's page tables and because nothing may allocate between a fork
 //! and an exec in a threaded program: the service is large and threaded, this is neither. It keeps a few
-//! children ready in their own namespaces and cgroups, hands a plan to one when asked, and when a sandbox has
-//! ended reaps it, reads its counters and removes its cgroup. When the host goes away, everything here does.
+//! children ready in their own namespaces, cgroups and roots, tells one its limits when asked for a sandbox, and when a
+//! sandbox has ended reaps it, reads its counters and removes its cgroup. When the host goes away, everything here does.
 
 mod cgroup;
 mod child;
@@ -15,7 +15,7 @@ mod sys;
 use cgroup::Group;
 pub use cgroup::field;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, ToLauncher};
+use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, Plan, ToLauncher};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
@@ -29,13 +29,16 @@ use sys::Cloned;
 const NAMESPACES: libc::c_int =
     libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
 
+/// Tells a child that its user is mapped. Whatever else is not empty would do.
+const MAPPED: &[u8] = b"mapped";
+
 /// How long the dying have at the end of the launcher. A kernel in trouble may never let one go.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to wait before trying again to remove a cgroup the kernel still calls busy.
 const RETRY: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// A child that has no plan yet.
+/// A child that was not asked for yet.
 struct Spare {
     pid: i32,
     pidfd: OwnedFd,
@@ -44,7 +47,7 @@ struct Spare {
     unique_uid: bool,
 }
 
-/// A child that was given a plan.
+/// A child that became a sandbox.
 struct Sandbox {
     id: u64,
     pid: i32,
@@ -58,6 +61,7 @@ struct Launcher {
     program: OwnedFd,
     cgroups: Cgroups,
     network: Network,
+    plan: Box<Plan>,
     spares_wanted: usize,
     /// Cleared when making a spare failed, until something changes.
     replenish: bool,
@@ -93,7 +97,7 @@ fn start() -> io::Result<Launcher> {
     let program = std::fs::File::open("/proc/self/exe")?.into();
     confine::forbid_core_dumps();
     let packet = channel::receive(&host)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let Ok(ToLauncher::Start { cgroups, spares, network }) = postcard::from_bytes(&packet.bytes) else {
+    let Ok(ToLauncher::Start { cgroups, spares, network, plan }) = postcard::from_bytes(&packet.bytes) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     Ok(Launcher {
@@ -101,6 +105,7 @@ fn start() -> io::Result<Launcher> {
         program,
         cgroups,
         network,
+        plan,
         spares_wanted: spares as usize,
         replenish: true,
         spares: VecDeque::new(),
@@ -181,9 +186,9 @@ impl Launcher {
                 Cloned::Child => {
                     // Copies of the launcher's descriptors would hide its end from the host and from siblings.
                     sys::close_all_but([theirs.as_fd(), self.program.as_fd()])?;
-                    child::run(&group, theirs, self.program.as_fd(), self.network)
+                    child::run(&group, theirs, self.program.as_fd(), (&self.plan, self.network))
                 }
-                Cloned::Parent { pid, pidfd } => match identity::map(pid) {
+                Cloned::Parent { pid, pidfd } => match map_and_tell(pid, &ours) {
                     Ok(unique_uid) => Ok((pid, pidfd, ours, unique_uid)),
                     Err(error) => {
                         kill(&pidfd);
@@ -200,13 +205,13 @@ impl Launcher {
     }
 
     fn launch(&mut self, packet: channel::Packet) -> io::Result<()> {
-        let Ok(ToLauncher::Launch { id, limits, .. }) = postcard::from_bytes(&packet.bytes) else {
+        let Ok(ToLauncher::Launch { id, limits }) = postcard::from_bytes(&packet.bytes) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         self.replenish = true;
         // A child that waited may have died meanwhile, as any process can; one made just now has not.
         while let Some(spare) = self.spares.pop_front() {
-            if let Ok(enforced) = hand_over(&spare, &limits, &packet) {
+            if let Ok(enforced) = hand_over(&spare, &limits.cgroup, &packet) {
                 return self.launched(id, spare, enforced);
             }
             self.discard(spare);
@@ -215,7 +220,7 @@ impl Launcher {
             Ok(spare) => spare,
             Err(error) => return self.refuse(id, "clone", &error),
         };
-        match hand_over(&spare, &limits, &packet) {
+        match hand_over(&spare, &limits.cgroup, &packet) {
             Ok(enforced) => self.launched(id, spare, enforced),
             Err(error) => {
                 self.discard(spare);
@@ -285,7 +290,14 @@ fn namespaces(network: Network) -> u64 {
     (NAMESPACES | network) as u64
 }
 
-/// Sets a spare's limits and gives it the packet with its plan.
+/// Maps the user of a child, which waits for that. True when it is this run's alone.
+fn map_and_tell(pid: i32, channel: &OwnedFd) -> io::Result<bool> {
+    let unique_uid = identity::map(pid)?;
+    channel::send(channel, MAPPED, None)?;
+    Ok(unique_uid)
+}
+
+/// Sets the limits of a spare's cgroup and gives it the packet with the others.
 fn hand_over(spare: &Spare, limits: &Limits, packet: &channel::Packet) -> io::Result<Enforced> {
     let enforced = spare.group.limit(limits)?;
     let stream = packet.fd.as_ref().ok_or(io::ErrorKind::InvalidInput)?;

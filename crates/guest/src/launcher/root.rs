@@ -4,31 +4,25 @@ use super::sys;
 use guest::jail::{Entry, Plan, Scratch};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags,
 };
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Any directory that exists everywhere; the new root hides it only in this mount namespace.
+/// Any directory that exists everywhere; what is mounted there hides it only in this mount namespace.
 const ATTACH_AT: &str = "/tmp";
-
-/// Where the scratch file system hangs while its directories are bound to their places.
-const SCRATCH: &str = ".scratch";
 
 /// A directory and a file of the scratch file system that cover masked ones.
 const EMPTY: &str = "empty";
 const EMPTY_FILE: &str = "empty-file";
 
-/// Where a tree of the host hangs while an overlay is made of it.
-const LOWER: &str = ".lower";
-
-/// The trees that an overlay is made of, below the root: the kernel wants two if nothing can be written.
-const LAYERS: &str = ".lower:.scratch/empty";
+/// Enough to make the directories of the scratch file system, until it gets the size of a run.
+const UNUSED_SCRATCH: Scratch = Scratch { bytes: 1 << 20, inodes: 64 };
 
 /// Space for the few directories, links and files of the root itself.
-const ROOT_BYTES: u64 = 4 << 20;
-const ROOT_INODES: u64 = 1024;
+const ROOT_SIZE: Scratch = Scratch { bytes: 4 << 20, inodes: 1024 };
 
 /// The host's files and trees of a plan, in its order.
 pub struct Sources(Vec<Option<Source>>);
@@ -46,6 +40,8 @@ pub struct Root {
     pub locks: Option<OwnedFd>,
     /// No tree of the host is there with the host's own inodes.
     pub private: bool,
+    /// The file system of all that scripts may write.
+    pub scratch: OwnedFd,
 }
 
 /// Opens every host path while this process may still look it up as the user who started the service.
@@ -75,19 +71,19 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
 pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
     // Nothing mounted here may travel back to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    let root = tmpfs(ROOT_BYTES, ROOT_INODES, nosuid_nodev())?;
+    // The scratch file system lies between the old root and the new one. So it goes with the old one, and with it all that
+    // hangs in it: each unmounting of its own would wait for every processor.
+    let scratch = mount_scratch()?;
+    let root = tmpfs(&ROOT_SIZE, nosuid_nodev())?;
     attach(&root, CWD, ATTACH_AT)?;
-    rustix::process::fchdir(&root)?;
-    let scratch = mount_scratch(root.as_fd(), &plan.scratch)?;
-    make_directories(root.as_fd(), LOWER)?;
-    let mut made = Root { locks: None, private: plan.own_inodes };
-    for (entry, source) in plan.root.iter().zip(sources.0) {
-        place((root.as_fd(), scratch.as_fd()), (entry, source), plan.own_inodes, &mut made)?;
+    // Layers of overlays are named by paths, and no path leads below the new root.
+    rustix::process::fchdir(&scratch)?;
+    let mut made = Root { locks: None, private: plan.own_inodes, scratch };
+    for (number, (entry, source)) in plan.root.iter().zip(sources.0).enumerate() {
+        place(root.as_fd(), (number, entry, source), plan.own_inodes, &mut made)?;
     }
-    rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH)?;
-    rustix::fs::unlinkat(&root, SCRATCH, AtFlags::REMOVEDIR)?;
-    rustix::fs::unlinkat(&root, LOWER, AtFlags::REMOVEDIR)?;
     set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY, false)?;
+    rustix::process::fchdir(&root)?;
     // Stacks the old root on top of the new one, then takes it off.
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
@@ -95,9 +91,18 @@ pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
     Ok(made)
 }
 
+/// Gives the scratch file system the size that a run is allowed.
+pub fn resize_scratch(scratch: &OwnedFd, size: &Scratch) -> io::Result<()> {
+    let context = rustix::mount::fspick(scratch, "", FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC)?;
+    for (key, value) in size_options(size) {
+        rustix::mount::fsconfig_set_string(&context, key, value.as_str())?;
+    }
+    Ok(rustix::mount::fsconfig_reconfigure(&context)?)
+}
+
 fn place(
-    (root, scratch): (BorrowedFd<'_>, BorrowedFd<'_>),
-    (entry, source): (&Entry, Option<Source>),
+    root: BorrowedFd<'_>,
+    (number, entry, source): (usize, &Entry, Option<Source>),
     own_inodes: bool,
     made: &mut Root,
 ) -> io::Result<()> {
@@ -118,7 +123,7 @@ fn place(
                 if !own_inodes {
                     return attach(&tree, root, relative(path));
                 }
-                made.private &= attach_privately(&tree, root, relative(path))?;
+                made.private &= attach_privately(&tree, number, root, relative(path), &made.scratch)?;
                 Ok(())
             }
             Some(Source::Tree(device)) => {
@@ -129,12 +134,12 @@ fn place(
         },
         Entry::Scratch { path } => {
             let name = relative(path).replace('/', "-");
-            make_directories(scratch, &name)?;
+            make_directories(made.scratch.as_fd(), &name)?;
             make_directories(root, relative(path))?;
-            attach(&clone_tree(scratch, &name)?, root, relative(path))
+            attach(&clone_tree(made.scratch.as_fd(), &name)?, root, relative(path))
         }
         Entry::Proc { masked } => {
-            made.locks = mount_proc(root, scratch, masked)?;
+            made.locks = mount_proc(root, made.scratch.as_fd(), masked)?;
             Ok(())
         }
     }
@@ -142,13 +147,21 @@ fn place(
 
 /// Attaches a tree through an overlay, whose inodes nobody else has and which does not tell where the tree comes from.
 /// Where the kernel makes none, as with mounts below the tree, the tree itself, and false.
-fn attach_privately(tree: &OwnedFd, root: BorrowedFd<'_>, path: &str) -> io::Result<bool> {
-    attach(tree, root, LOWER)?;
+fn attach_privately(
+    tree: &OwnedFd,
+    number: usize,
+    root: BorrowedFd<'_>,
+    path: &str,
+    scratch: &OwnedFd,
+) -> io::Result<bool> {
+    let lower = format!("lower-{number}");
+    make_directories(scratch.as_fd(), &lower)?;
+    attach(tree, scratch.as_fd(), &lower)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev();
-    match file_system("overlay", &[("lowerdir", LAYERS)], attributes) {
+    // The kernel wants two layers if nothing can be written.
+    match file_system("overlay", &[("lowerdir", &format!("{lower}:{EMPTY}"))], attributes) {
         Ok(overlay) => {
-            // The overlay has a mount of its own to it.
-            rustix::mount::unmount(LOWER, UnmountFlags::DETACH)?;
+            // It has a mount of its own to the tree.
             attach(&overlay, root, path)?;
             Ok(true)
         }
@@ -159,11 +172,10 @@ fn attach_privately(tree: &OwnedFd, root: BorrowedFd<'_>, path: &str) -> io::Res
     }
 }
 
-/// Mounts the scratch file system at a passing place in the root.
-fn mount_scratch(root: BorrowedFd<'_>, scratch: &Scratch) -> io::Result<OwnedFd> {
-    let mount = tmpfs(scratch.bytes, scratch.inodes, nosuid_nodev())?;
-    make_directories(root, SCRATCH)?;
-    attach(&mount, root, SCRATCH)?;
+/// Mounts the scratch file system where the new root is going to hide it.
+fn mount_scratch() -> io::Result<OwnedFd> {
+    let mount = tmpfs(&UNUSED_SCRATCH, nosuid_nodev())?;
+    attach(&mount, CWD, ATTACH_AT)?;
     make_directories(mount.as_fd(), EMPTY)?;
     create_file(mount.as_fd(), EMPTY_FILE)?;
     Ok(mount)
@@ -213,9 +225,13 @@ fn cover<'a>(
     Ok(())
 }
 
-fn tmpfs(bytes: u64, inodes: u64, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
-    let (size, inodes) = (bytes.to_string(), inodes.to_string());
-    file_system("tmpfs", &[("size", &size), ("nr_inodes", &inodes), ("mode", "0755")], attributes)
+fn tmpfs(size: &Scratch, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+    let [(bytes_key, bytes), (inodes_key, inodes)] = size_options(size);
+    file_system("tmpfs", &[(bytes_key, &bytes), (inodes_key, &inodes), ("mode", "0755")], attributes)
+}
+
+fn size_options(size: &Scratch) -> [(&'static str, String); 2] {
+    [("size", size.bytes.to_string()), ("nr_inodes", size.inodes.to_string())]
 }
 
 fn file_system(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {

@@ -12,7 +12,7 @@ use crate::launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
 use crate::network::HostNetwork;
 use async_trait::async_trait;
 use cgroups::Hierarchy;
-use guest::jail::{Cgroups, Controller, Enforced, Network};
+use guest::jail::{Cgroups, Controller, Enforced, Network, Plan};
 use guest::protocol::Measured;
 use interpreters::Interpreters;
 use plan::HostRoot;
@@ -53,8 +53,8 @@ pub struct NativeConfig {
 /// Makes sandboxes on this machine.
 pub struct NativeLauncher {
     require: Vec<Control>,
-    host: HostRoot,
     interpreters: Interpreters,
+    plan: Plan,
     hierarchy: Hierarchy,
     cgroups: Cgroups,
     network: Network,
@@ -62,8 +62,6 @@ pub struct NativeLauncher {
     namespaces: BTreeMap<String, u64>,
     processes: Vec<Mutex<Arc<Process>>>,
     next: AtomicUsize,
-    #[cfg(feature = "weakened")]
-    without: Option<crate::weakened::Defence>,
 }
 
 impl NativeLauncher {
@@ -83,29 +81,38 @@ impl NativeLauncher {
         config: NativeConfig,
         defence: crate::weakened::Defence,
     ) -> Result<NativeLauncher, LaunchError> {
-        let mut launcher = NativeLauncher::start(config)?;
-        launcher.without = Some(defence);
-        Ok(launcher)
+        let interpreters = Interpreters::find(config.search_path.as_deref());
+        let plan = plan::plan(&HostRoot::read(), &interpreters, Network::Own);
+        NativeLauncher::start_planned(config, Network::Own, interpreters, crate::weakened::plan(plan, defence))
     }
 
     fn start_with(config: NativeConfig, network: Network) -> Result<NativeLauncher, LaunchError> {
+        let interpreters = Interpreters::find(config.search_path.as_deref());
+        let plan = plan::plan(&HostRoot::read(), &interpreters, network);
+        NativeLauncher::start_planned(config, network, interpreters, plan)
+    }
+
+    fn start_planned(
+        config: NativeConfig,
+        network: Network,
+        interpreters: Interpreters,
+        plan: Plan,
+    ) -> Result<NativeLauncher, LaunchError> {
         allow_many_descriptors();
         let hierarchy = Hierarchy::find();
         let cgroups = hierarchy.claim();
-        let start = || Process::start(&cgroups, network).map(|process| Mutex::new(Arc::new(process)));
+        let start = || Process::start(&cgroups, network, &plan).map(|process| Mutex::new(Arc::new(process)));
         let processes = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
         Ok(NativeLauncher {
             require: config.require,
-            host: HostRoot::read(),
-            interpreters: Interpreters::find(config.search_path.as_deref()),
+            interpreters,
+            plan,
             hierarchy,
             cgroups,
             network,
             namespaces: own_namespaces(),
             processes,
             next: AtomicUsize::new(0),
-            #[cfg(feature = "weakened")]
-            without: None,
         })
     }
 
@@ -115,7 +122,7 @@ impl NativeLauncher {
         let mut process = self.processes[index].lock().unwrap_or_else(PoisonError::into_inner);
         if !process.is_alive() {
             tracing::warn!("a launcher process died; starting another");
-            *process = Arc::new(Process::start(&self.cgroups, self.network)?);
+            *process = Arc::new(Process::start(&self.cgroups, self.network, &self.plan)?);
         }
         Ok(Arc::clone(&process))
     }
@@ -136,10 +143,7 @@ impl NativeLauncher {
     async fn clone_guest(&self, shape: &Shape, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
         let mut attempts = 0..self.processes.len();
         loop {
-            let plan = plan::plan(shape, &self.host, &self.interpreters, &self.cgroups, self.network);
-            #[cfg(feature = "weakened")]
-            let plan = crate::weakened::plan(plan, self.without);
-            match self.process()?.launch(plan::limits(shape), plan, stream).await {
+            match self.process()?.launch(plan::limits(shape, &self.cgroups), stream).await {
                 Err(LaunchError::LauncherGone) if attempts.next().is_some() => {}
                 launched => return launched,
             }

@@ -1,10 +1,10 @@
-//! From a shape to the plan of a sandbox: a pure function, and the whole native policy on one page.
+//! The plan of the sandboxes on this host, and the limits of one: pure functions, and the whole native policy on one page.
 
 use super::interpreters::Interpreters;
 use crate::launcher::Shape;
 use crate::policy::{self, MASKED, MASKED_NATIVELY, WRITABLE};
 use crate::seccomp;
-use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, Scratch};
+use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, SandboxLimits, Scratch};
 use guest::protocol::paths;
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -46,18 +46,20 @@ impl HostRoot {
     }
 }
 
-/// What the cgroup of a sandbox of this shape enforces.
-pub fn limits(shape: &Shape) -> Limits {
-    Limits { memory_bytes: shape.memory_bytes, cpu_millis: shape.cpu_millis, pids: shape.pids }
+/// What a sandbox of this shape may use.
+pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
+    SandboxLimits {
+        cgroup: Limits { memory_bytes: shape.memory_bytes, cpu_millis: shape.cpu_millis, pids: shape.pids },
+        scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
+        rlimits: rlimits(shape, cgroups),
+    }
 }
 
-/// The plan of a sandbox of this shape on this host.
-pub fn plan(shape: &Shape, host: &HostRoot, interpreters: &Interpreters, cgroups: &Cgroups, network: Network) -> Plan {
+/// The plan of all sandboxes on this host.
+pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Plan {
     Plan {
         hostname: "sandbox".to_owned(),
         root: root(host, interpreters, network),
-        scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
-        rlimits: rlimits(shape, cgroups),
         landlock: policy::landlock(),
         seccomp: seccomp::programs(network),
         witness: seccomp::witness(),
@@ -186,19 +188,18 @@ mod tests {
     fn a_sandbox_with_cgroups() {
         let directories =
             [Controller::Memory, Controller::Pids, Controller::Cpu].map(|c| (c, "/x".to_owned())).to_vec();
-        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::V1 { directories }, Network::Own);
-        insta::assert_debug_snapshot!(readable(plan));
+        let plan = plan(&host(), &pyenv(), Network::Own);
+        insta::assert_debug_snapshot!((readable(plan), limits(&SHAPE, &Cgroups::V1 { directories })));
     }
 
     #[test]
     fn without_cgroups_rlimits_stand_in() {
-        let plan = plan(&SHAPE, &host(), &pyenv(), &Cgroups::None, Network::Own);
-        insta::assert_debug_snapshot!(plan.rlimits);
+        insta::assert_debug_snapshot!(limits(&SHAPE, &Cgroups::None).rlimits);
     }
 
     #[test]
     fn the_hosts_network_brings_its_names_and_takes_unix_sockets() {
-        let made = |network| plan(&SHAPE, &host(), &pyenv(), &Cgroups::None, network);
+        let made = |network| plan(&host(), &pyenv(), network);
         let (own, open) = (made(Network::Own), made(Network::Host));
         let new: Vec<_> = open.root.iter().filter(|entry| !own.root.contains(entry)).collect();
         let dns = etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");

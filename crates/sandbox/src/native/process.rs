@@ -6,7 +6,7 @@ use crate::launcher::LaunchError;
 use crate::program;
 use async_trait::async_trait;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, Plan, ToLauncher};
+use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Network, Plan, SandboxLimits, ToLauncher};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -52,10 +52,11 @@ struct Tables {
 }
 
 impl Process {
-    pub fn start(cgroups: &Cgroups, network: Network) -> Result<Process, LaunchError> {
+    pub fn start(cgroups: &Cgroups, network: Network, plan: &Plan) -> Result<Process, LaunchError> {
         let (socket, child) = spawn().map_err(|source| setup("start launcher", source))?;
         let waiting = Arc::new(Waiting(Mutex::new(Some(Tables::default()))));
-        let start = ToLauncher::Start { cgroups: cgroups.clone(), spares: SPARES, network };
+        let plan = Box::new(plan.clone());
+        let start = ToLauncher::Start { cgroups: cgroups.clone(), spares: SPARES, network, plan };
         let process = Process {
             child,
             socket,
@@ -84,12 +85,12 @@ impl Process {
     }
 
     /// Asks for a sandbox whose guest speaks on `stream`.
-    pub async fn launch(&self, limits: Limits, plan: Plan, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
+    pub async fn launch(&self, limits: SandboxLimits, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
         let _permit = self.in_flight.acquire().await.map_err(|_| LaunchError::LauncherGone)?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply, replied) = oneshot::channel();
         self.waiting.with(|tables| tables.launches.insert(id, reply)).ok_or(LaunchError::LauncherGone)?;
-        match self.send(&ToLauncher::Launch { id, limits, plan: Box::new(plan) }, Some(stream)) {
+        match self.send(&ToLauncher::Launch { id, limits }, Some(stream)) {
             Err(LaunchError::Setup { source, .. }) if source.raw_os_error() == Some(libc::EPIPE) => {
                 // Its end was not noticed yet; whoever comes next must not ask it again.
                 self.waiting.close();
