@@ -128,8 +128,8 @@ pub struct Plan {
     /// The new root, made in this order.
     pub root: Vec<Entry>,
     pub landlock: Landlock,
-    /// Classic BPF programs, eight bytes an instruction, as `seccomp(2)` takes them; the strictest answer wins.
-    pub seccomp: Vec<Vec<u8>>,
+    /// A classic BPF program, eight bytes an instruction, as `seccomp(2)` takes it.
+    pub seccomp: Vec<u8>,
     /// One more, that makes calls wait until the guest has looked at them.
     pub witness: Vec<u8>,
     /// Refuses record locks. Installed only where the guest cannot count them.

@@ -45,8 +45,8 @@ pub struct Confine {
     /// For each process, as far as the kernel knows them: not whoever makes a container can say them.
     pub rlimits: Vec<(Rlimit, u64)>,
     pub landlock: Landlock,
-    /// Classic BPF programs, in the order of installation.
-    pub seccomp: Vec<Vec<u8>>,
+    /// A classic BPF program, as `seccomp(2)` takes it.
+    pub seccomp: Vec<u8>,
     /// The program that makes calls wait until the guest has looked at them.
     pub witness: Vec<u8>,
     /// Refuses record locks. Installed only where the guest cannot count them.

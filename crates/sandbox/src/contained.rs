@@ -42,11 +42,11 @@ const FIRST: [(&str, u64); 5] =
     [("cgroup", 0xefff_fffb), ("pid", 0xefff_fffc), ("user", 0xefff_fffd), ("uts", 0xefff_fffe), ("ipc", 0xefff_ffff)];
 
 /// The first thing said to a guest in a container: the walls it puts up itself, inside of those that it was made with.
-pub fn confinement(shape: &Shape, filters: Vec<Vec<u8>>) -> Confine {
+pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confine {
     Confine {
         rlimits: policy::rlimits(shape),
         landlock: policy::landlock(),
-        seccomp: filters,
+        seccomp: filter,
         witness: seccomp::witness(),
         no_locks: seccomp::no_locks(),
         own_inodes: true,

@@ -1,10 +1,9 @@
 //! The system calls a sandbox may make, as data.
 //!
-//! Three filters, of which the kernel takes the stricter answer. The first knows calls by number only: what is
-//! not on the list does not exist (`ENOSYS`), which programs take as an old kernel and work around; because it
-//! looks at no argument, the kernel answers it from a bitmap. The second refuses (`EPERM`) listed calls with
-//! arguments that no script needs. The third says yes to two and does nothing. None kills: a crash that looks
-//! random helps nobody.
+//! What is not on the list of calls does not exist (`ENOSYS`), which programs take as an old kernel and work around.
+//! Listed calls with arguments that no script needs are refused (`EPERM`), and two are said to have worked and do nothing.
+//! None kills: a crash that looks random helps nobody. Where a call is answered by its number alone, the kernel does so
+//! from a bitmap.
 //!
 //! `calls` and `arguments` are the lists; `program` makes what the kernel takes of them, `profile` what container engines
 //! take.
@@ -21,12 +20,12 @@ use guest::jail::Network;
 pub use profile::profile;
 
 /// The process that is not the script's to signal or to limit: the guest.
-const GUEST_PID: u64 = 1;
+const GUEST_PID: u32 = 1;
 
 /// The limit that a script may not even lower. A core limit of 1 means neither a file nor the host's own program that
 /// takes core dumps, run by the host's root outside of every limit; 0 would start it again. Programs that set it to
 /// 0 want no core dump and get none, so they are told that it worked.
-const KEPT_LIMIT: u64 = libc::RLIMIT_CORE as u64;
+const KEPT_LIMIT: u32 = libc::RLIMIT_CORE;
 
 /// Calls whose first argument may not be the guest: Linux leaves the first process of a namespace alone anyway, but
 /// gVisor does not. Not in the profile, which an engine could no longer make a filter of.
@@ -39,19 +38,26 @@ const NOT_ON_THE_GUEST: [i64; 6] = [
     libc::SYS_prlimit64,
 ];
 
-/// All programs, in the order of installation: the list comes last, because it does not have `seccomp` on it.
-pub fn programs(network: Network) -> Vec<Vec<u8>> {
-    static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| made(&SOCKET_FAMILIES));
+/// The filter of a sandbox.
+pub fn program(network: Network) -> Vec<u8> {
+    static PROGRAM: LazyLock<Vec<u8>> = LazyLock::new(|| program::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
     match network {
-        Network::Own => PROGRAMS.clone(),
-        Network::Host => made(&HOST_NETWORK_FAMILIES),
+        Network::Own => PROGRAM.clone(),
+        Network::Host => program::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
     }
 }
 
 /// The same for where a network stands around that we did not make and cannot take away: no socket leads to it.
-pub fn programs_without_network() -> Vec<Vec<u8>> {
-    static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| made(&FAMILIES_WITHOUT_NETWORK));
-    PROGRAMS.clone()
+pub fn program_without_network() -> Vec<u8> {
+    static PROGRAM: LazyLock<Vec<u8>> =
+        LazyLock::new(|| program::bytes(&program::allowed_calls(&FAMILIES_WITHOUT_NETWORK)));
+    PROGRAM.clone()
+}
+
+/// The same with any arguments, for tests that show what those would do.
+#[cfg(feature = "weakened")]
+pub fn program_with_any_arguments() -> Vec<u8> {
+    program::bytes(&program::allowed_numbers())
 }
 
 /// The program that makes calls for other machines and calls for record locks wait for the guest. It refuses nothing.
@@ -62,9 +68,4 @@ pub fn witness() -> Vec<u8> {
 /// The program for where the guest cannot count record locks: there are none.
 pub fn no_locks() -> Vec<u8> {
     program::bytes(&program::no_locks())
-}
-
-fn made(families: &'static [i32]) -> Vec<Vec<u8>> {
-    let programs = [program::kept_limit(), program::refused_arguments(families), program::allowed_numbers()];
-    programs.map(|program| program::bytes(&program)).to_vec()
 }

@@ -20,9 +20,6 @@ pub enum Defence {
 /// A program for the kernel of one instruction, which allows everything.
 const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 
-/// Where the filter of arguments stands among the filters.
-const ARGUMENTS: usize = 1;
-
 pub fn plan(mut plan: Plan, without: Defence) -> Plan {
     match without {
         Defence::CountedMemory => {
@@ -38,7 +35,7 @@ pub fn plan(mut plan: Plan, without: Defence) -> Plan {
                 }
             });
         }
-        Defence::CheckedArguments => plan.seccomp[ARGUMENTS] = ALLOW_ALL.to_vec(),
+        Defence::CheckedArguments => plan.seccomp = crate::seccomp::program_with_any_arguments(),
     }
     plan
 }

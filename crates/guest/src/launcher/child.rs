@@ -141,7 +141,7 @@ fn leave_witness(plan: &Plan, locks: Option<&OwnedFd>) -> io::Result<()> {
     }
     match (witness, locks) {
         (Some(_), Some(locks)) => sys::place_fd(locks.as_fd(), LOCKS_FD),
-        _ => confine::filter_system_calls(std::slice::from_ref(&plan.no_locks)),
+        _ => confine::filter_system_calls(&plan.no_locks),
     }
 }
 

@@ -96,6 +96,6 @@ pub fn witness(program: &[u8]) -> Option<OwnedFd> {
     if program.is_empty() { None } else { sys::install_witness(program).ok() }
 }
 
-pub fn filter_system_calls(programs: &[Vec<u8>]) -> io::Result<()> {
-    programs.iter().try_for_each(|program| sys::install_seccomp(program))
+pub fn filter_system_calls(program: &[u8]) -> io::Result<()> {
+    sys::install_seccomp(program)
 }

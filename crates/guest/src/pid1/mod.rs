@@ -74,7 +74,7 @@ fn watch_calls(confine: &Confine) -> Result<Option<Witness>, Failure> {
     let locks = locks::Locks::open();
     let listener = confine::witness(&confine.witness);
     if (locks.is_none() || listener.is_none()) && !measure::is_gvisor() {
-        confine::filter_system_calls(std::slice::from_ref(&confine.no_locks)).map_err(Failure::io("seccomp"))?;
+        confine::filter_system_calls(&confine.no_locks).map_err(Failure::io("seccomp"))?;
     }
     Ok(listener.map(|listener| Witness::new(listener, locks)))
 }

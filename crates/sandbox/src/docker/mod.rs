@@ -134,7 +134,7 @@ impl DockerLauncher {
         image_id: &str,
     ) -> Result<Guest, LaunchError> {
         // When this fails the guest is gone, which is noticed in the next step.
-        let confine = contained::confinement(shape, seccomp::programs(self.network));
+        let confine = contained::confinement(shape, seccomp::program(self.network));
         #[cfg(feature = "weakened")]
         let confine = crate::weakened::confine(confine, self.without);
         let _ = stream.write_all(&contained::encode(confine)?).await;

@@ -141,7 +141,7 @@ impl KubernetesLauncher {
     async fn greet(&self, pod: Pod, mut stream: Attached, shape: &Shape, image: &str) -> Result<Guest, LaunchError> {
         // A pod has a network, and no word of ours takes it away. So no script gets a socket that could lead there, and
         // there is no call for other machines to be seen.
-        let confinement = contained::encode(contained::confinement(shape, seccomp::programs_without_network()))?;
+        let confinement = contained::encode(contained::confinement(shape, seccomp::program_without_network()))?;
         // When this fails the guest is gone, which is noticed in the next step.
         let _ = stream.write_all(&confinement).await;
         let _ = stream.flush().await;

@@ -61,7 +61,7 @@ pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: Network) -> P
         hostname: "sandbox".to_owned(),
         root: root(host, interpreters, network),
         landlock: policy::landlock(),
-        seccomp: seccomp::programs(network),
+        seccomp: seccomp::program(network),
         witness: seccomp::witness(),
         no_locks: seccomp::no_locks(),
         own_inodes: true,
