@@ -197,7 +197,8 @@ fn words(report: &Value, verified: bool) -> String {
         let problems = report["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
         return format!("the audit log was tampered with: {}", problems.collect::<Vec<_>>().join("; "));
     }
-    let mut words = format!("genuine: {} entries up to {}", report["entries"], report["seq"]);
+    let noun = if report["entries"] == 1 { "entry" } else { "entries" };
+    let mut words = format!("genuine: {} {noun} up to {}", report["entries"], report["seq"]);
     if report["unchained"] != 0 {
         words += &format!("; {} from before the chain are counted, and not protected", report["unchained"]);
     }
