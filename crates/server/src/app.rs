@@ -10,10 +10,10 @@ use store::Store;
 
 use crate::auth::{AuthFailures, Keyring, Tokens};
 use crate::config::Config;
+use crate::http::paging::Cursors;
+use crate::http::peer::TrustedProxies;
 use crate::metrics::Metrics;
-use crate::paging::Cursors;
-use crate::peer::TrustedProxies;
-use crate::ready::ReadyCache;
+use crate::routes::readiness::ReadyCache;
 use crate::webhooks::Signatures;
 
 /// The running server's parts. Handlers get it as `State<Shared>`.

@@ -9,6 +9,7 @@ mod failures;
 mod identity;
 mod jwks;
 mod keyring;
+pub mod token_bucket;
 mod tokens;
 mod watcher;
 
@@ -28,8 +29,8 @@ use store::TenantId;
 
 use crate::app::Shared;
 use crate::error::{ApiError, Slug};
-use crate::peer::Peer;
-use crate::request_id::RequestId;
+use crate::http::peer::Peer;
+use crate::http::request_id::RequestId;
 
 /// An authenticated caller.
 #[derive(Clone)]

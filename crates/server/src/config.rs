@@ -34,7 +34,7 @@ pub use sandboxes::{Docker, Kubernetes, Sandbox};
 pub use storage::{Retention, S3};
 pub use tokens::{Jwt, JwtKey};
 
-use crate::peer::TrustedProxies;
+use crate::http::peer::TrustedProxies;
 use settings::{SETTINGS, Setting, Standing};
 
 /// Why the configuration cannot be used. Every variant names what to change.

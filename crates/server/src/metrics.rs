@@ -12,7 +12,7 @@ use runner::{Budget, Meters, Runner};
 use store::{Load, Store};
 use tokio::sync::Mutex;
 
-use crate::listen::ConnectionMeter;
+use crate::http::listen::ConnectionMeter;
 use page::Page;
 pub use requests::{Requests, count};
 

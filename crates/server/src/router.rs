@@ -10,12 +10,13 @@ use utoipa_axum::routes;
 
 use crate::app::Shared;
 use crate::config::Role;
+use crate::http::{middleware, rejected_body, request_id};
 use crate::metrics::count;
+use crate::routes::openapi;
 use crate::routes::{
     audit, blobs, discovery, docs, execution_events, execution_files, executions, files, health, keys, mcp, metrics,
     receipts, skill_files, skill_reviews, skills, tenants, trust_digests, trust_keys, trust_versions, usage, webhooks,
 };
-use crate::{guard, linger, openapi, request_id};
 
 /// The documented routes.
 pub fn documented() -> OpenApiRouter<Shared> {
@@ -88,13 +89,13 @@ fn service() -> Router<Shared> {
 /// What holds for every route. A request passes the layers from the last one added to the first.
 pub fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
     routes
-        .fallback(guard::unknown_route)
-        .method_not_allowed_fallback(guard::wrong_method)
+        .fallback(middleware::unknown_route)
+        .method_not_allowed_fallback(middleware::wrong_method)
         // Our own body readers bound every body; axum's default would cut uploads short.
         .layer(DefaultBodyLimit::disable())
-        .layer(CatchPanicLayer::custom(guard::panicked))
-        .layer(from_fn(linger::hear_out))
-        .layer(from_fn(guard::headers))
+        .layer(CatchPanicLayer::custom(middleware::panicked))
+        .layer(from_fn(rejected_body::drain_rejected_body))
+        .layer(from_fn(middleware::headers))
         .layer(from_fn(request_id::assign))
 }
 

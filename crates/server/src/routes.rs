@@ -16,6 +16,8 @@ pub mod health;
 pub mod keys;
 pub mod mcp;
 pub mod metrics;
+pub mod openapi;
+pub mod readiness;
 pub mod receipts;
 pub mod skill_files;
 pub mod skill_reviews;

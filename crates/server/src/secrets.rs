@@ -1,5 +1,7 @@
 //! Keys derived from the installation's one secret, one for each use, so that none can stand in for another.
 
+pub mod receipt_keys;
+
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::config::{Config, Role};
-use crate::serve::ServeError;
+use crate::startup::serve::ServeError;
 use deliver::{Deliverer, deliver_until};
 
 /// The deliverer of this process, until it is told to finish.

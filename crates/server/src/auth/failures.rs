@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::bucket::{Rate, TokenBucket};
+use crate::auth::token_bucket::{Rate, TokenBucket};
 use crate::error::{ApiError, Slug};
-use crate::peer::Peer;
+use crate::http::peer::Peer;
 
 /// Addresses that are told apart. Those beyond share one bucket: to have many addresses buys no more attempts.
 const MAX_CLIENTS: usize = 4096;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-pub use crate::bucket::Rate;
+pub use crate::auth::token_bucket::Rate;
 
 /// What a client may do to a connection of HTTP/2.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::sandboxes::Kind;
 use super::{LogFormat, Rate, Role};
-use crate::peer::{Network, TrustedProxies};
+use crate::http::peer::{Network, TrustedProxies};
 
 /// At least this many characters stand in for 32 random bytes.
 const MIN_SECRET_LENGTH: usize = 32;

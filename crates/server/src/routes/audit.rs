@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 use crate::app::Shared;
 use crate::auth::{Admin, Allowed};
 use crate::error::{ApiError, Slug};
-use crate::paging::{PageQuery, Paging};
-use crate::time::rfc3339;
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::timestamp::rfc3339;
 
 /// One change.
 #[derive(Serialize, ToSchema)]

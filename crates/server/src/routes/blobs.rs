@@ -6,11 +6,11 @@ use axum::response::Response;
 use tokio_util::io::ReaderStream;
 
 use crate::app::Shared;
-use crate::download::attachment;
 use crate::error::ApiError;
-use crate::extract::Path;
-use crate::links::unix_now;
-use crate::openapi::Binary;
+use crate::http::download::attachment;
+use crate::http::extract::Path;
+use crate::http::links::unix_now;
+use crate::routes::openapi::Binary;
 
 /// Download by signed URL
 ///

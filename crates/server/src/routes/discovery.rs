@@ -12,8 +12,8 @@ use super::skills::page_bytes;
 use crate::app::{App, Shared};
 use crate::auth::{Allowed, Caller, Read};
 use crate::error::ApiError;
-use crate::held::until_sent;
-use crate::origin::Origin;
+use crate::http::origin::Origin;
+use crate::http::permit_body::until_sent;
 
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 /// Few, because memory is reserved as if all of them were as long as can be.

@@ -21,9 +21,9 @@ use super::executions::{files_of, permit};
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, chain};
-use crate::extract::{self, Path, Query};
-use crate::links::Links;
-use crate::time::rfc3339;
+use crate::http::extract::{self, Path, Query};
+use crate::http::links::Links;
+use crate::http::timestamp::rfc3339;
 
 /// Proxies cut connections that are silent for a minute or so.
 const HEARTBEAT: Duration = Duration::from_secs(15);

@@ -9,11 +9,11 @@ use super::executions::find;
 use super::file_view::{FileView, key_of};
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
-use crate::download::attachment;
 use crate::error::ApiError;
-use crate::extract::{self, Path};
-use crate::links::Links;
-use crate::openapi::Binary;
+use crate::http::download::attachment;
+use crate::http::extract::{self, Path};
+use crate::http::links::Links;
+use crate::routes::openapi::Binary;
 
 /// List an execution's files
 #[utoipa::path(

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::body::Object;
 use crate::error::ApiError;
+use crate::http::body::Object;
 use crate::webhooks::Target;
 
 /// The id of a file that does not exist is repeated in the result; it should at least look like one.

@@ -9,8 +9,8 @@ use store::{Execution, FileRow};
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::links::Links;
-use crate::time::rfc3339;
+use crate::http::links::Links;
+use crate::http::timestamp::rfc3339;
 
 use super::file_view::FileView;
 

@@ -16,13 +16,13 @@ use super::execution_request::ExecutionRequest;
 use super::execution_view::{ExecutionResult, ExecutionSummary, StoredExecution};
 use crate::app::{App, Shared};
 use crate::auth::{Allowed, Caller, Execute, Read};
-use crate::body::Json;
 use crate::error::{ApiError, Slug};
-use crate::extract::{self, Path, Query};
-use crate::held::until_sent;
-use crate::links::Links;
-use crate::paging::{PageQuery, Paging};
-use crate::time;
+use crate::http::body::Json;
+use crate::http::extract::{self, Path, Query};
+use crate::http::links::Links;
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::permit_body::until_sent;
+use crate::http::timestamp;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const MAX_IDEMPOTENCY_KEY: usize = 255;
@@ -110,7 +110,7 @@ pub struct Filter {
 impl Filter {
     fn parse(self) -> Result<ExecutionFilter, ApiError> {
         let status = self.status.map(|word| word.parse());
-        let since = self.since.map(|text| time::parse(&text).ok_or("since must be an RFC 3339 time."));
+        let since = self.since.map(|text| timestamp::parse(&text).ok_or("since must be an RFC 3339 time."));
         let key = self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be a key's id."));
         Ok(ExecutionFilter {
             skill: self.skill,

@@ -11,8 +11,8 @@ use runner::Upload;
 use store::TenantId;
 
 use crate::app::{App, Shared};
-use crate::body;
 use crate::error::ApiError;
+use crate::http::body;
 
 /// Room for the boundaries, headers and small fields of a form around the file itself.
 const FORM_OVERHEAD_BYTES: usize = 1 << 20;

@@ -5,8 +5,8 @@ use store::FileRow;
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::links::Links;
-use crate::time::rfc3339;
+use crate::http::links::Links;
+use crate::http::timestamp::rfc3339;
 
 /// A file: an artifact of an execution, or one that was uploaded.
 #[derive(Serialize, ToSchema)]

@@ -17,12 +17,12 @@ use super::file_view::{FileView, key_of};
 use crate::app::{App, Shared};
 use crate::audit::actor;
 use crate::auth::{Allowed, Caller, Execute, Read};
-use crate::download::attachment;
 use crate::error::ApiError;
-use crate::extract::{self, Path, Query};
-use crate::links::Links;
-use crate::openapi::Binary;
-use crate::paging::{PageQuery, Paging};
+use crate::http::download::attachment;
+use crate::http::extract::{self, Path, Query};
+use crate::http::links::Links;
+use crate::http::paging::{PageQuery, Paging};
+use crate::routes::openapi::Binary;
 
 /// The parts of an upload.
 #[derive(ToSchema)]

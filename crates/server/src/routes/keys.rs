@@ -10,11 +10,11 @@ use utoipa::ToSchema;
 use crate::app::Shared;
 use crate::audit::actor;
 use crate::auth::{self, Admin, Allowed, Caller};
-use crate::body::Json;
 use crate::error::ApiError;
-use crate::extract::{self, Path};
-use crate::paging::{PageQuery, Paging};
-use crate::time;
+use crate::http::body::Json;
+use crate::http::extract::{self, Path};
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::timestamp;
 
 const MAX_NAME: usize = 128;
 const MAX_SKILLS: usize = 1000;
@@ -167,7 +167,7 @@ fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<Str
 /// A key never outlives the key or token that made it.
 fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, ApiError> {
     let wanted = wanted.map(|text| {
-        let at = time::parse(&text).filter(|at| *at > store::now());
+        let at = timestamp::parse(&text).filter(|at| *at > store::now());
         at.ok_or_else(|| ApiError::bad_request("expires_at must be an RFC 3339 time in the future."))
     });
     let wanted = wanted.transpose()?;
@@ -227,9 +227,9 @@ impl From<Key> for KeyView {
             scopes: key.scopes,
             service: key.service,
             skills: key.skills,
-            expires_at: key.expires_at.map(time::rfc3339),
-            revoked_at: key.revoked_at.map(time::rfc3339),
-            created_at: time::rfc3339(key.created_at),
+            expires_at: key.expires_at.map(timestamp::rfc3339),
+            revoked_at: key.revoked_at.map(timestamp::rfc3339),
+            created_at: timestamp::rfc3339(key.created_at),
         }
     }
 }

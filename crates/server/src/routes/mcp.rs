@@ -1,5 +1,7 @@
 //! `/mcp`: skills as tools, for agents. The protocol is the crate `mcp`'s; here it gets its caller, its body and its bounds.
 
+mod agent;
+
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,14 +14,14 @@ use serde::Deserialize;
 use store::Scope;
 use url::Url;
 
-use crate::agent::Agent;
 use crate::app::Shared;
 use crate::auth::Caller;
-use crate::body::{read, refuse_encoding, reserve, within};
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
-use crate::extract::Query;
-use crate::links::Links;
+use crate::http::body::{read, refuse_encoding, reserve, within};
+use crate::http::extract::Query;
+use crate::http::links::Links;
+use agent::Agent;
 
 /// Beyond the longest run, which may be silent.
 const IDLE: Duration = Duration::from_secs(10 * 60);

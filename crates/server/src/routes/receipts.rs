@@ -10,7 +10,7 @@ use super::executions::permit;
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, Slug};
-use crate::extract::{self, Path};
+use crate::http::extract::{self, Path};
 
 /// A signed receipt. Its bytes are what counts: keep them as they came.
 #[derive(ToSchema)]

@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 use super::skills::find;
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
-use crate::download::attachment;
 use crate::error::ApiError;
-use crate::extract::Path;
-use crate::held::until_sent;
-use crate::openapi::Binary;
+use crate::http::download::attachment;
+use crate::http::extract::Path;
+use crate::http::permit_body::until_sent;
+use crate::routes::openapi::Binary;
 
 /// Download a skill's archive
 ///

@@ -10,7 +10,7 @@ use crate::app::Shared;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
-use crate::extract::{Path, Query};
+use crate::http::extract::{Path, Query};
 
 /// What was looked at.
 #[derive(Deserialize, IntoParams)]

@@ -8,7 +8,7 @@ use store::{ListedSkill, SkillRow};
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::time::rfc3339;
+use crate::http::timestamp::rfc3339;
 
 /// A row of a list of skills.
 #[derive(Serialize, ToSchema)]

@@ -16,10 +16,10 @@ use crate::app::{App, Shared};
 use crate::audit::{self, actor};
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
-use crate::extract::{Path, Query};
-use crate::held::until_sent;
-use crate::openapi::Binary;
-use crate::paging::{PageQuery, Paging};
+use crate::http::extract::{Path, Query};
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::permit_body::until_sent;
+use crate::routes::openapi::Binary;
 
 /// Versions that are read at once.
 const PAGE: i64 = 100;

@@ -10,11 +10,11 @@ use utoipa::ToSchema;
 use crate::app::{App, Shared};
 use crate::audit::actor;
 use crate::auth::{Allowed, Operate};
-use crate::body::{Json, Object};
 use crate::error::ApiError;
-use crate::extract::Path;
-use crate::paging::{PageQuery, Paging};
-use crate::time::rfc3339;
+use crate::http::body::{Json, Object};
+use crate::http::extract::Path;
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::timestamp::rfc3339;
 
 /// A tenant.
 #[derive(Serialize, ToSchema)]

@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 use crate::app::Shared;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
-use crate::body::Json;
 use crate::error::ApiError;
-use crate::extract::Path;
-use crate::paging::{PageQuery, Paging};
-use crate::time::rfc3339;
+use crate::http::body::Json;
+use crate::http::extract::Path;
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::timestamp::rfc3339;
 
 const MAX_COMMENT: usize = 256;
 

@@ -11,9 +11,9 @@ use crate::app::Shared;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
-use crate::extract::Path;
-use crate::paging::{PageQuery, Paging};
-use crate::time::rfc3339;
+use crate::http::extract::Path;
+use crate::http::paging::{PageQuery, Paging};
+use crate::http::timestamp::rfc3339;
 
 /// The highest version of a skill that was uploaded with a trusted signature.
 #[derive(Serialize, ToSchema)]

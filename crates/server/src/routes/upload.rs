@@ -10,8 +10,8 @@ use runner::Permit;
 use skill::{Finding, Limits, Package, SkillError};
 
 use crate::app::{App, Shared};
-use crate::body;
 use crate::error::{ApiError, Slug};
+use crate::http::body;
 
 /// Room for the boundaries and headers of a form around the skill itself.
 const FORM_OVERHEAD_BYTES: usize = 1 << 20;

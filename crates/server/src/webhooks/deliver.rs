@@ -15,7 +15,7 @@ use super::resolver::Resolver;
 use super::target::Target;
 use crate::config::Config;
 use crate::error::chain;
-use crate::links::unix_now;
+use crate::http::links::unix_now;
 
 /// Receivers that are called at the same time, and how many calls are taken from the outbox at once.
 const AT_ONCE: usize = 16;

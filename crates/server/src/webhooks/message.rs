@@ -7,8 +7,8 @@ use data_encoding::BASE64;
 use serde::Serialize;
 use store::{Execution, TenantId};
 
+use crate::http::timestamp::rfc3339;
 use crate::secrets::mac;
-use crate::time::rfc3339;
 
 /// Signs messages, for each tenant with a secret of its own.
 pub struct Signatures {

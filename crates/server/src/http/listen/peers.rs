@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::peer::{Peer, TrustedProxies};
+use crate::http::peer::{Peer, TrustedProxies};
 
 /// The connections of every address. Bounded, because there are only so many connections in all.
 pub struct PeerSlots {
@@ -59,7 +59,7 @@ impl Drop for PeerSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::Network;
+    use crate::http::peer::Network;
 
     #[test]
     fn a_share_is_given_back_and_nothing_is_remembered() {

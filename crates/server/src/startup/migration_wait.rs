@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
-use crate::listen::Connections;
+use crate::http::listen::Connections;
 use crate::router::layered;
 use crate::routes::health;
-use crate::serve::ServeError;
+use crate::startup::serve::ServeError;
 
 /// How often to look.
 const TICK: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Returns when the tables are there. An error when waiting does not help: they are too new, or cannot be read.
-pub async fn for_tables(config: &Config, listener: &TcpListener) -> Result<(), ServeError> {
+pub async fn wait_for_migrations(config: &Config, listener: &TcpListener) -> Result<(), ServeError> {
     let dsn = config.dsn();
     let why = match Store::expect_tables(&dsn).await {
         Ok(()) => return Ok(()),

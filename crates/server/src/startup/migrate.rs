@@ -3,8 +3,8 @@
 use store::{Migrated, Store};
 
 use crate::config::Config;
-use crate::data_dir::DataDir;
-use crate::serve::ServeError;
+use crate::startup::data_dir::DataDir;
+use crate::startup::serve::ServeError;
 
 /// Says what was done. Several may run at once, and beside servers; an embedded server must be stopped, because its
 /// database is its own.

@@ -4,6 +4,7 @@ mod connection;
 mod peers;
 mod progress;
 mod streams;
+mod write_timeout;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Http2Limits};
-use crate::peer::Peer;
+use crate::http::peer::Peer;
 use connection::Connection;
 use peers::{PeerSlot, PeerSlots};
 

@@ -13,15 +13,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::Shared;
-use crate::assemble::assemble;
 use crate::auth::TokensError;
-use crate::bootstrap::BootstrapError;
 use crate::config::Config;
-use crate::data_dir::{DataDir, DataDirError};
 use crate::error::chain;
-use crate::listen::Connections;
+use crate::http::listen::Connections;
+use crate::router;
+use crate::startup::assemble::assemble;
+use crate::startup::bootstrap::BootstrapError;
+use crate::startup::data_dir::{DataDir, DataDirError};
+use crate::startup::{logging, migration_wait};
 use crate::webhooks::Webhooks;
-use crate::{router, telemetry, waiting};
 
 /// After the drain, for answers that are still on their way to a client.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -82,7 +83,7 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT, then drains. A second signal ends the process at once.
 pub async fn serve(config: Config, ready: impl FnOnce(Bound)) -> Result<(), ServeError> {
-    telemetry::start(&config);
+    logging::start(&config);
     let stop = stop_on_signal().map_err(ServeError::Signals)?;
     serve_until(config, ready, stop).await
 }
@@ -98,7 +99,7 @@ pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: Cancel
     // A start that waits, for a database say, can be called off too.
     if !config.migrate_on_start {
         tokio::select! {
-            there = waiting::for_tables(&config, &listener) => there?,
+            there = migration_wait::wait_for_migrations(&config, &listener) => there?,
             () = stop.cancelled() => return Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use skill::signature::{PublicKey, SecretKey};
 
 use crate::secrets::Secret;
-use crate::serve::ServeError;
+use crate::startup::serve::ServeError;
 
 pub struct ReceiptKeys {
     pub signing: Arc<SecretKey>,

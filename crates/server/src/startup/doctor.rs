@@ -6,9 +6,9 @@ use blobs::Blobs;
 use serde::Serialize;
 use store::Store;
 
-use crate::assemble::{in_docker, in_kubernetes, s3_config};
 use crate::config::{Config, Sandbox};
 use crate::error::chain;
+use crate::startup::assemble::{in_docker, in_kubernetes, s3_config};
 
 /// What a service may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);

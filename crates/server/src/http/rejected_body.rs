@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 256 << 20;
 const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// Reads what a refused request still has to say, within bounds, and throws it away.
-pub async fn hear_out(request: Request, next: Next) -> Response {
+pub async fn drain_rejected_body(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     // A client that asks before it sends is simply not told to go on.
     let polite = parts.headers.contains_key(header::EXPECT);

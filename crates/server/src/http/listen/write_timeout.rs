@@ -9,16 +9,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// Fails a write that makes no progress for `limit`. Reads are bounded elsewhere, by the header and body timeouts.
-pub struct Patient<S> {
+pub struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
     deadline: Pin<Box<Sleep>>,
     waiting: bool,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, limit: Duration) -> Patient<S> {
-        Patient { stream, limit, deadline: Box::pin(tokio::time::sleep(limit)), waiting: false }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, limit: Duration) -> WriteTimeout<S> {
+        WriteTimeout { stream, limit, deadline: Box::pin(tokio::time::sleep(limit)), waiting: false }
     }
 
     /// Passes an answer on; the clock runs only while there is none.
@@ -36,13 +36,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let answer = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, answer)
@@ -80,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_who_never_reads_is_given_up() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut patient = Patient::new(ours, Duration::from_millis(10));
+        let mut patient = WriteTimeout::new(ours, Duration::from_millis(10));
         let error = patient.write_all(&[0; 64]).await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

@@ -4,7 +4,7 @@ use store::{Key, NewKey, Scope, Store, StoreError, TenantId};
 
 use crate::auth::{Keyring, display_prefix, new_key};
 use crate::config::Config;
-use crate::data_dir::{DataDir, DataDirError};
+use crate::startup::data_dir::{DataDir, DataDirError};
 
 /// The tenant of the first key.
 const TENANT: &str = "default";

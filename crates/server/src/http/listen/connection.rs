@@ -18,8 +18,8 @@ use tower::ServiceExt;
 use super::ConnectionLimits;
 use super::progress::TrackedBody;
 use super::streams::{Activity, StreamExecutor};
-use crate::patience::Patient;
-use crate::peer::Peer;
+use super::write_timeout::WriteTimeout;
+use crate::http::peer::Peer;
 
 /// Headers of one request over HTTP/1, all together.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -53,7 +53,7 @@ impl Connection {
                 async move { Ok::<_, Infallible>(answer(router, peer, request).await) }
             }
         });
-        let stream = TokioIo::new(Patient::new(self.stream, self.limits.write_timeout));
+        let stream = TokioIo::new(WriteTimeout::new(self.stream, self.limits.write_timeout));
         let mut connection = std::pin::pin!(builder.serve_connection(stream, service));
         // hyper's own timeout for headers starts when the protocol is known, and its pings keep an idle connection of
         // HTTP/2 for as long as the client answers them. So idle time is measured here.

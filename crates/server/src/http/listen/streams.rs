@@ -7,7 +7,7 @@ use hyper::rt::Executor;
 use tokio::sync::{Notify, watch};
 
 use super::progress::{Progress, STREAM};
-use crate::bucket::{Rate, TokenBucket};
+use crate::auth::token_bucket::{Rate, TokenBucket};
 
 /// What goes on in a connection.
 pub struct Activity {

@@ -15,16 +15,16 @@ use uuid::Uuid;
 use crate::app::{App, Limits, Shared};
 use crate::audit::ReceiptHeadSigner;
 use crate::auth::{AuthFailures, Keyring, Tokens};
-use crate::bootstrap;
 use crate::config::{Config, Docker, Kubernetes, Role, S3, Sandbox};
-use crate::data_dir::DataDir;
+use crate::http::paging::Cursors;
 use crate::metrics::Metrics;
-use crate::paging::Cursors;
-use crate::ready::ReadyCache;
-use crate::receipts::ReceiptKeys;
 use crate::routes::mcp;
+use crate::routes::readiness::ReadyCache;
 use crate::secrets::Secret;
-use crate::serve::ServeError;
+use crate::secrets::receipt_keys::ReceiptKeys;
+use crate::startup::bootstrap;
+use crate::startup::data_dir::DataDir;
+use crate::startup::serve::ServeError;
 use crate::webhooks::Signatures;
 
 /// What the first sandbox may take. A kernel that cannot end a guest would hold the start for ever.

@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::origin::Origin;
+use crate::http::origin::Origin;
 
 /// Makes download URLs for one request.
 pub struct Links {

@@ -12,8 +12,8 @@ use utoipa::IntoParams;
 
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::extract::Query;
-use crate::origin::Origin;
+use crate::http::extract::Query;
+use crate::http::origin::Origin;
 use crate::secrets::mac;
 
 const DEFAULT_LIMIT: i64 = 50;
