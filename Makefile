@@ -19,6 +19,7 @@ run: ## build, start the embedded service, push the examples and run one (ARGS=-
 test: ## everything: install what tests need, format, lints, all tests, a summary
 	@scripts/setup-tests.sh
 	cargo fmt --all --check
+	@scripts/wrap-markdown.py --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
 	@scripts/sbom.sh test
@@ -40,11 +41,13 @@ test-kubernetes: ## pods on a real Kubernetes, built from Debian's sources the f
 	@scripts/setup-tests.sh
 	@scripts/test-kubernetes.sh
 
-fmt: ## format the code
+fmt: ## format the code and wrap the Markdown
 	cargo fmt --all
+	@scripts/wrap-markdown.py
 
-lint: ## format check, clippy with warnings denied, licences, sources and duplicates of dependencies, and their SBOM
+lint: ## format check (code and Markdown), clippy with warnings denied, licences, sources and duplicates of dependencies, and their SBOM
 	cargo fmt --all --check
+	@scripts/wrap-markdown.py --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
 	@scripts/sbom.sh test
