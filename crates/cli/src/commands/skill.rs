@@ -7,6 +7,7 @@ pub(super) mod push;
 mod review;
 mod sarif;
 mod scaffold;
+mod signed_file;
 mod signing;
 mod verify;
 
@@ -61,7 +62,7 @@ pub enum SkillCommand {
     New(scaffold::NewArgs),
     /// Make a pair of keys to sign skills with, in the format of minisign.
     Keygen(signing::KeygenArgs),
-    /// Sign a skill: writes SKILL.md.minisig into its directory.
+    /// Sign a skill: writes SKILL.md.minisig into its directory. With --file, sign any file.
     Sign(signing::SignArgs),
     /// Print what a signature of a skill is made over, to sign or check it with minisign itself.
     Statement(signing::StatementArgs),

@@ -65,6 +65,42 @@ fn a_skill_is_signed_and_verified_without_a_server() {
 }
 
 #[test]
+fn a_file_is_signed_and_verified_as_minisign_does() {
+    let home = TempDir::new().expect("a directory");
+    let home = home.path();
+    signed_skill(home);
+    fs::write(home.join("SHA256SUMS"), "0123  a.tar.gz\n").expect("written");
+    let verify = |key: &str| local(home, &["skill", "verify", "--file", "SHA256SUMS", "--key", key]);
+    let missing = verify("my.pub").failed(1);
+    assert!(missing.stdout.contains("SHA256SUMS.minisig cannot be read"), "{}", missing.stdout);
+    local(home, &["skill", "sign", "--file", "SHA256SUMS", "--key", "my.key"]).ok();
+    minisign(home, &["-V", "-m", "SHA256SUMS", "-p", "my.pub"]);
+    assert!(verify("my.pub").ok().stdout.contains("file:SHA256SUMS"));
+    // A signature of minisign itself verifies as well.
+    minisign(home, &["-S", "-s", "my.key", "-m", "SHA256SUMS"]);
+    verify("my.pub").ok();
+
+    local(home, &["skill", "keygen", "--key", "other.key", "--no-password"]).ok();
+    verify("other.pub").failed(1);
+    fs::write(home.join("SHA256SUMS"), "4567  a.tar.gz\n").expect("written");
+    assert!(verify("my.pub").failed(1).stdout.contains("does not fit"));
+    fs::remove_file(home.join("SHA256SUMS")).expect("removed");
+    verify("my.pub").failed(2);
+}
+
+#[test]
+fn the_statement_of_a_skill_is_not_signed_as_a_file() {
+    let home = TempDir::new().expect("a directory");
+    let home = home.path();
+    signed_skill(home);
+    let statement = local(home, &["skill", "statement", "code"]).ok().stdout;
+    fs::write(home.join("statement"), statement).expect("written");
+    let refused = local(home, &["skill", "sign", "--file", "statement", "--key", "my.key"]).failed(2);
+    assert!(refused.stderr.contains("is the statement of a skill"), "{}", refused.stderr);
+    assert!(!home.join("statement.minisig").exists());
+}
+
+#[test]
 fn keys_are_private_locked_and_never_overwritten() {
     use std::os::unix::fs::PermissionsExt;
     let home = TempDir::new().expect("a directory");

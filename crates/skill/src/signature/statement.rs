@@ -15,6 +15,9 @@ pub struct Statement<'a> {
 }
 
 impl<'a> Statement<'a> {
+    /// The first line of every statement.
+    pub const HEADER: &'static str = "skillbox skill statement 1\n";
+
     pub fn of(package: &'a Package) -> Statement<'a> {
         let manifest = &package.manifest;
         Statement { name: &manifest.name, version: &manifest.version, digest: &package.digest }
@@ -31,6 +34,7 @@ impl<'a> Statement<'a> {
 impl fmt::Display for Statement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Statement { name, version, digest } = self;
-        write!(f, "skillbox skill statement 1\nname: {name}\nversion: {version}\ndigest: {digest}\n")
+        let header = Self::HEADER;
+        write!(f, "{header}name: {name}\nversion: {version}\ndigest: {digest}\n")
     }
 }

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, Statement};
 
-use super::local;
+use super::{local, signed_file};
 use crate::output::{Output, note};
 use crate::target::Target;
 
@@ -31,8 +31,11 @@ pub struct KeygenArgs {
 #[derive(Args)]
 pub struct SignArgs {
     /// The skill's directory; or its zip, with --out.
-    #[arg(value_name = "DIR|ZIP")]
+    #[arg(value_name = "DIR|ZIP|FILE")]
     path: PathBuf,
+    /// Sign the file itself instead of a skill: writes FILE.minisig, which minisign verifies too.
+    #[arg(long)]
+    file: bool,
     /// The secret key, ours or one of minisign's.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -87,6 +90,10 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
 }
 
 pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
+    if args.file {
+        let key = secret_key(&args.key, &args.password)?;
+        return signed_file::sign(&args.path, &key, args.out.as_deref(), now(), output);
+    }
     let root = match &args.out {
         Some(_) => None,
         None => Some(root(&args.path)?),

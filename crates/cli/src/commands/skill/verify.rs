@@ -9,7 +9,7 @@ use serde_json::json;
 use skill::Package;
 use skill::signature::{PublicKey, Signature, SignatureError, Statement, Verified};
 
-use super::{local, pull};
+use super::{local, pull, signed_file};
 use crate::args::Global;
 use crate::output::Output;
 use crate::{connection, input, text};
@@ -17,8 +17,11 @@ use crate::{connection, input, text};
 #[derive(Args)]
 pub struct VerifyArgs {
     /// A directory or zip, or the name or name@version of a published skill.
-    #[arg(value_name = "DIR|ZIP|NAME")]
+    #[arg(value_name = "DIR|ZIP|NAME|FILE")]
     skill: String,
+    /// Verify the signature of the file itself instead of a skill: reads FILE.minisig.
+    #[arg(long)]
+    file: bool,
     /// A key you trust: a public key file, or its line of base64. May be given several times.
     #[arg(long = "key", required = true, value_name = "PUBKEY")]
     keys: Vec<String>,
@@ -30,6 +33,9 @@ pub struct VerifyArgs {
 /// Exit code 1 says that the skill is not to be trusted, 2 that it could not be found out.
 pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     let keys = public_keys(&args.keys)?;
+    if args.file {
+        return signed_file::verify(Path::new(&args.skill), args.signature.as_deref(), &keys, output);
+    }
     let mut package = match Path::new(&args.skill) {
         path if path.exists() => local::read_valid(path)?,
         _ => {
