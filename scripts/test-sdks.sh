@@ -28,6 +28,8 @@ trap 'exit 143' TERM
 
 [[ -x $binary ]] || { echo "test-sdks: there is no $binary; build it first (cargo build --bin skillbox) or name one in SKILLBOX_BIN" >&2; exit 1; }
 (($# > 0)) || set -- python typescript go mcp
+SKILLBOX_BIN=$(realpath "$binary")
+export SKILLBOX_BIN
 source scripts/sdks/servers.sh
 for language in "$@"; do source "scripts/sdks/$language.sh"; done
 

@@ -15,6 +15,7 @@ SAID = {
         ["success 3"],
         ["chart.svg ", "hello-world", "word-counter", "sha256:"],
         ["success", "it has ended already"],
+        ["True []", "0 False 3 3 words", '"timed_out":false', "hello-world"],
         ["[1, 2, 3]"],
         ['The tool says {"', '"words": 3'],
         ['"words": 3'],
