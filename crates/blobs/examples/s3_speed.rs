@@ -1,4 +1,5 @@
-//! How fast an object store is through this crate: small blobs one after the other, a large one as a stream.
+//! How fast an object store is through this crate: small blobs one after the other, a large one as
+//! a stream.
 //!
 //! `cargo run --release -p blobs --example s3_speed -- <endpoint> <access key> <secret key>`
 
@@ -16,7 +17,8 @@ const TENANT: &str = "s3-speed";
 #[tokio::main]
 async fn main() -> Result<(), BlobError> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().expect("usage: s3_speed <endpoint> <access key> <secret key>");
+    let mut next =
+        || arguments.next().expect("usage: s3_speed <endpoint> <access key> <secret key>");
     let config = S3Config {
         endpoint: next(),
         access_key: next(),
@@ -70,7 +72,10 @@ fn rate(began: Instant) -> f64 {
     (LARGE >> 20) as f64 / began.elapsed().as_secs_f64()
 }
 
-async fn timed<T>(times: &mut Vec<Duration>, call: impl Future<Output = Result<T, BlobError>>) -> Result<T, BlobError> {
+async fn timed<T>(
+    times: &mut Vec<Duration>,
+    call: impl Future<Output = Result<T, BlobError>>,
+) -> Result<T, BlobError> {
     let began = Instant::now();
     let done = call.await;
     times.push(began.elapsed());
@@ -80,5 +85,9 @@ async fn timed<T>(times: &mut Vec<Duration>, call: impl Future<Output = Result<T
 fn report(name: &str, mut times: Vec<Duration>) {
     times.sort();
     let ms = |at: usize| times[at].as_secs_f64() * 1e3;
-    println!("{name:8} p50 {:6.2} ms   p99 {:6.2} ms", ms(times.len() / 2), ms(times.len() * 99 / 100));
+    println!(
+        "{name:8} p50 {:6.2} ms   p99 {:6.2} ms",
+        ms(times.len() / 2),
+        ms(times.len() * 99 / 100)
+    );
 }

@@ -37,7 +37,9 @@ impl Directory {
     pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
         let path = self.path(key);
         blocking(move || {
-            let Some(file) = missing_is_none(File::open(path)).map_err(BlobError::io("open a blob"))? else {
+            let Some(file) =
+                missing_is_none(File::open(path)).map_err(BlobError::io("open a blob"))?
+            else {
                 return Ok(None);
             };
             let size = file.metadata().map_err(BlobError::io("read a blob"))?.len();
@@ -54,7 +56,8 @@ impl Directory {
     pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
         let path = self.path(key);
         blocking(move || {
-            let metadata = missing_is_none(fs::metadata(path)).map_err(BlobError::io("read a blob"))?;
+            let metadata =
+                missing_is_none(fs::metadata(path)).map_err(BlobError::io("read a blob"))?;
             Ok(metadata.map(|metadata| metadata.len()))
         })
         .await
@@ -66,10 +69,17 @@ impl Directory {
             let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
             missing_is_none(opened).map_err(BlobError::io("open a blob"))
         });
-        Ok(opened.await?.map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
+        Ok(opened
+            .await?
+            .map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
     }
 
-    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+    pub async fn open_range(
+        &self,
+        key: &Key,
+        start: u64,
+        length: u64,
+    ) -> Result<Option<Reader>, BlobError> {
         let path = self.path(key);
         let opened = blocking(move || {
             let opened = File::open(path).and_then(|mut file| {
@@ -113,7 +123,9 @@ impl Directory {
     pub async fn ping(&self) -> Result<(), BlobError> {
         let unfinished = self.unfinished.clone();
         blocking(move || {
-            tempfile::tempfile_in(unfinished).map(drop).map_err(BlobError::io("write to the directory for blobs"))
+            tempfile::tempfile_in(unfinished)
+                .map(drop)
+                .map_err(BlobError::io("write to the directory for blobs"))
         })
         .await
     }
@@ -146,8 +158,8 @@ impl Directory {
         self.root.join(key.as_str())
     }
 
-    /// Whoever wrote what lies here is dead: see `Blobs::directory`. Failing only leaves litter, so it is told and
-    /// not fatal.
+    /// Whoever wrote what lies here is dead: see `Blobs::directory`. Failing only leaves litter, so
+    /// it is told and not fatal.
     fn remove_unfinished(&self) {
         let Ok(entries) = fs::read_dir(&self.unfinished) else {
             return;

@@ -24,10 +24,14 @@ pub enum BlobError {
 }
 
 impl BlobError {
-    /// True when the object store could not be asked, so that the same call may succeed in a moment.
+    /// True when the object store could not be asked, so that the same call may succeed in a
+    /// moment.
     pub fn is_outage(&self) -> bool {
         let BlobError::S3 { problem, .. } = self else { return false };
-        matches!(problem, S3Problem::Unreachable { .. } | S3Problem::Silent { .. } | S3Problem::Failing { .. })
+        matches!(
+            problem,
+            S3Problem::Unreachable { .. } | S3Problem::Silent { .. } | S3Problem::Failing { .. }
+        )
     }
 
     /// A part was asked for that the blob does not have.

@@ -126,7 +126,9 @@ fn encode(name: &str) -> String {
 fn is_segment(segment: &str) -> bool {
     (1..=SEGMENT_MAX).contains(&segment.len())
         && !segment.starts_with('.')
-        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'%' | b'~'))
+        && segment
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'%' | b'~'))
 }
 
 #[cfg(test)]
@@ -138,7 +140,10 @@ mod tests {
     #[test]
     fn ordinary_names_stay_readable() {
         assert_eq!(Key::skill("acme", "sha256:ab").as_str(), "acme/skills/sha256%3Aab");
-        assert_eq!(Key::artifact("acme", 7, "plots/a b.png").as_str(), "acme/executions/7/files/plots%2Fa%20b.png");
+        assert_eq!(
+            Key::artifact("acme", 7, "plots/a b.png").as_str(),
+            "acme/executions/7/files/plots%2Fa%20b.png"
+        );
         assert_eq!(Key::archive("acme", 7).as_str(), "acme/executions/7/archive.tar.gz");
         assert_eq!(Key::file("acme", 7).as_str(), "acme/files/7");
     }
@@ -196,7 +201,10 @@ mod tests {
 
     #[test]
     fn refuses_texts_that_no_key_has() {
-        for text in ["", "a", "a/b", "/a/b/c", "a//b/c", "a/../b/c", "a/b/.tmp", "a/b/c d", "a/b/c/", "a/b/\0"] {
+        for text in [
+            "", "a", "a/b", "/a/b/c", "a//b/c", "a/../b/c", "a/b/.tmp", "a/b/c d", "a/b/c/",
+            "a/b/\0",
+        ] {
             assert!(Key::parse(text).is_err(), "{text:?}");
         }
     }

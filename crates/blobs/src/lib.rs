@@ -1,8 +1,9 @@
 //! Bytes too large for the database: skill archives, artifacts, and the archives of artifacts.
 //!
-//! Owns where they lie (a directory or S3), how their keys are spelled and what lets a bearer fetch one: a presigned URL
-//! of the object store, or a token of our own. Knows no HTTP server and no database. A key starts with its tenant; there
-//! is no other way to name a blob, so no caller can reach another tenant's by mistake.
+//! Owns where they lie (a directory or S3), how their keys are spelled and what lets a bearer fetch
+//! one: a presigned URL of the object store, or a token of our own. Knows no HTTP server and no
+//! database. A key starts with its tenant; there is no other way to name a blob, so no caller can
+//! reach another tenant's by mistake.
 
 mod directory;
 mod error;
@@ -56,15 +57,15 @@ pub struct Reader {
 }
 
 impl Blobs {
-    /// Blobs as files below `root`, which is made if it is missing and must be this process's alone: what is
-    /// unfinished in there was left by one that died, and is removed.
+    /// Blobs as files below `root`, which is made if it is missing and must be this process's
+    /// alone: what is unfinished in there was left by one that died, and is removed.
     pub fn directory(root: PathBuf) -> Result<Blobs, BlobError> {
         let backend = Backend::Directory(Arc::new(Directory::open(root)?));
         Ok(Blobs { backend })
     }
 
-    /// Blobs as objects in two buckets, which are made if they are missing. Any number of processes may share them.
-    /// Fails unless a blob can be written to and removed from both.
+    /// Blobs as objects in two buckets, which are made if they are missing. Any number of processes
+    /// may share them. Fails unless a blob can be written to and removed from both.
     pub async fn s3(config: S3Config) -> Result<Blobs, BlobError> {
         let backend = Backend::S3(S3::connect(config).await?);
         Ok(Blobs { backend })
@@ -101,8 +102,14 @@ impl Blobs {
         }
     }
 
-    /// `length` bytes of the blob from `start` on, or nothing when it is missing; an error when it is shorter.
-    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+    /// `length` bytes of the blob from `start` on, or nothing when it is missing; an error when it
+    /// is shorter.
+    pub async fn open_range(
+        &self,
+        key: &Key,
+        start: u64,
+        length: u64,
+    ) -> Result<Option<Reader>, BlobError> {
         match &self.backend {
             Backend::Directory(directory) => directory.open_range(key, start, length).await,
             Backend::S3(s3) => s3.open_range(key, start, length).await,
@@ -141,8 +148,9 @@ impl Blobs {
         }
     }
 
-    /// A URL with which anybody can fetch the blob from the object store for `ttl` (at most seven days), as a download of
-    /// that name. None where there is no object store: the server then serves the blob itself.
+    /// A URL with which anybody can fetch the blob from the object store for `ttl` (at most seven
+    /// days), as a download of that name. None where there is no object store: the server then
+    /// serves the blob itself.
     pub fn presign(
         &self,
         key: &Key,
@@ -156,8 +164,9 @@ impl Blobs {
         }
     }
 
-    /// Gives up uploads that were begun longer ago than this and never finished, and tells how many there were. A
-    /// running process does this by itself; in a directory there are none, because opening it removes them.
+    /// Gives up uploads that were begun longer ago than this and never finished, and tells how many
+    /// there were. A running process does this by itself; in a directory there are none, because
+    /// opening it removes them.
     pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
         match &self.backend {
             Backend::Directory(_) => Ok(0),
@@ -175,7 +184,8 @@ impl Blobs {
 }
 
 impl Reader {
-    /// The same bytes, of which the last are an error when all of them together do not have that hash.
+    /// The same bytes, of which the last are an error when all of them together do not have that
+    /// hash.
     pub fn verified(self, sha256: &str) -> Reader {
         let stream = Verified::new(self.stream, self.size, sha256.to_owned());
         Reader { size: self.size, stream: Box::pin(stream) }
@@ -187,7 +197,12 @@ impl Reader {
             return Err(BlobError::TooLarge { size: self.size, max });
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or(0));
-        let read = self.stream.take(self.size).read_to_end(&mut bytes).await.map_err(BlobError::io("read a blob"))?;
+        let read = self
+            .stream
+            .take(self.size)
+            .read_to_end(&mut bytes)
+            .await
+            .map_err(BlobError::io("read a blob"))?;
         if read as u64 == self.size { Ok(bytes.into()) } else { Err(BlobError::Interrupted) }
     }
 }

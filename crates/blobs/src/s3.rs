@@ -1,7 +1,9 @@
-//! Blobs as objects in two buckets of an S3 server: skill archives in one, what executions leave in the other.
+//! Blobs as objects in two buckets of an S3 server: skill archives in one, what executions leave in
+//! the other.
 //!
-//! Speaks what MinIO, SeaweedFS, Ceph and AWS have in common: path style, no lifecycle rules, no tags, checksums only
-//! where the protocol demands them. A key is an object's name as it stands (see `key.rs`).
+//! Speaks what MinIO, SeaweedFS, Ceph and AWS have in common: path style, no lifecycle rules, no
+//! tags, checksums only where the protocol demands them. A key is an object's name as it stands
+//! (see `key.rs`).
 
 mod buckets;
 mod client;
@@ -27,11 +29,12 @@ pub(crate) use new_object::{NewObject, PART_BYTES as WRITER_BYTES};
 use presign::Presigner;
 pub use problem::S3Problem;
 
-/// Parts of large blobs that may be on their way at once, over the whole process. With `PART_BYTES` it bounds the memory
-/// they take: 40 MiB, and at most one part more for each writer.
+/// Parts of large blobs that may be on their way at once, over the whole process. With `PART_BYTES`
+/// it bounds the memory they take: 40 MiB, and at most one part more for each writer.
 const PARTS_UNDER_WAY: usize = 8;
 
-/// How often a blob is asked for again when its bytes break off. What comes before them is retried by the client.
+/// How often a blob is asked for again when its bytes break off. What comes before them is retried
+/// by the client.
 const READS: usize = 3;
 
 #[derive(Debug)]
@@ -53,11 +56,16 @@ impl S3 {
             endpoint,
             skills: Bucket {
                 // In a bucket for both, what executions leave is written.
-                read_only: config.skills_read_only && config.bucket_skills != config.bucket_executions,
+                read_only: config.skills_read_only
+                    && config.bucket_skills != config.bucket_executions,
                 name: config.bucket_skills,
                 setting: "s3_bucket_skills",
             },
-            executions: Bucket { read_only: false, name: config.bucket_executions, setting: "s3_bucket_executions" },
+            executions: Bucket {
+                read_only: false,
+                name: config.bucket_executions,
+                setting: "s3_bucket_executions",
+            },
             parts: Arc::new(Semaphore::new(PARTS_UNDER_WAY)),
         });
         for bucket in s3.buckets() {
@@ -72,7 +80,9 @@ impl S3 {
         loop {
             let Some(reader) = self.open_blob(key).await? else { return Ok(None) };
             match (reader.into_bytes(max).await, reads.next()) {
-                (Err(error @ BlobError::Io { .. }), Some(_)) => tracing::warn!(%key, %error, "reading a blob again"),
+                (Err(error @ BlobError::Io { .. }), Some(_)) => {
+                    tracing::warn!(%key, %error, "reading a blob again")
+                }
                 (bytes, _) => return bytes.map(Some),
             }
         }
@@ -104,7 +114,12 @@ impl S3 {
         }
     }
 
-    pub async fn open_range(&self, key: &Key, start: u64, length: u64) -> Result<Option<Reader>, BlobError> {
+    pub async fn open_range(
+        &self,
+        key: &Key,
+        start: u64,
+        length: u64,
+    ) -> Result<Option<Reader>, BlobError> {
         const ACTION: &str = "read a part of a blob";
         // A range has a last byte, and an empty one has none.
         if length == 0 {
@@ -112,14 +127,24 @@ impl S3 {
         }
         let bucket = self.bucket(key);
         let range = format!("bytes={start}-{}", start.saturating_add(length - 1));
-        let asked = self.client.get_object().bucket(&bucket.name).key(key.as_str()).range(range).send().await;
+        let asked = self
+            .client
+            .get_object()
+            .bucket(&bucket.name)
+            .key(key.as_str())
+            .range(range)
+            .send()
+            .await;
         let object = match asked {
             Err(error) if is_missing(&error) => return Ok(None),
             asked => asked.map_err(|error| self.failed(ACTION, bucket, &error))?,
         };
-        // A server that does not know ranges answers with everything, and a shorter blob with what it has.
+        // A server that does not know ranges answers with everything, and a shorter blob with what
+        // it has.
         match object.content_length().and_then(|size| u64::try_from(size).ok()) == Some(length) {
-            true => Ok(Some(Reader { size: length, stream: Box::pin(object.body.into_async_read()) })),
+            true => {
+                Ok(Some(Reader { size: length, stream: Box::pin(object.body.into_async_read()) }))
+            }
             false => Err(BlobError::too_short()),
         }
     }
@@ -127,7 +152,12 @@ impl S3 {
     /// A blob that fits one request. The server shows it when it has all of it.
     async fn put(&self, key: &Key, bytes: Vec<u8>) -> Result<(), BlobError> {
         let bucket = self.bucket(key);
-        let put = self.client.put_object().bucket(&bucket.name).key(key.as_str()).content_type(client::CONTENT_TYPE);
+        let put = self
+            .client
+            .put_object()
+            .bucket(&bucket.name)
+            .key(key.as_str())
+            .content_type(client::CONTENT_TYPE);
         let put = put.body(bytes.into()).customize().config_override(client::patient());
         put.send().await.map_err(|error| self.failed("store a blob", bucket, &error))?;
         Ok(())

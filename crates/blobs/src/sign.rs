@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn claims_cannot_be_moved_to_another_tenant_or_a_later_time() {
         let signer = Signer::new([1; 32]);
-        let token = BASE64URL_NOPAD.decode(signer.sign(&claims("acme")).as_bytes()).expect("our own token");
+        let token =
+            BASE64URL_NOPAD.decode(signer.sign(&claims("acme")).as_bytes()).expect("our own token");
         let later = Claims { expires_at: 2000, ..claims("acme") };
         for forged in [claims("evil"), later] {
             let mut body = token[..MAC_BYTES].to_vec();

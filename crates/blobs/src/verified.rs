@@ -1,4 +1,5 @@
-//! A stream whose bytes are compared with a hash on their way: the last ones are let through only when all of them fit.
+//! A stream whose bytes are compared with a hash on their way: the last ones are let through only
+//! when all of them fit.
 
 use std::io;
 use std::pin::Pin;
@@ -26,13 +27,20 @@ impl<R> Verified<R> {
         let hash = HEXLOWER.encode(&std::mem::take(&mut self.hash).finalize());
         match hash == self.expected {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::InvalidData, "the stored bytes are not those that were stored")),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the stored bytes are not those that were stored",
+            )),
         }
     }
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Verified<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.left == 0 || out.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -73,7 +81,10 @@ mod tests {
         let (bytes, done) = read(b"hello and more", 5, b"hello").await;
         assert_eq!((&bytes[..], done.expect("no more is read")), (&b"hello"[..], 5));
         let (bytes, done) = read(b"hellO", 5, b"hello").await;
-        assert_eq!((&bytes[..], done.expect_err("other bytes").kind()), (&b""[..], io::ErrorKind::InvalidData));
+        assert_eq!(
+            (&bytes[..], done.expect_err("other bytes").kind()),
+            (&b""[..], io::ErrorKind::InvalidData)
+        );
         let (_, done) = read(b"hell", 5, b"hello").await;
         assert_eq!(done.expect_err("too short").kind(), io::ErrorKind::UnexpectedEof);
         let (_, done) = read(b"", 0, b"").await;

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    audit, audit_log, bench, completions, config, docker_proxy, doctor, exec, guest_copy, key, list, mcp, migrate,
-    receipt, run, serve, skill, tenant, trust, webhook,
+    audit, audit_log, bench, completions, config, docker_proxy, doctor, exec, guest_copy, key,
+    list, mcp, migrate, receipt, run, serve, skill, tenant, trust, webhook,
 };
 
 /// Runs AI agent skills, each in its own single-use sandbox.
@@ -39,11 +39,26 @@ pub struct Global {
         default_value = "http://localhost:8080"
     )]
     pub server: String,
-    /// API key. Without one, the first key of the server on this machine is used, if you may read it.
-    #[arg(short = 'k', long, global = true, env = "SKILLBOX_API_KEY", value_name = "KEY", hide_env_values = true)]
+    /// API key. Without one, the first key of the server on this machine is used, if you may read
+    /// it.
+    #[arg(
+        short = 'k',
+        long,
+        global = true,
+        env = "SKILLBOX_API_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
     pub api_key: Option<String>,
     /// Tenant to act for; needed only with a service key.
-    #[arg(short = 't', long, global = true, env = "SKILLBOX_TENANT_ID", hide_env_values = true, value_name = "TENANT")]
+    #[arg(
+        short = 't',
+        long,
+        global = true,
+        env = "SKILLBOX_TENANT_ID",
+        hide_env_values = true,
+        value_name = "TENANT"
+    )]
     pub tenant: Option<String>,
     /// What to print on standard output.
     #[arg(short = 'o', long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
@@ -57,8 +72,8 @@ impl Global {
     }
 }
 
-/// `table` is for people, `json` is what the server said, on one line. (A comment on a variant would make clap print
-/// the long form of every help text.)
+/// `table` is for people, `json` is what the server said, on one line. (A comment on a variant
+/// would make clap print the long form of every help text.)
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Table,
@@ -146,7 +161,8 @@ mod tests {
     #[test]
     fn arguments_after_the_dashes_belong_to_the_script() {
         let cli =
-            Cli::try_parse_from(["skillbox", "run", "s", "--script", "a.py", "--", "-o", "x"]).expect("a command");
+            Cli::try_parse_from(["skillbox", "run", "s", "--script", "a.py", "--", "-o", "x"])
+                .expect("a command");
         let Command::Run(run) = cli.command else { panic!("run") };
         assert_eq!(run.args, ["-o", "x"]);
     }
@@ -154,7 +170,9 @@ mod tests {
     #[test]
     fn a_script_is_named_once() {
         assert!(Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--", "x"]).is_ok());
-        assert!(Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--script", "b.py"]).is_err());
+        assert!(
+            Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--script", "b.py"]).is_err()
+        );
         assert!(Cli::try_parse_from(["skillbox", "audit", "./s"]).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! One file a command. Each owns its flags and its words; what they share stands beside this directory.
+//! One file a command. Each owns its flags and its words; what they share stands beside this
+//! directory.
 
 pub mod audit;
 pub mod audit_log;
@@ -34,7 +35,8 @@ use anyhow::Result;
 use crate::args::{Cli, Command};
 use crate::output::Output;
 
-/// Runs the command. `Ok` with a code is an answer, also when the code is not 0; `Err` is a call that failed.
+/// Runs the command. `Ok` with a code is an answer, also when the code is not 0; `Err` is a call
+/// that failed.
 pub async fn run(cli: Cli) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     let output = Output::new(global.output);

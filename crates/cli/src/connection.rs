@@ -16,7 +16,11 @@ pub fn open(global: &Global) -> Result<Client> {
 }
 
 /// A client with a key that is already known.
-pub fn with_key(server: &str, key: Option<String>, tenant: Option<String>) -> Result<Client, client::ClientError> {
+pub fn with_key(
+    server: &str,
+    key: Option<String>,
+    tenant: Option<String>,
+) -> Result<Client, client::ClientError> {
     let user_agent = concat!("skillbox/", env!("CARGO_PKG_VERSION"));
     Client::builder().key(key).tenant(tenant).user_agent(user_agent).build(server)
 }
@@ -57,7 +61,8 @@ mod tests {
 
     #[test]
     fn the_local_key_stays_on_this_machine() {
-        for server in ["http://localhost:8080", "localhost", "http://127.0.0.1:9", "http://[::1]:1"] {
+        for server in ["http://localhost:8080", "localhost", "http://127.0.0.1:9", "http://[::1]:1"]
+        {
             assert!(is_this_machine(server), "{server}");
         }
         for server in [

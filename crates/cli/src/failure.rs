@@ -25,13 +25,17 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 /// The error with its causes, each said once: some messages name theirs themselves.
 fn told(error: &anyhow::Error) -> String {
     let causes = error.chain().map(ToString::to_string);
-    let told = causes.reduce(|told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") });
+    let told = causes.reduce(
+        |told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") },
+    );
     told.unwrap_or_default()
 }
 
 /// A closed standard output is the reader's choice, not our failure.
 fn reader_went_away(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 /// What to do about a refusal, beyond what the server itself says.
@@ -42,9 +46,15 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             "give a valid key with -k or SKILLBOX_API_KEY. The first key of a server is printed when it first starts \
              and kept in the file `key` of its data directory (`skillbox config` says where)",
         ),
-        (403, _) => Some("use a key that has the needed scope, and leave -t out unless it is a service key"),
-        (404, "not_found") => Some("`skillbox skill list` and `skillbox exec list` show what this key can see"),
-        (409, "version_exists") => Some("raise `version` in SKILL.md, or delete the old version first"),
+        (403, _) => {
+            Some("use a key that has the needed scope, and leave -t out unless it is a service key")
+        }
+        (404, "not_found") => {
+            Some("`skillbox skill list` and `skillbox exec list` show what this key can see")
+        }
+        (409, "version_exists") => {
+            Some("raise `version` in SKILL.md, or delete the old version first")
+        }
         (429 | 503, _) => Some("the server is busy or stopping; try again in a moment"),
         (500.., _) => Some("the server's log has the cause under the request id"),
         _ => None,
@@ -82,7 +92,8 @@ mod tests {
 
     #[test]
     fn a_closed_pipe_is_found_under_context() {
-        let error = anyhow::Error::new(std::io::Error::from(ErrorKind::BrokenPipe)).context("printing");
+        let error =
+            anyhow::Error::new(std::io::Error::from(ErrorKind::BrokenPipe)).context("printing");
         assert!(reader_went_away(&error));
         assert!(!reader_went_away(&anyhow::anyhow!("broken pipe")));
     }

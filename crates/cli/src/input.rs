@@ -9,16 +9,20 @@ use serde_json::value::RawValue;
 pub fn read(value: &str) -> Result<String> {
     if value == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input as UTF-8 text")?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("cannot read standard input as UTF-8 text")?;
         return Ok(text);
     }
     match value.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {path} as UTF-8 text")),
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {path} as UTF-8 text")),
         None => Ok(value.to_owned()),
     }
 }
 
-/// The same for JSON, which is checked here so that a typo does not cost a call. The text itself is kept.
+/// The same for JSON, which is checked here so that a typo does not cost a call. The text itself is
+/// kept.
 pub fn read_json(value: &str) -> Result<Box<RawValue>> {
     let text = read(value)?;
     let text = text.trim();

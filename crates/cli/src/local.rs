@@ -1,7 +1,9 @@
-//! Running a skill from a directory, with no server: read, allowed by the policies, planned, run, told.
+//! Running a skill from a directory, with no server: read, allowed by the policies, planned, run,
+//! told.
 //!
-//! What runs and how is `runner`'s and `sandbox`'s business. Here it is decided what the person at this machine allows,
-//! which is more than any server gives: the network of the machine, or no sandbox at all. Both are said out loud.
+//! What runs and how is `runner`'s and `sandbox`'s business. Here it is decided what the person at
+//! this machine allows, which is more than any server gives: the network of the machine, or no
+//! sandbox at all. Both are said out loud.
 
 mod ground;
 mod live;

@@ -1,7 +1,7 @@
 //! `skillbox`: the service, and the command line that talks to it, in one binary.
 //!
-//! This crate owns words, tables and exit codes. What a skill is, how it runs and how it is stored it leaves to the
-//! crates below, and to a server it speaks only through `client`.
+//! This crate owns words, tables and exit codes. What a skill is, how it runs and how it is stored
+//! it leaves to the crates below, and to a server it speaks only through `client`.
 
 mod args;
 mod commands;
@@ -27,11 +27,14 @@ fn main() -> ExitCode {
     let ended = match runtime {
         Ok(runtime) => {
             let ended = runtime.block_on(commands::run(cli));
-            // What still hangs, in a kernel that lets nothing be killed say, must not hold the end up.
+            // What still hangs, in a kernel that lets nothing be killed say, must not hold the end
+            // up.
             runtime.shutdown_background();
             ended
         }
-        Err(error) => Err(anyhow::Error::new(error).context("cannot start the threads this program needs")),
+        Err(error) => {
+            Err(anyhow::Error::new(error).context("cannot start the threads this program needs"))
+        }
     };
     ended.unwrap_or_else(|error| failure::report(&error))
 }

@@ -1,6 +1,7 @@
 //! Standard output and standard error: results on one, words on the other.
 //!
-//! A reader that goes away (`skillbox exec list | head -1`) is not a failure, so nothing here panics on a closed pipe.
+//! A reader that goes away (`skillbox exec list | head -1`) is not a failure, so nothing here
+//! panics on a closed pipe.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -38,7 +39,8 @@ impl Output {
         stdout.flush()
     }
 
-    /// Text a skill wrote. On a terminal its control characters are made harmless; in a pipe it is left alone.
+    /// Text a skill wrote. On a terminal its control characters are made harmless; in a pipe it is
+    /// left alone.
     pub fn untrusted(self, text: &str) -> io::Result<()> {
         if io::stdout().is_terminal() {
             return self.bytes(text::harmless(text).as_bytes());
@@ -52,7 +54,8 @@ impl Output {
         self.line(&format!("[{}]", rows.join(",")))
     }
 
-    /// The end of a call whose answer has no body: words for a person, a small document for a program.
+    /// The end of a call whose answer has no body: words for a person, a small document for a
+    /// program.
     pub fn done(self, words: &str, document: &Value) -> io::Result<()> {
         if self.is_json() {
             return self.line(&document.to_string());
@@ -62,9 +65,14 @@ impl Output {
     }
 
     /// A table without lines around it: easy to read, easy to cut.
-    pub fn table(self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> io::Result<()> {
+    pub fn table(
+        self,
+        header: &[&str],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> io::Result<()> {
         let mut table = table(header, rows);
-        // Only on a terminal, and not on one so narrow that nothing but letters under letters would come of it.
+        // Only on a terminal, and not on one so narrow that nothing but letters under letters would
+        // come of it.
         if table.width().is_some_and(|width| width >= NARROWEST) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
@@ -104,7 +112,8 @@ pub fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// A piece of text a skill is still writing, for standard error: whatever comes next goes on where it ends.
+/// A piece of text a skill is still writing, for standard error: whatever comes next goes on where
+/// it ends.
 pub fn untrusted_piece(text: &str) {
     let _ = io::stderr().lock().write_all(text::harmless(text).as_bytes());
 }
@@ -123,7 +132,10 @@ mod tests {
     use super::*;
 
     fn rows() -> [Vec<String>; 1] {
-        [vec!["0190c0de-0000-7000-8000-000000000000".into(), "a rather long sentence \x1b[2J about it".into()]]
+        [vec![
+            "0190c0de-0000-7000-8000-000000000000".into(),
+            "a rather long sentence \x1b[2J about it".into(),
+        ]]
     }
 
     #[test]

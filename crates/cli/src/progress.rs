@@ -7,7 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// A bar for bytes; hand its clone to whoever moves them.
 pub fn bytes(what: &str, total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total).with_message(what.to_owned());
-    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
+    let style =
+        ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
     bar.set_style(style.expect("the template is a constant and well-formed"));
     bar
 }

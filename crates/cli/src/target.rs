@@ -1,7 +1,9 @@
-//! A directory that files of unknown origin are written into, and that nothing can be written outside of.
+//! A directory that files of unknown origin are written into, and that nothing can be written
+//! outside of.
 //!
-//! Names come from skills, so they are hostile: each is checked, and then every step of the path is opened relative to
-//! its parent without following links, so a link planted in the directory leads nowhere either.
+//! Names come from skills, so they are hostile: each is checked, and then every step of the path is
+//! opened relative to its parent without following links, so a link planted in the directory leads
+//! nowhere either.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
@@ -23,7 +27,8 @@ pub struct Target {
 impl Target {
     /// Opens the directory, making it if it is not there.
     pub fn open(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the directory {}", path.display()))?;
         let directory = openat(CWD, path, DIRECTORY, Mode::empty())
             .with_context(|| format!("cannot open the directory {}", path.display()))?;
         Ok(Self { path: path.to_owned(), directory })
@@ -38,8 +43,9 @@ impl Target {
         let (parents, last) = checked(name)?;
         let mut directory = self.directory.try_clone().context("cannot open another file")?;
         for part in parents {
-            directory = enter(&directory, part)
-                .with_context(|| format!("refused to write {name}: `{part}` is not a plain directory"))?;
+            directory = enter(&directory, part).with_context(|| {
+                format!("refused to write {name}: `{part}` is not a plain directory")
+            })?;
         }
         let linked = statat(&directory, last, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| !FileType::from_raw_mode(stat.st_mode).is_file());
@@ -47,9 +53,11 @@ impl Target {
             bail!("refused to write {name}: something that is not a plain file is already there");
         }
         let part = format!(".{}.part", std::process::id());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
-        let file = openat(&directory, &part, flags, mode).with_context(|| format!("cannot write {name}"))?;
+        let file = openat(&directory, &part, flags, mode)
+            .with_context(|| format!("cannot write {name}"))?;
         Ok(Incoming { directory, part: Some(part), name: last.to_owned(), file: File::from(file) })
     }
 }
@@ -123,14 +131,18 @@ mod tests {
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(directory).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
+        entries
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+            .collect()
     }
 
     #[test]
     fn names_that_leave_the_directory_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let target = Target::open(&directory.path().join("in")).expect("a target");
-        for name in ["../out", "/etc/passwd", "a/../../out", "", ".", "a//b", "a/", "..", "a\\b", "a\nb"] {
+        for name in
+            ["../out", "/etc/passwd", "a/../../out", "", ".", "a//b", "a/", "..", "a\\b", "a\nb"]
+        {
             assert!(write(&target, name).is_err(), "{name:?}");
         }
         assert_eq!(names(directory.path()), ["in"]);
@@ -162,13 +174,20 @@ mod tests {
         assert_eq!(std::fs::read(directory.path().join("a")).expect("a file"), b"bytes");
 
         target.create("deep/er/run.sh", true).expect("a file").finish().expect("an empty file");
-        let mode = std::fs::metadata(directory.path().join("deep/er/run.sh")).expect("a file").permissions().mode();
+        let mode = std::fs::metadata(directory.path().join("deep/er/run.sh"))
+            .expect("a file")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o111, 0o111 & !umask());
 
         let mut cut = target.create("cut", false).expect("a file");
         cut.write(b"half").expect("a write");
         drop(cut);
-        assert!(!names(directory.path()).iter().any(|name| name.contains("cut") || name.ends_with(".part")));
+        assert!(
+            !names(directory.path())
+                .iter()
+                .any(|name| name.contains("cut") || name.ends_with(".part"))
+        );
     }
 
     fn umask() -> u32 {

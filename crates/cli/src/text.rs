@@ -1,8 +1,10 @@
 //! Values as people read them.
 
-/// Replaces control characters, so that text from a skill cannot move the cursor or rename the window.
+/// Replaces control characters, so that text from a skill cannot move the cursor or rename the
+/// window.
 pub fn harmless(text: &str) -> String {
-    let visible = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    let visible =
+        |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }
 
@@ -82,7 +84,10 @@ mod tests {
 
     #[test]
     fn sizes_and_durations() {
-        assert_eq!([size(0), size(1023), size(1024), size(1_572_864)], ["0 B", "1023 B", "1.0 KiB", "1.5 MiB"]);
+        assert_eq!(
+            [size(0), size(1023), size(1024), size(1_572_864)],
+            ["0 B", "1023 B", "1.0 KiB", "1.5 MiB"]
+        );
         assert_eq!([duration(35), duration(1250), duration(125_000)], ["35 ms", "1.25 s", "2m5s"]);
     }
 

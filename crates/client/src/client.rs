@@ -67,7 +67,8 @@ impl ClientBuilder {
                 .connect_timeout(CONNECT_TIMEOUT)
                 .tcp_keepalive(Duration::from_secs(30))
                 .tcp_nodelay(true)
-                // A redirected POST would silently become a GET, and a key should only go where it was meant to.
+                // A redirected POST would silently become a GET, and a key should only go where it
+                // was meant to.
                 .redirect(reqwest::redirect::Policy::none())
                 .user_agent(self.user_agent.as_deref().unwrap_or("skillbox-client"));
             if is_loopback(&base) { http.no_proxy() } else { http }
@@ -84,7 +85,11 @@ impl ClientBuilder {
 
 impl Client {
     /// A client for `server` with a key and, for service keys, a tenant.
-    pub fn new(server: &str, key: Option<String>, tenant: Option<String>) -> Result<Self, ClientError> {
+    pub fn new(
+        server: &str,
+        key: Option<String>,
+        tenant: Option<String>,
+    ) -> Result<Self, ClientError> {
         ClientBuilder::default().key(key).tenant(tenant).build(server)
     }
 
@@ -116,7 +121,11 @@ impl Client {
     }
 
     /// Sends and gives back only a success; everything else becomes an error.
-    pub(crate) async fn send(&self, url: &Url, request: RequestBuilder) -> Result<Response, ClientError> {
+    pub(crate) async fn send(
+        &self,
+        url: &Url,
+        request: RequestBuilder,
+    ) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| ClientError::transport(url, &error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -135,7 +144,10 @@ impl Client {
         Reply::parse(url, status, &body)
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<Reply<T>, ClientError> {
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+    ) -> Result<Reply<T>, ClientError> {
         let url = self.url(segments);
         self.reply(&url, self.request(Method::GET, &url).timeout(CALL_TIMEOUT)).await
     }
@@ -172,7 +184,8 @@ impl Client {
         let url = self.url(segments);
         let request = self.request(Method::GET, &url).timeout(CALL_TIMEOUT).query(query);
         let response = self.send(&url, request).await?;
-        let link = response.headers().get(LINK).and_then(|link| link.to_str().ok()).map(str::to_owned);
+        let link =
+            response.headers().get(LINK).and_then(|link| link.to_str().ok()).map(str::to_owned);
         let body = response.bytes().await.map_err(|error| ClientError::transport(&url, &error))?;
         Listing::parse(&url, link.as_deref(), &body)
     }
@@ -181,7 +194,8 @@ impl Client {
 /// Reads a refusal without trusting its length.
 async fn refusal(mut response: Response) -> ClientError {
     let status = response.status().as_u16();
-    let request_id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let request_id =
+        response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
@@ -196,8 +210,11 @@ async fn refusal(mut response: Response) -> ClientError {
 fn base_url(server: &str) -> Result<Url, ClientError> {
     let text = server.trim();
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let invalid =
-        || ClientError::Invalid(format!("`{server}` is not a server address; use one like http://localhost:8080"));
+    let invalid = || {
+        ClientError::Invalid(format!(
+            "`{server}` is not a server address; use one like http://localhost:8080"
+        ))
+    };
     let mut url = Url::parse(&text).map_err(|_| invalid())?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
         return Err(invalid());
@@ -211,8 +228,11 @@ fn base_url(server: &str) -> Result<Url, ClientError> {
 }
 
 fn header(what: &str, value: &str) -> Result<HeaderValue, ClientError> {
-    HeaderValue::from_str(value)
-        .map_err(|_| ClientError::Invalid(format!("the {what} contains characters that cannot be sent in a header")))
+    HeaderValue::from_str(value).map_err(|_| {
+        ClientError::Invalid(format!(
+            "the {what} contains characters that cannot be sent in a header"
+        ))
+    })
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -252,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_key_that_cannot_be_sent_is_refused() {
-        let error = Client::new("http://h", Some("sk-\n".into()), None).expect_err("a newline cannot be sent");
+        let error = Client::new("http://h", Some("sk-\n".into()), None)
+            .expect_err("a newline cannot be sent");
         assert!(error.to_string().contains("API key"), "{error}");
     }
 }

@@ -22,10 +22,10 @@ impl Download {
 
     /// The next piece, `None` at the end. A body cut short is an error, not an end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
-        self.response
-            .chunk()
-            .await
-            .map_err(|error| ClientError::Broken { url: public(&self.url), cause: error.to_string() })
+        self.response.chunk().await.map_err(|error| ClientError::Broken {
+            url: public(&self.url),
+            cause: error.to_string(),
+        })
     }
 
     /// Everything, for bodies known to be small; refuses to hold more than `max` bytes.
@@ -45,9 +45,13 @@ impl Download {
 }
 
 impl Client {
-    /// Fetches a self-authenticating URL such as `files_url`; a path is taken relative to the server.
+    /// Fetches a self-authenticating URL such as `files_url`; a path is taken relative to the
+    /// server.
     pub async fn download_url(&self, url: &str) -> Result<Download, ClientError> {
-        let url = self.base().join(url).map_err(|_| ClientError::Invalid(format!("`{url}` is not a URL")))?;
+        let url = self
+            .base()
+            .join(url)
+            .map_err(|_| ClientError::Invalid(format!("`{url}` is not a URL")))?;
         let response = self.send(&url, self.anonymous(&url)).await?;
         Ok(Download { url, response })
     }

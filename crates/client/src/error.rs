@@ -17,7 +17,9 @@ pub enum ClientError {
         request_id: Option<String>,
     },
     /// Nothing answers at that address.
-    #[error("cannot connect to {url}: {cause}. Is the server running? Start it with `skillbox serve`")]
+    #[error(
+        "cannot connect to {url}: {cause}. Is the server running? Start it with `skillbox serve`"
+    )]
     Connect { url: Url, cause: String },
     /// The answer did not come in time.
     #[error("{url} did not answer in time")]
@@ -74,7 +76,9 @@ impl ClientError {
             Ok(body) => (body.error, body.message),
             Err(_) => (
                 "unknown".to_owned(),
-                format!("the server answered with HTTP {status} and no Skillbox error; is --server right?"),
+                format!(
+                    "the server answered with HTTP {status} and no Skillbox error; is --server right?"
+                ),
             ),
         };
         Self::Api { status, slug, message, request_id }

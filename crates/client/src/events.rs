@@ -11,7 +11,8 @@ use url::Url;
 use crate::error::public;
 use crate::{Client, ClientError, Execution, Reply, Status};
 
-/// The server says something at least every 15 seconds; a silence of this length is a dead connection.
+/// The server says something at least every 15 seconds; a silence of this length is a dead
+/// connection.
 const SILENCE: Duration = Duration::from_secs(45);
 /// Connections in a row that brought nothing before we give up.
 const MAX_FAILURES: u32 = 10;
@@ -61,7 +62,11 @@ struct Connection {
 
 impl Client {
     /// Follows an execution from its beginning, or from behind the event with this id.
-    pub async fn execution_events(&self, id: &str, after: Option<String>) -> Result<Events, ClientError> {
+    pub async fn execution_events(
+        &self,
+        id: &str,
+        after: Option<String>,
+    ) -> Result<Events, ClientError> {
         let mut events = Events {
             client: self.clone(),
             url: self.url(&["v1", "executions", id, "events"]),
@@ -86,8 +91,12 @@ impl Events {
                     self.failures = 0;
                     return Ok(Some(event));
                 }
-                // It shuts down, and somebody else goes on; or it cannot go on itself, which must not become a flood.
-                Ok(None) => ClientError::Broken { url: public(&self.url), cause: "it ended without a result".into() },
+                // It shuts down, and somebody else goes on; or it cannot go on itself, which must
+                // not become a flood.
+                Ok(None) => ClientError::Broken {
+                    url: public(&self.url),
+                    cause: "it ended without a result".into(),
+                },
                 Err(error) => error,
             };
             self.connection = None;
@@ -126,8 +135,12 @@ impl Events {
             let chunk = tokio::time::timeout(SILENCE, connection.response.chunk()).await;
             let broken = |cause: String| ClientError::Broken { url: public(&self.url), cause };
             match chunk.map_err(|_| ClientError::Timeout { url: public(&self.url) })? {
-                Ok(Some(bytes)) if connection.lines.room() >= bytes.len() => connection.lines.push(&bytes),
-                Ok(Some(_)) => return Err(broken(format!("an event has more than {MAX_EVENT_BYTES} bytes"))),
+                Ok(Some(bytes)) if connection.lines.room() >= bytes.len() => {
+                    connection.lines.push(&bytes)
+                }
+                Ok(Some(_)) => {
+                    return Err(broken(format!("an event has more than {MAX_EVENT_BYTES} bytes")));
+                }
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(broken(error.to_string())),
             }
@@ -135,7 +148,8 @@ impl Events {
     }
 
     async fn connect(&self) -> Result<Connection, ClientError> {
-        let mut request = self.client.request(Method::GET, &self.url).header(ACCEPT, "text/event-stream");
+        let mut request =
+            self.client.request(Method::GET, &self.url).header(ACCEPT, "text/event-stream");
         if let Some(id) = &self.last_id {
             request = request.header("last-event-id", id);
         }
@@ -154,13 +168,17 @@ fn is_refusal(error: &ClientError) -> bool {
 }
 
 fn parse(url: &Url, block: &Block) -> Result<Option<Event>, ClientError> {
-    let invalid =
-        |error: serde_json::Error| ClientError::InvalidResponse { url: public(url), cause: error.to_string() };
+    let invalid = |error: serde_json::Error| ClientError::InvalidResponse {
+        url: public(url),
+        cause: error.to_string(),
+    };
     match block.event.as_str() {
-        "state" => {
-            serde_json::from_str(&block.data).map(|State { status }| Some(Event::State(status))).map_err(invalid)
+        "state" => serde_json::from_str(&block.data)
+            .map(|State { status }| Some(Event::State(status)))
+            .map_err(invalid),
+        "log" => {
+            serde_json::from_str(&block.data).map(|line| Some(Event::Log(line))).map_err(invalid)
         }
-        "log" => serde_json::from_str(&block.data).map(|line| Some(Event::Log(line))).map_err(invalid),
         "result" => {
             let reply = Reply::parse(url, 200, block.data.as_bytes())?;
             Ok(Some(Event::Result(Box::new(reply))))
@@ -256,7 +274,12 @@ mod tests {
         assert_eq!(whole.len(), 4);
         assert_eq!(whole[0].retry, Some(Duration::from_secs(2)));
         assert_eq!(whole[1], Block::default());
-        let log = Block { event: "log".into(), data: "{\"text\":\"a\"}".into(), id: Some("7".into()), retry: None };
+        let log = Block {
+            event: "log".into(),
+            data: "{\"text\":\"a\"}".into(),
+            id: Some("7".into()),
+            retry: None,
+        };
         assert_eq!(whole[2], log);
         let letters: Vec<&str> = text.split("").collect();
         assert_eq!(blocks(&letters), whole);

@@ -39,7 +39,8 @@ pub struct RunRequest {
     /// Called with a signed POST when an `async` run has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// Sent as a header: the same key and body give the same execution, however often they are sent.
+    /// Sent as a header: the same key and body give the same execution, however often they are
+    /// sent.
     #[serde(skip)]
     pub idempotency_key: Option<String>,
 }
@@ -130,7 +131,8 @@ pub struct Usage {
     pub bytes_out: u64,
 }
 
-/// One artifact of a run. Its name is a relative path and comes from the skill: check it before writing anywhere.
+/// One artifact of a run. Its name is a relative path and comes from the skill: check it before
+/// writing anywhere.
 #[derive(Debug, Clone, Deserialize)]
 pub struct File {
     pub name: String,
@@ -157,9 +159,14 @@ pub struct ExecutionFilter {
 
 impl ExecutionFilter {
     fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
-        [("skill", &self.skill), ("status", &self.status), ("since", &self.since), ("key", &self.key)]
-            .into_iter()
-            .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
+        [
+            ("skill", &self.skill),
+            ("status", &self.status),
+            ("since", &self.since),
+            ("key", &self.key),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
     }
 }
 
@@ -203,7 +210,8 @@ impl Client {
 
     /// One artifact, streamed.
     pub async fn execution_file(&self, id: &str, path: &str) -> Result<Download, ClientError> {
-        let segments: Vec<&str> = ["v1", "executions", id, "files"].into_iter().chain(path.split('/')).collect();
+        let segments: Vec<&str> =
+            ["v1", "executions", id, "files"].into_iter().chain(path.split('/')).collect();
         self.download(&segments).await
     }
 }
@@ -214,7 +222,11 @@ mod tests {
 
     #[test]
     fn only_what_was_set_is_sent() {
-        let run = RunRequest { skill: "word-count".into(), idempotency_key: Some("k".into()), ..RunRequest::default() };
+        let run = RunRequest {
+            skill: "word-count".into(),
+            idempotency_key: Some("k".into()),
+            ..RunRequest::default()
+        };
         assert_eq!(serde_json::to_string(&run).expect("JSON"), r#"{"skill":"word-count"}"#);
     }
 
@@ -223,14 +235,16 @@ mod tests {
         for input in ["null", "12345678901234567890.10"] {
             let raw = RawValue::from_string(input.to_owned()).expect("JSON");
             let run = RunRequest { skill: "s".into(), input: Some(raw), ..RunRequest::default() };
-            assert_eq!(serde_json::to_string(&run).expect("JSON"), format!(r#"{{"skill":"s","input":{input}}}"#));
+            assert_eq!(
+                serde_json::to_string(&run).expect("JSON"),
+                format!(r#"{{"skill":"s","input":{input}}}"#)
+            );
         }
     }
 
     #[test]
     fn unknown_keys_and_states_are_tolerated() {
-        let text =
-            r#"{"execution_id":"0190c0de-0000-7000-8000-000000000000","status":"frozen","error":null,"new_key":[1]}"#;
+        let text = r#"{"execution_id":"0190c0de-0000-7000-8000-000000000000","status":"frozen","error":null,"new_key":[1]}"#;
         let execution: Execution = serde_json::from_str(text).expect("an execution");
         assert_eq!(execution.status, Status::Unknown);
         assert!(execution.status.is_final());

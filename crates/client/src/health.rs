@@ -27,15 +27,18 @@ impl Client {
         self.get(&["health"]).await
     }
 
-    /// Can it run skills. A server that is not ready answers 503 with the same document, which is an answer too.
+    /// Can it run skills. A server that is not ready answers 503 with the same document, which is
+    /// an answer too.
     pub async fn ready(&self) -> Result<Reply<Readiness>, ClientError> {
         let url = self.url(&["ready"]);
         let request = self.request(Method::GET, &url).timeout(CALL_TIMEOUT);
-        let response = request.send().await.map_err(|error| ClientError::transport(&url, &error))?;
+        let response =
+            request.send().await.map_err(|error| ClientError::transport(&url, &error))?;
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(|error| ClientError::transport(&url, &error))?;
         match status {
-            200 | 503 => Reply::parse(&url, status, &body).map_err(|_| ClientError::refusal(status, None, &body)),
+            200 | 503 => Reply::parse(&url, status, &body)
+                .map_err(|_| ClientError::refusal(status, None, &body)),
             _ => Err(ClientError::refusal(status, None, &body)),
         }
     }

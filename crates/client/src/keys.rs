@@ -19,7 +19,8 @@ pub struct NewKey {
     pub expires_at: Option<String>,
 }
 
-/// A key as the server knows it. `key`, the secret itself, is only there in the answer that made it.
+/// A key as the server knows it. `key`, the secret itself, is only there in the answer that made
+/// it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Key {
     pub id: Uuid,

@@ -9,7 +9,8 @@ use url::Url;
 use crate::ClientError;
 use crate::error::public;
 
-/// One document. `raw` is what `-o json` prints, so that keys this client does not know are not lost.
+/// One document. `raw` is what `-o json` prints, so that keys this client does not know are not
+/// lost.
 #[derive(Debug, Clone)]
 pub struct Reply<T> {
     pub value: T,
@@ -58,7 +59,8 @@ impl<T: DeserializeOwned> Reply<T> {
 
 impl<T: DeserializeOwned> Listing<T> {
     pub(crate) fn parse(url: &Url, link: Option<&str>, body: &[u8]) -> Result<Self, ClientError> {
-        let raw: Vec<Box<RawValue>> = serde_json::from_slice(body).map_err(|error| invalid(url, &error))?;
+        let raw: Vec<Box<RawValue>> =
+            serde_json::from_slice(body).map_err(|error| invalid(url, &error))?;
         let items = raw.iter().map(|row| serde_json::from_str(row.get())).collect::<Result<_, _>>();
         let items = items.map_err(|error| invalid(url, &error))?;
         Ok(Self { items, raw, next: link.and_then(|link| next_cursor(url, link)) })
@@ -71,7 +73,8 @@ fn invalid(url: &Url, error: &serde_json::Error) -> ClientError {
 
 /// The `cursor` of the `rel="next"` target in a `Link` header.
 fn next_cursor(base: &Url, link: &str) -> Option<String> {
-    let next = link.split(',').find(|part| part.contains("rel=\"next\"") || part.contains("rel=next"))?;
+    let next =
+        link.split(',').find(|part| part.contains("rel=\"next\"") || part.contains("rel=next"))?;
     let target = next.split_once('<')?.1.split_once('>')?.0;
     let url = base.join(target).ok()?;
     url.query_pairs().find(|(key, _)| key == "cursor").map(|(_, value)| value.into_owned())
@@ -101,14 +104,16 @@ mod tests {
     #[test]
     fn a_listing_keeps_rows_as_sent() {
         let body = br#"[{"name":"a","later":1},{"name":"b"}]"#;
-        let listing: Listing<serde_json::Value> = Listing::parse(&base(), None, body).expect("a list");
+        let listing: Listing<serde_json::Value> =
+            Listing::parse(&base(), None, body).expect("a list");
         assert_eq!(listing.items.len(), 2);
         assert_eq!(listing.raw[0].get(), r#"{"name":"a","later":1}"#);
     }
 
     #[test]
     fn a_wrong_shape_is_an_invalid_response() {
-        let error = Reply::<Vec<String>>::parse(&base(), 200, b"{}").expect_err("an object is not a list");
+        let error =
+            Reply::<Vec<String>>::parse(&base(), 200, b"{}").expect_err("an object is not a list");
         assert!(matches!(error, ClientError::InvalidResponse { .. }), "{error}");
     }
 }

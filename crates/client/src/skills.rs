@@ -136,7 +136,11 @@ impl Client {
         self.list(&["v1", "skills"], &page.query()).await
     }
 
-    pub async fn skill(&self, name: &str, version: &str) -> Result<Reply<SkillDetail>, ClientError> {
+    pub async fn skill(
+        &self,
+        name: &str,
+        version: &str,
+    ) -> Result<Reply<SkillDetail>, ClientError> {
         self.get(&["v1", "skills", name, version]).await
     }
 
@@ -153,17 +157,34 @@ impl Client {
         self.delete(&["v1", "skills", name, version]).await
     }
 
-    /// Lets a skill run that was held for review. The digest is that of the content that was looked at.
-    pub async fn approve_skill(&self, name: &str, version: &str, digest: &str) -> Result<Reply<Skill>, ClientError> {
+    /// Lets a skill run that was held for review. The digest is that of the content that was looked
+    /// at.
+    pub async fn approve_skill(
+        &self,
+        name: &str,
+        version: &str,
+        digest: &str,
+    ) -> Result<Reply<Skill>, ClientError> {
         self.review(name, version, digest, "approve").await
     }
 
     /// Keeps a skill from running.
-    pub async fn reject_skill(&self, name: &str, version: &str, digest: &str) -> Result<Reply<Skill>, ClientError> {
+    pub async fn reject_skill(
+        &self,
+        name: &str,
+        version: &str,
+        digest: &str,
+    ) -> Result<Reply<Skill>, ClientError> {
         self.review(name, version, digest, "reject").await
     }
 
-    async fn review(&self, name: &str, version: &str, digest: &str, word: &str) -> Result<Reply<Skill>, ClientError> {
+    async fn review(
+        &self,
+        name: &str,
+        version: &str,
+        digest: &str,
+        word: &str,
+    ) -> Result<Reply<Skill>, ClientError> {
         let mut url = self.url(&["v1", "skills", name, version, word]);
         url.query_pairs_mut().append_pair("digest", digest);
         let request = self.request(Method::POST, &url);

@@ -78,7 +78,11 @@ impl Client {
     }
 
     /// Replaces the policy as a whole.
-    pub async fn update_tenant(&self, id: &str, policy: &TenantPolicy) -> Result<Reply<Tenant>, ClientError> {
+    pub async fn update_tenant(
+        &self,
+        id: &str,
+        policy: &TenantPolicy,
+    ) -> Result<Reply<Tenant>, ClientError> {
         self.put(&["v1", "tenants", id], &serde_json::json!({ "policy": policy })).await
     }
 

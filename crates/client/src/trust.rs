@@ -1,4 +1,5 @@
-//! What a tenant trusts: keys that sign skills, revoked content, and how far signed versions have come.
+//! What a tenant trusts: keys that sign skills, revoked content, and how far signed versions have
+//! come.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -52,11 +53,18 @@ impl Client {
         self.delete(&["v1", "trust", "keys", id]).await
     }
 
-    pub async fn revoke_digest(&self, digest: &str, reason: &str) -> Result<Reply<RevokedDigest>, ClientError> {
+    pub async fn revoke_digest(
+        &self,
+        digest: &str,
+        reason: &str,
+    ) -> Result<Reply<RevokedDigest>, ClientError> {
         self.post(&["v1", "trust", "digests"], &json!({ "digest": digest, "reason": reason })).await
     }
 
-    pub async fn revoked_digests(&self, page: &Page) -> Result<Listing<RevokedDigest>, ClientError> {
+    pub async fn revoked_digests(
+        &self,
+        page: &Page,
+    ) -> Result<Listing<RevokedDigest>, ClientError> {
         self.list(&["v1", "trust", "digests"], &page.query()).await
     }
 
@@ -64,7 +72,10 @@ impl Client {
         self.delete(&["v1", "trust", "digests", digest]).await
     }
 
-    pub async fn newest_versions(&self, page: &Page) -> Result<Listing<NewestVersion>, ClientError> {
+    pub async fn newest_versions(
+        &self,
+        page: &Page,
+    ) -> Result<Listing<NewestVersion>, ClientError> {
         self.list(&["v1", "trust", "versions"], &page.query()).await
     }
 

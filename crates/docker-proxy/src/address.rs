@@ -1,4 +1,5 @@
-//! Where the proxy listens and where the engine is: `tcp://host:port` or `unix:///path`, and the byte streams there.
+//! Where the proxy listens and where the engine is: `tcp://host:port` or `unix:///path`, and the
+//! byte streams there.
 
 use std::fmt;
 use std::io;
@@ -26,7 +27,11 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || format!("{text:?} is no address: give tcp://HOST:PORT or unix:///PATH");
         if let Some(path) = text.strip_prefix("unix://") {
-            return if path.starts_with('/') { Ok(Address::Unix(path.into())) } else { Err(wrong()) };
+            return if path.starts_with('/') {
+                Ok(Address::Unix(path.into()))
+            } else {
+                Err(wrong())
+            };
         }
         let place = text.strip_prefix("tcp://").ok_or_else(wrong)?.trim_end_matches('/');
         let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
@@ -71,7 +76,8 @@ impl Address {
             Address::Unix(path) => {
                 remove_dead_socket(path).await?;
                 let listener = UnixListener::bind(path)?;
-                // Who may connect may start sandboxes: the owner and the group of this process, nobody else.
+                // Who may connect may start sandboxes: the owner and the group of this process,
+                // nobody else.
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
                 Listener::Unix(listener, SocketFile(path.clone()))
             }
@@ -79,10 +85,11 @@ impl Address {
     }
 }
 
-/// A peer whose machine is gone says nothing at all. After this long without a sign of life its connection is over, and
-/// with it the input of its container, which ends the container.
+/// A peer whose machine is gone says nothing at all. After this long without a sign of life its
+/// connection is over, and with it the input of its container, which ends the container.
 const SILENT_FOR: Duration = Duration::from_secs(30);
-/// How long a connection is quiet before its peer is asked for a sign of life, and how often it is asked.
+/// How long a connection is quiet before its peer is asked for a sign of life, and how often it is
+/// asked.
 const QUIET_FOR: Duration = Duration::from_secs(15);
 const ASKED: u32 = 3;
 
@@ -99,7 +106,8 @@ fn attend(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A killed proxy leaves its socket behind. One that still answers is somebody's, and anything else is no socket.
+/// A killed proxy leaves its socket behind. One that still answers is somebody's, and anything else
+/// is no socket.
 async fn remove_dead_socket(path: &Path) -> io::Result<()> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if found.file_type().is_socket() && UnixStream::connect(path).await.is_err() {
@@ -143,7 +151,9 @@ impl Listener {
             }
             Listener::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let peer = stream.peer_cred().map_or_else(|_| "unix".to_owned(), |peer| format!("uid {}", peer.uid()));
+                let peer = stream
+                    .peer_cred()
+                    .map_or_else(|_| "unix".to_owned(), |peer| format!("uid {}", peer.uid()));
                 Ok(Accepted { stream: Box::new(stream), peer, local: None })
             }
         }
@@ -162,13 +172,15 @@ impl Listener {
 mod tests {
     use super::*;
 
-    /// What the kernel waits for on the one established connection between these ports: `02` is a sign of life.
+    /// What the kernel waits for on the one established connection between these ports: `02` is a
+    /// sign of life.
     fn timer(from: u16, to: u16) -> Option<String> {
         let connections = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's list");
         connections.lines().find_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let ends_with = |field: &str, port: u16| field.ends_with(&format!(":{port:04X}"));
-            (ends_with(fields[1], from) && ends_with(fields[2], to)).then(|| fields[5][..2].to_owned())
+            (ends_with(fields[1], from) && ends_with(fields[2], to))
+                .then(|| fields[5][..2].to_owned())
         })
     }
 
@@ -178,19 +190,29 @@ mod tests {
         let address = listener.address().expect("an address");
         let (_ours, accepted) = tokio::join!(address.connect(), listener.accept());
         let Accepted { peer, stream: _theirs, .. } = accepted.expect("a connection");
-        let port = |text: &str| text.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let port = |text: &str| {
+            text.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+        };
         let (here, there) = (port(&address.to_string()), port(&peer));
-        assert_eq!((timer(here, there).as_deref(), timer(there, here).as_deref()), (Some("02"), Some("02")));
+        assert_eq!(
+            (timer(here, there).as_deref(), timer(there, here).as_deref()),
+            (Some("02"), Some("02"))
+        );
     }
 
     #[test]
     fn addresses_are_read_and_written() {
-        for text in ["tcp://127.0.0.1:2375", "tcp://[::1]:0", "tcp://engine:2375", "unix:///var/run/docker.sock"] {
+        for text in [
+            "tcp://127.0.0.1:2375", "tcp://[::1]:0", "tcp://engine:2375",
+            "unix:///var/run/docker.sock",
+        ] {
             assert_eq!(text.parse::<Address>().expect("an address").to_string(), text);
         }
         assert_eq!("tcp://engine:1/".parse(), Ok(Address::Tcp("engine:1".into())));
-        for text in ["", "tcp://", "tcp://engine", "tcp://:1", "tcp://e:99999", "tcp://e:1/x", "unix://x", "http://e:1"]
-        {
+        for text in [
+            "", "tcp://", "tcp://engine", "tcp://:1", "tcp://e:99999", "tcp://e:1/x", "unix://x",
+            "http://e:1",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

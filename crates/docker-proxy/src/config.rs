@@ -9,7 +9,8 @@ use crate::address::Address;
 pub struct Config {
     pub listen: Address,
     pub engine: Address,
-    /// Names in a `Host` header that lead to this proxy, besides loopback ones and the address it listens at.
+    /// Names in a `Host` header that lead to this proxy, besides loopback ones and the address it
+    /// listens at.
     pub hosts: Vec<String>,
     pub policy: Policy,
     pub limits: Limits,
@@ -18,7 +19,8 @@ pub struct Config {
 /// What a container made through this proxy may be, beyond what holds for all of them.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Goes on everything this proxy makes, as the value of [`crate::LABEL`]. What does not carry it does not exist.
+    /// Goes on everything this proxy makes, as the value of [`crate::LABEL`]. What does not carry
+    /// it does not exist.
     pub instance: String,
     /// Names of images, exactly as a launcher asks for them.
     pub images: Vec<String>,
@@ -26,8 +28,8 @@ pub struct Policy {
     pub runtimes: Vec<String>,
     /// Seccomp profiles, as the JSON text that stands in a create body. No other is let through.
     pub seccomp: Vec<String>,
-    /// The words that the container which fills the guest's volume starts with, before its arguments. Without any, no
-    /// volume can be written.
+    /// The words that the container which fills the guest's volume starts with, before its
+    /// arguments. Without any, no volume can be written.
     pub filler: Vec<String>,
     /// Of a container, and of each of its memory file systems.
     pub max_memory_bytes: i64,
@@ -37,7 +39,8 @@ pub struct Policy {
     pub max_guest_bytes: i64,
     /// The only working directories, by their exact paths.
     pub working_dirs: Vec<String>,
-    /// Volumes that an image may declare. For each one the engine makes an unbounded one with every container.
+    /// Volumes that an image may declare. For each one the engine makes an unbounded one with every
+    /// container.
     pub max_image_volumes: usize,
     /// Volumes that carry this proxy's label, all together.
     pub max_volumes: usize,
@@ -62,7 +65,8 @@ pub struct Limits {
     pub half_closed: Duration,
     /// For what is under way when the proxy is told to stop.
     pub drain: Duration,
-    /// Containers that fill a volume, started within `fill_window`. A killed one leaves a file in its volume.
+    /// Containers that fill a volume, started within `fill_window`. A killed one leaves a file in
+    /// its volume.
     pub fills: usize,
     pub fill_window: Duration,
 }

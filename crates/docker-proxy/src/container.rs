@@ -1,7 +1,8 @@
 //! The body of a container's creation, as far as this proxy knows it.
 //!
-//! A field that does not stand here is refused, and what the engine gets is written from these types and nothing else.
-//! A launcher that says that it wants no `Binds` and no `Devices` may say so; there is no type to say more in.
+//! A field that does not stand here is refused, and what the engine gets is written from these
+//! types and nothing else. A launcher that says that it wants no `Binds` and no `Devices` may say
+//! so; there is no type to say more in.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +162,8 @@ pub struct Mount {
     pub volume_options: Option<VolumeOptions>,
 }
 
-/// Without `DriverConfig`, which can make any directory of the host a volume, and without `Subpath`.
+/// Without `DriverConfig`, which can make any directory of the host a volume, and without
+/// `Subpath`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct VolumeOptions {

@@ -1,8 +1,9 @@
 //! JSON with one reading only.
 //!
-//! The engine matches keys without regard to case, also by Unicode's rules (`ſ` is an `s` to it), and lets the last of
-//! several win. Here a key that could be another one's twin is an error anywhere in the document, and so is everything
-//! that two readers might take differently: floating-point numbers, keys that are not ASCII, nulls in lists.
+//! The engine matches keys without regard to case, also by Unicode's rules (`ſ` is an `s` to it),
+//! and lets the last of several win. Here a key that could be another one's twin is an error
+//! anywhere in the document, and so is everything that two readers might take differently:
+//! floating-point numbers, keys that are not ASCII, nulls in lists.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,13 +18,16 @@ use crate::refusal::{Checked, Refusal, malformed};
 const DEEPEST: usize = 8;
 const LONGEST_KEY: usize = 256;
 
-/// Reads a document of a type that knows all of its fields. What is given back, written out again, is what was read
-/// (members that are null aside), so that nothing is lost or taken for something else on the way.
+/// Reads a document of a type that knows all of its fields. What is given back, written out again,
+/// is what was read (members that are null aside), so that nothing is lost or taken for something
+/// else on the way.
 pub fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Checked<T> {
     let said = value(bytes)?;
     // A list of all the fields there are would follow.
     let odd = |error: serde_json::Error| {
-        Refusal::Forbidden(error.to_string().split(", expected").next().unwrap_or_default().to_owned())
+        Refusal::Forbidden(
+            error.to_string().split(", expected").next().unwrap_or_default().to_owned(),
+        )
     };
     let typed: T = serde_json::from_value(said.clone()).map_err(odd)?;
     if serde_json::to_value(&typed).map_err(odd)? != without_nulls(said) {
@@ -48,7 +52,8 @@ fn without_nulls(value: Value) -> Value {
 /// Reads an object that has one reading only.
 pub fn value(bytes: &[u8]) -> Checked<Value> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Strict { depth: 0 }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let read =
+        Strict { depth: 0 }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     match read {
         Ok(value) if value.is_object() => Ok(value),
         Ok(_) => malformed("its body is no JSON object"),
@@ -63,7 +68,11 @@ struct Strict {
 
 impl Strict {
     fn deeper<E: Error>(self) -> Result<Strict, E> {
-        if self.depth >= DEEPEST { Err(E::custom("too deep")) } else { Ok(Strict { depth: self.depth + 1 }) }
+        if self.depth >= DEEPEST {
+            Err(E::custom("too deep"))
+        } else {
+            Ok(Strict { depth: self.depth + 1 })
+        }
     }
 }
 
@@ -123,7 +132,9 @@ impl<'de> Visitor<'de> for Strict {
                 return Err(A::Error::custom(format!("the key {key:?} is not plain ASCII")));
             }
             if !seen.insert(key.to_ascii_lowercase()) {
-                return Err(A::Error::custom(format!("the key {key:?} comes twice, perhaps in another case")));
+                return Err(A::Error::custom(format!(
+                    "the key {key:?} comes twice, perhaps in another case"
+                )));
             }
             members.insert(key, object.next_value_seed(inside)?);
         }
@@ -149,8 +160,12 @@ mod tests {
 
     #[test]
     fn one_reading_is_let_through() {
-        let small: Small = read(br#" {"Privileged": false, "Inner": {"Privileged": null}} "#).expect("a document");
-        assert_eq!(serde_json::to_value(small).expect("json"), json!({"Privileged": false, "Inner": {}}));
+        let small: Small =
+            read(br#" {"Privileged": false, "Inner": {"Privileged": null}} "#).expect("a document");
+        assert_eq!(
+            serde_json::to_value(small).expect("json"),
+            json!({"Privileged": false, "Inner": {}})
+        );
     }
 
     #[test]

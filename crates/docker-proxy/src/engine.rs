@@ -1,4 +1,5 @@
-//! The engine behind the proxy: one connection a request, so that nothing of one request can reach another.
+//! The engine behind the proxy: one connection a request, so that nothing of one request can reach
+//! another.
 
 use std::time::Duration;
 
@@ -37,12 +38,14 @@ impl Order {
     }
 
     fn request(self, host: &str) -> Checked<Request<Full<Bytes>>> {
-        let mut request = Request::builder().method(&self.method).uri(self.path).header(header::HOST, host);
+        let mut request =
+            Request::builder().method(&self.method).uri(self.path).header(header::HOST, host);
         if self.upgrade {
             request = request.header(header::CONNECTION, "Upgrade").header(header::UPGRADE, "tcp");
         }
         if self.body.is_some() {
-            request = request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request =
+                request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         } else if self.method == Method::POST {
             // Some filters in between want to know the length even of nothing.
             request = request.header(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -62,10 +65,13 @@ impl Engine {
         let gone = |error: &dyn std::fmt::Display| Refusal::EngineGone(error.to_string());
         let connected = in_time(self.limits.connect, self.address.connect()).await?;
         let stream = connected.map_err(|error| gone(&error))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| gone(&error))?;
-        // It ends with the answer, or with whoever reads it: both halves hang on the sender and on the body.
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| gone(&error))?;
+        // It ends with the answer, or with whoever reads it: both halves hang on the sender and on
+        // the body.
         tokio::spawn(connection.with_upgrades());
-        let answer = in_time(self.limits.answer, sender.send_request(order.request(self.host())?)).await?;
+        let answer =
+            in_time(self.limits.answer, sender.send_request(order.request(self.host())?)).await?;
         answer.map_err(|error| gone(&error))
     }
 
@@ -79,7 +85,9 @@ impl Engine {
 
     /// The whole body of an answer.
     pub async fn collect(&self, body: Incoming) -> Checked<Bytes> {
-        let body = in_time(self.limits.answer, Limited::new(body, self.limits.answer_bytes).collect()).await?;
+        let body =
+            in_time(self.limits.answer, Limited::new(body, self.limits.answer_bytes).collect())
+                .await?;
         body.map(|body| body.to_bytes()).map_err(|error| Refusal::EngineOdd(error.to_string()))
     }
 
@@ -90,10 +98,12 @@ impl Engine {
         let body = self.collect(answer.into_body()).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(None),
-            StatusCode::OK => {
-                serde_json::from_slice(&body).map(Some).map_err(|error| Refusal::EngineOdd(error.to_string()))
-            }
-            other => Err(Refusal::EngineOdd(format!("a question of the proxy was answered with {other}"))),
+            StatusCode::OK => serde_json::from_slice(&body)
+                .map(Some)
+                .map_err(|error| Refusal::EngineOdd(error.to_string())),
+            other => Err(Refusal::EngineOdd(format!(
+                "a question of the proxy was answered with {other}"
+            ))),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! How often volumes are filled. A filler that is killed leaves a file on the host's disk until the next one removes
-//! it, so what can lie there is bounded by how many are started in the time after which such a file counts as left.
+//! How often volumes are filled. A filler that is killed leaves a file on the host's disk until the
+//! next one removes it, so what can lie there is bounded by how many are started in the time after
+//! which such a file counts as left.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,10 @@ impl Fills {
     /// Counts one more, unless there were too many lately.
     pub fn start(&self, limits: &Limits, now: Instant) -> Checked {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while started.front().is_some_and(|first| now.saturating_duration_since(*first) >= limits.fill_window) {
+        while started
+            .front()
+            .is_some_and(|first| now.saturating_duration_since(*first) >= limits.fill_window)
+        {
             started.pop_front();
         }
         if started.len() < limits.fills {
@@ -23,7 +27,10 @@ impl Fills {
             return Ok(());
         }
         let seconds = limits.fill_window.as_secs();
-        Err(Refusal::TooMany(format!("volumes were filled {} times within {seconds} seconds; try later", limits.fills)))
+        Err(Refusal::TooMany(format!(
+            "volumes were filled {} times within {seconds} seconds; try later",
+            limits.fills
+        )))
     }
 }
 

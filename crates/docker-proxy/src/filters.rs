@@ -34,7 +34,9 @@ fn words(values: &Value) -> Checked<Vec<String>> {
     let word = |value: &Value| value.as_str().map(str::to_owned);
     let words = match values {
         Value::Array(list) => list.iter().map(word).collect(),
-        Value::Object(set) => set.iter().map(|(key, on)| (on == true).then(|| key.clone())).collect(),
+        Value::Object(set) => {
+            set.iter().map(|(key, on)| (on == true).then(|| key.clone())).collect()
+        }
         _ => None,
     };
     words.map_or_else(|| forbidden("a filter that is no list of words"), Ok)
@@ -48,7 +50,10 @@ mod tests {
     fn our_label_is_always_there() {
         for (given, sent) in [
             (None, r#"{"label":["x=y"]}"#),
-            (Some(r#"{"label":["a=b"],"status":["exited"]}"#), r#"{"label":["a=b","x=y"],"status":["exited"]}"#),
+            (
+                Some(r#"{"label":["a=b"],"status":["exited"]}"#),
+                r#"{"label":["a=b","x=y"],"status":["exited"]}"#,
+            ),
             (Some(r#"{"label":{"a=b":true}}"#), r#"{"label":["a=b","x=y"]}"#),
         ] {
             assert_eq!(with_label(given, "x=y".into()).expect("filters"), sent);
@@ -58,8 +63,8 @@ mod tests {
     #[test]
     fn odd_filters_are_refused() {
         for text in [
-            "", "[]", r#"{"label!":["a"]}"#, r#"{"Label":["a"]}"#, r#"{"label":"a"}"#, r#"{"label":{"a":false}}"#,
-            r#"{"label":[1]}"#,
+            "", "[]", r#"{"label!":["a"]}"#, r#"{"Label":["a"]}"#, r#"{"label":"a"}"#,
+            r#"{"label":{"a":false}}"#, r#"{"label":[1]}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }

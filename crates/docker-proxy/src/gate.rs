@@ -107,14 +107,21 @@ impl Gate {
     /// The request's body, in time and within its bound.
     async fn body(&self, headers: &HeaderMap, body: Incoming) -> Checked<Bytes> {
         let limits = &self.config.limits;
-        let arrived = timeout(limits.request, Limited::new(body, limits.body_bytes).collect()).await;
+        let arrived =
+            timeout(limits.request, Limited::new(body, limits.body_bytes).collect()).await;
         let bytes = match arrived.map_err(|_| Refusal::Slow)? {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge(limits.body_bytes)),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::TooLarge(limits.body_bytes));
+            }
             Err(error) => return malformed(error.to_string()),
         };
         let json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-        if !bytes.is_empty() && !json { malformed("its body is not said to be application/json") } else { Ok(bytes) }
+        if !bytes.is_empty() && !json {
+            malformed("its body is not said to be application/json")
+        } else {
+            Ok(bytes)
+        }
     }
 
     /// What the engine is asked instead.
@@ -144,12 +151,20 @@ impl Gate {
             Action::CreateVolume => written = Some(self.volume(body, &owned).await?),
         }
         let path = match asked.route.path.split_once('{') {
-            Some((before, rest)) => format!("{before}{name}{}", rest.split_once('}').map_or("", |(_, after)| after)),
+            Some((before, rest)) => {
+                format!("{before}{name}{}", rest.split_once('}').map_or("", |(_, after)| after))
+            }
             None => asked.route.path.to_owned(),
         };
         let path = format!("{}{path}{}", asked.version, query.write());
         let method = asked.route.method.clone();
-        Ok(Order { method, path, target: name, body: written, upgrade: action == Action::AttachContainer })
+        Ok(Order {
+            method,
+            path,
+            target: name,
+            body: written,
+            upgrade: action == Action::AttachContainer,
+        })
     }
 
     async fn container(&self, body: &[u8], owned: &Owned<'_>) -> Checked<Bytes> {
@@ -185,15 +200,23 @@ impl Gate {
 
     /// Marks what is about to be made as ours.
     fn mark(&self, labels: &mut Option<Labels>) {
-        labels.get_or_insert_default().insert(LABEL.to_owned(), self.config.policy.instance.clone());
+        labels
+            .get_or_insert_default()
+            .insert(LABEL.to_owned(), self.config.policy.instance.clone());
     }
 
     /// What an answer says about ids is worth keeping.
     fn learn(&self, asked: &Asked, target: &str, status: StatusCode, body: &[u8]) {
         match asked.route.action {
-            Action::CreateContainer if status.is_success() => self.known.created(asked.query.get("name"), body),
-            Action::InspectImage if status.is_success() => self.known.resolved(body, &self.config.policy),
-            Action::UseContainer if asked.route.method == Method::DELETE || status == StatusCode::NOT_FOUND => {
+            Action::CreateContainer if status.is_success() => {
+                self.known.created(asked.query.get("name"), body)
+            }
+            Action::InspectImage if status.is_success() => {
+                self.known.resolved(body, &self.config.policy)
+            }
+            Action::UseContainer
+                if asked.route.method == Method::DELETE || status == StatusCode::NOT_FOUND =>
+            {
                 self.known.forget_container(target);
             }
             _ => {}
@@ -210,10 +233,19 @@ pub fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The headers that are meant for the launcher and not for the connection between the engine and us.
+/// The headers that are meant for the launcher and not for the connection between the engine and
+/// us.
 fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
-    let named: Vec<_> = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok()).collect();
-    let named: Vec<_> = named.iter().flat_map(|value| value.split(',')).map(|name| name.trim().to_owned()).collect();
+    let named: Vec<_> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    let named: Vec<_> = named
+        .iter()
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_owned())
+        .collect();
     for name in named {
         headers.remove(name);
     }
@@ -224,6 +256,6 @@ fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
 }
 
 const HOP_BY_HOP: &[&str] = &[
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-    "transfer-encoding", "upgrade", "content-length",
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
+    "te", "trailer", "transfer-encoding", "upgrade", "content-length",
 ];

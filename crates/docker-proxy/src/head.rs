@@ -29,12 +29,18 @@ impl Asked {
         let found = routes::find(&head.method, head.uri.path())?;
         let query = Query::read(head.uri.query().unwrap_or_default(), found.route.query)?;
         headers(&head.headers, found.route.action)?;
-        Ok(Asked { route: found.route, version: found.version.to_owned(), name: found.name.to_owned(), query })
+        Ok(Asked {
+            route: found.route,
+            version: found.version.to_owned(),
+            name: found.name.to_owned(),
+            query,
+        })
     }
 }
 
 fn headers(headers: &HeaderMap, action: Action) -> Checked {
-    // Whoever sends both a length and this wants two readers to disagree about the body. A launcher sends lengths.
+    // Whoever sends both a length and this wants two readers to disagree about the body. A launcher
+    // sends lengths.
     if headers.contains_key(header::TRANSFER_ENCODING) {
         return malformed("its body has no length");
     }
@@ -51,7 +57,11 @@ fn headers(headers: &HeaderMap, action: Action) -> Checked {
 fn upgrade(headers: &HeaderMap, action: Action) -> Checked {
     let mut protocols = headers.get_all(header::UPGRADE).iter();
     match (action, protocols.next(), protocols.next()) {
-        (Action::AttachContainer, Some(protocol), None) if protocol.as_bytes().eq_ignore_ascii_case(b"tcp") => Ok(()),
+        (Action::AttachContainer, Some(protocol), None)
+            if protocol.as_bytes().eq_ignore_ascii_case(b"tcp") =>
+        {
+            Ok(())
+        }
         (Action::AttachContainer, ..) => malformed("an attach needs `Upgrade: tcp`"),
         (_, None, _) => Ok(()),
         (_, Some(_), _) => malformed("it wants to upgrade where there is nothing to upgrade"),

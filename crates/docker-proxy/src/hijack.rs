@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use crate::gate::{Body, whole};
 
-/// A launcher that has heard the end needs a moment to close. Closing on what it still sends would cut off what it has
-/// not read yet.
+/// A launcher that has heard the end needs a moment to close. Closing on what it still sends would
+/// cut off what it has not read yet.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Both ends of a stream that is being agreed on.
@@ -33,8 +33,8 @@ pub fn switching(headers: &HeaderMap) -> Response<Body> {
 }
 
 impl Ends {
-    /// Carries bytes until both directions have ended. `half_closed` bounds what the container says after its input
-    /// was closed; before that a stream may be silent for as long as it likes.
+    /// Carries bytes until both directions have ended. `half_closed` bounds what the container says
+    /// after its input was closed; before that a stream may be silent for as long as it likes.
     pub async fn carry(self, half_closed: Duration) -> Result<(), hyper::Error> {
         let (client, engine) = (self.client.await?, self.engine.await?);
         carry(io(client), io(engine), half_closed).await;
@@ -46,7 +46,11 @@ fn io(upgraded: Upgraded) -> TokioIo<Upgraded> {
     TokioIo::new(upgraded)
 }
 
-async fn carry(client: impl AsyncRead + AsyncWrite, engine: impl AsyncRead + AsyncWrite, half_closed: Duration) {
+async fn carry(
+    client: impl AsyncRead + AsyncWrite,
+    engine: impl AsyncRead + AsyncWrite,
+    half_closed: Duration,
+) {
     let (mut client_says, mut client_hears) = split(client);
     let (mut engine_says, mut engine_hears) = split(engine);
     let ended = {

@@ -1,7 +1,8 @@
 //! The `Host` header: whether a request was meant for this proxy.
 //!
-//! A web page whose name an attacker points at this machine (DNS rebinding) has one origin with the proxy in its
-//! browser's eyes, so no `Origin` header gives it away. Its `Host` does: a name that nobody gave this proxy.
+//! A web page whose name an attacker points at this machine (DNS rebinding) has one origin with the
+//! proxy in its browser's eyes, so no `Origin` header gives it away. Its `Host` does: a name that
+//! nobody gave this proxy.
 
 use std::net::IpAddr;
 
@@ -23,7 +24,8 @@ impl Hosts {
         Hosts(bound.iter().chain(configured).map(|name| normalized(name)).collect())
     }
 
-    /// `local` is the address that the request came in at; none on a Unix socket, which no browser reaches.
+    /// `local` is the address that the request came in at; none on a Unix socket, which no browser
+    /// reaches.
     pub fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> Checked {
         let mut given = headers.get_all(header::HOST).iter();
         let (host, more) = (given.next(), given.next());
@@ -72,15 +74,15 @@ mod tests {
         let hosts = Hosts::new(&listen, &["Docker-Proxy".to_owned()]);
         let local = Some("10.1.2.3".parse().expect("an address"));
         for host in [
-            "localhost", "LOCALHOST:2375", "127.0.0.1:2375", "127.9.9.9", "[::1]:80", "10.1.2.3:2375", "0.0.0.0:2375",
-            "docker-proxy:2375", "[::ffff:10.1.2.3]:1",
+            "localhost", "LOCALHOST:2375", "127.0.0.1:2375", "127.9.9.9", "[::1]:80",
+            "10.1.2.3:2375", "0.0.0.0:2375", "docker-proxy:2375", "[::ffff:10.1.2.3]:1",
         ] {
             assert_eq!(hosts.check(&headers(&[host]), local), Ok(()), "{host}");
         }
         for host in [
             "evil.example", "evil.example:2375", "10.1.2.4:2375", "docker-proxy.evil.example",
-            "localhost.evil.example", "x@localhost", "localhost@evil.example", "", "localhost/", "evil.localhost",
-            "127.0.0.1.evil.example", "2130706433", "0x7f.1",
+            "localhost.evil.example", "x@localhost", "localhost@evil.example", "", "localhost/",
+            "evil.localhost", "127.0.0.1.evil.example", "2130706433", "0x7f.1",
         ] {
             assert!(hosts.check(&headers(&[host]), local).is_err(), "{host}");
         }

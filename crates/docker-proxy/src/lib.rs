@@ -1,9 +1,11 @@
-//! A proxy in front of the Docker engine's socket that lets through what a launcher of sandboxes needs, and nothing else.
+//! A proxy in front of the Docker engine's socket that lets through what a launcher of sandboxes
+//! needs, and nothing else.
 //!
-//! Whoever can create containers is root on the host. This proxy stands between the engine and a Skillbox server that may
-//! have been taken over: it knows a closed table of [routes], reads each create body into types that have no
-//! field for anything dangerous, writes it anew, and reaches only containers and volumes that carry its own label.
-//! It knows no other crate of ours; the seccomp profile to insist on comes from its caller.
+//! Whoever can create containers is root on the host. This proxy stands between the engine and a
+//! Skillbox server that may have been taken over: it knows a closed table of [routes], reads each
+//! create body into types that have no field for anything dangerous, writes it anew, and reaches
+//! only containers and volumes that carry its own label. It knows no other crate of ours; the
+//! seccomp profile to insist on comes from its caller.
 
 mod address;
 mod config;

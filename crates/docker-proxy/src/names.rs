@@ -5,10 +5,13 @@ const PREFIX: &str = "skillbox-";
 
 const LONGEST: usize = 128;
 
-/// A name that a launcher of ours may have given. Upper case is left out, so no two names differ by case alone.
+/// A name that a launcher of ours may have given. Upper case is left out, so no two names differ by
+/// case alone.
 pub fn is_ours(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
-    name.len() <= LONGEST && name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(plain))
+    let plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte);
+    name.len() <= LONGEST
+        && name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(plain))
 }
 
 /// A whole id. A beginning of one is refused: it may mean another container tomorrow.

@@ -12,7 +12,8 @@ use crate::labels::LABEL;
 use crate::names;
 use crate::refusal::{Checked, Refusal, forbidden};
 
-/// What the engine has said. An id never changes hands, and requests go on with ids, so a good answer stays good.
+/// What the engine has said. An id never changes hands, and requests go on with ids, so a good
+/// answer stays good.
 #[derive(Default)]
 pub struct Known {
     /// Ids by id and by name.
@@ -85,8 +86,11 @@ impl Owned<'_> {
         if let Some(id) = lock(&self.known.containers).get(name) {
             return Ok(id.clone());
         }
-        let found: Option<ContainerFound> = self.engine.look_up(format!("/containers/{name}/json")).await?;
-        let found = found.filter(|found| names::is_id(&found.id) && self.ours(&found.config.labels)).ok_or(HIDDEN)?;
+        let found: Option<ContainerFound> =
+            self.engine.look_up(format!("/containers/{name}/json")).await?;
+        let found = found
+            .filter(|found| names::is_id(&found.id) && self.ours(&found.config.labels))
+            .ok_or(HIDDEN)?;
         self.known.keep_container(name, &found.id);
         Ok(found.id)
     }
@@ -97,18 +101,22 @@ impl Owned<'_> {
         if !names::is_ours(name) {
             return Err(HIDDEN);
         }
-        let Some(found) = self.engine.look_up::<VolumeFound>(format!("/volumes/{name}")).await? else {
+        let Some(found) = self.engine.look_up::<VolumeFound>(format!("/volumes/{name}")).await?
+        else {
             return Ok(false);
         };
-        let plain = found.driver == "local" && found.options.is_none_or(|options| options.is_empty());
+        let plain =
+            found.driver == "local" && found.options.is_none_or(|options| options.is_empty());
         if found.name == name && plain && self.ours(&found.labels) { Ok(true) } else { Err(HIDDEN) }
     }
 
     /// Whether one more volume of ours may be made.
     pub async fn room_for_a_volume(&self) -> Checked {
-        let filters = serde_json::json!({"label": [format!("{LABEL}={}", self.policy.instance)]}).to_string();
+        let filters =
+            serde_json::json!({"label": [format!("{LABEL}={}", self.policy.instance)]}).to_string();
         let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
-        let found: Option<VolumesFound> = self.engine.look_up(format!("/volumes?filters={filters}")).await?;
+        let found: Option<VolumesFound> =
+            self.engine.look_up(format!("/volumes?filters={filters}")).await?;
         let found = found.and_then(|found| found.volumes).map_or(0, |volumes| volumes.len());
         if found < self.policy.max_volumes {
             return Ok(());
@@ -125,20 +133,23 @@ impl Owned<'_> {
         if self.allowed(image) { Ok(()) } else { self.image(image).await }
     }
 
-    /// Whether a container may be made of this image: as [`Owned::visible_image`], and one without volumes of its own.
+    /// Whether a container may be made of this image: as [`Owned::visible_image`], and one without
+    /// volumes of its own.
     pub async fn image(&self, image: &str) -> Checked {
         if lock(&self.known.images).contains(image) {
             return Ok(());
         }
         if self.allowed(image) {
             return match self.resolve(image).await? {
-                Some(false) => forbidden(format!("the image {image:?}: it declares volumes, which nothing bounds")),
+                Some(false) => forbidden(format!(
+                    "the image {image:?}: it declares volumes, which nothing bounds"
+                )),
                 // The engine says best what it does not have.
                 Some(true) | None => Ok(()),
             };
         }
-        // A restarted proxy has forgotten what it resolved, and a launcher has not. Only what looks like the outcome
-        // of a resolution is worth asking for.
+        // A restarted proxy has forgotten what it resolved, and a launcher has not. Only what looks
+        // like the outcome of a resolution is worth asking for.
         if image.contains("sha256:") {
             for name in &self.policy.images {
                 self.resolve(name).await?;
@@ -161,7 +172,10 @@ impl Owned<'_> {
     }
 
     fn ours(&self, labels: &Labels) -> bool {
-        labels.as_ref().and_then(|labels| labels.get(LABEL)).is_some_and(|instance| *instance == self.policy.instance)
+        labels
+            .as_ref()
+            .and_then(|labels| labels.get(LABEL))
+            .is_some_and(|instance| *instance == self.policy.instance)
     }
 }
 
@@ -174,7 +188,9 @@ impl ImageFound {
 
     /// What a container may name it by instead of its tag.
     fn names(self) -> impl Iterator<Item = String> {
-        std::iter::once(self.id).chain(self.repo_digests.into_iter().flatten()).filter(|name| name.contains("sha256:"))
+        std::iter::once(self.id)
+            .chain(self.repo_digests.into_iter().flatten())
+            .filter(|name| name.contains("sha256:"))
     }
 }
 
@@ -190,7 +206,8 @@ impl Known {
         struct Created {
             id: String,
         }
-        // An answer that says something else is shown to the launcher as it is, and teaches us nothing.
+        // An answer that says something else is shown to the launcher as it is, and teaches us
+        // nothing.
         if let Ok(Created { id }) = serde_json::from_slice(answer) {
             self.keep_container(name.unwrap_or(&id), &id);
         }

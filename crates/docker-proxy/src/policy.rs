@@ -1,6 +1,7 @@
 //! What a container may be: every value of a create body, checked.
 //!
-//! Pure. The questions that need the engine, whose the volume is and which image an id names, are asked afterwards.
+//! Pure. The questions that need the engine, whose the volume is and which image an id names, are
+//! asked afterwards.
 
 mod filesystem;
 mod limits;
@@ -15,7 +16,9 @@ pub use filesystem::{fills, guest_volumes};
 
 /// Checks the whole body.
 pub fn check(container: &Container, policy: &Policy) -> Checked {
-    let Some(host) = &container.host_config else { return forbidden("a container without HostConfig") };
+    let Some(host) = &container.host_config else {
+        return forbidden("a container without HostConfig");
+    };
     let Some(labels) = container.labels.as_ref().filter(|labels| !labels.is_empty()) else {
         return forbidden("a container without labels, which nobody could sweep");
     };
@@ -67,16 +70,24 @@ fn isolation(host: &HostConfig, policy: &Policy) -> Checked {
 /// No new privileges, one profile that we know, and nothing else.
 fn security_options(host: &HostConfig, policy: &Policy) -> Checked {
     let options = host.security_opt.as_deref().unwrap_or_default();
-    let (profiles, others): (Vec<_>, Vec<_>) = options.iter().partition(|option| option.starts_with("seccomp="));
+    let (profiles, others): (Vec<_>, Vec<_>) =
+        options.iter().partition(|option| option.starts_with("seccomp="));
     if others.len() != 1
-        || !matches!(others[0].as_str(), "no-new-privileges" | "no-new-privileges:true" | "no-new-privileges=true")
+        || !matches!(
+            others[0].as_str(),
+            "no-new-privileges" | "no-new-privileges:true" | "no-new-privileges=true"
+        )
     {
         return forbidden("SecurityOpt other than no-new-privileges and seccomp");
     }
-    let [profile] = profiles.as_slice() else { return forbidden("SecurityOpt without exactly one seccomp profile") };
+    let [profile] = profiles.as_slice() else {
+        return forbidden("SecurityOpt without exactly one seccomp profile");
+    };
     let profile = &profile["seccomp=".len()..];
     if policy.seccomp.iter().any(|known| known == profile) {
         return Ok(());
     }
-    forbidden("a seccomp profile that is not this version's; run proxy and server from the same version")
+    forbidden(
+        "a seccomp profile that is not this version's; run proxy and server from the same version",
+    )
 }

@@ -52,7 +52,10 @@ impl Query {
             }
             query.0.push((name, value));
         }
-        match allowed.iter().find(|(name, kind)| *kind == Value::RequiredOff && query.get(name).is_none()) {
+        match allowed
+            .iter()
+            .find(|(name, kind)| *kind == Value::RequiredOff && query.get(name).is_none())
+        {
             Some((name, _)) => forbidden(format!("the parameter {name:?} left out")),
             None => Ok(query),
         }
@@ -95,7 +98,11 @@ impl Value {
             Value::Flag => matches!(value, "true" | "false" | "1" | "0"),
             Value::Off | Value::RequiredOff => matches!(value, "false" | "0"),
             Value::Empty => value.is_empty(),
-            Value::Number => value.len() <= 6 && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()),
+            Value::Number => {
+                value.len() <= 6
+                    && !value.is_empty()
+                    && value.bytes().all(|byte| byte.is_ascii_digit())
+            }
             Value::Name => names::is_ours(value),
             Value::OneOf(words) => words.contains(&value),
             Value::Filters => filters::read(value).map(|_| true)?,
@@ -107,7 +114,8 @@ impl Value {
 mod tests {
     use super::*;
 
-    const ALLOWED: &[Param] = &[("force", Value::Flag), ("link", Value::Off), ("name", Value::Name)];
+    const ALLOWED: &[Param] =
+        &[("force", Value::Flag), ("link", Value::Off), ("name", Value::Name)];
 
     #[test]
     fn known_parameters_are_written_anew() {
@@ -120,8 +128,9 @@ mod tests {
     #[test]
     fn others_are_refused() {
         for text in [
-            "force=2", "force", "Force=1", "forc%65=1", "force=1&force=1", "force=1&", "&force=1", "force=1;link=0",
-            "link=1", "name=x", "name=skillbox-a+b", "name=%ff", "v=1", "=", "name=skillbox-a%00",
+            "force=2", "force", "Force=1", "forc%65=1", "force=1&force=1", "force=1&", "&force=1",
+            "force=1;link=0", "link=1", "name=x", "name=skillbox-a+b", "name=%ff", "v=1", "=",
+            "name=skillbox-a%00",
         ] {
             assert!(Query::read(text, ALLOWED).is_err(), "{text}");
         }

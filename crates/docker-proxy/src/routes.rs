@@ -1,7 +1,7 @@
 //! Every route the proxy has, on one screen, and how a path is matched with it.
 //!
-//! What stands here is what the launcher needs. There is no exec, no archive, no build, no pull, no network, no
-//! removal of volumes, and no route that this table does not name.
+//! What stands here is what the launcher needs. There is no exec, no archive, no build, no pull, no
+//! network, no removal of volumes, and no route that this table does not name.
 
 use http::Method;
 
@@ -62,13 +62,18 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET,    "/volumes/{id}",              &[],     Action::InspectVolume),
 ];
 
-const LIST: &[Param] =
-    &[("all", Value::Flag), ("limit", Value::Number), ("size", Value::Off), ("filters", Value::Filters)];
+const LIST: &[Param] = &[
+    ("all", Value::Flag),
+    ("limit", Value::Number),
+    ("size", Value::Off),
+    ("filters", Value::Filters),
+];
 const CREATE: &[Param] = &[("name", Value::Name), ("platform", Value::Empty)];
 const INSPECT: &[Param] = &[("size", Value::Off)];
 // A stream of figures has no end; one answer has.
 const STATS: &[Param] = &[("stream", Value::RequiredOff), ("one-shot", Value::Flag)];
-const KILL: &[Param] = &[("signal", Value::OneOf(&["SIGKILL", "KILL", "SIGTERM", "TERM", "SIGINT", "INT"]))];
+const KILL: &[Param] =
+    &[("signal", Value::OneOf(&["SIGKILL", "KILL", "SIGTERM", "TERM", "SIGINT", "INT"]))];
 const WAIT: &[Param] = &[("condition", Value::OneOf(&["not-running", "next-exit", "removed"]))];
 const ATTACH: &[Param] = &[
     ("stream", Value::Flag),
@@ -79,7 +84,12 @@ const ATTACH: &[Param] = &[
 ];
 const DELETE: &[Param] = &[("force", Value::Flag), ("v", Value::Flag), ("link", Value::Off)];
 
-const fn route(method: Method, path: &'static str, query: &'static [Param], action: Action) -> Route {
+const fn route(
+    method: Method,
+    path: &'static str,
+    query: &'static [Param],
+    action: Action,
+) -> Route {
     Route { method, path, query, action }
 }
 
@@ -93,8 +103,9 @@ pub struct Match<'a> {
     pub name: &'a str,
 }
 
-/// API versions of the engines this was tried with and of those to come. Older ones have looser defaults: before 1.40
-/// a container's shared memory may be joined by others, before 1.41 it is in the host's cgroup namespace.
+/// API versions of the engines this was tried with and of those to come. Older ones have looser
+/// defaults: before 1.40 a container's shared memory may be joined by others, before 1.41 it is in
+/// the host's cgroup namespace.
 const VERSIONS: std::ops::RangeInclusive<u8> = 41..=99;
 
 const LONGEST_PATH: usize = 512;
@@ -107,7 +118,9 @@ pub fn find<'a>(method: &Method, path: &'a str) -> Checked<Match<'a>> {
         .iter()
         .filter(|route| route.method == *method)
         .find_map(|route| Some((route, capture(route.path, rest)?)));
-    let Some((route, name)) = found else { return Err(Refusal::Route(format!("{method} {rest:?}"))) };
+    let Some((route, name)) = found else {
+        return Err(Refusal::Route(format!("{method} {rest:?}")));
+    };
     Ok(Match { route, version, name })
 }
 
@@ -134,14 +147,20 @@ fn split_version(path: &str) -> Checked<(&str, &str)> {
     let digits = after.find('/').unwrap_or(after.len());
     let known = digits == 2 && after[..digits].parse().is_ok_and(|minor| VERSIONS.contains(&minor));
     if !known {
-        return malformed(format!("its API version is not between 1.{} and 1.{}", VERSIONS.start(), VERSIONS.end()));
+        return malformed(format!(
+            "its API version is not between 1.{} and 1.{}",
+            VERSIONS.start(),
+            VERSIONS.end()
+        ));
     }
     Ok(path.split_at("/v1.".len() + digits))
 }
 
 /// What stands for the `{…}` of the pattern; an image's name may have slashes, nothing else may.
 fn capture<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
-    let Some((before, rest)) = pattern.split_once('{') else { return (pattern == path).then_some("") };
+    let Some((before, rest)) = pattern.split_once('{') else {
+        return (pattern == path).then_some("");
+    };
     let (kind, after) = rest.split_once('}').expect("a pattern of the table closes its brace");
     let name = path.strip_prefix(before)?.strip_suffix(after)?;
     (!name.is_empty() && (kind == "image" || !name.contains('/'))).then_some(name)
@@ -159,8 +178,18 @@ mod tests {
             (Method::GET, "/containers/json", Action::ListContainers, ""),
             (Method::GET, "/v1.53/containers/abc/json", Action::UseContainer, "abc"),
             (Method::DELETE, "/containers/abc", Action::UseContainer, "abc"),
-            (Method::GET, "/images/python:3.12-slim/json", Action::InspectImage, "python:3.12-slim"),
-            (Method::GET, "/images/host:5000/a/b@sha256:12/json", Action::InspectImage, "host:5000/a/b@sha256:12"),
+            (
+                Method::GET,
+                "/images/python:3.12-slim/json",
+                Action::InspectImage,
+                "python:3.12-slim",
+            ),
+            (
+                Method::GET,
+                "/images/host:5000/a/b@sha256:12/json",
+                Action::InspectImage,
+                "host:5000/a/b@sha256:12",
+            ),
         ] {
             let found = find(&method, path).expect(path);
             assert_eq!((found.route.action, found.name), (action, name), "{path}");

@@ -43,7 +43,9 @@ pub async fn serve(config: Config, shutdown: impl Future<Output = ()>) -> Result
 
 /// Asks whoever listens there whether the engine answers, through it.
 pub async fn ping(address: &Address) -> Result<(), Refusal> {
-    let answer = Engine::new(address.clone(), Limits::default()).send(Order::get("/_ping".to_owned())).await?;
+    let answer = Engine::new(address.clone(), Limits::default())
+        .send(Order::get("/_ping".to_owned()))
+        .await?;
     match answer.status() {
         StatusCode::OK => Ok(()),
         other => Err(Refusal::EngineOdd(format!("it was {other}"))),
@@ -110,7 +112,8 @@ impl Connections {
                     self.tasks.spawn(Arc::new(connection).serve(stream, self.stop.clone()));
                 }
                 Err(error) => {
-                    // Out of descriptors, most likely: others must end first, and asking at once would only spin.
+                    // Out of descriptors, most likely: others must end first, and asking at once
+                    // would only spin.
                     tracing::warn!(%error, "cannot accept a connection");
                     sleep(std::time::Duration::from_millis(100)).await;
                 }
@@ -221,16 +224,20 @@ impl Connection {
     }
 }
 
-/// The path as a log may show it: no character that means something to a terminal, and not too long.
+/// The path as a log may show it: no character that means something to a terminal, and not too
+/// long.
 fn shown(uri: &http::Uri) -> String {
     uri.to_string().escape_debug().take(300).collect()
 }
 
 /// A refusal in the form of the engine's own errors.
 fn refused(refusal: &Refusal) -> Response<Body> {
-    let body = serde_json::json!({"message": format!("skillbox docker-proxy: {refusal}")}).to_string();
+    let body =
+        serde_json::json!({"message": format!("skillbox docker-proxy: {refusal}")}).to_string();
     let mut response = Response::new(whole(body));
     *response.status_mut() = refusal.status();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -1,4 +1,5 @@
-//! The body of a volume's creation. Driver options must be empty: with them, a volume can be any directory of the host.
+//! The body of a volume's creation. Driver options must be empty: with them, a volume can be any
+//! directory of the host.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,11 @@ impl std::fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 /// Appends one framed message to `buffer`.
-pub fn encode<M: Serialize>(message: &M, max: usize, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
+pub fn encode<M: Serialize>(
+    message: &M,
+    max: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<(), FrameError> {
     let start = buffer.len();
     buffer.extend_from_slice(&[0; HEADER]);
     let body = postcard::to_extend(message, Extend(buffer)).map_err(|_| FrameError::Malformed)?.0;

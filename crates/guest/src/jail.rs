@@ -1,7 +1,8 @@
-//! The plan of native sandboxes, made by the host as a plain value and carried out by a launcher's children.
+//! The plan of native sandboxes, made by the host as a plain value and carried out by a launcher's
+//! children.
 //!
-//! All policy is in the plan and in the limits of each sandbox. A child only follows them, so what a sandbox looks like
-//! can be read, and snapshot-tested, in one place on the host.
+//! All policy is in the plan and in the limits of each sandbox. A child only follows them, so what
+//! a sandbox looks like can be read, and snapshot-tested, in one place on the host.
 
 use std::ffi::CStr;
 
@@ -10,24 +11,27 @@ use serde::{Deserialize, Serialize};
 /// The descriptor on which a guest has its stream. A launcher has its host on standard input.
 pub const CHANNEL_FD: i32 = 3;
 
-/// The descriptor on which a guest finds what its script's calls are heard on, if the kernel gave one. It is far above
-/// those that a child on its way has open.
+/// The descriptor on which a guest finds what its script's calls are heard on, if the kernel gave
+/// one. It is far above those that a child on its way has open.
 pub const WITNESS_FD: i32 = 100;
 
-/// The descriptor on which a guest finds the kernel's list of the record locks in its sandbox, which is hidden from scripts.
+/// The descriptor on which a guest finds the kernel's list of the record locks in its sandbox,
+/// which is hidden from scripts.
 pub const LOCKS_FD: i32 = 101;
 
-/// The descriptor on which a guest finds its own `oom_score_adj`: nothing in `/proc` can be opened for writing inside.
+/// The descriptor on which a guest finds its own `oom_score_adj`: nothing in `/proc` can be opened
+/// for writing inside.
 pub const OOM_SCORE_FD: i32 = 102;
 
-/// The argument that tells a guest that its sandbox shares no inode with others on which its scripts could take a lock.
+/// The argument that tells a guest that its sandbox shares no inode with others on which its
+/// scripts could take a lock.
 pub const PRIVATE_INODES: &CStr = c"private-inodes";
 
 /// The user and group inside a sandbox.
 pub const INSIDE_ID: u32 = 1000;
 
-/// Each run as root gets a host uid above this, made of the pid of its first process: unique among everything alive,
-/// far above what distributions and subordinate ranges hand out.
+/// Each run as root gets a host uid above this, made of the pid of its first process: unique among
+/// everything alive, far above what distributions and subordinate ranges hand out.
 pub const UID_BASE: u32 = 0x7000_0000;
 
 /// The largest message between host and launcher; both sides use buffers of this size.
@@ -36,10 +40,11 @@ pub const MAX_MESSAGE: usize = 128 * 1024;
 /// What the host tells a launcher, one message a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// First message: where cgroups go, how many children to keep ready, which network all of them are to see, and what
-    /// all of them are to become.
+    /// First message: where cgroups go, how many children to keep ready, which network all of them
+    /// are to see, and what all of them are to become.
     Start { cgroups: Cgroups, spares: u32, network: Network, plan: Box<Plan> },
-    /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a descriptor.
+    /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a
+    /// descriptor.
     Launch { id: u64, limits: SandboxLimits },
 }
 
@@ -120,8 +125,8 @@ pub struct Counters {
     pub forks_refused: u64,
 }
 
-/// What every sandbox of a launcher looks like. It does not depend on the run, so children carry out most of it before
-/// they are asked for.
+/// What every sandbox of a launcher looks like. It does not depend on the run, so children carry
+/// out most of it before they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub hostname: String,
@@ -155,8 +160,9 @@ pub enum Entry {
         path: String,
         target: String,
     },
-    /// A host file or tree at the same or another path: read-only, nosuid, nodev. A file is copied, and a tree is seen
-    /// through an overlay where the kernel allows it, so that no inode is shared with another sandbox.
+    /// A host file or tree at the same or another path: read-only, nosuid, nodev. A file is copied,
+    /// and a tree is seen through an overlay where the kernel allows it, so that no inode is shared
+    /// with another sandbox.
     Bind {
         source: String,
         target: String,

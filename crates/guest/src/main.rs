@@ -1,5 +1,5 @@
-//! The static program behind every sandbox: `launcher` on the host, `guest` as PID 1 inside, `guest-stdio` as PID 1
-//! of a container.
+//! The static program behind every sandbox: `launcher` on the host, `guest` as PID 1 inside,
+//! `guest-stdio` as PID 1 of a container.
 
 mod launcher;
 mod pid1;

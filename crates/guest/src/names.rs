@@ -6,7 +6,8 @@ pub const MAX_PATH: usize = 1024;
 /// The deepest directory below the files directory that is looked into.
 pub const MAX_DEPTH: usize = 32;
 
-/// One component of an artifact's path: text that means the same to every file system, archive and URL.
+/// One component of an artifact's path: text that means the same to every file system, archive and
+/// URL.
 pub fn plain_component(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
@@ -17,7 +18,9 @@ pub fn plain_component(name: &str) -> bool {
 
 /// A whole relative path of plain components.
 pub fn plain_path(path: &str) -> bool {
-    path.len() <= MAX_PATH && path.split('/').count() <= MAX_DEPTH + 1 && path.split('/').all(plain_component)
+    path.len() <= MAX_PATH
+        && path.split('/').count() <= MAX_DEPTH + 1
+        && path.split('/').all(plain_component)
 }
 
 #[cfg(test)]
@@ -33,7 +36,10 @@ mod tests {
 
     #[test]
     fn paths_that_could_mean_something_else_are_not() {
-        for path in ["", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/.", "a\\b", "a\nb", "a\0", "\u{85}"] {
+        for path in [
+            "", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/.", "a\\b", "a\nb", "a\0",
+            "\u{85}",
+        ] {
             assert!(!plain_path(path), "{path:?}");
         }
     }

@@ -23,7 +23,8 @@ use crate::jail::{Counters, Landlock, Rlimit, Scratch};
 /// What the host says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToGuest<'a> {
-    /// A file to write; `Chunk`s of `size` bytes in all follow. Missing parent directories are made.
+    /// A file to write; `Chunk`s of `size` bytes in all follow. Missing parent directories are
+    /// made.
     File { path: &'a str, size: u64, executable: bool },
     /// The next bytes of the file or standard input announced last.
     Chunk(&'a [u8]),
@@ -39,10 +40,12 @@ pub enum ToGuest<'a> {
     Confine(Confine),
 }
 
-/// The walls that a guest puts around itself and everything it starts, inside of those that were there already.
+/// The walls that a guest puts around itself and everything it starts, inside of those that were
+/// there already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confine {
-    /// For each process, as far as the kernel knows them: not whoever makes a container can say them.
+    /// For each process, as far as the kernel knows them: not whoever makes a container can say
+    /// them.
     pub rlimits: Vec<(Rlimit, u64)>,
     pub landlock: Landlock,
     /// A classic BPF program, as `seccomp(2)` takes it.
@@ -68,7 +71,8 @@ pub struct Run<'a> {
     /// The whole environment but `PATH`, which is the guest's own.
     pub env: Vec<(&'a str, &'a str)>,
     pub cwd: &'a str,
-    /// Two pipes, so that stdout and stderr can be told apart; otherwise one, so that their order is exact.
+    /// Two pipes, so that stdout and stderr can be told apart; otherwise one, so that their order
+    /// is exact.
     pub split_streams: bool,
     /// Log bytes beyond this are read and dropped.
     pub log_bytes: u64,
@@ -116,15 +120,16 @@ pub enum Stream {
     Merged,
 }
 
-/// A call for another machine, as it was made. Whether anything came of it is the kernel's to say, not the witness's.
+/// A call for another machine, as it was made. Whether anything came of it is the kernel's to say,
+/// not the witness's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub call: Call,
     pub to: SocketAddr,
 }
 
-/// The calls that are looked at. `sendmsg` is not one of them: its address lies where no filter can see whether there is
-/// one, and every message between processes would have to wait.
+/// The calls that are looked at. `sendmsg` is not one of them: its address lies where no filter can
+/// see whether there is one, and every message between processes would have to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Call {
@@ -143,8 +148,8 @@ pub struct Exit {
     pub disk_full: bool,
     /// Log bytes dropped because of the cap.
     pub log_bytes_dropped: u64,
-    /// What the guest's own control group counted, where it can see one. It is the guest's word: whoever could
-    /// forge it could at most give its own failure another name.
+    /// What the guest's own control group counted, where it can see one. It is the guest's word:
+    /// whoever could forge it could at most give its own failure another name.
     pub counted: Option<Counters>,
 }
 

@@ -1,4 +1,5 @@
-//! What tools are called with. Unknown names are refused: an argument that does nothing misleads a model.
+//! What tools are called with. Unknown names are refused: an argument that does nothing misleads a
+//! model.
 
 use std::collections::BTreeMap;
 

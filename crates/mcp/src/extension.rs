@@ -1,5 +1,6 @@
-//! The skills extension, `io.modelcontextprotocol/skills`: whole skills for programs that keep them, with the digest of
-//! every file. The SDK has no types for it; its methods arrive as custom requests.
+//! The skills extension, `io.modelcontextprotocol/skills`: whole skills for programs that keep
+//! them, with the digest of every file. The SDK has no types for it; its methods arrive as custom
+//! requests.
 
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -58,7 +59,9 @@ pub async fn get(skills: &dyn Skills, params: Option<Value>) -> Result<Value, Re
             let skill = skills.load(&skill).await?;
             match breach(&skill) {
                 None => Ok(complete(json!({ "skill": entry(&skill) }))),
-                Some(rule) => Err(Refusal::Invalid(format!("The skill is outside of the extension's rules: {rule}."))),
+                Some(rule) => Err(Refusal::Invalid(format!(
+                    "The skill is outside of the extension's rules: {rule}."
+                ))),
             }
         }
         _ => Err(Refusal::Invalid(format!("`{uri}` is not the URI of a skill's SKILL.md."))),
@@ -81,11 +84,17 @@ fn complete(mut result: Value) -> Value {
 /// What the extension demands of a skill and our format does not; `None` when all of it holds.
 fn breach(skill: &Skill) -> Option<&'static str> {
     let fields = &skill.frontmatter;
-    let length = |name: &str| fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count());
-    let texts = |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
+    let length = |name: &str| {
+        fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count())
+    };
+    let texts =
+        |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
     let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
     let rules = [
-        (name == skill.manifest.name && is_name(name), "name: 1 to 64 lower-case letters, digits and single hyphens"),
+        (
+            name == skill.manifest.name && is_name(name),
+            "name: 1 to 64 lower-case letters, digits and single hyphens",
+        ),
         ((1..=1024).contains(&length("description")), "description: 1 to 1024 characters"),
         (
             !fields.contains_key("compatibility") || (1..=500).contains(&length("compatibility")),
@@ -98,7 +107,9 @@ fn breach(skill: &Skill) -> Option<&'static str> {
 }
 
 fn is_name(name: &str) -> bool {
-    let part = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
     name.len() <= 64 && name.split('-').all(part)
 }
 
@@ -130,7 +141,10 @@ mod tests {
 
     fn skill(frontmatter: &str) -> Skill {
         let text = format!("---\n{frontmatter}---\nDo it.\n");
-        let parts = vec![("SKILL.md".to_owned(), text.into_bytes()), ("run.sh".to_owned(), b"true\n".to_vec())];
+        let parts = vec![
+            ("SKILL.md".to_owned(), text.into_bytes()),
+            ("run.sh".to_owned(), b"true\n".to_vec()),
+        ];
         skill::read_parts(parts, &skill::Limits::default()).expect("a skill").into()
     }
 
@@ -146,13 +160,19 @@ mod tests {
 
     #[test]
     fn what_the_extension_does_not_take_is_named() {
-        assert_eq!(breach(&skill("name: a-1\ndescription: d\nmetadata: {a: b}\ncompatibility: all\n")), None);
+        assert_eq!(
+            breach(&skill("name: a-1\ndescription: d\nmetadata: {a: b}\ncompatibility: all\n")),
+            None
+        );
         for (frontmatter, field) in [
             ("name: Odd_Name.v2\ndescription: d\n", "name"),
             ("name: a\ndescription: d\nmetadata: {tags: [a]}\n", "metadata"),
             ("name: a\ndescription: d\n__proto__: x\n", "no field"),
         ] {
-            assert!(breach(&skill(frontmatter)).is_some_and(|rule| rule.starts_with(field)), "{frontmatter}");
+            assert!(
+                breach(&skill(frontmatter)).is_some_and(|rule| rule.starts_with(field)),
+                "{frontmatter}"
+            );
         }
     }
 }

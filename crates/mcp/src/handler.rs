@@ -1,10 +1,10 @@
 //! One request of the protocol to one function; the words and shapes stand in the other files.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProgressToken, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -37,9 +37,17 @@ impl Handler {
     }
 
     fn connection(&self, context: &RequestContext<RoleServer>) -> Result<Connection, ErrorData> {
-        let parts = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Connection>().cloned();
+        let parts = || {
+            context
+                .extensions
+                .get::<::http::request::Parts>()?
+                .extensions
+                .get::<Connection>()
+                .cloned()
+        };
         let connection = self.connection.clone().or_else(parts);
-        connection.ok_or_else(|| ErrorData::internal_error("The request came without its caller.", None))
+        connection
+            .ok_or_else(|| ErrorData::internal_error("The request came without its caller.", None))
     }
 
     fn offer(&self, context: &RequestContext<RoleServer>) -> Result<Offer, ErrorData> {
@@ -64,7 +72,9 @@ async fn call(
             Ok(results::loaded(&skills.load(&skill).await?))
         }
         "read_skill_resource" => read_file(&**skills, arguments::read(arguments)?).await,
-        "run_skill_script" => run(connection, arguments::read::<RunArguments>(arguments)?.into(), context).await,
+        "run_skill_script" => {
+            run(connection, arguments::read::<RunArguments>(arguments)?.into(), context).await
+        }
         own if *skill_tools => match tools::run_of(&**skills, own, arguments.as_ref()).await? {
             Some(wanted) => run(connection, wanted, context).await,
             None => Err(no_tool(own)),
@@ -77,13 +87,19 @@ fn no_tool(name: &str) -> Refusal {
     Refusal::Invalid(format!("There is no tool `{name}` here."))
 }
 
-async fn read_file(skills: &dyn Skills, arguments: ReadArguments) -> Result<CallToolResult, Refusal> {
+async fn read_file(
+    skills: &dyn Skills,
+    arguments: ReadArguments,
+) -> Result<CallToolResult, Refusal> {
     let ReadArguments { skill: name, path } = arguments;
     let found = skills.file(&name, &path, MAX_TOOL_READ_BYTES).await?;
     let uri = uri::of_skill_file(&name, &path);
-    let contents = resources::contents(&uri, &path, found.content_type, &found.bytes, MAX_TOOL_READ_BYTES)?;
+    let contents =
+        resources::contents(&uri, &path, found.content_type, &found.bytes, MAX_TOOL_READ_BYTES)?;
     let block = match &contents {
-        rmcp::model::ResourceContents::TextResourceContents { text, .. } => ContentBlock::text(text),
+        rmcp::model::ResourceContents::TextResourceContents { text, .. } => {
+            ContentBlock::text(text)
+        }
         _ => ContentBlock::resource(contents),
     };
     Ok(CallToolResult::success(vec![block]))
@@ -98,7 +114,9 @@ async fn run(
     let (name, stop) = (run.skill.clone(), context.ct.child_token());
     let skills = &connection.offer.skills;
     let ended = match context.meta.get_progress_token() {
-        None => connection.attend(skills.run(run, Progress::default(), stop.clone()), &stop).await?,
+        None => {
+            connection.attend(skills.run(run, Progress::default(), stop.clone()), &stop).await?
+        }
         Some(token) => {
             let (progress, news) = Progress::channel();
             let running = connection.attend(skills.run(run, progress, stop.clone()), &stop);
@@ -108,7 +126,8 @@ async fn run(
     Ok(results::ended(&name, ended))
 }
 
-/// Until the run has ended and everything is told. Nobody knows how far a script is, so progress counts the news.
+/// Until the run has ended and everything is told. Nobody knows how far a script is, so progress
+/// counts the news.
 async fn pass_on(mut news: mpsc::Receiver<String>, peer: &Peer<RoleServer>, token: ProgressToken) {
     let mut told = 0.0;
     while let Some(text) = news.recv().await {
@@ -145,8 +164,11 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let extensions = [extension::capability()].into_iter().collect();
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_extensions_with(extensions).build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_extensions_with(extensions)
+            .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("skillbox", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
@@ -183,7 +205,12 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let page = self.offer(&context)?.skills.list(cursor(request).as_deref()).await.map_err(protocol_error)?;
+        let page = self
+            .offer(&context)?
+            .skills
+            .list(cursor(request).as_deref())
+            .await
+            .map_err(protocol_error)?;
         Ok(resources::list(page))
     }
 
@@ -200,7 +227,9 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resources::read(&*self.offer(&context)?.skills, &request.uri).await.map_err(protocol_error)?;
+        let read = resources::read(&*self.offer(&context)?.skills, &request.uri)
+            .await
+            .map_err(protocol_error)?;
         let names = "Resources here are called skill://<skill>/<path> and execution://<id>/<name>.";
         let unknown = || ErrorData::resource_not_found(names, None);
         read.map(Into::into).ok_or_else(unknown)
@@ -218,7 +247,10 @@ impl ServerHandler for Handler {
             extension::GET => extension::get(&*skills, params).await,
             // One whose parameters fit no type of the SDK comes here too.
             "tools/call" | "resources/read" => {
-                return Err(ErrorData::invalid_params(format!("The parameters of {method} cannot be read."), None));
+                return Err(ErrorData::invalid_params(
+                    format!("The parameters of {method} cannot be read."),
+                    None,
+                ));
             }
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, no_method(&method), None)),
         };

@@ -1,7 +1,8 @@
 //! The protocol over HTTP: what stands between an authenticated request and the SDK.
 //!
-//! Clients of the 2026-07-28 protocol have no sessions. Older ones get one each: it belongs to the caller that made it, ends
-//! when it is idle, and there are only so many. A client that goes away stops what it was waiting for.
+//! Clients of the 2026-07-28 protocol have no sessions. Older ones get one each: it belongs to the
+//! caller that made it, ends when it is idle, and there are only so many. A client that goes away
+//! stops what it was waiting for.
 
 mod listener;
 mod message;
@@ -35,9 +36,11 @@ pub struct HttpConfig {
     /// Web pages that may call us; others are refused, whatever key they have.
     pub allowed_origins: Vec<String>,
     pub max_body_bytes: usize,
-    /// A session in which nothing happens for so long ends. A run without a word is no such thing: it must be longer.
+    /// A session in which nothing happens for so long ends. A run without a word is no such thing:
+    /// it must be longer.
     pub idle: Duration,
-    /// How long a client whose connection broke may take to come back for its answer; without a session it cannot.
+    /// How long a client whose connection broke may take to come back for its answer; without a
+    /// session it cannot.
     pub patience: Duration,
     pub sessions: SessionLimits,
 }
@@ -87,7 +90,11 @@ impl Http {
         live.session_config.keep_alive = Some(config.idle);
         let (live, handler) = (Arc::new(live), Handler::of(None, TaskTracker::new()));
         Http {
-            service: StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&live), service_config),
+            service: StreamableHttpService::new(
+                move || Ok(handler.clone()),
+                Arc::clone(&live),
+                service_config,
+            ),
             sessions: Sessions::new(live, config.sessions),
             answers: TaskTracker::new(),
             stop,
@@ -99,12 +106,15 @@ impl Http {
     pub async fn answer(&self, caller: Caller, request: Request<Bytes>) -> Result<Answer, Refused> {
         let (mut parts, body) = request.into_parts();
         let named = parts.headers.get(SESSION).map(|id| id.to_str().unwrap_or_default());
-        let session = named.map(|id| self.sessions.find(id, &caller).ok_or(Refused::NoSession)).transpose()?;
+        let session = named
+            .map(|id| self.sessions.find(id, &caller).ok_or(Refused::NoSession))
+            .transpose()?;
         let reservation = match session.is_none() && message::begins_session(&body) {
             true => Some(self.sessions.reserve(&caller).await?),
             false => None,
         };
-        if let Some(session) = session.as_ref().filter(|_| message::resumes_answer(&parts.headers)) {
+        if let Some(session) = session.as_ref().filter(|_| message::resumes_answer(&parts.headers))
+        {
             session.came_back();
         }
         let gone = session.as_ref().map(|session| session.wanted.child_token()).unwrap_or_default();
@@ -127,9 +137,13 @@ impl Http {
         Ok(response.map(|body| listener.attend(body)))
     }
 
-    /// Makes a session and gives it its slot, in a task of its own: a client that goes away meanwhile leaves a session
-    /// behind, and that must be counted too.
-    async fn begin(&self, request: Request<Full<Bytes>>, reservation: Reservation) -> Response<SdkBody> {
+    /// Makes a session and gives it its slot, in a task of its own: a client that goes away
+    /// meanwhile leaves a session behind, and that must be counted too.
+    async fn begin(
+        &self,
+        request: Request<Full<Bytes>>,
+        reservation: Reservation,
+    ) -> Response<SdkBody> {
         let service = self.service.clone();
         let begun = tokio::spawn(async move {
             let response = service.handle(request).await;
@@ -150,7 +164,8 @@ impl Http {
         self.sessions.live().await
     }
 
-    /// Lets answers that somebody waits for be given, within a limit, and ends every session and stream.
+    /// Lets answers that somebody waits for be given, within a limit, and ends every session and
+    /// stream.
     pub async fn close(&self, limit: Duration) {
         self.answers.close();
         let _ = tokio::time::timeout(limit, self.answers.wait()).await;

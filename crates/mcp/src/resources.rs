@@ -1,9 +1,11 @@
-//! The files of skills and of runs as resources. A list has one resource a skill, its `SKILL.md`; the others are named
-//! by `load_skill`, by the skills extension, by the results of runs and by the templates.
+//! The files of skills and of runs as resources. A list has one resource a skill, its `SKILL.md`;
+//! the others are named by `load_skill`, by the skills extension, by the results of runs and by the
+//! templates.
 
 use data_encoding::BASE64;
 use rmcp::model::{
-    ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
 };
 
 use crate::skills::{Page, Refusal, Skills};
@@ -18,13 +20,16 @@ pub fn list(page: Page) -> ListResourcesResult {
             .with_description(listed.description)
             .with_mime_type("text/markdown")
     };
-    let mut result = ListResourcesResult::with_all_items(page.skills.into_iter().map(resource).collect());
+    let mut result =
+        ListResourcesResult::with_all_items(page.skills.into_iter().map(resource).collect());
     result.next_cursor = page.next;
     result
 }
 
 pub fn templates() -> ListResourceTemplatesResult {
-    let file = |uri: &str, name: &str, about: &str| ResourceTemplate::new(uri, name).with_description(about);
+    let file = |uri: &str, name: &str, about: &str| {
+        ResourceTemplate::new(uri, name).with_description(about)
+    };
     ListResourceTemplatesResult::with_all_items(vec![
         file("skill://{skill}/{+path}", "skill-file", "A file of a skill."),
         file("execution://{id}/{+name}", "execution-file", "A file that a run left."),
@@ -40,8 +45,9 @@ pub async fn read(skills: &dyn Skills, uri: &str) -> Result<Option<ReadResourceR
                 // It is listed under the name that it should have.
                 Err(Refusal::NoFile { .. }) if path == "SKILL.md" => {
                     let skill = skills.load(&name).await?;
-                    let spelled =
-                        skill.skill_md().ok_or(Refusal::NoFile { skill: name.clone(), path: path.clone() })?;
+                    let spelled = skill
+                        .skill_md()
+                        .ok_or(Refusal::NoFile { skill: name.clone(), path: path.clone() })?;
                     skills.file(&name, &spelled.path, MAX_READ_BYTES).await?
                 }
                 found => found?,
@@ -70,7 +76,8 @@ pub fn contents(
     let typed = |otherwise| content_type.unwrap_or_else(|| mime_type(path, otherwise).to_owned());
     Ok(match std::str::from_utf8(bytes) {
         Ok(text) => ResourceContents::text(text, uri).with_mime_type(typed("text/plain")),
-        Err(_) => ResourceContents::blob(BASE64.encode(bytes), uri).with_mime_type(typed("application/octet-stream")),
+        Err(_) => ResourceContents::blob(BASE64.encode(bytes), uri)
+            .with_mime_type(typed("application/octet-stream")),
     })
 }
 

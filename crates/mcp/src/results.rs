@@ -29,8 +29,10 @@ pub fn listed(page: &Page) -> CallToolResult {
             })
         })
         .collect();
-    let lines: Vec<String> = page.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
-    let text = if lines.is_empty() { "There are no skills here.".to_owned() } else { lines.join("\n") };
+    let lines: Vec<String> =
+        page.skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect();
+    let text =
+        if lines.is_empty() { "There are no skills here.".to_owned() } else { lines.join("\n") };
     answered(text, json!({ "skills": skills, "next_cursor": page.next }))
 }
 
@@ -45,9 +47,13 @@ pub fn loaded(skill: &Skill) -> CallToolResult {
             })
         })
         .collect();
-    let scripts: Vec<Value> =
-        skill.scripts.iter().map(|script| json!({ "path": script.path, "lang": script.lang })).collect();
-    let paths = |paths: Vec<&str>| if paths.is_empty() { "none".to_owned() } else { paths.join(", ") };
+    let scripts: Vec<Value> = skill
+        .scripts
+        .iter()
+        .map(|script| json!({ "path": script.path, "lang": script.lang }))
+        .collect();
+    let paths =
+        |paths: Vec<&str>| if paths.is_empty() { "none".to_owned() } else { paths.join(", ") };
     let text = format!(
         "# {} {}\n{}\n\n{}\n\nFiles: {}\nScripts: {}\nEntrypoint: {}",
         manifest.name,
@@ -69,10 +75,12 @@ pub fn loaded(skill: &Skill) -> CallToolResult {
 /// A run that did not end well is an error that the model reads, with the end of the log.
 pub fn ended(skill: &str, ended: Ended) -> CallToolResult {
     let good = ended.status == "success";
-    let mut content = vec![ContentBlock::text(if good { result_text(&ended) } else { failure_text(&ended) })];
+    let mut content =
+        vec![ContentBlock::text(if good { result_text(&ended) } else { failure_text(&ended) })];
     let links = ended.files.iter().take(MAX_LINKS).map(|file| link(&ended.execution_id, file));
     content.extend(links.map(ContentBlock::ResourceLink));
-    let mut result = if good { CallToolResult::success(content) } else { CallToolResult::error(content) };
+    let mut result =
+        if good { CallToolResult::success(content) } else { CallToolResult::error(content) };
     result.structured_content = Some(structured(skill, ended));
     result
 }
@@ -88,7 +96,8 @@ fn structured(skill: &str, ended: Ended) -> Value {
             })
         })
         .collect();
-    let stream = |text: &Option<String>| text.as_deref().map(|text| tail(text, STREAM_BYTES).into_owned());
+    let stream =
+        |text: &Option<String>| text.as_deref().map(|text| tail(text, STREAM_BYTES).into_owned());
     json!({
         "execution_id": ended.execution_id, "skill": skill, "version": ended.skill_version, "digest": ended.digest,
         "status": ended.status, "outcome": ended.outcome, "exit_code": ended.exit_code,
@@ -111,17 +120,25 @@ fn failure_text(ended: &Ended) -> String {
     let outcome = ended.outcome.as_deref().unwrap_or(&ended.status).replace('_', " ");
     let code = ended.exit_code.map(|code| format!(" with code {code}")).unwrap_or_default();
     let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-    let both = [ended.stdout.as_deref(), ended.stderr.as_deref()].into_iter().flatten().collect::<Vec<_>>().concat();
+    let both = [ended.stdout.as_deref(), ended.stderr.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .concat();
     let log = ended.logs.as_deref().filter(|logs| !logs.is_empty()).unwrap_or(&both);
     match log.is_empty() {
         true => format!("The run failed ({outcome}{code}){error}"),
-        false => format!("The run failed ({outcome}{code}){error}\n\nThe end of its log:\n{}", tail(log, TAIL_BYTES)),
+        false => format!(
+            "The run failed ({outcome}{code}){error}\n\nThe end of its log:\n{}",
+            tail(log, TAIL_BYTES)
+        ),
     }
 }
 
 /// A name to be read through this protocol, which every client can; not every one can follow a URL.
 fn link(execution: &str, file: &Artifact) -> Resource {
-    let mut link = Resource::new(uri::of_artifact(execution, &file.name), file.name.clone()).with_size(file.size_bytes);
+    let mut link = Resource::new(uri::of_artifact(execution, &file.name), file.name.clone())
+        .with_size(file.size_bytes);
     link.mime_type.clone_from(&file.content_type);
     link
 }
@@ -136,7 +153,9 @@ fn tail(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();
     }
-    let from = (text.len() - bytes..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let from = (text.len() - bytes..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     format!("[the beginning is left out]\n{}", &text[from..]).into()
 }
 
@@ -188,7 +207,9 @@ mod tests {
         };
         let result = ended("s", run);
         assert_eq!((result.is_error, text(&result).as_str()), (Some(false), r#"{"n":1}"#));
-        let ContentBlock::ResourceLink(link) = &result.content[1] else { panic!("{:?}", result.content) };
+        let ContentBlock::ResourceLink(link) = &result.content[1] else {
+            panic!("{:?}", result.content)
+        };
         assert_eq!((link.uri.as_str(), link.size), ("execution://e/a%20b.txt", Some(3)));
         let structured = result.structured_content.expect("structured");
         assert_eq!(structured["output"], json!({ "n": 1 }));
@@ -197,7 +218,9 @@ mod tests {
 
     #[test]
     fn links_are_bounded_and_names_are_not() {
-        let files = (0..MAX_LINKS + 5).map(|n| Artifact { name: n.to_string(), ..Artifact::default() }).collect();
+        let files = (0..MAX_LINKS + 5)
+            .map(|n| Artifact { name: n.to_string(), ..Artifact::default() })
+            .collect();
         let result = ended("s", Ended { status: "success".into(), files, ..Ended::default() });
         assert_eq!(result.content.len(), MAX_LINKS + 1);
         let structured = result.structured_content.expect("structured");

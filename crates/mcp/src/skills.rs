@@ -20,15 +20,23 @@ pub trait Skills: Send + Sync {
     /// The newest version of a skill, with the list of its files.
     async fn load(&self, name: &str) -> Result<Skill, Refusal>;
 
-    /// A file of the newest version of a skill, by its exact path: there is no other way to name one, so no path leads
-    /// out. Refused when it is longer than `most` bytes.
+    /// A file of the newest version of a skill, by its exact path: there is no other way to name
+    /// one, so no path leads out. Refused when it is longer than `most` bytes.
     async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal>;
 
-    /// Runs a skill to its end. A run that fails is an [`Ended`]; when `stop` is cancelled, the run is.
-    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal>;
+    /// Runs a skill to its end. A run that fails is an [`Ended`]; when `stop` is cancelled, the run
+    /// is.
+    async fn run(
+        &self,
+        run: Run,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Ended, Refusal>;
 
-    /// A file that a run left, by the execution and the name that [`Ended`] had; refused when it is longer than `most` bytes.
-    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal>;
+    /// A file that a run left, by the execution and the name that [`Ended`] had; refused when it is
+    /// longer than `most` bytes.
+    async fn artifact(&self, execution: &str, name: &str, most: usize)
+    -> Result<Contents, Refusal>;
 }
 
 /// The bytes of a file.
@@ -131,7 +139,9 @@ pub enum Refusal {
     NoSkill(String),
     #[error("The skill `{skill}` has no file `{path}`. `load_skill` lists its files.")]
     NoFile { skill: String, path: String },
-    #[error("There is no file `{name}` of a run `{execution}` here. Files of runs are kept for some time only.")]
+    #[error(
+        "There is no file `{name}` of a run `{execution}` here. Files of runs are kept for some time only."
+    )]
     NoArtifact { execution: String, name: String },
     #[error("The file is {size} bytes long; at most {most} are read this way.")]
     TooLong { size: u64, most: usize },
@@ -156,7 +166,8 @@ impl Refusal {
     }
 }
 
-/// Where the lines of a run go while it runs. They are news, not a record: when nobody takes them they are dropped.
+/// Where the lines of a run go while it runs. They are news, not a record: when nobody takes them
+/// they are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Option<mpsc::Sender<String>>);
 
@@ -219,7 +230,8 @@ pub fn frontmatter(skill_md: &[u8]) -> Map<String, Value> {
 
 /// A file of a package that is at hand.
 pub fn file_of(package: &Package, path: &str, most: usize) -> Result<Contents, Refusal> {
-    let no_file = || Refusal::NoFile { skill: package.manifest.name.clone(), path: path.to_owned() };
+    let no_file =
+        || Refusal::NoFile { skill: package.manifest.name.clone(), path: path.to_owned() };
     let file = package.files.iter().find(|file| file.path == path).ok_or_else(no_file)?;
     match file.bytes.len() > most {
         true => Err(Refusal::TooLong { size: file.bytes.len() as u64, most }),

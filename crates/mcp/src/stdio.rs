@@ -18,7 +18,8 @@ use crate::handler::Handler;
 /// For runs that were stopped to be cleaned up after.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Serves until standard input ends or `stop` is cancelled. What runs then is stopped, and waited for.
+/// Serves until standard input ends or `stop` is cancelled. What runs then is stopped, and waited
+/// for.
 pub async fn serve_stdio(offer: Offer, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = stdio_pipes();
     serve(offer, input, output, stop).await
@@ -38,7 +39,9 @@ pub async fn serve(
     let ended = match handler.serve_with_ct((input, output), stop).await {
         Ok(service) => service.waiting().await,
         // It went away before it said what it wants.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => return Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
         Err(error) => return Err(io::Error::other(error)),
     };
     calls.close();
@@ -49,7 +52,8 @@ pub async fn serve(
     }
 }
 
-/// Standard input that says when it ends: the SDK would let what runs go on for some seconds, for nobody.
+/// Standard input that says when it ends: the SDK would let what runs go on for some seconds, for
+/// nobody.
 struct Input<R> {
     stream: R,
     gone: CancellationToken,

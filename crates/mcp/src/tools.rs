@@ -70,7 +70,12 @@ fn text(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-fn tool(name: &'static str, description: &'static str, properties: Value, required: &[&str]) -> Tool {
+fn tool(
+    name: &'static str,
+    description: &'static str,
+    properties: Value,
+    required: &[&str],
+) -> Tool {
     let schema = json!({
         "type": "object", "properties": properties, "required": required, "additionalProperties": false,
     });
@@ -94,7 +99,8 @@ pub async fn of_skills(skills: &dyn Skills) -> Result<Vec<Tool>, Refusal> {
         // Of two skills that would be called the same, the first has the name.
         if !tools.iter().any(|tool| tool.name == name) {
             let schema = schema_of(&listed).unwrap_or_else(wrapped_schema);
-            let tool = Tool::new(Cow::Owned(name), Cow::Owned(listed.description), Arc::new(schema));
+            let tool =
+                Tool::new(Cow::Owned(name), Cow::Owned(listed.description), Arc::new(schema));
             tools.push(tool.with_annotations(running()));
         }
     }
@@ -102,7 +108,11 @@ pub async fn of_skills(skills: &dyn Skills) -> Result<Vec<Tool>, Refusal> {
 }
 
 /// The run that a call of a skill's own tool means; `None` when no skill has a tool of this name.
-pub async fn run_of(skills: &dyn Skills, name: &str, arguments: Option<&JsonObject>) -> Result<Option<Run>, Refusal> {
+pub async fn run_of(
+    skills: &dyn Skills,
+    name: &str,
+    arguments: Option<&JsonObject>,
+) -> Result<Option<Run>, Refusal> {
     let listed = runnable(skills).await?.into_iter().find(|listed| name_of(&listed.name) == name);
     let Some(listed) = listed else { return Ok(None) };
     let arguments = arguments.cloned().unwrap_or_default();
@@ -135,7 +145,9 @@ fn name_of(skill: &str) -> String {
 fn schema_of(listed: &Listed) -> Option<JsonObject> {
     match &listed.input_schema {
         None => Some(object(json!({ "type": "object" }))),
-        Some(Value::Object(schema)) if schema.get("type") == Some(&json!("object")) => Some(schema.clone()),
+        Some(Value::Object(schema)) if schema.get("type") == Some(&json!("object")) => {
+            Some(schema.clone())
+        }
         Some(_) => None,
     }
 }
@@ -161,7 +173,13 @@ mod tests {
 
     fn listed(input_schema: Option<Value>) -> Listed {
         let entrypoint = Some("main.py".to_owned());
-        Listed { name: "a".into(), version: "1.0.0".into(), description: "d".into(), entrypoint, input_schema }
+        Listed {
+            name: "a".into(),
+            version: "1.0.0".into(),
+            description: "d".into(),
+            entrypoint,
+            input_schema,
+        }
     }
 
     #[test]

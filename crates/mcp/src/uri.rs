@@ -4,7 +4,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 const SKILL: &str = "skill://";
 const EXECUTION: &str = "execution://";
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const KEPT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// What a URI names; whether it exists is another question.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +46,9 @@ mod tests {
 
     #[test]
     fn names_with_anything_in_them_come_back() {
-        for (owner, path) in [("a", "SKILL.md"), ("a.b-c", "docs/with space/ü#?%.md"), ("a", "../../etc/passwd")] {
+        for (owner, path) in
+            [("a", "SKILL.md"), ("a.b-c", "docs/with space/ü#?%.md"), ("a", "../../etc/passwd")]
+        {
             let (skill, path) = (owner.to_owned(), path.to_owned());
             let uri = of_skill_file(&skill, &path);
             assert_eq!(parse(&uri), Some(Named::SkillFile { skill, path: path.clone() }), "{uri}");
@@ -58,8 +61,8 @@ mod tests {
     #[test]
     fn what_names_nothing_is_not_read() {
         for wrong in [
-            "", "skill://", "skill://a", "skill://a/", "skill:///x", "file:///etc/passwd", "skill://a/%ff",
-            "execution://",
+            "", "skill://", "skill://a", "skill://a/", "skill:///x", "file:///etc/passwd",
+            "skill://a/%ff", "execution://",
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }

@@ -1,7 +1,7 @@
 //! Step one, accept: who asks for which skill, and is the request one we can store and carry out.
 //!
-//! A request that makes no sense is an error and leaves no trace. One that makes sense but may not run becomes an
-//! order with a refusal, so that it is recorded like any other execution.
+//! A request that makes no sense is an error and leaves no trace. One that makes sense but may not
+//! run becomes an order with a refusal, so that it is recorded like any other execution.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,11 @@ pub async fn accept(store: &Store, caller: &Caller, request: Request) -> Result<
 }
 
 /// A key that may use some skills only may not be given what others left, by way of an input file.
-async fn hidden_input(store: &Store, caller: &Caller, request: &Request) -> Result<Option<Halt>, RunError> {
+async fn hidden_input(
+    store: &Store,
+    caller: &Caller,
+    request: &Request,
+) -> Result<Option<Halt>, RunError> {
     let Some(allowed) = &caller.skills else { return Ok(None) };
     for id in &request.input_files {
         let Ok(uuid) = Uuid::try_parse(id) else { continue };
@@ -113,19 +117,24 @@ pub fn check(mut request: Request) -> Result<Request, RunError> {
     if request.timeout_ms == Some(0) {
         return invalid("timeout must be longer than nothing".to_owned());
     }
-    if let Some(name) = request.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+    if let Some(name) =
+        request.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0']))
+    {
         return invalid(format!("env has {name:?}, which is not a name"));
     }
     let words = || request.args.iter().chain(request.env.keys()).chain(request.env.values());
     if words().any(|word| word.contains('\0') || word.len() > MAX_WORD_BYTES) {
-        return invalid(format!("args and env must have no NUL and at most {MAX_WORD_BYTES} bytes each"));
+        return invalid(format!(
+            "args and env must have no NUL and at most {MAX_WORD_BYTES} bytes each"
+        ));
     }
     if words().map(String::len).sum::<usize>() > MAX_WORDS_BYTES {
         return invalid(format!("args and env must have at most {MAX_WORDS_BYTES} bytes together"));
     }
     if let Some(input) = request.input.take() {
         let compact = compact(input.get().as_bytes());
-        let compact = compact.map_err(|error| RunError::InvalidRequest(format!("input {error}")))?;
+        let compact =
+            compact.map_err(|error| RunError::InvalidRequest(format!("input {error}")))?;
         let compact = RawValue::from_string(compact).expect("compact JSON is JSON");
         request.input = Some(compact);
     }
@@ -135,12 +144,15 @@ pub fn check(mut request: Request) -> Result<Request, RunError> {
 /// Whether a name is one that could exist: anything else is not worth asking the database for.
 fn word(name: &str, max_bytes: usize) -> bool {
     let tail = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-' | '+');
-    name.len() <= max_bytes && name.starts_with(|char: char| char.is_ascii_alphanumeric()) && name.chars().all(tail)
+    name.len() <= max_bytes
+        && name.starts_with(|char: char| char.is_ascii_alphanumeric())
+        && name.chars().all(tail)
 }
 
 impl Order {
-    /// The order as it is stored. An execution that is born running is taken from its process only when its skill is
-    /// idempotent; for all others `env`, which holds secrets, is not written down unless the process itself gives it back.
+    /// The order as it is stored. An execution that is born running is taken from its process only
+    /// when its skill is idempotent; for all others `env`, which holds secrets, is not written down
+    /// unless the process itself gives it back.
     pub fn row(&self, born: Born, idempotency: Option<Idempotency>, key: &EnvKey) -> NewExecution {
         let env_key = (self.idempotent || !matches!(born, Born::Running { .. })).then_some(key);
         NewExecution {
@@ -160,11 +172,13 @@ impl Order {
         }
     }
 
-    /// The request as it is stored: with `env` sealed by the key, or without it. The input has its own column.
+    /// The request as it is stored: with `env` sealed by the key, or without it. The input has its
+    /// own column.
     pub fn written(&self, env_key: Option<&EnvKey>) -> String {
         let plain = Request { input: None, env: BTreeMap::new(), ..self.request.clone() };
         let written = match env_key.filter(|_| !self.request.env.is_empty()) {
-            // A text where a map was: a server of an earlier version refuses the row instead of running it without `env`.
+            // A text where a map was: a server of an earlier version refuses the row instead of
+            // running it without `env`.
             Some(key) => serde_json::to_value(&plain).map(|mut document| {
                 document["env"] = key.seal(&self.tenant, self.id, &self.request.env).into();
                 document.to_string()
@@ -174,7 +188,8 @@ impl Order {
         written.expect("a request has only string keys")
     }
 
-    /// The order that a queued execution was stored as. A row of an earlier version has its `env` in plain text.
+    /// The order that a queued execution was stored as. A row of an earlier version has its `env`
+    /// in plain text.
     pub fn from_row(row: &Execution, key: &EnvKey) -> Result<Order, StoredRequestError> {
         let mut document: Value = serde_json::from_str(&row.request)?;
         if let Some(Value::String(sealed)) = document.get("env") {
@@ -240,7 +255,8 @@ mod tests {
 
     #[test]
     fn an_explicit_null_is_not_the_same_as_no_input() {
-        let with = |json: &str| serde_json::from_str::<Request>(json).expect("request").input.is_some();
+        let with =
+            |json: &str| serde_json::from_str::<Request>(json).expect("request").input.is_some();
         assert!(with(r#"{"skill":"a","input":null}"#));
         assert!(!with(r#"{"skill":"a"}"#));
     }

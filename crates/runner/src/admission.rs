@@ -1,4 +1,5 @@
-//! Whether, and where, a request gets in: limits of the server and of the tenant, a slot here or a place in the queue.
+//! Whether, and where, a request gets in: limits of the server and of the tenant, a slot here or a
+//! place in the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::{Caller, Request, RunError};
 
 /// How long a changed tenant policy may go unnoticed.
 const POLICY_TTL: Duration = Duration::from_secs(5);
-/// How soon a caller whose tenant's queue is full may ask again. Nobody knows when a place becomes free.
+/// How soon a caller whose tenant's queue is full may ask again. Nobody knows when a place becomes
+/// free.
 const QUEUE_FULL_RETRY_S: u64 = 5;
 
 /// What tenants may do, so that one without limits costs no look at the database.
@@ -29,7 +31,11 @@ impl Policies {
         Policies { known: Cache::builder().max_capacity(10_000).time_to_live(POLICY_TTL).build() }
     }
 
-    pub(crate) async fn of(&self, store: &Store, tenant: &TenantId) -> Result<Arc<TenantPolicy>, StoreError> {
+    pub(crate) async fn of(
+        &self,
+        store: &Store,
+        tenant: &TenantId,
+    ) -> Result<Arc<TenantPolicy>, StoreError> {
         if let Some(policy) = self.known.get(tenant).await {
             return Ok(policy);
         }
@@ -47,7 +53,11 @@ pub struct Admitted {
 }
 
 impl Runner {
-    pub(crate) async fn admit(&self, caller: &Caller, request: Request) -> Result<Admitted, RunError> {
+    pub(crate) async fn admit(
+        &self,
+        caller: &Caller,
+        request: Request,
+    ) -> Result<Admitted, RunError> {
         if self.closing.is_cancelled() {
             return Err(RunError::ShuttingDown);
         }
@@ -67,8 +77,8 @@ impl Runner {
         self.waiter_slots.try_acquire(tenant, 1).map_err(|_| RunError::TooBusy)
     }
 
-    /// The earlier execution that a request repeats which does not get in by itself: its skill may be gone since. A
-    /// key that was used for another body is an error even then.
+    /// The earlier execution that a request repeats which does not get in by itself: its skill may
+    /// be gone since. A key that was used for another body is an error even then.
     pub(crate) async fn repeated(
         &self,
         caller: &Caller,
@@ -84,8 +94,8 @@ impl Runner {
         earlier.ok_or(refusal)
     }
 
-    /// A slot, when there is one and the tenant may have it. A tenant with a limit on its concurrency always queues,
-    /// because claiming is where running executions are counted.
+    /// A slot, when there is one and the tenant may have it. A tenant with a limit on its
+    /// concurrency always queues, because claiming is where running executions are counted.
     pub(crate) fn free_slot(&self, admitted: &Admitted) -> Option<OwnedSemaphorePermit> {
         match admitted.policy.max_concurrent {
             Some(_) => None,
@@ -93,7 +103,8 @@ impl Runner {
         }
     }
 
-    /// Leaves the order to whichever worker is free first. `awaited` says that a caller waits for its end.
+    /// Leaves the order to whichever worker is free first. `awaited` says that a caller waits for
+    /// its end.
     pub(crate) async fn enqueue(
         &self,
         admitted: Admitted,

@@ -1,5 +1,5 @@
-//! What other processes announce, turned into wake-ups here. Everybody who is woken looks for himself; what was
-//! never announced is found by the ticks and the heartbeat.
+//! What other processes announce, turned into wake-ups here. Everybody who is woken looks for
+//! himself; what was never announced is found by the ticks and the heartbeat.
 
 use std::sync::Arc;
 
@@ -10,7 +10,9 @@ use crate::runner::Runner;
 
 /// Listens until the runner is closed.
 pub async fn hear(runner: Arc<Runner>, mut announcements: Announcements) {
-    while let Some(Some(announcement)) = runner.closed.run_until_cancelled(announcements.next()).await {
+    while let Some(Some(announcement)) =
+        runner.closed.run_until_cancelled(announcements.next()).await
+    {
         match announcement {
             Announcement::Queued => runner.queued.notify_one(),
             Announcement::Cancel(id) => runner.leases.stop(id, StopReason::Cancelled),
@@ -22,7 +24,8 @@ pub async fn hear(runner: Arc<Runner>, mut announcements: Announcements) {
     }
 }
 
-/// After a gap: the heartbeat brings back who is to be stopped and who is watched, all others look at their row.
+/// After a gap: the heartbeat brings back who is to be stopped and who is watched, all others look
+/// at their row.
 async fn look_everywhere(runner: &Runner) {
     runner.queued.notify_one();
     runner.waiters.ring_all();

@@ -1,5 +1,6 @@
-//! A run's files on their way to blobs: each one apart and all of them in one gzip tar, written at the same time.
-//! Memory holds one chunk, never a file. Until the execution is recorded nothing here may outlive a failure.
+//! A run's files on their way to blobs: each one apart and all of them in one gzip tar, written at
+//! the same time. Memory holds one chunk, never a file. Until the execution is recorded nothing
+//! here may outlive a failure.
 
 use blobs::{BlobError, Blobs, Key, Prefix, Writer};
 use sandbox::SinkError;
@@ -45,7 +46,15 @@ impl Artifacts {
     /// For the attempt that this lease is for.
     pub fn new(blobs: Blobs, lease: &Lease) -> Artifacts {
         let Lease { tenant, execution_id, token: attempt, .. } = lease.clone();
-        Artifacts { blobs, tenant, execution_id, attempt, open: None, archive: None, files: Vec::new() }
+        Artifacts {
+            blobs,
+            tenant,
+            execution_id,
+            attempt,
+            open: None,
+            archive: None,
+            files: Vec::new(),
+        }
     }
 
     pub async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
@@ -71,7 +80,8 @@ impl Artifacts {
     }
 
     pub async fn end(&mut self) -> Result<(), SinkError> {
-        let open = self.open.take().filter(|open| open.missing_bytes == 0).ok_or_else(out_of_order)?;
+        let open =
+            self.open.take().filter(|open| open.missing_bytes == 0).ok_or_else(out_of_order)?;
         let stored = open.writer.finish().await.map_err(blob_failed)?;
         self.files.push(NewFile {
             id: Uuid::now_v7(),
@@ -135,7 +145,12 @@ pub async fn discard(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attem
     }
 }
 
-pub async fn remove(blobs: &Blobs, tenant: &TenantId, execution_id: Uuid, attempt: i64) -> Result<(), BlobError> {
+pub async fn remove(
+    blobs: &Blobs,
+    tenant: &TenantId,
+    execution_id: Uuid,
+    attempt: i64,
+) -> Result<(), BlobError> {
     reach(Point::Remove);
     blobs.delete_prefix(&Prefix::execution(tenant.as_str(), place(execution_id, attempt))).await
 }
@@ -150,8 +165,8 @@ pub fn key_of_archive(tenant: &TenantId, execution_id: Uuid, attempt: i64) -> Ke
     Key::archive(tenant.as_str(), place(execution_id, attempt))
 }
 
-/// Each attempt has its own place, so that a worker that lost its lease and wakes up late neither overwrites nor
-/// removes what the next one wrote.
+/// Each attempt has its own place, so that a worker that lost its lease and wakes up late neither
+/// overwrites nor removes what the next one wrote.
 fn place(execution_id: Uuid, attempt: i64) -> String {
     match attempt {
         ..=1 => execution_id.to_string(),

@@ -1,9 +1,10 @@
 //! Admission to a resource that all tenants share: bytes in memory, threads, waiting callers.
 //!
-//! A permit is taken before the resource is used and returned when it is dropped. A tenant may take as much as is left
-//! after it: one alone gets half, two a third each, and however many there are, the next one finds some. So no
-//! tenant can keep the others out. Nothing is queued: who finds too little may wait for a bounded time and is then
-//! refused; who asks for more than half is refused at once, because waiting would not help.
+//! A permit is taken before the resource is used and returned when it is dropped. A tenant may take
+//! as much as is left after it: one alone gets half, two a third each, and however many there are,
+//! the next one finds some. So no tenant can keep the others out. Nothing is queued: who finds too
+//! little may wait for a bounded time and is then refused; who asks for more than half is refused
+//! at once, because waiting would not help.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,8 +56,12 @@ pub enum Denied {
 
 impl Budget {
     pub fn new(capacity: u64) -> Budget {
-        let shared =
-            Shared { capacity, used: Mutex::default(), returned: Notify::new(), refused: AtomicU64::default() };
+        let shared = Shared {
+            capacity,
+            used: Mutex::default(),
+            returned: Notify::new(),
+            refused: AtomicU64::default(),
+        };
         Budget { shared: Arc::new(shared) }
     }
 
@@ -85,7 +90,12 @@ impl Budget {
     }
 
     /// Waits at most `wait` for others to return enough.
-    pub async fn acquire(&self, tenant: &TenantId, amount: u64, wait: Duration) -> Result<Permit, Denied> {
+    pub async fn acquire(
+        &self,
+        tenant: &TenantId,
+        amount: u64,
+        wait: Duration,
+    ) -> Result<Permit, Denied> {
         let mut permit = Permit { budget: self.clone(), tenant: tenant.clone(), amount: 0 };
         permit.grow(amount, wait).await?;
         Ok(permit)
@@ -127,7 +137,9 @@ impl Permit {
             // Registered before the look, so that nothing returned in between is missed.
             returned.as_mut().enable();
             match self.grow_now(more) {
-                Err(Denied::InUse) => timeout_at(deadline, returned).await.map_err(|_| Denied::InUse)?,
+                Err(Denied::InUse) => {
+                    timeout_at(deadline, returned).await.map_err(|_| Denied::InUse)?
+                }
                 grown => return grown,
             }
         }
@@ -143,7 +155,9 @@ impl Permit {
         }
         let mut used = self.budget.lock();
         let own = used.by_tenant.get(&self.tenant).copied().unwrap_or(0) + more;
-        let Some(left) = self.budget.shared.capacity.checked_sub(used.total + more) else { return Err(Denied::InUse) };
+        let Some(left) = self.budget.shared.capacity.checked_sub(used.total + more) else {
+            return Err(Denied::InUse);
+        };
         // Of an odd number, the tenant has the larger half.
         if own > left + 1 {
             return Err(Denied::InUse);
@@ -211,17 +225,25 @@ mod tests {
     fn the_capacity_holds_however_many_tenants_come() {
         let budget = Budget::new(5);
         let names: Vec<String> = (0..9).map(|number| format!("t{number}")).collect();
-        let all: Vec<Permit> = names.iter().filter_map(|name| budget.try_acquire(&tenant(name), 1).ok()).collect();
+        let all: Vec<Permit> =
+            names.iter().filter_map(|name| budget.try_acquire(&tenant(name), 1).ok()).collect();
         assert_eq!((all.len(), budget.used()), (5, 5));
     }
 
     #[test]
     fn what_exceeds_a_share_is_refused_for_good() {
         let budget = Budget::new(11);
-        assert_eq!(budget.try_acquire(&tenant("a"), 7).err(), Some(Denied::TooMuch { needed: 7, most: 6 }));
+        assert_eq!(
+            budget.try_acquire(&tenant("a"), 7).err(),
+            Some(Denied::TooMuch { needed: 7, most: 6 })
+        );
         let mut large = budget.try_acquire(&tenant("a"), 6).expect("a whole share");
         assert_eq!(large.try_grow(1), Err(Denied::TooMuch { needed: 7, most: 6 }));
-        assert_eq!(budget.try_acquire(&tenant("a"), 1).err(), Some(Denied::InUse), "in use by the tenant itself");
+        assert_eq!(
+            budget.try_acquire(&tenant("a"), 1).err(),
+            Some(Denied::InUse),
+            "in use by the tenant itself"
+        );
         assert!(budget.try_acquire(&tenant("b"), 3).is_ok(), "others find some all the same");
         assert_eq!(budget.try_acquire(&tenant("b"), 4).err(), Some(Denied::InUse));
         assert_eq!(budget.refused(), 4);
@@ -234,7 +256,12 @@ mod tests {
         assert_eq!(budget.acquire(&tenant("a"), 1, NO_WAIT).await.err(), Some(Denied::InUse));
         let waiting = tokio::spawn({
             let budget = budget.clone();
-            async move { budget.acquire(&tenant("a"), 1, Duration::from_secs(60)).await.map(|permit| permit.amount()) }
+            async move {
+                budget
+                    .acquire(&tenant("a"), 1, Duration::from_secs(60))
+                    .await
+                    .map(|permit| permit.amount())
+            }
         });
         tokio::task::yield_now().await;
         drop(held);

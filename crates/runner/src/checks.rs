@@ -1,4 +1,5 @@
-//! Documents against a skill's schemas: the input before a sandbox costs anything, the output after the run.
+//! Documents against a skill's schemas: the input before a sandbox costs anything, the output after
+//! the run.
 //!
 //! Small checks run where they are; what could take longer goes to the schema workers.
 
@@ -21,21 +22,30 @@ pub struct CheckedOutput {
 }
 
 /// Refuses an input that does not match, or that would cost too much to check.
-pub async fn check_input(runner: &Runner, tenant: &TenantId, skill: &Arc<Skill>, input: &str) -> Result<(), Halt> {
+pub async fn check_input(
+    runner: &Runner,
+    tenant: &TenantId,
+    skill: &Arc<Skill>,
+    input: &str,
+) -> Result<(), Halt> {
     let Some(schema) = &skill.input_schema else { return Ok(()) };
     if schema.is_quick(input) {
         return check_input_here(skill, input).map_err(Halt::refused);
     }
     let (skill, input) = (Arc::clone(skill), input.to_owned());
     let checked = runner.schema_workers.run(tenant, move || check_input_here(&skill, &input)).await;
-    checked.map_err(|WorkersBusy| Halt::unready("The input could not be checked in time."))?.map_err(Halt::refused)
+    checked
+        .map_err(|WorkersBusy| Halt::unready("The input could not be checked in time."))?
+        .map_err(Halt::refused)
 }
 
 /// The same on this thread.
 pub fn check_input_here(skill: &Skill, input: &str) -> Result<(), String> {
     let Some(schema) = &skill.input_schema else { return Ok(()) };
     let checked = schema.check(input);
-    checked.map_err(|violations| format!("The input does not match the skill's input_schema: {violations}"))
+    checked.map_err(|violations| {
+        format!("The input does not match the skill's input_schema: {violations}")
+    })
 }
 
 pub async fn check_output(
@@ -53,10 +63,15 @@ pub async fn check_output(
     }
     let kept = output.clone();
     let checking = Arc::clone(skill);
-    let checked = runner.schema_workers.run(tenant, move || check_output_here(output.as_deref(), &checking)).await;
+    let checked = runner
+        .schema_workers
+        .run(tenant, move || check_output_here(output.as_deref(), &checking))
+        .await;
     checked.unwrap_or_else(|WorkersBusy| CheckedOutput {
         output: kept.and_then(|document| json::compact(&document).ok()),
-        complaint: Some("The output could not be checked against the skill's output_schema in time.".to_owned()),
+        complaint: Some(
+            "The output could not be checked against the skill's output_schema in time.".to_owned(),
+        ),
     })
 }
 
@@ -69,17 +84,23 @@ pub fn check_output_here(output: Option<&[u8]>, skill: &Skill) -> CheckedOutput 
     match document {
         Ok(Some(document)) => {
             let violations = schema.check(&document).err();
-            let complaint = violations
-                .map(|violations| format!("The output does not match the skill's output_schema: {violations}"));
+            let complaint = violations.map(|violations| {
+                format!("The output does not match the skill's output_schema: {violations}")
+            });
             CheckedOutput { output: Some(document), complaint }
         }
         Ok(None) => CheckedOutput {
             output: None,
-            complaint: Some("The script wrote no output.json, and the skill declares an output_schema.".to_owned()),
+            complaint: Some(
+                "The script wrote no output.json, and the skill declares an output_schema."
+                    .to_owned(),
+            ),
         },
         Err(not_json) => CheckedOutput {
             output: None,
-            complaint: Some(format!("The script's output.json {not_json}, and the skill declares an output_schema.")),
+            complaint: Some(format!(
+                "The script's output.json {not_json}, and the skill declares an output_schema."
+            )),
         },
     }
 }

@@ -1,5 +1,5 @@
-//! Step five, collect: what the run left, checked and closed: logs as text, `output.json` as compact JSON, artifacts
-//! complete in blobs.
+//! Step five, collect: what the run left, checked and closed: logs as text, `output.json` as
+//! compact JSON, artifacts complete in blobs.
 
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ impl Collected {
     }
 }
 
-/// A lost run keeps its logs; what there is of its files is removed, for half of them would look like all.
+/// A lost run keeps its logs; what there is of its files is removed, for half of them would look
+/// like all.
 pub async fn collect(
     runner: &Runner,
     tenant: &TenantId,

@@ -1,4 +1,5 @@
-//! What the operator decides: how many runs at once, how long leases last, and the limits no skill can widen.
+//! What the operator decides: how many runs at once, how long leases last, and the limits no skill
+//! can widen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +17,30 @@ pub struct RunnerConfig {
     pub owner: String,
     /// Executions that run at once here; without a launcher there are none.
     pub slots: usize,
-    /// Callers that may wait for an end at once before new ones are told to come back. One tenant alone gets half.
+    /// Callers that may wait for an end at once before new ones are told to come back. One tenant
+    /// alone gets half.
     pub max_waiting: usize,
     /// A run whose worker is silent for this long is taken away from it.
     pub lease: Duration,
-    /// How often an execution is taken up before it is given up as lost. Again at all only when it never reached a
-    /// guest, or when its skill says that it is idempotent.
+    /// How often an execution is taken up before it is given up as lost. Again at all only when it
+    /// never reached a guest, or when its skill says that it is idempotent.
     pub max_attempts: i32,
     /// How often an idle worker looks for queued executions that nobody announced.
     pub queue_tick: Duration,
     /// How often expired leases, and sandboxes that a dead owner left, are looked for.
     pub reap_tick: Duration,
-    /// How long it is believed that the sandbox works without a run that shows it. Then readiness starts one to see.
+    /// How long it is believed that the sandbox works without a run that shows it. Then readiness
+    /// starts one to see.
     pub probe_every: Duration,
     /// How long what has ended is kept.
     pub retention: Retention,
     /// How often one of the servers looks for what may be forgotten.
     pub retention_tick: Duration,
-    /// True when no other process can be using this store (embedded mode holds a lock on its data directory):
-    /// at start every other owner's lease is then known to be dead.
+    /// True when no other process can be using this store (embedded mode holds a lock on its data
+    /// directory): at start every other owner's lease is then known to be dead.
     pub exclusive_store: bool,
-    /// Whether archives of skills are only read here: other servers remove those that belong to no skill any more.
+    /// Whether archives of skills are only read here: other servers remove those that belong to no
+    /// skill any more.
     pub archives_read_only: bool,
     /// The largest file that can be uploaded.
     pub max_file_bytes: u64,
@@ -84,7 +88,8 @@ impl RunnerConfig {
     }
 }
 
-/// How long after their end executions are kept, and before that their logs and artifacts. `None` is for ever.
+/// How long after their end executions are kept, and before that their logs and artifacts. `None`
+/// is for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     pub executions: Option<Duration>,
@@ -120,7 +125,12 @@ impl Default for Policy {
             max_cpu_millis: 4000,
             pids: 64,
             disk_inodes: 16_384,
-            caps: Caps { log_bytes: 1 << 20, output_bytes: 1 << 20, artifact_bytes: 256 << 20, artifact_files: 1000 },
+            caps: Caps {
+                log_bytes: 1 << 20,
+                output_bytes: 1 << 20,
+                artifact_bytes: 256 << 20,
+                artifact_files: 1000,
+            },
             image_allowlist: None,
         }
     }

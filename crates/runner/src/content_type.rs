@@ -1,7 +1,11 @@
 //! A file's content type by its name's ending. What is not in the table is bytes.
 
 pub fn of(path: &str) -> &'static str {
-    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, ending)| ending);
+    let ending = path
+        .rsplit('/')
+        .next()
+        .and_then(|name| name.rsplit_once('.'))
+        .map_or("", |(_, ending)| ending);
     match ending.to_ascii_lowercase().as_str() {
         "txt" | "log" => "text/plain; charset=utf-8",
         "md" => "text/markdown; charset=utf-8",

@@ -1,4 +1,5 @@
-//! The part of a result that is kept as one JSON text in the execution's `detail` column. The server reads it back.
+//! The part of a result that is kept as one JSON text in the execution's `detail` column. The
+//! server reads it back.
 
 use sandbox::Attempt;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,8 @@ pub struct Detail {
     pub isolation: Option<Value>,
     pub timings: Timings,
     pub logs_truncated: bool,
-    /// What the tenant does not trust about the skill: why it was refused, or what it ran in spite of.
+    /// What the tenant does not trust about the skill: why it was refused, or what it ran in spite
+    /// of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Doubt>,
 }

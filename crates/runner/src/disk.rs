@@ -1,4 +1,5 @@
-//! The reserve of free disk space: below it nothing new is accepted, so that what runs can still be recorded.
+//! The reserve of free disk space: below it nothing new is accepted, so that what runs can still be
+//! recorded.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 /// How long an answer of the file system is believed.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// Directories on this machine that grow with what is stored, and how many bytes must stay free in each.
+/// Directories on this machine that grow with what is stored, and how many bytes must stay free in
+/// each.
 #[derive(Debug, Clone, Default)]
 pub struct DiskReserve {
     pub directories: Vec<PathBuf>,

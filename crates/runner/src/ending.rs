@@ -21,13 +21,22 @@ pub fn sentence(ran: &Ran, plan: &Plan) -> Option<String> {
             format!("The script used more memory than its limit of {} bytes.", shape.memory_bytes)
         }
         (Outcome::TooManyProcesses, _) => {
-            format!("The script started more processes and threads than its limit of {}.", shape.pids)
+            format!(
+                "The script started more processes and threads than its limit of {}.",
+                shape.pids
+            )
         }
         (Outcome::DiskFull, _) => {
-            format!("The script filled its disk of {} bytes or {} files.", shape.disk_bytes, shape.disk_inodes)
+            format!(
+                "The script filled its disk of {} bytes or {} files.",
+                shape.disk_bytes, shape.disk_inodes
+            )
         }
         (Outcome::OutputTooLarge, _) => {
-            format!("The script's output.json is larger than its limit of {} bytes.", plan.job.caps.output_bytes)
+            format!(
+                "The script's output.json is larger than its limit of {} bytes.",
+                plan.job.caps.output_bytes
+            )
         }
         (Outcome::Cancelled, _) => "The execution was cancelled.".to_owned(),
         (Outcome::Refused, _) => "The execution was refused.".to_owned(),

@@ -1,8 +1,9 @@
-//! Environment variables a caller may not set, because they change how the interpreter or our own contract works.
+//! Environment variables a caller may not set, because they change how the interpreter or our own
+//! contract works.
 
 const EXACT: [&str; 13] = [
-    "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "IFS", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT",
-    "PYTHONWARNINGS", "NODE_PATH", "NODE_OPTIONS",
+    "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "IFS", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
+    "PYTHONINSPECT", "PYTHONWARNINGS", "NODE_PATH", "NODE_OPTIONS",
 ];
 const PREFIXES: [&str; 5] = ["LD_", "PERL5", "RUBY", "SANDBOX_", "SKILL_"];
 const SUFFIXES: [&str; 1] = ["_PROXY"];
@@ -31,7 +32,10 @@ mod tests {
 
     #[test]
     fn ordinary_names_pass() {
-        for name in ["API_KEY", "MY_PATH", "PATHS", "PYTHONUNBUFFERED", "LANG", "PROXY", "LD", "CLAUDE", "SKILLS"] {
+        for name in [
+            "API_KEY", "MY_PATH", "PATHS", "PYTHONUNBUFFERED", "LANG", "PROXY", "LD", "CLAUDE",
+            "SKILLS",
+        ] {
             assert!(!refused(name), "{name}");
         }
     }

@@ -1,5 +1,5 @@
-//! What can go wrong on our side, or be wrong with a request. A skill's own failure is never an error: it is a
-//! stored execution with an outcome.
+//! What can go wrong on our side, or be wrong with a request. A skill's own failure is never an
+//! error: it is a stored execution with an outcome.
 
 use std::fmt;
 
@@ -24,7 +24,12 @@ impl Quota {
     pub const FILES: &str = "max_file_bytes";
     pub const STORED: &str = "max_stored_bytes";
 
-    pub(crate) fn new(name: &'static str, used_bytes: i64, limit_bytes: i64, needed_bytes: i64) -> Quota {
+    pub(crate) fn new(
+        name: &'static str,
+        used_bytes: i64,
+        limit_bytes: i64,
+        needed_bytes: i64,
+    ) -> Quota {
         let bytes = |bytes| u64::try_from(bytes).unwrap_or(0);
         Quota {
             name,
@@ -81,9 +86,13 @@ pub enum RunError {
     /// A stored archive is not what was published.
     #[error("a stored archive cannot be read")]
     Archive(#[source] SkillError),
-    #[error("the tenant asks for more executions a minute than its policy allows; try again in {retry_after_s} s")]
+    #[error(
+        "the tenant asks for more executions a minute than its policy allows; try again in {retry_after_s} s"
+    )]
     RateLimited { retry_after_s: u64 },
-    #[error("as many executions of the tenant wait as its policy allows; try again in {retry_after_s} s")]
+    #[error(
+        "as many executions of the tenant wait as its policy allows; try again in {retry_after_s} s"
+    )]
     QueueFull { retry_after_s: u64 },
     #[error("no such file")]
     NoSuchFile,
@@ -99,7 +108,8 @@ pub enum RunError {
     Store(#[source] StoreError),
     #[error("the blob store failed")]
     Blobs(#[from] BlobError),
-    /// The task that carried the execution panicked; the reaper ends the execution when its lease runs out.
+    /// The task that carried the execution panicked; the reaper ends the execution when its lease
+    /// runs out.
     #[error("the execution's task ended without a result")]
     Broken,
 }
@@ -109,7 +119,12 @@ impl From<StoreError> for RunError {
         match error {
             StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch,
             StoreError::StorageFull { used_bytes, limit_bytes, needed_bytes } => {
-                RunError::OverQuota(Quota::new(Quota::STORED, used_bytes, limit_bytes, needed_bytes))
+                RunError::OverQuota(Quota::new(
+                    Quota::STORED,
+                    used_bytes,
+                    limit_bytes,
+                    needed_bytes,
+                ))
             }
             other => RunError::Store(other),
         }

@@ -1,9 +1,9 @@
 //! What happens to one execution, as a sequence that can be left and taken up again anywhere.
 //!
-//! An event's id is the attempt and how many bytes of that attempt's log the reader has seen. Both are the same
-//! whether the log is read piece by piece while it grows or whole from the record, so a reader goes on without loss or
-//! repetition on any server, also after the end. A reader asks for the next event: one that is slow keeps one
-//! batch in memory and nobody waiting.
+//! An event's id is the attempt and how many bytes of that attempt's log the reader has seen. Both
+//! are the same whether the log is read piece by piece while it grows or whole from the record, so
+//! a reader goes on without loss or repetition on any server, also after the end. A reader asks for
+//! the next event: one that is slow keeps one batch in memory and nobody waiting.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -74,10 +74,16 @@ impl FromStr for EventId {
     fn from_str(text: &str) -> Result<EventId, RunError> {
         let parse = || {
             let (attempt, seen) = text.split_once('.')?;
-            let seen = if seen == "end" { END } else { seen.parse().ok().filter(|seen| (0..END).contains(seen))? };
+            let seen = if seen == "end" {
+                END
+            } else {
+                seen.parse().ok().filter(|seen| (0..END).contains(seen))?
+            };
             Some(EventId { attempt: attempt.parse().ok().filter(|attempt| *attempt >= 0)?, seen })
         };
-        parse().ok_or_else(|| RunError::InvalidRequest("Last-Event-ID is not the id of an event of ours".to_owned()))
+        parse().ok_or_else(|| {
+            RunError::InvalidRequest("Last-Event-ID is not the id of an event of ours".to_owned())
+        })
     }
 }
 
@@ -94,7 +100,8 @@ pub struct Events {
 }
 
 impl Runner {
-    /// The events of an execution behind `after`, or all of them; `None` when the tenant has no such execution.
+    /// The events of an execution behind `after`, or all of them; `None` when the tenant has no
+    /// such execution.
     pub async fn events(
         self: &Arc<Self>,
         tenant: &TenantId,
@@ -119,8 +126,8 @@ impl Runner {
 }
 
 impl Events {
-    /// The next event, as soon as there is one. `None` at the end, and when this server shuts down: another one goes
-    /// on behind the last id.
+    /// The next event, as soon as there is one. `None` at the end, and when this server shuts down:
+    /// another one goes on behind the last id.
     pub async fn next(&mut self) -> Option<Result<Event, RunError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -152,7 +159,8 @@ impl Events {
             self.push(EventId::start(attempt), state(&row));
         }
         let seen = self.seen(attempt);
-        let mut memory = self.runner.reserve(&self.tenant, BATCH as u64 * PIECE_BYTES as u64).await?;
+        let mut memory =
+            self.runner.reserve(&self.tenant, BATCH as u64 * PIECE_BYTES as u64).await?;
         let segments = store.read_log(&self.tenant, id, attempt, seen, BATCH).await?;
         let whole = segments.len() < usize::try_from(BATCH).unwrap_or(usize::MAX);
         memory.shrink_to(segments.iter().map(|segment| segment.text.len() as u64).sum());
@@ -174,7 +182,8 @@ impl Events {
 
     /// The end, and before it what the record has of the log and the reader has not.
     fn push_end(&mut self, execution: Execution) {
-        let (attempt, at) = (execution.attempt, execution.finished_at.unwrap_or(execution.created_at));
+        let (attempt, at) =
+            (execution.attempt, execution.finished_at.unwrap_or(execution.created_at));
         let whole = Segment {
             ends_at: i64::try_from(execution.logs.len()).unwrap_or(END - 1),
             stream: LogStream::Merged,
@@ -196,7 +205,10 @@ impl Events {
         let known = (known..text.len()).find(|&at| text.is_char_boundary(at));
         let Some(known) = known else { return };
         text.drain(..known);
-        self.push(EventId { attempt, seen: ends_at }, (written_at, EventKind::Log { stream, text }));
+        self.push(
+            EventId { attempt, seen: ends_at },
+            (written_at, EventKind::Log { stream, text }),
+        );
     }
 
     fn push(&mut self, id: EventId, (at, kind): (Micros, EventKind)) {
@@ -236,7 +248,8 @@ mod tests {
         let parsed: Vec<EventId> = ids.iter().map(|id| id.parse().expect("an id")).collect();
         assert!(parsed.is_sorted_by(|one, next| one < next));
         assert_eq!(parsed.iter().map(ToString::to_string).collect::<Vec<_>>(), ids);
-        for wrong in ["", "1", "1.", ".1", "a.b", "1.-1", "-1.1", "1.9223372036854775807", "1.2.3"] {
+        for wrong in ["", "1", "1.", ".1", "a.b", "1.-1", "-1.1", "1.9223372036854775807", "1.2.3"]
+        {
             assert!(wrong.parse::<EventId>().is_err(), "{wrong}");
         }
     }

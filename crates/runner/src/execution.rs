@@ -31,10 +31,11 @@ use crate::tail;
 use crate::vetting::Cleared;
 use crate::{Quota, RunError};
 
-/// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue into failures.
+/// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue
+/// into failures.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
-/// How long an engine or an API server that does not answer is waited for, about what a restart takes at most. Then the
-/// attempt has failed.
+/// How long an engine or an API server that does not answer is waited for, about what a restart
+/// takes at most. Then the attempt has failed.
 const AWAY: Duration = Duration::from_secs(60);
 
 /// Loaded, planned, and with a guest that waits for the job.
@@ -95,7 +96,12 @@ pub async fn fresh(
 }
 
 /// Carries out an execution that was claimed from the queue. Nobody waits for the answer here.
-pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: OwnedSemaphorePermit) {
+pub async fn claimed(
+    runner: Arc<Runner>,
+    row: Execution,
+    lease: Lease,
+    slot: OwnedSemaphorePermit,
+) {
     let began = Instant::now();
     let Some(hold) = runner.leases.hold(lease) else { return };
     let mut timings = Timings::default();
@@ -117,7 +123,9 @@ pub async fn claimed(runner: Arc<Runner>, row: Execution, lease: Lease, slot: Ow
         return;
     }
     // From here on only an idempotent skill is retried: the job may act as soon as it is sent.
-    let ours = patiently("marking a start", || runner.store.mark_started(hold.lease())).await.map(|tried| tried.answer);
+    let ours = patiently("marking a start", || runner.store.mark_started(hold.lease()))
+        .await
+        .map(|tried| tried.answer);
     if let Ok(Some(asked)) = &ours {
         // Asked between the claim and the hold, it was announced to nobody.
         hold.heed(*asked);
@@ -153,10 +161,12 @@ fn unusable(error: &StoredRequestError) -> Halt {
     })
 }
 
-/// Whether what was accepted some time ago may still run: its skill may have been held or rejected since.
+/// Whether what was accepted some time ago may still run: its skill may have been held or rejected
+/// since.
 async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
-    let looked =
-        patiently("looking at a skill's status", || runner.store.status_of_content(&order.tenant, &order.digest));
+    let looked = patiently("looking at a skill's status", || {
+        runner.store.status_of_content(&order.tenant, &order.digest)
+    });
     match looked.await {
         Ok(tried) => match review::refusal(tried.answer, &order.skill_name, &order.skill_version) {
             Some(why) => Err(Halt::refused(why)),
@@ -169,18 +179,20 @@ async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
     }
 }
 
-/// Leaves a claimed execution that could not be started to the next worker, after a pause in which the cause may
-/// pass. False when it is not ours to give, or not wanted any more.
+/// Leaves a claimed execution that could not be started to the next worker, after a pause in which
+/// the cause may pass. False when it is not ours to give, or not wanted any more.
 async fn give_back(runner: &Runner, hold: &Hold) -> bool {
     let_pass(runner, hold).await;
     release(runner, hold).await
 }
 
-/// The same for one that was born running: only here it is known that no job was sent, and what it needs is only here.
+/// The same for one that was born running: only here it is known that no job was sent, and what it
+/// needs is only here.
 async fn give_back_unsent(runner: &Runner, hold: &Hold, order: &Order) -> bool {
     let_pass(runner, hold).await;
     let request = order.written(Some(&runner.config.env_key));
-    let released = runner.store.release_unsent(hold.lease(), &request, runner.config.max_attempts).await;
+    let released =
+        runner.store.release_unsent(hold.lease(), &request, runner.config.max_attempts).await;
     given_back(released)
 }
 
@@ -197,26 +209,33 @@ async fn let_pass(runner: &Runner, hold: &Hold) {
     }
 }
 
-/// Queues an execution again that may still be carried out: its job never acted, or its skill may act twice.
+/// Queues an execution again that may still be carried out: its job never acted, or its skill may
+/// act twice.
 async fn release(runner: &Runner, hold: &Hold) -> bool {
     given_back(runner.store.release(hold.lease(), runner.config.max_attempts).await)
 }
 
 fn given_back(released: Result<bool, StoreError>) -> bool {
-    released.inspect_err(|error| tracing::warn!(%error, "giving an execution back failed")).unwrap_or(false)
+    released
+        .inspect_err(|error| tracing::warn!(%error, "giving an execution back failed"))
+        .unwrap_or(false)
 }
 
-/// Writes the accepted row while the sandbox starts; one after the other when the request may be a repetition, which
-/// must not cost a sandbox.
+/// Writes the accepted row while the sandbox starts; one after the other when the request may be a
+/// repetition, which must not cost a sandbox.
 async fn begin(
     runner: &Runner,
     order: &Order,
     idempotency: Option<Idempotency>,
     timings: &mut Timings,
 ) -> Result<(Hold, Result<Ready, Halt>), NotBegun> {
-    // The job is sent as soon as the guest is there, so nobody else may take it up, unless its skill is idempotent or no
-    // guest could be had, which is known only here.
-    let born = Born::Running { owner: runner.config.owner.clone(), lease_ms: runner.lease_ms(), started: true };
+    // The job is sent as soon as the guest is there, so nobody else may take it up, unless its
+    // skill is idempotent or no guest could be had, which is known only here.
+    let born = Born::Running {
+        owner: runner.config.owner.clone(),
+        lease_ms: runner.lease_ms(),
+        started: true,
+    };
     let row = order.row(born, idempotency, &runner.config.env_key);
     if row.idempotency.is_some() {
         let hold = insert(runner, &row).await?;
@@ -255,12 +274,19 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
         return Err(refusal.clone());
     }
     let cleared = runner.clear(order).await?;
-    let skill = timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
+    let skill =
+        timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
     checks::check_input(runner, &order.tenant, &skill, order.request.input_json()).await?;
     let plan = plan.with_inputs(inputs::find(runner, order).await?)?;
-    let memory = memory::reserve(&runner.memory, &order.tenant, buffered_bytes(&skill, order, &plan)).await?;
-    let launched = timed(&mut timings.launch_ms, launch(runner.launcher.as_deref(), &runner.probe, &plan.shape)).await;
+    let memory =
+        memory::reserve(&runner.memory, &order.tenant, buffered_bytes(&skill, order, &plan))
+            .await?;
+    let launched = timed(
+        &mut timings.launch_ms,
+        launch(runner.launcher.as_deref(), &runner.probe, &plan.shape),
+    )
+    .await;
     match &launched {
         Ok(_) => runner.meters.launch.record(Duration::from_secs_f64(timings.launch_ms / 1e3)),
         Err(_) => runner.meters.launches_failed.add(),
@@ -270,8 +296,8 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     Ok(Ready { skill, plan, guest, cleared, memory })
 }
 
-/// What a run takes in memory at most: the skill's files while they are sent, and the documents and logs, each of them
-/// twice, because they are read and then turned into what is stored and sent.
+/// What a run takes in memory at most: the skill's files while they are sent, and the documents and
+/// logs, each of them twice, because they are read and then turned into what is stored and sent.
 fn buffered_bytes(skill: &Skill, order: &Order, plan: &Plan) -> u64 {
     let input = order.input().map_or(0, str::len) as u64;
     let documents = input + plan.job.caps.log_bytes + plan.job.caps.output_bytes;
@@ -281,7 +307,10 @@ fn buffered_bytes(skill: &Skill, order: &Order, plan: &Plan) -> u64 {
 /// A result with as much of the run's permit as it still needs.
 fn held(execution: Execution, memory: Option<Permit>) -> Held<Execution> {
     let Some(mut permit) = memory else { return Held::covered(execution) };
-    let documents = [&execution.input, &execution.output, &execution.detail].into_iter().flatten().map(String::len);
+    let documents = [&execution.input, &execution.output, &execution.detail]
+        .into_iter()
+        .flatten()
+        .map(String::len);
     let bytes = documents.sum::<usize>() + execution.logs.len();
     permit.shrink_to(bytes as u64 * 2);
     Held::new(execution, permit)
@@ -300,11 +329,17 @@ async fn carry(
             let artifacts = Artifacts::new(runner.blobs.clone(), hold.lease());
             let mut caught = Caught::new(&plan.job, artifacts);
             let logs = caught.logs.clone();
-            let running = timed(&mut timings.run_ms, run(guest, &plan.job, hold.stop_token(), &mut caught));
-            let ran = tail::beside(running, &runner.store, hold.lease(), &logs, hold.watched_token()).await;
+            let running =
+                timed(&mut timings.run_ms, run(guest, &plan.job, hold.stop_token(), &mut caught));
+            let ran =
+                tail::beside(running, &runner.store, hold.lease(), &logs, hold.watched_token())
+                    .await;
             reach(Point::Run);
-            let mut collected =
-                timed(&mut timings.collect_ms, collect(runner, &hold.lease().tenant, ran, caught, &skill, &plan)).await;
+            let mut collected = timed(
+                &mut timings.collect_ms,
+                collect(runner, &hold.lease().tenant, ran, caught, &skill, &plan),
+            )
+            .await;
             collected.detail.trust = cleared.distrust.map(|distrust| distrust.doubt());
             collected.signed_by = cleared.signed_by;
             (collected, Some(memory))

@@ -1,5 +1,5 @@
-//! Points on the path of an execution at which a process can be made to die or to stall, for tests of crashes. Builds
-//! for users do not have them.
+//! Points on the path of an execution at which a process can be made to die or to stall, for tests
+//! of crashes. Builds for users do not have them.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -59,14 +59,22 @@ impl FromStr for Failpoint {
             Some("collect") => Point::Collect,
             Some("record") => Point::Record,
             Some("remove") => Point::Remove,
-            _ => return Err("name one of accept, claim, launch, run, upload, collect, record, remove".to_owned()),
+            _ => {
+                return Err(
+                    "name one of accept, claim, launch, run, upload, collect, record, remove"
+                        .to_owned(),
+                );
+            }
         };
         let blow = match parts.next() {
             Some("abort") => Blow::Abort,
             Some("stop") => Blow::Stop,
             _ => return Err("say `<point>:abort` or `<point>:stop`".to_owned()),
         };
-        let nth = parts.next().map_or(Ok(1), str::parse).map_err(|_| "the third part is a number".to_owned())?;
+        let nth = parts
+            .next()
+            .map_or(Ok(1), str::parse)
+            .map_err(|_| "the third part is a number".to_owned())?;
         Ok(Failpoint { point, blow, nth })
     }
 }
@@ -104,7 +112,10 @@ mod tests {
         let third = Failpoint { point: Point::Record, blow: Blow::Stop, nth: 3 };
         assert_eq!("record:stop:3".parse(), Ok(third));
         assert_eq!("record:stop".parse(), Ok(Failpoint { nth: 1, ..third }));
-        assert_eq!("upload:abort".parse(), Ok(Failpoint { point: Point::Upload, blow: Blow::Abort, nth: 1 }));
+        assert_eq!(
+            "upload:abort".parse(),
+            Ok(Failpoint { point: Point::Upload, blow: Blow::Abort, nth: 1 })
+        );
         for wrong in ["", "record", "record:", "record:now", "lunch:abort", "run:abort:x"] {
             assert!(wrong.parse::<Failpoint>().is_err(), "{wrong}");
         }

@@ -1,4 +1,5 @@
-//! Files that people upload: streamed to blobs under a note, and gone from there when they are deleted.
+//! Files that people upload: streamed to blobs under a note, and gone from there when they are
+//! deleted.
 
 use blobs::{Key, Writer};
 use store::{Actor, Added, DeletedFile, FileRow, Micros, NewFile, TenantId};
@@ -47,18 +48,41 @@ impl Runner {
         let key = Key::file(tenant.as_str(), id);
         self.store.note_blob(tenant, key.as_str()).await?;
         let writer = self.blobs.writer(&key);
-        Ok(Upload { runner: self, tenant: tenant.clone(), id, key, writer, size: 0, _memory: memory, quotas })
+        Ok(Upload {
+            runner: self,
+            tenant: tenant.clone(),
+            id,
+            key,
+            writer,
+            size: 0,
+            _memory: memory,
+            quotas,
+        })
     }
 
-    /// Deletes a version of a file, or the whole file when it is the first one; false when there is none. Of an
-    /// execution's artifact, the archive of all its files goes too, for it holds the same bytes.
-    pub async fn delete_file(&self, actor: Option<&Actor>, tenant: &TenantId, id: Uuid) -> Result<bool, RunError> {
+    /// Deletes a version of a file, or the whole file when it is the first one; false when there is
+    /// none. Of an execution's artifact, the archive of all its files goes too, for it holds the
+    /// same bytes.
+    pub async fn delete_file(
+        &self,
+        actor: Option<&Actor>,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<bool, RunError> {
         let Some(file) = self.store.get_file(tenant, id).await? else { return Ok(false) };
         let archive = match file.execution_id.filter(|_| file.parent_id.is_none()) {
-            Some(execution_id) => self.store.peek_execution(tenant, execution_id).await?.as_ref().and_then(archive_key),
+            Some(execution_id) => self
+                .store
+                .peek_execution(tenant, execution_id)
+                .await?
+                .as_ref()
+                .and_then(archive_key),
             None => None,
         };
-        let deleted = self.store_for(actor).delete_file(tenant, id, archive.as_ref().map(Key::as_str)).await?;
+        let deleted = self
+            .store_for(actor)
+            .delete_file(tenant, id, archive.as_ref().map(Key::as_str))
+            .await?;
         let Some(DeletedFile { blob_keys }) = deleted else { return Ok(false) };
         for blob_key in blob_keys {
             self.remove_loose(tenant, &blob_key).await;
@@ -111,7 +135,10 @@ impl Upload<'_> {
     pub async fn finish(self, label: FileLabel) -> Result<FileRow, RunError> {
         let FileLabel { name, content_type, session_id } = label;
         check_name(&name)?;
-        if session_id.as_ref().is_some_and(|id| id.len() > MAX_SESSION_BYTES || id.chars().any(char::is_control)) {
+        if session_id
+            .as_ref()
+            .is_some_and(|id| id.len() > MAX_SESSION_BYTES || id.chars().any(char::is_control))
+        {
             return Err(RunError::InvalidRequest(format!(
                 "session_id must have at most {MAX_SESSION_BYTES} bytes and no control characters"
             )));
@@ -120,7 +147,11 @@ impl Upload<'_> {
     }
 
     /// The upload as the next version of a file; `None` when there is no such file.
-    pub async fn finish_version(self, of: &FileRow, content_type: Option<String>) -> Result<Option<FileRow>, RunError> {
+    pub async fn finish_version(
+        self,
+        of: &FileRow,
+        content_type: Option<String>,
+    ) -> Result<Option<FileRow>, RunError> {
         self.add(of.name.clone(), content_type, None, Some(of.id)).await
     }
 
@@ -149,10 +180,15 @@ impl Upload<'_> {
         }
         runner.remove_loose(&tenant, key.as_str()).await;
         match added? {
-            Added::OverQuota { used_bytes, limit_bytes } => {
-                Err(RunError::OverQuota(Quota::new(Quota::FILES, used_bytes, limit_bytes, new.size_bytes)))
+            Added::OverQuota { used_bytes, limit_bytes } => Err(RunError::OverQuota(Quota::new(
+                Quota::FILES,
+                used_bytes,
+                limit_bytes,
+                new.size_bytes,
+            ))),
+            Added::TooLate => {
+                Err(RunError::InvalidRequest("the upload took longer than an hour".to_owned()))
             }
-            Added::TooLate => Err(RunError::InvalidRequest("the upload took longer than an hour".to_owned())),
             Added::File(_) | Added::NoSuchFile => Ok(None),
         }
     }
@@ -160,7 +196,9 @@ impl Upload<'_> {
 
 /// A name is data, but it becomes one in a sandbox and in people's directories.
 fn check_name(name: &str) -> Result<(), RunError> {
-    let plain = !name.contains(['/', '\\']) && !name.chars().any(char::is_control) && !matches!(name, "." | "..");
+    let plain = !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control)
+        && !matches!(name, "." | "..");
     match plain && (1..=MAX_NAME_BYTES).contains(&name.len()) {
         true => Ok(()),
         false => Err(RunError::InvalidRequest(format!(

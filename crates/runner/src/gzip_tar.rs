@@ -1,5 +1,6 @@
-//! A gzip tar written piece by piece: the caller takes the finished bytes away as they come, so a large archive
-//! never stands in memory. Names are relative, times and owners fixed: the same files give the same bytes.
+//! A gzip tar written piece by piece: the caller takes the finished bytes away as they come, so a
+//! large archive never stands in memory. Names are relative, times and owners fixed: the same files
+//! give the same bytes.
 
 use std::io::{self, Write};
 
@@ -16,14 +17,18 @@ pub struct GzipTar {
 
 impl GzipTar {
     pub fn new() -> GzipTar {
-        GzipTar { gzip: GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast()), padding: 0 }
+        GzipTar {
+            gzip: GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast()),
+            padding: 0,
+        }
     }
 
     /// Begins a file; exactly `size` bytes must follow.
     pub fn start(&mut self, path: &str, size: u64) -> io::Result<()> {
         let mut header = header(EntryType::Regular, size);
         if header.set_path(path).is_err() {
-            // The name does not fit the header: it goes before it as an entry of its own, as GNU tar does.
+            // The name does not fit the header: it goes before it as an entry of its own, as GNU
+            // tar does.
             self.long_name(path)?;
             let short: String = path.chars().filter(char::is_ascii).take(99).collect();
             header.set_path(short.trim_matches('/'))?;
@@ -107,8 +112,12 @@ mod tests {
     #[test]
     fn an_ordinary_reader_sees_the_same_files() {
         let long = format!("{}/é/{}.txt", "d".repeat(150), "n".repeat(200));
-        let files: [(&str, &[u8]); 4] =
-            [("a.txt", b"hello"), ("empty", b""), (&long, &[7; 1300]), ("sub/exact.bin", &[1; 512])];
+        let files: [(&str, &[u8]); 4] = [
+            ("a.txt", b"hello"),
+            ("empty", b""),
+            (&long, &[7; 1300]),
+            ("sub/exact.bin", &[1; 512]),
+        ];
         let bytes = archive(&files);
         assert_eq!(bytes, archive(&files), "the same files give the same bytes");
 

@@ -1,4 +1,5 @@
-//! Why an accepted execution ends without having run to its own end. It is recorded like any other result.
+//! Why an accepted execution ends without having run to its own end. It is recorded like any other
+//! result.
 
 use sandbox::Outcome;
 

@@ -1,4 +1,5 @@
-//! A value together with the permit for the memory that it takes, so that whoever has the one cannot lose the other.
+//! A value together with the permit for the memory that it takes, so that whoever has the one
+//! cannot lose the other.
 
 use std::ops::Deref;
 

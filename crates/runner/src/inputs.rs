@@ -1,5 +1,6 @@
-//! The files that a request names, to be placed beside its input. What is missing or does not fit is refused before a
-//! sandbox costs anything; the bytes are read only while they are sent to the guest.
+//! The files that a request names, to be placed beside its input. What is missing or does not fit
+//! is refused before a sandbox costs anything; the bytes are read only while they are sent to the
+//! guest.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -46,14 +47,20 @@ pub fn missing(id: &str) -> Halt {
     Halt::refused(format!("Input file {id:?} does not exist."))
 }
 
-/// Names are checked again: what is stored may be older than the rules, and an artifact's name is a path.
+/// Names are checked again: what is stored may be older than the rules, and an artifact's name is a
+/// path.
 fn check_names(rows: &[FileRow]) -> Result<(), Halt> {
     let mut names = BTreeSet::new();
     for FileRow { id, name, .. } in rows {
-        let odd =
-            |part: &str| matches!(part, "" | "." | "..") || part.contains('\\') || part.chars().any(char::is_control);
+        let odd = |part: &str| {
+            matches!(part, "" | "." | "..")
+                || part.contains('\\')
+                || part.chars().any(char::is_control)
+        };
         if name.split('/').any(odd) {
-            return Err(Halt::refused(format!("Input file {id} has the name {name:?}, which cannot be placed.")));
+            return Err(Halt::refused(format!(
+                "Input file {id} has the name {name:?}, which cannot be placed."
+            )));
         }
         if !names.insert(name) {
             return Err(Halt::refused(format!("Two input files have the name {name:?}.")));
@@ -97,9 +104,12 @@ impl FileSource for Stored {
 /// Why a run ended whose file could not be sent to its guest.
 pub fn unreadable(path: &str, error: &io::Error) -> Halt {
     tracing::error!(path, %error, "an input file could not be sent");
-    let name = path.strip_prefix(paths::INPUT_DIR).map_or(path, |name| name.trim_start_matches('/'));
+    let name =
+        path.strip_prefix(paths::INPUT_DIR).map_or(path, |name| name.trim_start_matches('/'));
     match error.kind() {
-        io::ErrorKind::NotFound => Halt::refused(format!("Input file {name:?} was deleted before the run began.")),
+        io::ErrorKind::NotFound => {
+            Halt::refused(format!("Input file {name:?} was deleted before the run began."))
+        }
         io::ErrorKind::InvalidData => {
             Halt::refused(format!("Input file {name:?} is not what was uploaded; upload it again."))
         }

@@ -1,9 +1,10 @@
-//! JSON documents that pass through us untouched: checked and made compact, never parsed into values, so that the
-//! order of keys and the spelling of numbers stay the author's own.
+//! JSON documents that pass through us untouched: checked and made compact, never parsed into
+//! values, so that the order of keys and the spelling of numbers stay the author's own.
 
 use serde_json::value::RawValue;
 
-/// How deep a document may be nested. Common parsers give up at 128 levels, and ours travels inside another object.
+/// How deep a document may be nested. Common parsers give up at 128 levels, and ours travels inside
+/// another object.
 pub const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +19,8 @@ pub enum NotJson {
 
 /// The same document without insignificant whitespace.
 pub fn compact(document: &[u8]) -> Result<String, NotJson> {
-    // serde_json skips over a raw value without recursion, so a million levels cannot exhaust the stack here.
+    // serde_json skips over a raw value without recursion, so a million levels cannot exhaust the
+    // stack here.
     let valid: &RawValue = serde_json::from_slice(document).map_err(|_| NotJson::Syntax)?;
     let text = valid.get();
     let mut out = String::with_capacity(text.len());
@@ -50,7 +52,8 @@ pub fn compact(document: &[u8]) -> Result<String, NotJson> {
     Ok(out)
 }
 
-/// Bytes of the string literal at the start of `text`, both quotes included. The literal is known to be valid.
+/// Bytes of the string literal at the start of `text`, both quotes included. The literal is known
+/// to be valid.
 fn string_length(text: &str) -> Result<usize, NotJson> {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -106,7 +109,8 @@ mod tests {
             assert_eq!(compact(document.as_bytes()), Err(NotJson::Syntax), "{document}");
         }
         assert_eq!(compact(b"\"\xff\""), Err(NotJson::Syntax));
-        for document in [r#""\ud800""#, r#""\udc00\ud800""#, r#""\ud800\u0041""#, r#"{"\udfff":1}"#] {
+        for document in [r#""\ud800""#, r#""\udc00\ud800""#, r#""\ud800\u0041""#, r#"{"\udfff":1}"#]
+        {
             assert_eq!(compact(document.as_bytes()), Err(NotJson::LoneSurrogate), "{document}");
         }
     }

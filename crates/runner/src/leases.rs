@@ -1,5 +1,5 @@
-//! The leases this process holds, and the heartbeat that keeps them. A run whose lease was taken away, or that
-//! somebody asked to cancel, is told to stop.
+//! The leases this process holds, and the heartbeat that keeps them. A run whose lease was taken
+//! away, or that somebody asked to cancel, is told to stop.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,17 +39,23 @@ pub struct Hold {
 }
 
 impl Leases {
-    /// Keeps a lease. `None` when this very lease is kept already: the database forgot in a crash that it gave it to us,
-    /// and gave it again. What was begun under it goes on.
+    /// Keeps a lease. `None` when this very lease is kept already: the database forgot in a crash
+    /// that it gave it to us, and gave it again. What was begun under it goes on.
     pub fn hold(self: &Arc<Self>, lease: Lease) -> Option<Hold> {
         let mut all = self.lock();
-        if all.get(&lease.execution_id).is_some_and(|held| held.lease == lease && !held.is_fenced()) {
+        if all.get(&lease.execution_id).is_some_and(|held| held.lease == lease && !held.is_fenced())
+        {
             return None;
         }
-        let held =
-            Held { lease, stop: CancellationToken::new(), reason: Arc::default(), watched: CancellationToken::new() };
+        let held = Held {
+            lease,
+            stop: CancellationToken::new(),
+            reason: Arc::default(),
+            watched: CancellationToken::new(),
+        };
         if let Some(lost) = all.insert(held.lease.execution_id, held.clone()) {
-            // This process lost the lease and has now been given it anew: what runs under the old one is too late.
+            // This process lost the lease and has now been given it anew: what runs under the old
+            // one is too late.
             lost.stop(StopReason::Fenced);
         }
         Some(Hold { leases: Arc::clone(self), held })
@@ -82,7 +88,9 @@ impl Leases {
         let beat = match store.heartbeat(&leases, lease_ms).await {
             Ok(beat) => beat,
             // The runs go on: whether their leases lasted is decided when they are recorded.
-            Err(error) => return tracing::warn!(%error, "the heartbeat of {} leases failed", leases.len()),
+            Err(error) => {
+                return tracing::warn!(%error, "the heartbeat of {} leases failed", leases.len());
+            }
         };
         for id in beat.cancelled {
             self.stop(id, StopReason::Cancelled);
@@ -91,7 +99,8 @@ impl Leases {
             self.watch(id);
         }
         for lease in leases.iter().filter(|lease| !beat.held.contains(&lease.execution_id)) {
-            // A run that was recorded while the heartbeat was under way is gone from the map by now.
+            // A run that was recorded while the heartbeat was under way is gone from the map by
+            // now.
             self.stop(lease.execution_id, StopReason::Fenced);
         }
     }
@@ -102,7 +111,12 @@ impl Leases {
 }
 
 /// Beats three times in the life of a lease, so that two may fail.
-pub async fn heartbeat(leases: Arc<Leases>, store: Store, lease: Duration, closed: CancellationToken) {
+pub async fn heartbeat(
+    leases: Arc<Leases>,
+    store: Store,
+    lease: Duration,
+    closed: CancellationToken,
+) {
     let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
     while closed.run_until_cancelled(tokio::time::sleep(lease / 3)).await.is_some() {
         leases.beat(&store, lease_ms).await;

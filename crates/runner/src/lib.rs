@@ -1,9 +1,9 @@
 //! One execution, from a request to its stored result.
 //!
-//! The path is six steps, one file each, and values only move right:
-//! `accept` → `load` → `plan` → `run` → `collect` → `record`; `execution.rs` calls them in that order.
-//! Around the path stand the queue with its worker loop, the leases with their heartbeat, and the reaper.
-//! This crate knows nothing of HTTP, of keys' secrets, or of how a sandbox is made.
+//! The path is six steps, one file each, and values only move right: `accept` → `load` → `plan` →
+//! `run` → `collect` → `record`; `execution.rs` calls them in that order. Around the path stand the
+//! queue with its worker loop, the leases with their heartbeat, and the reaper. This crate knows
+//! nothing of HTTP, of keys' secrets, or of how a sandbox is made.
 
 mod accept;
 mod admission;

@@ -70,15 +70,23 @@ struct Range {
 }
 
 impl Range {
-    /// The caller may only tighten what the skill declares; a skill that declares nothing has the server's maximum
-    /// above it and the default when the caller is silent too.
+    /// The caller may only tighten what the skill declares; a skill that declares nothing has the
+    /// server's maximum above it and the default when the caller is silent too.
     fn choose(&self, skill: Option<u64>, caller: Option<u64>, clamped: &mut Vec<String>) -> u64 {
         let own = self.clamp("the skill's", skill, self.max, clamped);
         let ceiling = own.unwrap_or(self.max);
-        self.clamp("the requested", caller, ceiling, clamped).or(own).unwrap_or(self.default.clamp(self.min, self.max))
+        self.clamp("the requested", caller, ceiling, clamped)
+            .or(own)
+            .unwrap_or(self.default.clamp(self.min, self.max))
     }
 
-    fn clamp(&self, whose: &str, asked: Option<u64>, max: u64, clamped: &mut Vec<String>) -> Option<u64> {
+    fn clamp(
+        &self,
+        whose: &str,
+        asked: Option<u64>,
+        max: u64,
+        clamped: &mut Vec<String>,
+    ) -> Option<u64> {
         let asked = asked?;
         let given = asked.max(self.min).min(max);
         if given != asked {

@@ -1,7 +1,8 @@
-//! Step two, load: a skill's archive by its digest, from a cache in memory or from blobs, digest checked.
+//! Step two, load: a skill's archive by its digest, from a cache in memory or from blobs, digest
+//! checked.
 //!
-//! Content never changes under a digest, so the cache cannot be stale. It is keyed by tenant as well: whether
-//! somebody else has the same bytes must not be felt, not even as speed.
+//! Content never changes under a digest, so the cache cannot be stale. It is keyed by tenant as
+//! well: whether somebody else has the same bytes must not be felt, not even as speed.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::halt::Halt;
 use crate::memory;
 use crate::schema::{Schema, SchemaWorkers};
 
-/// What a skill takes beside its files and its schemas: its manifest, its place in the cache. Many tiny skills are
-/// bounded too.
+/// What a skill takes beside its files and its schemas: its manifest, its place in the cache. Many
+/// tiny skills are bounded too.
 const ENTRY_BYTES: u64 = 16 << 10;
 
 /// A skill ready to be planned: everything that does not depend on the request is worked out once.
@@ -87,7 +88,9 @@ impl Skills {
             Ok(package) => self.compile(tenant, package).await.map(Arc::new),
             Err(error) => {
                 self.report_altered(tenant, digest, &error).await;
-                Err(Halt::refused("The stored archive does not match the skill's digest; upload the skill again."))
+                Err(Halt::refused(
+                    "The stored archive does not match the skill's digest; upload the skill again.",
+                ))
             }
         }
     }
@@ -123,8 +126,8 @@ fn weight(memory_bytes: u64) -> u32 {
     u32::try_from(memory_bytes.saturating_add(ENTRY_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// The limits of uploads do not apply: they may have been lowered since, and the digest says that we stored this. These
-/// are what a canonical archive can hold at all.
+/// The limits of uploads do not apply: they may have been lowered since, and the digest says that
+/// we stored this. These are what a canonical archive can hold at all.
 fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
     let any_size = skill::Limits {
         entries: usize::from(u16::MAX),
@@ -141,11 +144,18 @@ fn open(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
 /// The schemas of a skill that cannot be enforced. Publishing it would be refused for them.
 pub fn unusable_schemas(package: &Package) -> Vec<Finding> {
     let manifest = &package.manifest;
-    let schemas = [("input_schema", &manifest.input_schema), ("output_schema", &manifest.output_schema)];
+    let schemas =
+        [("input_schema", &manifest.input_schema), ("output_schema", &manifest.output_schema)];
     let unusable = |(what, schema): (&str, &Option<serde_json::Value>)| {
         let error = Schema::compile(schema.as_ref()?).err()?;
         let message = format!("`{what}` {error}; change it");
-        let finding = Finding { code: "schema_unusable", severity: Severity::Error, path: None, line: None, message };
+        let finding = Finding {
+            code: "schema_unusable",
+            severity: Severity::Error,
+            path: None,
+            line: None,
+            message,
+        };
         Some(package.at_schema(what, finding))
     };
     schemas.into_iter().filter_map(unusable).collect()

@@ -1,9 +1,13 @@
-//! One run without a server: the same checks, plan and judgement as everywhere, with nothing stored and nobody to answer
-//! to but the caller. There is no tenant, no queue and no lease; bytes go to the caller's own sink as they come.
+//! One run without a server: the same checks, plan and judgement as everywhere, with nothing stored
+//! and nobody to answer to but the caller. There is no tenant, no queue and no lease; bytes go to
+//! the caller's own sink as they come.
 
 use std::ffi::OsString;
 
-use sandbox::{Attempt, GuestError, Isolation, LaunchError, Launcher, Outcome, Ran, Shape, Sink, Streams, Trust};
+use sandbox::{
+    Attempt, GuestError, Isolation, LaunchError, Launcher, Outcome, Ran, Shape, Sink, Streams,
+    Trust,
+};
 use skill::Package;
 use tokio_util::sync::CancellationToken;
 
@@ -58,9 +62,11 @@ impl Local {
     /// Checks the request against the skill and the policy, as a server would.
     pub fn plan(package: Package, request: Request, policy: &Policy) -> Result<Local, LocalError> {
         let request = Request { skill: package.manifest.name.clone(), ..request };
-        let request = accept::check(request).map_err(|error| LocalError::Refused(error.to_string()))?;
+        let request =
+            accept::check(request).map_err(|error| LocalError::Refused(error.to_string()))?;
         let skill = Skill::new(package).map_err(LocalError::Refused)?;
-        let plan = plan(&skill, &request, policy).map_err(|Halt { error, .. }| LocalError::Refused(error))?;
+        let plan = plan(&skill, &request, policy)
+            .map_err(|Halt { error, .. }| LocalError::Refused(error))?;
         checks::check_input_here(&skill, request.input_json()).map_err(LocalError::Refused)?;
         let entrypoint = skill.entrypoint.as_ref().map(|script| script.path.clone());
         let script = request.script.or(entrypoint).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A run's log text: bounded, in the order the bytes came, always valid UTF-8. Knows nothing of frames or files.
+//! A run's log text: bounded, in the order the bytes came, always valid UTF-8. Knows nothing of
+//! frames or files.
 
 use sandbox::Stream;
 use store::{LogStream, Micros, Segment};
@@ -38,15 +39,21 @@ pub struct FinishedLogs {
 
 impl Logs {
     pub fn merged(cap: u64) -> Logs {
-        Logs { all: Text::new(cap), stdout: None, stderr: None, pending: Default::default(), marks: Vec::new() }
+        Logs {
+            all: Text::new(cap),
+            stdout: None,
+            stderr: None,
+            pending: Default::default(),
+            marks: Vec::new(),
+        }
     }
 
     pub fn split(cap: u64) -> Logs {
         Logs { stdout: Some(Text::new(cap)), stderr: Some(Text::new(cap)), ..Logs::merged(cap) }
     }
 
-    /// Takes the next bytes of one stream. A character cut in two by a chunk's edge waits for its other half, so
-    /// that bytes of the other stream cannot fall into its middle.
+    /// Takes the next bytes of one stream. A character cut in two by a chunk's edge waits for its
+    /// other half, so that bytes of the other stream cannot fall into its middle.
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let waiting = &mut self.pending[stream as usize];
         let joined;
@@ -117,7 +124,9 @@ impl Logs {
         };
         let full = self.marks.len() >= MAX_MARKS;
         match self.marks.last_mut() {
-            Some(last) if last.stream == stream && at - last.at < MARK_MICROS => last.ends_at = ends_at,
+            Some(last) if last.stream == stream && at - last.at < MARK_MICROS => {
+                last.ends_at = ends_at
+            }
             Some(last) if full => (last.ends_at, last.stream) = (ends_at, LogStream::Merged),
             _ => self.marks.push(Mark { ends_at, stream, at }),
         }
@@ -190,7 +199,8 @@ fn incomplete_tail(bytes: &[u8]) -> usize {
     (1..=bytes.len().min(3))
         .find(|&length| {
             let tail = &bytes[bytes.len() - length..];
-            std::str::from_utf8(tail).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+            std::str::from_utf8(tail)
+                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
         })
         .unwrap_or(0)
 }
@@ -239,7 +249,10 @@ mod tests {
         assert!(logs.truncated);
         let flood = merged(1000, &[&[b'x'; 1_000_000], &[0xff; 1_000_000]]);
         assert!(flood.logs.len() < 1020 && flood.logs.ends_with("x\n[logs truncated]\n"));
-        assert_eq!(merged(5, &[b"aaaaa"]), FinishedLogs { logs: "aaaaa".into(), ..FinishedLogs::default() });
+        assert_eq!(
+            merged(5, &[b"aaaaa"]),
+            FinishedLogs { logs: "aaaaa".into(), ..FinishedLogs::default() }
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The memory that requests may take in this process: everything that is buffered for a tenant has a permit for it.
+//! The memory that requests may take in this process: everything that is buffered for a tenant has
+//! a permit for it.
 
 use std::time::Duration;
 
@@ -33,7 +34,11 @@ impl Runner {
     }
 
     /// An execution with its documents; `None` when the tenant has no such execution.
-    pub async fn read_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Held<Execution>>, RunError> {
+    pub async fn read_execution(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<Held<Execution>>, RunError> {
         let Some(bytes) = self.store.execution_bytes(tenant, id).await? else { return Ok(None) };
         let permit = self.reserve(tenant, bytes * COPIES).await?;
         let execution = self.store.get_execution(tenant, id).await?;

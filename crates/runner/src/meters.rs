@@ -1,5 +1,6 @@
-//! What this process has done since it started, in numbers that only grow. None of them is kept by tenant or by skill:
-//! those are unbounded in number, and nobody's business who watches the machines.
+//! What this process has done since it started, in numbers that only grow. None of them is kept by
+//! tenant or by skill: those are unbounded in number, and nobody's business who watches the
+//! machines.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -39,7 +40,8 @@ pub struct Slots {
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
-/// How often something took how long. The bounds are the same for everything, so that graphs can be laid over each other.
+/// How often something took how long. The bounds are the same for everything, so that graphs can be
+/// laid over each other.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; Histogram::BOUNDS_MS.len()],
@@ -79,7 +81,8 @@ impl Histogram {
         self.sum_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// The total is that of the parts read just now, so a reader never sees more in a part than in the whole.
+    /// The total is that of the parts read just now, so a reader never sees more in a part than in
+    /// the whole.
     pub fn counted(&self) -> Counted {
         let mut count = 0;
         let mut up_to_ms = Vec::with_capacity(Self::BOUNDS_MS.len());
@@ -95,7 +98,8 @@ impl Histogram {
 impl Meters {
     /// One more execution was recorded.
     pub(crate) fn recorded(&self, finished: &Finished) {
-        self.duration.record(Duration::from_millis(u64::try_from(finished.duration_ms).unwrap_or(0)));
+        self.duration
+            .record(Duration::from_millis(u64::try_from(finished.duration_ms).unwrap_or(0)));
         if let Ok(outcome) = finished.outcome.parse() {
             self.end(finished.status, outcome);
         }
@@ -114,7 +118,10 @@ impl Meters {
     pub fn ended(&self) -> Vec<(Status, Outcome, u64)> {
         let by_status = ENDS.iter().zip(&self.ended);
         let all = by_status.flat_map(|(status, counts)| {
-            Outcome::ALL.iter().zip(counts).map(|(outcome, count)| (*status, *outcome, count.load(Relaxed)))
+            Outcome::ALL
+                .iter()
+                .zip(counts)
+                .map(|(outcome, count)| (*status, *outcome, count.load(Relaxed)))
         });
         all.filter(|(.., count)| *count > 0).collect()
     }

@@ -1,4 +1,5 @@
-//! Patience with a database that is restarted or cut off: what may safely be done twice is tried again for a while.
+//! Patience with a database that is restarted or cut off: what may safely be done twice is tried
+//! again for a while.
 
 use std::time::Duration;
 
@@ -28,7 +29,9 @@ where
     let mut pauses = PAUSES.iter();
     loop {
         match (act().await, pauses.next()) {
-            (Ok(answer), _) => return Ok(Tried { answer, unsure: pauses.len() < PAUSES.len() - 1 }),
+            (Ok(answer), _) => {
+                return Ok(Tried { answer, unsure: pauses.len() < PAUSES.len() - 1 });
+            }
             (Err(error @ StoreError::Database(_)), Some(pause)) => {
                 tracing::warn!(%error, "{what} failed; trying again");
                 tokio::time::sleep(*pause).await;

@@ -1,5 +1,6 @@
-//! Step three, plan: what runs, where, with what, within which limits. A pure function of the skill, the request
-//! and the server's policy. Whatever must be refused before a sandbox costs anything is refused here.
+//! Step three, plan: what runs, where, with what, within which limits. A pure function of the
+//! skill, the request and the server's policy. Whatever must be refused before a sandbox costs
+//! anything is refused here.
 
 use bytes::Bytes;
 use sandbox::{Caps, Job, JobFile, Runtime, Shape, StreamedFile, Streams, paths};
@@ -39,13 +40,16 @@ pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, H
     let job = Job {
         files,
         streamed: Vec::new(),
-        links: vec![(format!("{}/{}", paths::SKILLS, skill.manifest.name), paths::SCRIPTS.to_owned())],
+        links: vec![(
+            format!("{}/{}", paths::SKILLS, skill.manifest.name),
+            paths::SCRIPTS.to_owned(),
+        )],
         argv: argv(script, skill, request),
         env: environment(skill, request, input),
         cwd: cwd(skill, request).to_owned(),
         stdin: request.stdin.clone().map(Bytes::from),
-        // A caller who names a script reads its standard output as the result; everybody else reads logs, where
-        // the exact order matters more than which stream a line came from.
+        // A caller who names a script reads its standard output as the result; everybody else reads
+        // logs, where the exact order matters more than which stream a line came from.
         streams: if request.script.is_some() { Streams::Split } else { Streams::Merged },
         caps: caps(skill, policy),
         timeout: limits.timeout,
@@ -77,13 +81,17 @@ fn image(skill: &Skill, policy: &Policy) -> Option<String> {
     policy.image_allowlist.as_ref().and(skill.manifest.image.clone())
 }
 
-/// What a skill asks for and nobody grants is refused by name: a run without it would fail in some other, stranger way.
+/// What a skill asks for and nobody grants is refused by name: a run without it would fail in some
+/// other, stranger way.
 fn check_permissions(skill: &Skill) -> Result<(), Halt> {
     let refused = skill.manifest.permissions.refused();
     if refused.is_empty() {
         return Ok(());
     }
-    Err(Halt::refused(format!("The skill asks for what is not granted here: {}.", refused.join("; "))))
+    Err(Halt::refused(format!(
+        "The skill asks for what is not granted here: {}.",
+        refused.join("; ")
+    )))
 }
 
 fn check_env(skill: &Skill, request: &Request) -> Result<(), Halt> {
@@ -110,7 +118,10 @@ fn choose_script<'a>(skill: &'a Skill, request: &Request) -> Result<&'a Script, 
     };
     let asked = asked.strip_prefix("./").unwrap_or(asked);
     skill.scripts.iter().find(|script| script.path == asked).ok_or_else(|| {
-        Halt::refused(format!("The skill has no script {asked:?} that can run; it has: {}", list(&skill.scripts)))
+        Halt::refused(format!(
+            "The skill has no script {asked:?} that can run; it has: {}",
+            list(&skill.scripts)
+        ))
     })
 }
 
@@ -124,8 +135,9 @@ fn list(scripts: &[Script]) -> String {
     }
 }
 
-/// What is written to disk lies in memory and counts against its limit. Half of it leaves the interpreter enough
-/// room that a full disk shows as one, with an error the script can handle, before the memory limit kills it.
+/// What is written to disk lies in memory and counts against its limit. Half of it leaves the
+/// interpreter enough room that a full disk shows as one, with an error the script can handle,
+/// before the memory limit kills it.
 fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
     Shape {
         runtime: match script.lang {
@@ -143,10 +155,12 @@ fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
 }
 
 fn files(skill: &Skill, script: &Script, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
-    let placed = |path: &str, bytes: Bytes| JobFile { path: path.to_owned(), bytes, executable: false };
+    let placed =
+        |path: &str, bytes: Bytes| JobFile { path: path.to_owned(), bytes, executable: false };
     let mut files = skill.files.clone();
     files.push(placed(paths::INPUT_JSON, Bytes::copy_from_slice(input.as_bytes())));
-    // It is ours and no part of what was published, so it is not in the archive and not under its digest.
+    // It is ours and no part of what was published, so it is not in the archive and not under its
+    // digest.
     if let Some(Shim::Skillware) = script.shim {
         files.push(placed(SKILLWARE_SHIM, Bytes::from_static(include_bytes!("skillware.py"))));
     }
@@ -196,7 +210,10 @@ fn environment(skill: &Skill, request: &Request, input: &str) -> Vec<(String, St
         // Existing scripts append a name to it without a slash of their own.
         ("SANDBOX_FILES_DIR", Some(files_dir.as_str())),
         ("SANDBOX_INPUT_DIR", Some(paths::INPUT_DIR)),
-        ("SKILL_INSTRUCTIONS", Some(instructions).filter(|text| text.len() <= MAX_INSTRUCTIONS_VARIABLE_BYTES)),
+        (
+            "SKILL_INSTRUCTIONS",
+            Some(instructions).filter(|text| text.len() <= MAX_INSTRUCTIONS_VARIABLE_BYTES),
+        ),
         ("SKILL_DIR", Some(paths::SCRIPTS)),
         ("CLAUDE_SKILL_DIR", Some(paths::SCRIPTS)),
         ("HOME", Some(paths::TMP)),

@@ -7,7 +7,9 @@ const FRONTMATTER: &str = "---\nname: demo\ndescription: A demonstration.\nversi
 fn skill(frontmatter: &str, files: &[(&str, &str)]) -> Skill {
     let text = format!("{FRONTMATTER}{frontmatter}---\nDo it.\n");
     let mut parts = vec![("SKILL.md".to_owned(), text.into_bytes())];
-    parts.extend(files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())));
+    parts.extend(
+        files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())),
+    );
     let package = skill::read_parts(parts, &Limits::default()).expect("a good skill");
     Skill::new(package).expect("good schemas")
 }
@@ -36,7 +38,10 @@ fn variable<'a>(plan: &'a Plan, name: &str) -> Option<&'a str> {
 #[test]
 fn a_default_run() {
     let skill = skill("timeout: 30s\n", &[("main.py", "print(1)"), ("lib/x.py", "")]);
-    insta::assert_debug_snapshot!(planned(&skill, r#"{"skill":"demo","input":{"a":1.0},"env":{"TOKEN":"t"}}"#));
+    insta::assert_debug_snapshot!(planned(
+        &skill,
+        r#"{"skill":"demo","input":{"a":1.0},"env":{"TOKEN":"t"}}"#
+    ));
 }
 
 #[test]
@@ -50,7 +55,9 @@ fn a_named_script() {
 #[test]
 fn each_language_has_its_interpreter() {
     let skill = skill("", &[("a.py", ""), ("b.mjs", ""), ("c.bash", "")]);
-    let argv = |script: &str| planned(&skill, &format!(r#"{{"skill":"demo","script":"{script}"}}"#)).job.argv;
+    let argv = |script: &str| {
+        planned(&skill, &format!(r#"{{"skill":"demo","script":"{script}"}}"#)).job.argv
+    };
     assert_eq!(argv("a.py"), ["python3", "-u", "/sandbox/scripts/a.py"]);
     assert_eq!(argv("./b.mjs"), ["node", "/sandbox/scripts/b.mjs"]);
     assert_eq!(argv("c.bash"), ["bash", "/sandbox/scripts/c.bash"]);
@@ -58,9 +65,15 @@ fn each_language_has_its_interpreter() {
 
 #[test]
 fn options_of_the_interpreter_stand_before_the_file() {
-    let skill = skill("", &[("a.sh", "#!/bin/bash -eu\n"), ("b", "#!/usr/bin/env -S node --no-warnings\n")]);
-    let argv =
-        |script: &str| planned(&skill, &format!(r#"{{"skill":"demo","script":"{script}","args":["-x"]}}"#)).job.argv;
+    let skill = skill(
+        "",
+        &[("a.sh", "#!/bin/bash -eu\n"), ("b", "#!/usr/bin/env -S node --no-warnings\n")],
+    );
+    let argv = |script: &str| {
+        planned(&skill, &format!(r#"{{"skill":"demo","script":"{script}","args":["-x"]}}"#))
+            .job
+            .argv
+    };
     assert_eq!(argv("a.sh"), ["bash", "-eu", "/sandbox/scripts/a.sh", "-x"]);
     assert_eq!(argv("b"), ["node", "--no-warnings", "/sandbox/scripts/b", "-x"]);
 }
@@ -68,7 +81,9 @@ fn options_of_the_interpreter_stand_before_the_file() {
 #[test]
 fn large_documents_are_left_to_the_files() {
     let skill = skill("", &[("main.py", "")]);
-    let sized = |bytes: usize| planned(&skill, &format!(r#"{{"skill":"demo","input":"{}"}}"#, "x".repeat(bytes - 2)));
+    let sized = |bytes: usize| {
+        planned(&skill, &format!(r#"{{"skill":"demo","input":"{}"}}"#, "x".repeat(bytes - 2)))
+    };
     assert_eq!(variable(&sized(96 << 10), "SANDBOX_INPUT").map(str::len), Some(96 << 10));
     let large = sized((96 << 10) + 1);
     assert_eq!(variable(&large, "SANDBOX_INPUT"), None);
@@ -79,7 +94,10 @@ fn large_documents_are_left_to_the_files() {
 #[test]
 fn long_instructions_are_left_out() {
     let mut skill = skill("", &[("main.py", "")]);
-    assert_eq!(variable(&planned(&skill, r#"{"skill":"demo"}"#), "SKILL_INSTRUCTIONS").map(str::trim), Some("Do it."));
+    assert_eq!(
+        variable(&planned(&skill, r#"{"skill":"demo"}"#), "SKILL_INSTRUCTIONS").map(str::trim),
+        Some("Do it.")
+    );
     skill.manifest.instructions = "x".repeat((64 << 10) + 1);
     assert_eq!(variable(&planned(&skill, r#"{"skill":"demo"}"#), "SKILL_INSTRUCTIONS"), None);
 }
@@ -88,7 +106,10 @@ fn long_instructions_are_left_out() {
 fn input_is_an_empty_object_unless_given_and_null_is_given() {
     let skill = skill("", &[("main.py", "")]);
     assert_eq!(variable(&planned(&skill, r#"{"skill":"demo"}"#), "SANDBOX_INPUT"), Some("{}"));
-    assert_eq!(variable(&planned(&skill, r#"{"skill":"demo","input":null}"#), "SANDBOX_INPUT"), Some("null"));
+    assert_eq!(
+        variable(&planned(&skill, r#"{"skill":"demo","input":null}"#), "SANDBOX_INPUT"),
+        Some("null")
+    );
 }
 
 #[test]
@@ -101,7 +122,8 @@ fn the_callers_variable_replaces_ours() {
 #[test]
 fn limits_only_tighten_and_say_so() {
     let skill = skill("timeout: 10s\nresources:\n  memory: 8Gi\n", &[("main.py", "")]);
-    let plan = planned(&skill, r#"{"skill":"demo","timeout_ms":20000,"limits":{"memory_bytes":1}}"#);
+    let plan =
+        planned(&skill, r#"{"skill":"demo","timeout_ms":20000,"limits":{"memory_bytes":1}}"#);
     assert_eq!(plan.job.timeout.as_millis(), 10_000);
     assert_eq!(plan.shape.memory_bytes, 16 << 20);
     insta::assert_debug_snapshot!(plan.clamped);
@@ -127,8 +149,10 @@ fn what_may_not_run_is_refused_by_name() {
 fn images_count_only_where_there_is_an_allowlist() {
     let skill = skill("image: evil:1\n", &[("main.py", "")]);
     assert_eq!(planned(&skill, r#"{"skill":"demo"}"#).shape.image, None);
-    let allowing = |image: &str| Policy { image_allowlist: Some(vec![image.to_owned()]), ..Policy::default() };
-    let allowed = plan(&skill, &request(r#"{"skill":"demo"}"#), &allowing("evil:1")).expect("a plan");
+    let allowing =
+        |image: &str| Policy { image_allowlist: Some(vec![image.to_owned()]), ..Policy::default() };
+    let allowed =
+        plan(&skill, &request(r#"{"skill":"demo"}"#), &allowing("evil:1")).expect("a plan");
     assert_eq!(allowed.shape.image.as_deref(), Some("evil:1"));
     let policy = allowing("python:3.12-slim");
     let halt = plan(&skill, &request(r#"{"skill":"demo"}"#), &policy).expect_err("a refusal");

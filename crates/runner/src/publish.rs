@@ -1,6 +1,7 @@
-//! Skills in and out: the archive goes to blobs before its row exists and leaves after the last row is gone, so that
-//! no row is ever without its archive. An archive without a row has a note instead, and is removed in time; servers
-//! that publish and remove the same content at once see each other by that note.
+//! Skills in and out: the archive goes to blobs before its row exists and leaves after the last row
+//! is gone, so that no row is ever without its archive. An archive without a row has a note
+//! instead, and is removed in time; servers that publish and remove the same content at once see
+//! each other by that note.
 
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use blobs::Key;
 use bytes::Bytes;
 use serde_json::json;
 use skill::{Finding, Mode, Package};
-use store::{Actor, ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy};
+use store::{
+    Actor, ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy,
+};
 
 use crate::RunError;
 use crate::load::{Skill, unusable_schemas};
@@ -32,7 +35,8 @@ pub struct Published {
 }
 
 impl Runner {
-    /// Stores a skill that the tenant's rules about signatures let in, as far as its policy lets what the scanner found.
+    /// Stores a skill that the tenant's rules about signatures let in, as far as its policy lets
+    /// what the scanner found.
     pub async fn publish(
         &self,
         actor: Option<&Actor>,
@@ -46,7 +50,12 @@ impl Runner {
         let verdict = self.store.verdict_on(tenant, &package.digest).await?;
         let status = review::decide(policy.scan, scanned, verdict)?;
         let findings = package.findings.iter().chain(scanned).collect::<Vec<_>>();
-        let new = NewSkill { status, findings: json!(findings), signature: vetted.signature, ..row(&package) };
+        let new = NewSkill {
+            status,
+            findings: json!(findings),
+            signature: vetted.signature,
+            ..row(&package)
+        };
         let archive = package.archive.clone();
         // What could never run is told to its author now and not to its callers later.
         self.check_schemas(tenant, package).await?;
@@ -73,7 +82,8 @@ impl Runner {
         }
     }
 
-    /// Records where the files lie. It is only to save the first reader the work, so a failure does not undo the upload.
+    /// Records where the files lie. It is only to save the first reader the work, so a failure does
+    /// not undo the upload.
     async fn index_files(&self, tenant: &TenantId, digest: &str, archive: Bytes) {
         let indexing = tokio::task::spawn_blocking(move || skill::file_index(&archive));
         let recorded = match indexing.await {
@@ -124,8 +134,8 @@ impl Runner {
         Ok(true)
     }
 
-    /// Removes archives that belong to no skill: those an execution still needed when their skill was deleted, and
-    /// those of uploads that never came to an end.
+    /// Removes archives that belong to no skill: those an execution still needed when their skill
+    /// was deleted, and those of uploads that never came to an end.
     pub(crate) async fn remove_leftovers(&self, now: Micros) {
         match self.store.loose_archives(now - UPLOAD_MICROS, BATCH).await {
             Ok(loose) => {
@@ -147,8 +157,9 @@ impl Runner {
         }
     }
 
-    /// Removes an archive that no version of the tenant's skills has any more; later, when an execution that was
-    /// accepted still needs it. A failure leaves a note and no damage, so the call that caused it succeeds.
+    /// Removes an archive that no version of the tenant's skills has any more; later, when an
+    /// execution that was accepted still needs it. A failure leaves a note and no damage, so the
+    /// call that caused it succeeds.
     async fn remove_unused(&self, tenant: &TenantId, digest: &str) {
         let removed = async {
             let upload = store::now() - UPLOAD_MICROS;
@@ -159,7 +170,8 @@ impl Runner {
                 ArchiveUse::Published => self.store.forget_note(tenant, digest).await?,
                 ArchiveUse::Needed => {
                     let archive = self.blobs.open(&Key::skill(tenant.as_str(), digest)).await?;
-                    let size = archive.map_or(0, |blob| i64::try_from(blob.size).unwrap_or(i64::MAX));
+                    let size =
+                        archive.map_or(0, |blob| i64::try_from(blob.size).unwrap_or(i64::MAX));
                     self.store.put_removal_off(tenant, digest, size).await?;
                 }
                 ArchiveUse::Unused => {

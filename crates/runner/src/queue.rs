@@ -14,8 +14,8 @@ pub async fn work(runner: Arc<Runner>) {
         let _ = tokio::time::timeout(runner.config.queue_tick, runner.queued.notified()).await;
     };
     loop {
-        // The permit is asked for before the claim and waits in line: when work is queued, the next free slot goes to
-        // the queue and not to whoever comes by.
+        // The permit is asked for before the claim and waits in line: when work is queued, the next
+        // free slot goes to the queue and not to whoever comes by.
         while let Some(permit) = runner.closing.run_until_cancelled(slot(&runner)).await {
             if !claim(&runner, permit).await {
                 break;

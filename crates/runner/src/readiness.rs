@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::runner::Runner;
 
-/// Readiness is asked without a key, and a probe starts a sandbox: not more often than this, whatever is in doubt.
+/// Readiness is asked without a key, and a probe starts a sandbox: not more often than this,
+/// whatever is in doubt.
 const PROBE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Whoever waits for the sandbox asks so often what is known of it.
@@ -21,7 +22,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// A first sandbox is made for the answer, and on a machine under load that takes a while.
 const SANDBOX_WITHIN: Duration = Duration::from_secs(20);
 
-const DISK_LOW: &str = "less is free than SKILLBOX_MIN_FREE_DISK reserves: uploads, skills and runs are refused";
+const DISK_LOW: &str =
+    "less is free than SKILLBOX_MIN_FREE_DISK reserves: uploads, skills and runs are refused";
 
 /// One sentence for each part that does not work; nothing internal in it.
 #[derive(Debug, Clone)]
@@ -36,7 +38,10 @@ pub struct Readiness {
 
 impl Readiness {
     pub fn ok(&self) -> bool {
-        self.store.is_ok() && self.blobs.is_ok() && self.disk.is_ok() && self.sandbox.as_ref().is_none_or(Result::is_ok)
+        self.store.is_ok()
+            && self.blobs.is_ok()
+            && self.disk.is_ok()
+            && self.sandbox.as_ref().is_none_or(Result::is_ok)
     }
 }
 
@@ -48,7 +53,8 @@ pub enum Room {
     Full,
 }
 
-/// What is known of the launcher, from probes and from the runs themselves, and the probe that is under way.
+/// What is known of the launcher, from probes and from the runs themselves, and the probe that is
+/// under way.
 #[derive(Default)]
 pub struct Probe {
     known: Cell<Option<Known>>,
@@ -71,8 +77,12 @@ impl Runner {
         let blobs = timeout(ANSWER_WITHIN, self.blobs.ping());
         let (store, blobs, sandbox) = tokio::join!(store, blobs, self.sandbox());
         Readiness {
-            store: store.map_err(|late| logged("store", &late)).and_then(|it| it.map_err(|e| logged("store", &e))),
-            blobs: blobs.map_err(|late| logged("blobs", &late)).and_then(|it| it.map_err(|e| logged("blobs", &e))),
+            store: store
+                .map_err(|late| logged("store", &late))
+                .and_then(|it| it.map_err(|e| logged("store", &e))),
+            blobs: blobs
+                .map_err(|late| logged("blobs", &late))
+                .and_then(|it| it.map_err(|e| logged("blobs", &e))),
             sandbox,
             disk: match self.disk.is_low() {
                 true => Err(DISK_LOW.to_owned()),
@@ -115,8 +125,9 @@ impl Probe {
         }
     }
 
-    /// What is known, if it is not older than `every`; else by a probe. While that takes its time, and it waits for
-    /// room longer than anybody asks here, what worked before is believed for as long again.
+    /// What is known, if it is not older than `every`; else by a probe. While that takes its time,
+    /// and it waits for room longer than anybody asks here, what worked before is believed for as
+    /// long again.
     async fn ask(&self, launcher: &Arc<dyn Launcher>, every: Duration) -> Result<Room, String> {
         let known = self.known().clone();
         if let Some(known) = &known
@@ -127,7 +138,9 @@ impl Probe {
         let patience = if known.is_some() { ANSWER_WITHIN } else { SANDBOX_WITHIN };
         match (timeout(patience, self.probed(launcher)).await, known) {
             (Ok(answer), _) => answer,
-            (Err(_), Some(Known { at, answer: Ok(room), .. })) if at.elapsed() < every * 2 => Ok(room),
+            (Err(_), Some(Known { at, answer: Ok(room), .. })) if at.elapsed() < every * 2 => {
+                Ok(room)
+            }
             (Err(late), _) => Err(logged("sandbox", &late)),
         }
     }
@@ -195,7 +208,8 @@ mod tests {
     }
 
     fn played(full: bool, gate: usize) -> (Arc<Played>, Arc<dyn Launcher>) {
-        let played = Arc::new(Played { probes: AtomicUsize::new(0), gate: Semaphore::new(gate), full });
+        let played =
+            Arc::new(Played { probes: AtomicUsize::new(0), gate: Semaphore::new(gate), full });
         (played.clone(), played)
     }
 
@@ -212,7 +226,11 @@ mod tests {
         async fn probe(&self) -> Result<Isolation, LaunchError> {
             self.probes.fetch_add(1, Ordering::SeqCst);
             self.gate.acquire().await.expect("the gate stays").forget();
-            Err(if self.full { LaunchError::NoRoom("pods: 0".to_owned()) } else { LaunchError::LauncherGone })
+            Err(if self.full {
+                LaunchError::NoRoom("pods: 0".to_owned())
+            } else {
+                LaunchError::LauncherGone
+            })
         }
     }
 
@@ -242,7 +260,10 @@ mod tests {
         probe.saw(Some(&LaunchError::NoRoom("full".to_owned())));
         assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 0));
         tokio::time::advance(EVERY).await;
-        assert!(probe.ask(&launcher, EVERY).await.is_err(), "nothing has run for a while, so it was looked at");
+        assert!(
+            probe.ask(&launcher, EVERY).await.is_err(),
+            "nothing has run for a while, so it was looked at"
+        );
         assert_eq!(played.probes(), 1);
     }
 
@@ -254,7 +275,10 @@ mod tests {
         probe.saw(Some(&LaunchError::LauncherGone));
         assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Free), 0));
         tokio::time::advance(PROBE_AGAIN).await;
-        assert!(probe.ask(&launcher, EVERY).await.is_err() && probe.ask(&launcher, EVERY).await.is_err());
+        assert!(
+            probe.ask(&launcher, EVERY).await.is_err()
+                && probe.ask(&launcher, EVERY).await.is_err()
+        );
         assert_eq!(played.probes(), 1);
         tokio::time::advance(PROBE_AGAIN).await;
         assert!(probe.ask(&launcher, EVERY).await.is_err());
@@ -269,7 +293,10 @@ mod tests {
         tokio::time::advance(EVERY).await;
         assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Free), "the probe waits for room");
         tokio::time::advance(EVERY).await;
-        assert!(probe.ask(&launcher, EVERY).await.is_err(), "it has hung for as long as an answer is good for");
+        assert!(
+            probe.ask(&launcher, EVERY).await.is_err(),
+            "it has hung for as long as an answer is good for"
+        );
         played.gate.add_permits(1);
         assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 1));
     }

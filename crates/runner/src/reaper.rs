@@ -1,5 +1,5 @@
-//! What is left behind: leases, sandboxes and half-written blobs of workers that are gone, archives of deleted
-//! skills, and blobs of deleted files.
+//! What is left behind: leases, sandboxes and half-written blobs of workers that are gone, archives
+//! of deleted skills, and blobs of deleted files.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub async fn reap(runner: Arc<Runner>) {
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
         if let Err(error) = give_up(&runner, Gone::Expired).await {
             tracing::warn!(%error, "looking for expired leases failed");
-            // While the database is away nobody can extend a lease. Whoever lives does so as soon as it is back, and
-            // is not to be taken for dead before.
+            // While the database is away nobody can extend a lease. Whoever lives does so as soon
+            // as it is back, and is not to be taken for dead before.
             runner.closed.run_until_cancelled(tokio::time::sleep(runner.config.lease / 2)).await;
         }
         if !runner.config.archives_read_only {
@@ -38,10 +38,11 @@ pub async fn reap(runner: Arc<Runner>) {
     }
 }
 
-/// Looks for sandboxes of dead owners until the runner is closed. Apart from the leases, because an engine that does
-/// not answer must not keep executions from being given up.
+/// Looks for sandboxes of dead owners until the runner is closed. Apart from the leases, because an
+/// engine that does not answer must not keep executions from being given up.
 pub async fn sweep_orphans(runner: Arc<Runner>) {
-    // An orphan is seen twice before it goes: looking twice as often as for leases has it gone within three ticks.
+    // An orphan is seen twice before it goes: looking twice as often as for leases has it gone
+    // within three ticks.
     let tick = runner.config.reap_tick / 2;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
         sweep(&runner).await;
@@ -57,15 +58,20 @@ async fn sweep(runner: &Runner) {
     }
 }
 
-/// What an attempt put into blobs belongs to nobody when its worker is gone. That goes first: a row that has ended is never looked at again. The worker, should it still live, is refused when
-/// it records and removes what it wrote since.
+/// What an attempt put into blobs belongs to nobody when its worker is gone. That goes first: a row
+/// that has ended is never looked at again. The worker, should it still live, is refused when it
+/// records and removes what it wrote since.
 async fn give_up(runner: &Runner, gone: Gone<'_>) -> Result<(), StoreError> {
     let reaper = format!("{}-reaper", runner.config.owner);
-    for Fenced { execution_id, tenant, token } in runner.store.fence(gone, &reaper, runner.lease_ms()).await? {
+    for Fenced { execution_id, tenant, token } in
+        runner.store.fence(gone, &reaper, runner.lease_ms()).await?
+    {
         tracing::warn!(%execution_id, %tenant, "an execution's worker is gone");
         artifacts::discard(&runner.blobs, &tenant, execution_id, token).await;
     }
-    for Reaped { execution_id, requeued, .. } in runner.store.reap(&reaper, runner.config.max_attempts).await? {
+    for Reaped { execution_id, requeued, .. } in
+        runner.store.reap(&reaper, runner.config.max_attempts).await?
+    {
         match requeued {
             true => {
                 runner.meters.requeued.add();

@@ -1,5 +1,6 @@
-//! Receipts: what the server signs about an execution, made once, with the result it tells of. Hashes stand in for what
-//! went in and came out, so a receipt can be shown to people who may not see either.
+//! Receipts: what the server signs about an execution, made once, with the result it tells of.
+//! Hashes stand in for what went in and came out, so a receipt can be shown to people who may not
+//! see either.
 
 use std::borrow::Cow;
 
@@ -72,7 +73,14 @@ struct FileLeft<'a> {
 }
 
 /// The receipt for a result that is about to be recorded at `now`.
-pub fn receipt(key: &SecretKey, order: &Order, lease: &Lease, finished: &Finished, ran: &Ran, now: Micros) -> String {
+pub fn receipt(
+    key: &SecretKey,
+    order: &Order,
+    lease: &Lease,
+    finished: &Finished,
+    ran: &Ran,
+    now: Micros,
+) -> String {
     let request = &order.request;
     let files = finished.files.iter();
     let payload = Payload {
@@ -87,14 +95,19 @@ pub fn receipt(key: &SecretKey, order: &Order, lease: &Lease, finished: &Finishe
             signed_by: ran.signed_by.as_deref(),
         },
         input_sha256: sha256(order.input().unwrap_or("{}")),
-        args_sha256: (!request.args.is_empty()).then(|| sha256(&serde_json::json!(request.args).to_string())),
+        args_sha256: (!request.args.is_empty())
+            .then(|| sha256(&serde_json::json!(request.args).to_string())),
         stdin_sha256: request.stdin.as_deref().map(sha256),
         env: request.env.keys().map(String::as_str).collect(),
         input_files: &request.input_files,
         output_sha256: finished.output.as_deref().map(sha256),
         logs_sha256: sha256(&stored(&finished.logs)),
         files: files
-            .map(|file| FileLeft { path: &file.name, size_bytes: file.size_bytes, sha256: &file.sha256 })
+            .map(|file| FileLeft {
+                path: &file.name,
+                size_bytes: file.size_bytes,
+                sha256: &file.sha256,
+            })
             .collect(),
         status: finished.status.as_str(),
         outcome: &finished.outcome,

@@ -1,5 +1,5 @@
-//! Step six, record: the result in one transaction, guarded by the lease. Whoever lost the lease changes nothing and
-//! takes its blobs away again.
+//! Step six, record: the result in one transaction, guarded by the lease. Whoever lost the lease
+//! changes nothing and takes its blobs away again.
 
 use std::time::Duration;
 
@@ -21,10 +21,11 @@ pub enum Recorded {
     Fenced,
 }
 
-/// After an error it is unknown what is stored, so the blobs stay: if the result did not get through, the reaper
-/// gives the execution up and removes them.
+/// After an error it is unknown what is stored, so the blobs stay: if the result did not get
+/// through, the reaper gives the execution up and removes them.
 ///
-/// `limited` says that the tenant may store only so much; `StorageFull` when this is more, and then nothing is recorded.
+/// `limited` says that the tenant may store only so much; `StorageFull` when this is more, and then
+/// nothing is recorded.
 pub async fn record(
     store: &Store,
     blobs: &Blobs,
@@ -33,11 +34,14 @@ pub async fn record(
     limited: bool,
 ) -> Result<Recorded, StoreError> {
     let tried = match limited {
-        true => patiently("recording a result", || store.finish_within_limit(lease, finished)).await?,
+        true => {
+            patiently("recording a result", || store.finish_within_limit(lease, finished)).await?
+        }
         false => patiently("recording a result", || store.finish(lease, finished)).await?,
     };
     let Tried { answer: taken, unsure } = tried;
-    // A try whose answer was lost may have been committed, and the next one then looks like a fenced one.
+    // A try whose answer was lost may have been committed, and the next one then looks like a
+    // fenced one.
     if taken || (unsure && is_recorded(store, lease, finished).await?) {
         return Ok(Recorded::Committed);
     }
@@ -46,7 +50,11 @@ pub async fn record(
     Ok(Recorded::Fenced)
 }
 
-async fn is_recorded(store: &Store, lease: &Lease, finished: &Finished) -> Result<bool, StoreError> {
+async fn is_recorded(
+    store: &Store,
+    lease: &Lease,
+    finished: &Finished,
+) -> Result<bool, StoreError> {
     let stored = store.get_execution(&lease.tenant, lease.execution_id).await?;
     // The detail has this run's timings in it, to the microsecond: no other run's is equal.
     Ok(stored.is_some_and(|stored| stored.detail.as_deref() == Some(finished.detail.as_str())))
@@ -54,7 +62,8 @@ async fn is_recorded(store: &Store, lease: &Lease, finished: &Finished) -> Resul
 
 /// The collected result as it is stored.
 pub fn finished(collected: Collected, duration: Duration) -> Finished {
-    let Collected { outcome, exit_code, error, output, logs, files, archive_bytes, detail, .. } = collected;
+    let Collected { outcome, exit_code, error, output, logs, files, archive_bytes, detail, .. } =
+        collected;
     Finished {
         status: ending::status(outcome, exit_code, error.as_deref()),
         output,
@@ -72,9 +81,12 @@ pub fn finished(collected: Collected, duration: Duration) -> Finished {
     }
 }
 
-/// The end of an execution whose tenant has no room for its result: what happened, without what came out.
+/// The end of an execution whose tenant has no room for its result: what happened, without what
+/// came out.
 pub fn without_results(finished: &Finished, quota: Quota) -> Finished {
-    let error = format!("The result was not kept: {quota}. Delete files or skills, or ask for a larger limit.");
+    let error = format!(
+        "The result was not kept: {quota}. Delete files or skills, or ask for a larger limit."
+    );
     Finished {
         status: if finished.status == Status::Success { Status::Failed } else { finished.status },
         output: None,
@@ -100,8 +112,8 @@ fn without_lists(detail: &str) -> String {
     detail.to_string()
 }
 
-/// What the store now holds, put together without asking it. The times are ours and may differ from the stored ones
-/// by the length of a write.
+/// What the store now holds, put together without asking it. The times are ours and may differ from
+/// the stored ones by the length of a write.
 pub fn executed(order: Order, finished: Finished) -> Execution {
     Execution {
         id: order.id,

@@ -1,4 +1,5 @@
-//! What a caller asks for. The server parses the wire body into these; they are stored until the run ends.
+//! What a caller asks for. The server parses the wire body into these; they are stored until the
+//! run ends.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! What ended long ago is forgotten, by one server at a time and bit by bit: first an execution's blobs, then its
-//! rows, so that what a crash leaves is found again. Nothing that has not ended is touched.
+//! What ended long ago is forgotten, by one server at a time and bit by bit: first an execution's
+//! blobs, then its rows, so that what a crash leaves is found again. Nothing that has not ended is
+//! touched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::runner::Runner;
 
 /// How many executions are forgotten at once.
 const BATCH: i64 = 100;
-/// How long followed pieces of a log are kept beside the whole one: readers that lost their server come back sooner.
+/// How long followed pieces of a log are kept beside the whole one: readers that lost their server
+/// come back sooner.
 const SEGMENTS: Duration = Duration::from_secs(3600);
 /// How long a server that fell silent keeps the others from this duty.
 const DUTY_MS: i64 = 300_000;
@@ -103,11 +105,14 @@ impl Runner {
     }
 
     async fn on_duty(&self) -> Result<bool, RunError> {
-        Ok(!self.closed.is_cancelled() && self.store.hold_duty(DUTY, &self.config.owner, DUTY_MS).await?)
+        Ok(!self.closed.is_cancelled()
+            && self.store.hold_duty(DUTY, &self.config.owner, DUTY_MS).await?)
     }
 
     async fn remove_blobs(&self, ended: &[Ended]) -> Result<(), RunError> {
-        for Ended { execution_id, tenant, attempts, .. } in ended.iter().filter(|ended| ended.may_have_blobs) {
+        for Ended { execution_id, tenant, attempts, .. } in
+            ended.iter().filter(|ended| ended.may_have_blobs)
+        {
             for attempt in 1..=i64::from(*attempts) {
                 artifacts::remove(&self.blobs, tenant, *execution_id, attempt).await?;
             }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sandbox::{Guest, GuestError, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams};
+use sandbox::{
+    Guest, GuestError, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::Artifacts;
@@ -14,10 +16,15 @@ use crate::readiness::Probe;
 use crate::tail::SharedLogs;
 
 /// Pauses before a launch is tried again: an engine that is restarted is back soon.
-const PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// A guest that waits for its one job. A pool of parked guests would be asked here first.
-pub async fn launch(launcher: Option<&dyn Launcher>, probe: &Probe, shape: &Shape) -> Result<Guest, Halt> {
+pub async fn launch(
+    launcher: Option<&dyn Launcher>,
+    probe: &Probe,
+    shape: &Shape,
+) -> Result<Guest, Halt> {
     let Some(launcher) = launcher else { return Err(Halt::unready("This server has no sandbox.")) };
     let mut pauses = PAUSES.iter();
     loop {
@@ -54,7 +61,12 @@ fn failed(shape: &Shape, error: &LaunchError) -> Halt {
 }
 
 /// Runs the job to its end. What the guest hands back is in `caught`, also when the run is lost.
-pub async fn run(guest: Guest, job: &Job, stop: CancellationToken, caught: &mut Caught) -> Result<Ran, Halt> {
+pub async fn run(
+    guest: Guest,
+    job: &Job,
+    stop: CancellationToken,
+    caught: &mut Caught,
+) -> Result<Ran, Halt> {
     guest.run(job, stop, caught).await.map_err(|error| match error {
         GuestError::Source { path, source } => inputs::unreadable(&path, &source),
         error => {

@@ -24,9 +24,13 @@ use crate::patience::patiently;
 use crate::readiness::Probe;
 use crate::schema::SchemaWorkers;
 use crate::waiters::{Waiters, Waiting};
-use crate::{Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention, storage};
+use crate::{
+    Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention,
+    storage,
+};
 
-/// What a stopped run gets to be recorded in before the process leaves it to the next start's reaper.
+/// What a stopped run gets to be recorded in before the process leaves it to the next start's
+/// reaper.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
 pub struct Runner {
@@ -151,7 +155,8 @@ impl Runner {
             };
         }
         drop(waiter_slot);
-        let carried = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), slot);
+        let carried =
+            execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), slot);
         self.tasks.spawn(carried).await.map_err(|_| RunError::Broken)?
     }
 
@@ -165,12 +170,15 @@ impl Runner {
         let began = Instant::now();
         let admitted = match self.admit(caller, request).await {
             Ok(admitted) => admitted,
-            Err(refusal) => return Ok(self.repeated(caller, refusal, idempotency.as_ref()).await?.id),
+            Err(refusal) => {
+                return Ok(self.repeated(caller, refusal, idempotency.as_ref()).await?.id);
+            }
         };
         if admitted.order.refusal.is_none() {
             return self.enqueue(admitted, idempotency, false).await;
         }
-        let refused = execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), None);
+        let refused =
+            execution::fresh(Arc::clone(self), admitted.order, idempotency, began.elapsed(), None);
         let recorded = self.tasks.spawn(refused).await.map_err(|_| RunError::Broken)?;
         recorded.map(|execution| execution.id)
     }
@@ -190,8 +198,8 @@ impl Runner {
         Ok(cancel)
     }
 
-    /// Stops taking work and waits for what runs here. At the deadline the rest is stopped and recorded as lost, not as
-    /// cancelled: nobody asked for its end. What is queued stays queued.
+    /// Stops taking work and waits for what runs here. At the deadline the rest is stopped and
+    /// recorded as lost, not as cancelled: nobody asked for its end. What is queued stays queued.
     pub async fn drain(&self, deadline: Duration) {
         self.closing.cancel();
         self.tasks.close();
@@ -209,20 +217,28 @@ impl Runner {
         self.until_ended(tenant, waiting).await
     }
 
-    async fn until_ended(&self, tenant: &TenantId, mut waiting: Waiting) -> Result<Held<Execution>, RunError> {
+    async fn until_ended(
+        &self,
+        tenant: &TenantId,
+        mut waiting: Waiting,
+    ) -> Result<Held<Execution>, RunError> {
         let missing = || RunError::Store(StoreError::NotFound);
         loop {
             let look = || self.store.peek_execution(tenant, waiting.id());
-            let execution = patiently("looking for an end", look).await?.answer.ok_or_else(missing)?;
+            let execution =
+                patiently("looking for an end", look).await?.answer.ok_or_else(missing)?;
             match execution.status {
                 // It will run elsewhere, or after the next start, but not for this caller.
-                Status::Queued if self.closing.is_cancelled() => return Err(RunError::ShuttingDown),
+                Status::Queued if self.closing.is_cancelled() => {
+                    return Err(RunError::ShuttingDown);
+                }
                 status if status.terminal() => {
                     return self.read_execution(tenant, waiting.id()).await?.ok_or_else(missing);
                 }
                 _ => {}
             }
-            // An announcement may be lost, so everybody looks from time to time; many wait, so not too often.
+            // An announcement may be lost, so everybody looks from time to time; many wait, so not
+            // too often.
             let tick = tokio::time::sleep(self.config.queue_tick * 5);
             tokio::select! {
                 () = waiting.rung() => {}

@@ -1,9 +1,11 @@
-//! A skill's declared JSON Schemas: compiled once, checked in bounded time and memory, errors as JSON pointers.
+//! A skill's declared JSON Schemas: compiled once, checked in bounded time and memory, errors as
+//! JSON pointers.
 //!
-//! A schema is written by a stranger and evaluated in our process, so it may not fetch anything, may not backtrack
-//! in a pattern, and may not refer to itself: a recursive schema can cost exponential time on a small document. What its
-//! patterns compile to is measured, and what a check may cost is bounded before it starts, because neither can be
-//! interrupted. `SchemaWorkers` keeps both off the async threads.
+//! A schema is written by a stranger and evaluated in our process, so it may not fetch anything,
+//! may not backtrack in a pattern, and may not refer to itself: a recursive schema can cost
+//! exponential time on a small document. What its patterns compile to is measured, and what a check
+//! may cost is bounded before it starts, because neither can be interrupted. `SchemaWorkers` keeps
+//! both off the async threads.
 
 mod patterns;
 mod walk;
@@ -18,9 +20,11 @@ pub use workers::{SchemaWorkers, WorkersBusy};
 
 /// Schema nodes times document nodes: without recursion a check takes no more steps than that.
 const MAX_STEPS: u64 = 20_000_000;
-/// Bytes of strings in the document times states of the compiled patterns: what matching takes at worst, about a second.
+/// Bytes of strings in the document times states of the compiled patterns: what matching takes at
+/// worst, about a second.
 const MAX_MATCH_STEPS: u64 = 200_000_000;
-/// A check with at most this many steps takes well under a millisecond, less than handing it to another thread is worth.
+/// A check with at most this many steps takes well under a millisecond, less than handing it to
+/// another thread is worth.
 const MAX_INLINE_STEPS: u64 = 50_000;
 /// Violations that are listed; the rest are only counted.
 const MAX_LISTED: usize = 10;
@@ -40,8 +44,9 @@ impl Schema {
         let mut walk = Walk::new(schema);
         walk.visit(schema, 0)?;
         let patterns = Patterns::measure(&walk.patterns)?;
-        let options =
-            PatternOptions::regex().size_limit(patterns::MAX_COMPILED_BYTES).dfa_size_limit(patterns::DFA_CACHE_BYTES);
+        let options = PatternOptions::regex()
+            .size_limit(patterns::MAX_COMPILED_BYTES)
+            .dfa_size_limit(patterns::DFA_CACHE_BYTES);
         let validator = jsonschema::options()
             .with_pattern_options(options)
             .build(schema)
@@ -56,8 +61,8 @@ impl Schema {
 
     /// Every violation with the place it stands at; the values themselves are not repeated.
     pub fn check(&self, document: &str) -> Result<(), String> {
-        let document: Value =
-            serde_json::from_str(document).map_err(|_| "#: holds a number that is out of range".to_owned())?;
+        let document: Value = serde_json::from_str(document)
+            .map_err(|_| "#: holds a number that is out of range".to_owned())?;
         self.refuse_expensive(&document)?;
         let mut violations = self.validator.iter_errors(&document);
         let listed: Vec<String> = violations
@@ -72,7 +77,8 @@ impl Schema {
         }
     }
 
-    /// Whether a document of this length is checked so quickly that another thread is not worth its while.
+    /// Whether a document of this length is checked so quickly that another thread is not worth its
+    /// while.
     pub fn is_quick(&self, document: &str) -> bool {
         // A value takes at least one byte of text, and so does a character of a string.
         let length = document.len() as u64;

@@ -1,7 +1,9 @@
-//! `env` of executions that wait, encrypted: its values are secrets, and rows are in backups and replicas.
+//! `env` of executions that wait, encrypted: its values are secrets, and rows are in backups and
+//! replicas.
 //!
-//! Each execution has a key of its own, derived from the installation's (HKDF-SHA256), so nonces of different executions
-//! cannot collide; the tenant and the execution are also authenticated (AES-256-GCM), so a sealed text opens nowhere else.
+//! Each execution has a key of its own, derived from the installation's (HKDF-SHA256), so nonces of
+//! different executions cannot collide; the tenant and the execution are also authenticated
+//! (AES-256-GCM), so a sealed text opens nowhere else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,19 +43,32 @@ impl EnvKey {
         EnvKey(bytes)
     }
 
-    pub fn seal(&self, tenant: &TenantId, execution: Uuid, env: &BTreeMap<String, String>) -> String {
+    pub fn seal(
+        &self,
+        tenant: &TenantId,
+        execution: Uuid,
+        env: &BTreeMap<String, String>,
+    ) -> String {
         let mut sealed = serde_json::to_vec(env).expect("a map of texts is JSON");
         let place = place(tenant, execution);
         let key = self.derive(&place).expect("the lengths are right");
-        let nonce = key.seal_in_place_append_tag(Aad::from(&place), &mut sealed).expect("it is not too long");
+        let nonce = key
+            .seal_in_place_append_tag(Aad::from(&place), &mut sealed)
+            .expect("it is not too long");
         let bytes = [nonce.as_ref().as_slice(), &sealed].concat();
         format!("{VERSION}{}", BASE64URL_NOPAD.encode(&bytes))
     }
 
-    pub fn open(&self, tenant: &TenantId, execution: Uuid, text: &str) -> Result<BTreeMap<String, String>, EnvError> {
+    pub fn open(
+        &self,
+        tenant: &TenantId,
+        execution: Uuid,
+        text: &str,
+    ) -> Result<BTreeMap<String, String>, EnvError> {
         let text = text.strip_prefix(VERSION).ok_or(EnvError::UnknownVersion)?;
         let unauthentic = |_: Unspecified| EnvError::Unauthentic;
-        let mut bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| EnvError::Unauthentic)?;
+        let mut bytes =
+            BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| EnvError::Unauthentic)?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(EnvError::Unauthentic)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(unauthentic)?;
         let place = place(tenant, execution);
@@ -91,23 +106,37 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_with_the_same_secret_and_hides_its_values() {
-        let (id, env) = (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
+        let (id, env) =
+            (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
         let sealed = EnvKey::new([1; 32]).seal(&tenant("acme"), id, &env);
         assert!(!sealed.contains("hunter2") && !sealed.contains("TOKEN"), "{sealed}");
         assert_eq!(EnvKey::new([1; 32]).open(&tenant("acme"), id, &sealed), Ok(env.clone()));
-        assert_ne!(sealed, EnvKey::new([1; 32]).seal(&tenant("acme"), id, &env), "no two texts are alike");
+        assert_ne!(
+            sealed,
+            EnvKey::new([1; 32]).seal(&tenant("acme"), id, &env),
+            "no two texts are alike"
+        );
         assert!(!format!("{:?}", EnvKey::new([1; 32])).contains('1'));
     }
 
     #[test]
     fn it_opens_nowhere_else() {
-        let (id, env) = (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
+        let (id, env) =
+            (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
         let key = EnvKey::new([1; 32]);
         let sealed = key.seal(&tenant("acme"), id, &env);
         let unauthentic = Err(EnvError::Unauthentic);
         assert_eq!(key.open(&tenant("other"), id, &sealed), unauthentic, "another tenant's row");
-        assert_eq!(key.open(&tenant("acme"), Uuid::now_v7(), &sealed), unauthentic, "another execution's row");
-        assert_eq!(EnvKey::new([2; 32]).open(&tenant("acme"), id, &sealed), unauthentic, "another secret");
+        assert_eq!(
+            key.open(&tenant("acme"), Uuid::now_v7(), &sealed),
+            unauthentic,
+            "another execution's row"
+        );
+        assert_eq!(
+            EnvKey::new([2; 32]).open(&tenant("acme"), id, &sealed),
+            unauthentic,
+            "another secret"
+        );
         assert_eq!(EnvKey::random().open(&tenant("acme"), id, &sealed), unauthentic);
         for cut in [VERSION, "v1.AAAA", &sealed[..sealed.len() - 4]] {
             assert_eq!(key.open(&tenant("acme"), id, cut), unauthentic, "{cut}");
@@ -120,6 +149,10 @@ mod tests {
             assert_eq!(key.open(&tenant("acme"), id, &altered), unauthentic, "byte {position}");
         }
         assert_eq!(key.open(&tenant("acme"), id, "v9.AAAA"), Err(EnvError::UnknownVersion));
-        assert_eq!(key.open(&tenant("acme"), id, &sealed), Ok(env), "control: where it belongs, it opens");
+        assert_eq!(
+            key.open(&tenant("acme"), id, &sealed),
+            Ok(env),
+            "control: where it belongs, it opens"
+        );
     }
 }

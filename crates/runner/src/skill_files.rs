@@ -1,4 +1,5 @@
-//! The files of a stored skill, one by one: each is read from its place in the archive, without the others.
+//! The files of a stored skill, one by one: each is read from its place in the archive, without the
+//! others.
 
 use blobs::{Key, Reader};
 use skill::{IndexedFile, SkillError};
@@ -8,34 +9,41 @@ use crate::RunError;
 use crate::held::Held;
 use crate::runner::Runner;
 
-/// What a file of a list takes in memory at most: its path, its hash and its fields, and the same in the answer.
+/// What a file of a list takes in memory at most: its path, its hash and its fields, and the same
+/// in the answer.
 const ENTRY_BYTES: u64 = 2048;
 
 impl Runner {
     /// All files of a skill, by path.
-    pub async fn list_skill_files(&self, head: &SkillHead) -> Result<Held<Vec<SkillFileRow>>, RunError> {
+    pub async fn list_skill_files(
+        &self,
+        head: &SkillHead,
+    ) -> Result<Held<Vec<SkillFileRow>>, RunError> {
         let count = self.indexed(head).await?;
         let permit = self.reserve(&head.tenant, count * ENTRY_BYTES).await?;
         let files = self.store.list_skill_files(&head.tenant, &head.digest).await?;
         Ok(Held::new(files, permit))
     }
 
-    /// A file of a skill and its bytes, whose hash is checked on their way; `None` when there is no such file.
+    /// A file of a skill and its bytes, whose hash is checked on their way; `None` when there is no
+    /// such file.
     pub async fn open_skill_file(
         &self,
         head: &SkillHead,
         path: &str,
     ) -> Result<Option<(SkillFileRow, Reader)>, RunError> {
         self.indexed(head).await?;
-        let Some(file) = self.store.get_skill_file(&head.tenant, &head.digest, path).await? else { return Ok(None) };
+        let Some(file) = self.store.get_skill_file(&head.tenant, &head.digest, path).await? else {
+            return Ok(None);
+        };
         let key = Key::skill(head.tenant.as_str(), &head.digest);
         let reader = self.blobs.open_range(&key, file.position, file.size_bytes).await?;
         let reader = reader.ok_or(RunError::Archive(SkillError::Digest))?.verified(&file.sha256);
         Ok(Some((file, reader)))
     }
 
-    /// How many files a skill has. Where they lie is recorded first if it is not: the skill was published by a program
-    /// that did not do so.
+    /// How many files a skill has. Where they lie is recorded first if it is not: the skill was
+    /// published by a program that did not do so.
     async fn indexed(&self, head: &SkillHead) -> Result<u64, RunError> {
         let SkillHead { tenant, digest, .. } = head;
         match self.store.count_skill_files(tenant, digest).await? {
@@ -48,7 +56,8 @@ impl Runner {
         let archive = self.blobs.get(&Key::skill(tenant.as_str(), digest), size).await?;
         let archive = archive.ok_or(RunError::Archive(SkillError::Digest))?;
         let expected = digest.clone();
-        let indexing = tokio::task::spawn_blocking(move || skill::index_canonical(&archive, &expected));
+        let indexing =
+            tokio::task::spawn_blocking(move || skill::index_canonical(&archive, &expected));
         let files = indexing.await.map_err(|_| RunError::Broken)?.map_err(RunError::Archive)?;
         self.record_files(tenant, digest, files).await?;
         Ok(self.store.count_skill_files(tenant, digest).await?)

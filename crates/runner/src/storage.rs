@@ -28,8 +28,8 @@ pub async fn keep_count(runner: Arc<Runner>) {
 }
 
 impl Runner {
-    /// Adds up the changes that the database keeps apart, and measures archives that were recorded by a server that
-    /// did not.
+    /// Adds up the changes that the database keeps apart, and measures archives that were recorded
+    /// by a server that did not.
     pub async fn keep_storage_count(&self) -> Result<(), RunError> {
         self.store.fold_storage_changes().await?;
         loop {
@@ -47,13 +47,18 @@ impl Runner {
     }
 
     async fn measure(&self, archive: &UnmeasuredArchive) -> Result<(), RunError> {
-        let key = artifacts::key_of_archive(&archive.tenant, archive.execution_id, i64::from(archive.attempt));
+        let key = artifacts::key_of_archive(
+            &archive.tenant,
+            archive.execution_id,
+            i64::from(archive.attempt),
+        );
         let size = self.blobs.open(&key).await?.map_or(0, |blob| blob.size);
         self.store.set_archive_bytes(archive, i64::try_from(size).unwrap_or(i64::MAX)).await?;
         Ok(())
     }
 
-    /// Whether what this tenant stores is limited. Those without a limit cost no look at the database.
+    /// Whether what this tenant stores is limited. Those without a limit cost no look at the
+    /// database.
     pub(crate) async fn storage_is_limited(&self, tenant: &TenantId) -> Result<bool, RunError> {
         if self.store.default_storage_limit().is_some() {
             return Ok(true);
@@ -72,9 +77,12 @@ impl Runner {
     /// The limits on what this tenant stores, with what it stores now.
     pub(crate) async fn quotas(&self, tenant: &TenantId) -> Result<Vec<Quota>, RunError> {
         let of_files = self.store.file_quota(tenant).await?;
-        let of_files = of_files.map(|quota| Quota::new(Quota::FILES, quota.used_bytes, quota.limit_bytes, 0));
+        let of_files =
+            of_files.map(|quota| Quota::new(Quota::FILES, quota.used_bytes, quota.limit_bytes, 0));
         let usage = self.store.storage_usage(tenant).await?;
-        let of_all = usage.limit_bytes.map(|limit_bytes| Quota::new(Quota::STORED, usage.used_bytes, limit_bytes, 0));
+        let of_all = usage
+            .limit_bytes
+            .map(|limit_bytes| Quota::new(Quota::STORED, usage.used_bytes, limit_bytes, 0));
         Ok(of_files.into_iter().chain(of_all).collect())
     }
 }

@@ -1,5 +1,5 @@
-//! The log of a run, written down while it grows, for readers in any process. Only while somebody watches: a run
-//! that nobody follows costs nothing here.
+//! The log of a run, written down while it grows, for readers in any process. Only while somebody
+//! watches: a run that nobody follows costs nothing here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl SharedLogs {
     }
 }
 
-/// Runs `running` to its end and, as soon as somebody watches, writes its log down beside it, to its last byte.
+/// Runs `running` to its end and, as soon as somebody watches, writes its log down beside it, to
+/// its last byte.
 pub async fn beside<T>(
     running: impl Future<Output = T>,
     store: &Store,
@@ -68,7 +69,8 @@ struct Tail<'a> {
 
 impl Tail<'_> {
     async fn follow(mut self, ended: &CancellationToken) {
-        // There may be nothing to read yet, but it runs: that is news to a reader who saw it queued.
+        // There may be nothing to read yet, but it runs: that is news to a reader who saw it
+        // queued.
         if let Err(error) = self.store.announce(Announcement::Logs(self.lease.execution_id)).await {
             tracing::warn!(%error, "announcing a log failed");
         }

@@ -39,7 +39,8 @@ impl Distrust {
         Doubt { code: self.code().to_owned(), message: self.to_string() }
     }
 
-    /// Whether it is enough to refuse the skill. Revoked content is refused whatever the policy says.
+    /// Whether it is enough to refuse the skill. Revoked content is refused whatever the policy
+    /// says.
     pub fn forbids(&self, policy: SignaturePolicy) -> bool {
         *self == Self::DigestRevoked || policy == SignaturePolicy::Require
     }
@@ -49,37 +50,60 @@ impl Distrust {
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SignatureMissing => f.write_str("The skill is not signed; sign it with `skillbox skill sign`."),
-            Self::SignatureInvalid => {
-                f.write_str("The skill's signature does not fit its name, version and content; sign it again.")
+            Self::SignatureMissing => {
+                f.write_str("The skill is not signed; sign it with `skillbox skill sign`.")
             }
+            Self::SignatureInvalid => f.write_str(
+                "The skill's signature does not fit its name, version and content; sign it again.",
+            ),
             Self::KeyUntrusted(id) => {
-                write!(f, "The skill is signed with the key {id}, which this tenant does not trust.")
+                write!(
+                    f,
+                    "The skill is signed with the key {id}, which this tenant does not trust."
+                )
             }
-            Self::KeyRevoked(id) => write!(f, "The skill is signed with the key {id}, which was revoked."),
+            Self::KeyRevoked(id) => {
+                write!(f, "The skill is signed with the key {id}, which was revoked.")
+            }
             Self::DigestRevoked => f.write_str("This content was revoked."),
             Self::Rollback { newest } => {
-                write!(f, "The signed version {newest} was accepted before; `latest` does not go back behind it.")
+                write!(
+                    f,
+                    "The signed version {newest} was accepted before; `latest` does not go back behind it."
+                )
             }
         }
     }
 }
 
-/// Whether a signature fits, by the key that has its id. A revoked key vouches for nothing, whenever it signed.
-pub fn judge(statement: Statement<'_>, signature: &Signature, key: Option<&TrustedKey>) -> Result<Verified, Distrust> {
+/// Whether a signature fits, by the key that has its id. A revoked key vouches for nothing,
+/// whenever it signed.
+pub fn judge(
+    statement: Statement<'_>,
+    signature: &Signature,
+    key: Option<&TrustedKey>,
+) -> Result<Verified, Distrust> {
     let id = signature.key_id();
     let Some(key) = key else { return Err(Distrust::KeyUntrusted(id)) };
     if key.revoked_at.is_some() {
         return Err(Distrust::KeyRevoked(id));
     }
     let public: PublicKey = key.public_key.parse().map_err(|_| Distrust::KeyUntrusted(id))?;
-    signature.verify(&public, statement.to_string().as_bytes()).map_err(|_| Distrust::SignatureInvalid)
+    signature
+        .verify(&public, statement.to_string().as_bytes())
+        .map_err(|_| Distrust::SignatureInvalid)
 }
 
-/// Whether a run of `latest` would go back behind a version that was there when it was asked for. Who names a version
-/// gets that version: to forbid it, its content is revoked.
-pub fn rolled_back(asked: &str, version: &str, accepted_at: Micros, newest: Option<&NewestSigned>) -> Option<Distrust> {
-    let newest = newest.filter(|newest| newest.accepted_at <= accepted_at && newest.is_after(version))?;
+/// Whether a run of `latest` would go back behind a version that was there when it was asked for.
+/// Who names a version gets that version: to forbid it, its content is revoked.
+pub fn rolled_back(
+    asked: &str,
+    version: &str,
+    accepted_at: Micros,
+    newest: Option<&NewestSigned>,
+) -> Option<Distrust> {
+    let newest =
+        newest.filter(|newest| newest.accepted_at <= accepted_at && newest.is_after(version))?;
     (asked == accept::LATEST).then(|| Distrust::Rollback { newest: newest.version.clone() })
 }
 
@@ -89,7 +113,8 @@ mod tests {
 
     use super::*;
 
-    const STATEMENT: Statement<'_> = Statement { name: "demo", version: "1.0.0", digest: "sha256:aa" };
+    const STATEMENT: Statement<'_> =
+        Statement { name: "demo", version: "1.0.0", digest: "sha256:aa" };
 
     fn key(seed: u8) -> SecretKey {
         SecretKey::from_seed([seed; 32]).expect("a key")
@@ -105,7 +130,8 @@ mod tests {
     fn a_signature_counts_for_one_statement_of_one_live_key() {
         let key = key(1);
         let signature = STATEMENT.sign(&key, 77);
-        let judged = |statement, row: Option<TrustedKey>| judge(statement, &signature, row.as_ref());
+        let judged =
+            |statement, row: Option<TrustedKey>| judge(statement, &signature, row.as_ref());
         let verified = judged(STATEMENT, Some(trusted(&key, None))).expect("it fits");
         assert_eq!(verified.signed_at, Some(77));
         for other in [
@@ -113,7 +139,11 @@ mod tests {
             Statement { version: "1.0.1", ..STATEMENT },
             Statement { digest: "sha256:ab", ..STATEMENT },
         ] {
-            assert_eq!(judged(other, Some(trusted(&key, None))), Err(Distrust::SignatureInvalid), "{other:?}");
+            assert_eq!(
+                judged(other, Some(trusted(&key, None))),
+                Err(Distrust::SignatureInvalid),
+                "{other:?}"
+            );
         }
         let id = key.public().id();
         assert_eq!(judged(STATEMENT, None), Err(Distrust::KeyUntrusted(id)));
@@ -128,7 +158,8 @@ mod tests {
 
     #[test]
     fn latest_does_not_go_back_but_a_named_version_may() {
-        let newest = NewestSigned { name: "demo".to_owned(), version: "2.0.0".to_owned(), accepted_at: 10 };
+        let newest =
+            NewestSigned { name: "demo".to_owned(), version: "2.0.0".to_owned(), accepted_at: 10 };
         let back = |asked, version, at| rolled_back(asked, version, at, Some(&newest)).is_some();
         assert!(back("latest", "1.9.9", 10) && back("latest", "1.9.9", 11));
         assert!(!back("1.9.9", "1.9.9", 11));
@@ -142,7 +173,11 @@ mod tests {
     fn the_policy_decides_about_all_but_revoked_content() {
         use SignaturePolicy::{Off, Require, Warn};
         assert!(Distrust::SignatureMissing.forbids(Require));
-        assert!(!Distrust::SignatureMissing.forbids(Warn) && !Distrust::SignatureMissing.forbids(Off));
-        assert!([Off, Warn, Require].into_iter().all(|policy| Distrust::DigestRevoked.forbids(policy)));
+        assert!(
+            !Distrust::SignatureMissing.forbids(Warn) && !Distrust::SignatureMissing.forbids(Off)
+        );
+        assert!(
+            [Off, Warn, Require].into_iter().all(|policy| Distrust::DigestRevoked.forbids(policy))
+        );
     }
 }

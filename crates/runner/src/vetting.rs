@@ -1,12 +1,14 @@
 //! Looking up whether a skill is trusted: at its upload, before each run, and when somebody asks.
 //!
-//! Everything is read from the store at that moment, so a revocation holds at once and on every server. What cannot be
-//! read is not trusted.
+//! Everything is read from the store at that moment, so a revocation holds at once and on every
+//! server. What cannot be read is not trusted.
 
 use serde_json::json;
 use skill::signature::{SIGNATURE_FILE, Signature, Statement, Verified};
 use skill::{Finding, Package, Severity};
-use store::{NewAudit, NewSignature, SignaturePolicy, SkillRow, Store, StoreError, TenantId, Trust};
+use store::{
+    NewAudit, NewSignature, SignaturePolicy, SkillRow, Store, StoreError, TenantId, Trust,
+};
 
 use crate::RunError;
 use crate::accept::Order;
@@ -40,9 +42,14 @@ pub struct Standing {
 }
 
 impl Runner {
-    pub(crate) async fn vet(&self, tenant: &TenantId, package: &Package) -> Result<Vetted, RunError> {
+    pub(crate) async fn vet(
+        &self,
+        tenant: &TenantId,
+        package: &Package,
+    ) -> Result<Vetted, RunError> {
         let statement = Statement::of(package);
-        let trust = self.store.trust(tenant, statement.name, statement.version, statement.digest).await?;
+        let trust =
+            self.store.trust(tenant, statement.name, statement.version, statement.digest).await?;
         let judged = judged(&self.store, tenant, statement, package.signature.as_deref()).await?;
         let trusted = judged.is_ok();
         let distrust = match judged {
@@ -51,7 +58,9 @@ impl Runner {
             Ok(_) => self.turned_back(tenant, statement, &trust).await?,
         };
         let findings = match distrust {
-            Some(distrust) if distrust.forbids(trust.policy) => return Err(RunError::Distrusted(distrust)),
+            Some(distrust) if distrust.forbids(trust.policy) => {
+                return Err(RunError::Distrusted(distrust));
+            }
             Some(distrust) if trust.policy == SignaturePolicy::Warn => vec![finding(&distrust)],
             _ => Vec::new(),
         };
@@ -59,14 +68,17 @@ impl Runner {
         Ok(Vetted { signature, findings })
     }
 
-    /// Whether this upload would make an older version the latest. The same content once more changes nothing.
+    /// Whether this upload would make an older version the latest. The same content once more
+    /// changes nothing.
     async fn turned_back(
         &self,
         tenant: &TenantId,
         statement: Statement<'_>,
         trust: &Trust,
     ) -> Result<Option<Distrust>, StoreError> {
-        let Some(newest) = trust.newest.as_ref().filter(|newest| newest.is_after(statement.version)) else {
+        let Some(newest) =
+            trust.newest.as_ref().filter(|newest| newest.is_after(statement.version))
+        else {
             return Ok(None);
         };
         let stored = self.store.find_skill(tenant, statement.name, statement.version).await?;
@@ -80,20 +92,36 @@ impl Runner {
             tracing::error!(execution_id = %order.id, %error, "whether a skill is trusted could not be read");
             Halt::unready("Whether the skill is trusted could not be found out.")
         };
-        let statement = Statement { name: &order.skill_name, version: &order.skill_version, digest: &order.digest };
-        let trust = self.store.trust(&order.tenant, statement.name, statement.version, statement.digest).await;
+        let statement = Statement {
+            name: &order.skill_name,
+            version: &order.skill_version,
+            digest: &order.digest,
+        };
+        let trust = self
+            .store
+            .trust(&order.tenant, statement.name, statement.version, statement.digest)
+            .await;
         let trust = trust.map_err(unknown)?;
         let judged = match trust.policy {
             _ if trust.digest_revoked => Err(Distrust::DigestRevoked),
             SignaturePolicy::Off => return Ok(Cleared::default()),
             SignaturePolicy::Warn | SignaturePolicy::Require => {
-                judged(&self.store, &order.tenant, statement, trust.signature.as_deref()).await.map_err(unknown)?
+                judged(&self.store, &order.tenant, statement, trust.signature.as_deref())
+                    .await
+                    .map_err(unknown)?
             }
         };
         let signed_by = judged.as_ref().ok().map(|verified| verified.key_id.to_string());
-        let back = rolled_back(&order.request.version, statement.version, order.accepted_at, trust.newest.as_ref());
+        let back = rolled_back(
+            &order.request.version,
+            statement.version,
+            order.accepted_at,
+            trust.newest.as_ref(),
+        );
         match judged.err().or(back) {
-            Some(distrust) if distrust.forbids(trust.policy) => Err(self.refuse(order, &distrust).await),
+            Some(distrust) if distrust.forbids(trust.policy) => {
+                Err(self.refuse(order, &distrust).await)
+            }
             distrust => Ok(Cleared { distrust, signed_by }),
         }
     }
@@ -125,7 +153,10 @@ impl Runner {
         let Some(text) = trust.signature else { return Ok(None) };
         let judged = judged(&self.store, &row.tenant, statement, Some(&text)).await?;
         let judged = if trust.digest_revoked { Err(Distrust::DigestRevoked) } else { judged };
-        let key_id = text.parse::<Signature>().map(|signature| signature.key_id().to_string()).unwrap_or_default();
+        let key_id = text
+            .parse::<Signature>()
+            .map(|signature| signature.key_id().to_string())
+            .unwrap_or_default();
         Ok(Some(Standing { text, key_id, judged }))
     }
 }
@@ -137,7 +168,9 @@ async fn judged(
     signature: Option<&str>,
 ) -> Result<Result<Verified, Distrust>, StoreError> {
     let Some(text) = signature else { return Ok(Err(Distrust::SignatureMissing)) };
-    let Ok(signature) = text.parse::<Signature>() else { return Ok(Err(Distrust::SignatureInvalid)) };
+    let Ok(signature) = text.parse::<Signature>() else {
+        return Ok(Err(Distrust::SignatureInvalid));
+    };
     let key = store.trusted_key(tenant, &signature.key_id().to_string()).await?;
     Ok(judge(statement, &signature, key.as_ref()))
 }

@@ -1,4 +1,5 @@
-//! Those who wait for something to happen to an execution that they do not carry: woken to look again.
+//! Those who wait for something to happen to an execution that they do not carry: woken to look
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,8 @@ struct Bell {
     waiting: usize,
 }
 
-/// One wait. It must begin before its owner looks how things stand: what happens after that look rings.
+/// One wait. It must begin before its owner looks how things stand: what happens after that look
+/// rings.
 pub struct Waiting {
     waiters: Waiters,
     id: Uuid,
@@ -83,7 +85,8 @@ mod tests {
     async fn all_waiters_wake_and_none_is_remembered() {
         let waiters = Waiters::default();
         let (first, other) = (Uuid::now_v7(), Uuid::now_v7());
-        let (mut a, mut b, mut c) = (waiters.wait_for(first), waiters.wait_for(first), waiters.wait_for(other));
+        let (mut a, mut b, mut c) =
+            (waiters.wait_for(first), waiters.wait_for(first), waiters.wait_for(other));
         assert_eq!(waiters.lock().len(), 2);
         waiters.ring(first);
         a.rung().await;

@@ -1,10 +1,13 @@
-//! Measures how long a sandbox takes, native and on an engine side by side: `cargo run --release -p sandbox --example
-//! launch -- unix:///var/run/docker.sock 20 runsc`.
+//! Measures how long a sandbox takes, native and on an engine side by side: `cargo run --release -p
+//! sandbox --example launch -- unix:///var/run/docker.sock 20 runsc`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use sandbox::{DockerConfig, DockerLauncher, Images, Launcher, NativeConfig, NativeLauncher, Owner, Runtime, Shape};
+use sandbox::{
+    DockerConfig, DockerLauncher, Images, Launcher, NativeConfig, NativeLauncher, Owner, Runtime,
+    Shape,
+};
 
 const SHAPE: Shape = Shape {
     runtime: Runtime::Bash,
@@ -22,15 +25,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let host = arguments.next().ok_or("usage: launch <engine> [times] [runtime…]")?;
     let times = arguments.next().map_or(Ok(20), |times| times.parse())?;
     let owner = || Owner("measurement".to_owned());
-    let native =
-        NativeLauncher::start(NativeConfig { owner: owner(), processes: 1, require: vec![], search_path: None })?;
+    let native = NativeLauncher::start(NativeConfig {
+        owner: owner(),
+        processes: 1,
+        require: vec![],
+        search_path: None,
+    })?;
     measure("native", &native, times).await?;
     for runtime in std::iter::once(None).chain(arguments.map(Some)) {
         let image = |name: &str| format!("skillbox/{name}:test");
         let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
         let allowlist = vec![images.bash.clone()];
         let name = format!("docker {}", runtime.as_deref().unwrap_or("default"));
-        let (owner, host, lifetime, require) = (owner(), host.clone(), Duration::from_secs(600), vec![]);
+        let (owner, host, lifetime, require) =
+            (owner(), host.clone(), Duration::from_secs(600), vec![]);
         let config = DockerConfig { owner, host, runtime, lifetime, images, allowlist, require };
         measure(&name, &DockerLauncher::start(config).await?, times).await?;
     }

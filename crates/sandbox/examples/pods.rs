@@ -1,13 +1,16 @@
-//! Measures how long a pod takes on the stand-in of a cluster that the tests use, one after the other and many at once, as
-//! root: `cargo run --release -p sandbox --example pods -- target/release/skillbox 20 8`. A real cluster adds a scheduler,
-//! etcd and a kubelet; there `skillbox_sandbox_launch_seconds` of a worker tells.
+//! Measures how long a pod takes on the stand-in of a cluster that the tests use, one after the
+//! other and many at once, as root: `cargo run --release -p sandbox --example pods --
+//! target/release/skillbox 20 8`. A real cluster adds a scheduler, etcd and a kubelet; there
+//! `skillbox_sandbox_launch_seconds` of a worker tells.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Image, Rule, Settings};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use sandbox::{Images, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Runtime, Shape};
+use sandbox::{
+    Images, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Runtime, Shape,
+};
 
 const NAMESPACE: &str = "skillbox-sandboxes";
 const GUEST_IMAGE: &str = "skillbox/skillbox:test";
@@ -64,7 +67,11 @@ fn config(cluster: &Cluster) -> Result<KubernetesConfig, Box<dyn Error>> {
     })
 }
 
-async fn measure(launcher: &KubernetesLauncher, times: usize, width: usize) -> Result<(), Box<dyn Error>> {
+async fn measure(
+    launcher: &KubernetesLauncher,
+    times: usize,
+    width: usize,
+) -> Result<(), Box<dyn Error>> {
     let began = Instant::now();
     let one = async |_| {
         let began = Instant::now();
@@ -73,7 +80,8 @@ async fn measure(launcher: &KubernetesLauncher, times: usize, width: usize) -> R
         guest.discard().await;
         Ok::<_, LaunchError>((ready, began.elapsed()))
     };
-    let measured: Vec<_> = stream::iter(0..times).map(one).buffer_unordered(width).try_collect().await?;
+    let measured: Vec<_> =
+        stream::iter(0..times).map(one).buffer_unordered(width).try_collect().await?;
     let (ready, gone) = measured.into_iter().unzip();
     let a_second = times as f64 / began.elapsed().as_secs_f64();
     let (ready, gone) = (median(ready), median(gone));

@@ -1,5 +1,5 @@
-//! What all containers have in common, whoever makes them: who they run as, where their guest is, how it confines itself
-//! further, and what holds in them.
+//! What all containers have in common, whoever makes them: who they run as, where their guest is,
+//! how it confines itself further, and what holds in them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,11 +37,18 @@ pub const PROBE: Shape = Shape {
     disk_inodes: 64,
 };
 
-/// The namespaces that a machine starts with have these numbers in every kernel. Whoever has them has no own one.
-const FIRST: [(&str, u64); 5] =
-    [("cgroup", 0xefff_fffb), ("pid", 0xefff_fffc), ("user", 0xefff_fffd), ("uts", 0xefff_fffe), ("ipc", 0xefff_ffff)];
+/// The namespaces that a machine starts with have these numbers in every kernel. Whoever has them
+/// has no own one.
+const FIRST: [(&str, u64); 5] = [
+    ("cgroup", 0xefff_fffb),
+    ("pid", 0xefff_fffc),
+    ("user", 0xefff_fffd),
+    ("uts", 0xefff_fffe),
+    ("ipc", 0xefff_ffff),
+];
 
-/// The first thing said to a guest in a container: the walls it puts up itself, inside of those that it was made with.
+/// The first thing said to a guest in a container: the walls it puts up itself, inside of those
+/// that it was made with.
 pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confine {
     Confine {
         rlimits: policy::rlimits(shape),
@@ -58,8 +65,9 @@ pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confine {
 /// The same as it is sent.
 pub fn encode(confine: Confine) -> Result<Vec<u8>, LaunchError> {
     let mut bytes = Vec::new();
-    frame::encode(&ToGuest::Confine(confine), MAX_TO_GUEST, &mut bytes)
-        .map_err(|error| LaunchError::Setup { step: "encode".to_owned(), source: io::Error::other(error) })?;
+    frame::encode(&ToGuest::Confine(confine), MAX_TO_GUEST, &mut bytes).map_err(|error| {
+        LaunchError::Setup { step: "encode".to_owned(), source: io::Error::other(error) }
+    })?;
     Ok(bytes)
 }
 
@@ -75,7 +83,8 @@ pub struct Around<'a> {
     pub keeper: &'static str,
 }
 
-/// What holds: what the guest saw before any job came, and what was compared with what was asked for.
+/// What holds: what the guest saw before any job came, and what was compared with what was asked
+/// for.
 pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) -> Isolation {
     let mut controls = BTreeMap::new();
     let mut set = |control, holds: bool, how: &str| {
@@ -93,16 +102,32 @@ pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) ->
     set(Control::UserNamespace, own("user") && !gvisor, "own");
     set(Control::MountNamespace, own("mnt"), by("own"));
     set(Control::PidNamespace, own("pid"), by("own"));
-    set(Control::NetworkNamespace, around.closed.is_some() && own("net"), by(around.closed.unwrap_or_default()));
+    set(
+        Control::NetworkNamespace,
+        around.closed.is_some() && own("net"),
+        by(around.closed.unwrap_or_default()),
+    );
     set(Control::IpcNamespace, own("ipc"), by("own"));
     set(Control::UtsNamespace, own("uts"), by("own"));
     set(Control::CgroupNamespace, own("cgroup"), by("own"));
     set(Control::NoNewPrivileges, measured.no_new_privileges, by("set"));
     set(Control::Capabilities, measured.capabilities == 0, by("none"));
-    set(Control::Seccomp, measured.seccomp == 2, if gvisor { "filter, before gvisor's kernel" } else { "filter" });
-    set(Control::Landlock, measured.landlock.is_some(), &format!("abi {}", measured.landlock.unwrap_or(0)));
+    set(
+        Control::Seccomp,
+        measured.seccomp == 2,
+        if gvisor { "filter, before gvisor's kernel" } else { "filter" },
+    );
+    set(
+        Control::Landlock,
+        measured.landlock.is_some(),
+        &format!("abi {}", measured.landlock.unwrap_or(0)),
+    );
     set(Control::ReadOnlyRoot, measured.root_read_only, "read-only image");
-    set(Control::DiskLimit, measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes, "tmpfs");
+    set(
+        Control::DiskLimit,
+        measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes,
+        "tmpfs",
+    );
     set(Control::PrivateInodes, measured.private_inodes, by("overlay"));
     limits(&mut set, measured.cgroup, shape, (around.keeper, gvisor));
     Isolation {
@@ -114,8 +139,8 @@ pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) ->
     }
 }
 
-/// The guest reads its own control group. Where it sees none, as under gVisor, the word of whoever made it stands alone.
-/// Processes are counted by the guest itself where nobody else holds them.
+/// The guest reads its own control group. Where it sees none, as under gVisor, the word of whoever
+/// made it stands alone. Processes are counted by the guest itself where nobody else holds them.
 fn limits(
     set: &mut impl FnMut(Control, bool, &str),
     held: Option<Held>,
@@ -131,8 +156,16 @@ fn limits(
     };
     let how = if held.version == 2 { "cgroup v2" } else { "cgroup v1" };
     let few = held.pids.is_some_and(|pids| pids <= u64::from(shape.pids));
-    set(Control::MemoryLimit, held.memory_bytes.is_some_and(|bytes| bytes <= shape.memory_bytes), how);
+    set(
+        Control::MemoryLimit,
+        held.memory_bytes.is_some_and(|bytes| bytes <= shape.memory_bytes),
+        how,
+    );
     set(Control::SwapLimit, held.no_swap, how);
-    set(Control::CpuLimit, held.cpu_millis.is_some_and(|millis| millis <= u64::from(shape.cpu_millis)), how);
+    set(
+        Control::CpuLimit,
+        held.cpu_millis.is_some_and(|millis| millis <= u64::from(shape.cpu_millis)),
+        how,
+    );
     set(Control::ProcessLimit, true, if few { how } else { BY_GUEST });
 }

@@ -1,8 +1,8 @@
 //! What a guest may say after its job was sent, in which order and how much of it.
 //!
-//! The guest is hostile: every message is checked against the state and the caps before anything acts on it.
-//! This is a pure state machine; it reads no stream, keeps no time and stores nothing but counts, the output
-//! document and the names already seen, all of them bounded by the caps.
+//! The guest is hostile: every message is checked against the state and the caps before anything
+//! acts on it. This is a pure state machine; it reads no stream, keeps no time and stores nothing
+//! but counts, the output document and the names already seen, all of them bounded by the caps.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,10 @@ impl Conversation {
     /// Checks one message and says what it asks for.
     pub fn hear<'a>(&mut self, message: FromGuest<'a>) -> Result<Event<'a>, Violation> {
         match (self.state, message) {
-            (State::Placing, FromGuest::Failed { errno: libc::ENOSPC | libc::EDQUOT | libc::EFBIG, .. }) => {
+            (
+                State::Placing,
+                FromGuest::Failed { errno: libc::ENOSPC | libc::EDQUOT | libc::EFBIG, .. },
+            ) => {
                 self.state = State::Done;
                 self.heard.no_room = true;
                 Ok(Event::NoRoom)
@@ -130,16 +133,22 @@ impl Conversation {
                 self.heard.started = true;
                 Ok(Event::Started)
             }
-            (State::Placing, FromGuest::Exit(exit)) if matches!(exit.status, ExitStatus::NotStarted(_)) => {
+            (State::Placing, FromGuest::Exit(exit))
+                if matches!(exit.status, ExitStatus::NotStarted(_)) =>
+            {
                 self.exit(exit)
             }
             (State::Running, FromGuest::Log { stream, bytes }) => self.log(stream, bytes),
             (State::Running, FromGuest::Tried(attempt)) => self.tried(attempt),
-            (State::Running, FromGuest::Exit(exit)) if !matches!(exit.status, ExitStatus::NotStarted(_)) => {
+            (State::Running, FromGuest::Exit(exit))
+                if !matches!(exit.status, ExitStatus::NotStarted(_)) =>
+            {
                 self.exit(exit)
             }
             (State::Collecting, FromGuest::Chunk(bytes)) => self.chunk(bytes),
-            (State::Collecting, _) if self.body != Body::None => Err("announced more bytes than it sent"),
+            (State::Collecting, _) if self.body != Body::None => {
+                Err("announced more bytes than it sent")
+            }
             (State::Collecting, FromGuest::Output { size }) => self.output(size),
             (State::Collecting, FromGuest::File { path, size }) => self.file(path, size),
             (State::Collecting, FromGuest::Skipped { path, why }) => self.skipped(path, why),
@@ -154,7 +163,10 @@ impl Conversation {
 
     /// What was heard in all. An output document that did not arrive whole is none.
     pub fn end(mut self) -> Heard {
-        if self.output_seen && !self.heard.output_too_large && !matches!(self.body, Body::Output { .. }) {
+        if self.output_seen
+            && !self.heard.output_too_large
+            && !matches!(self.body, Body::Output { .. })
+        {
             self.heard.output = Some(self.output.freeze());
         }
         self.heard
@@ -234,7 +246,8 @@ impl Conversation {
     fn clashes(&self, path: &str) -> bool {
         let above = path.match_indices('/').any(|(end, _)| self.files.contains(&path[..end]));
         let below = format!("{path}/");
-        let inside = self.files.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
+        let inside =
+            self.files.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
         above || inside || self.files.contains(path)
     }
 

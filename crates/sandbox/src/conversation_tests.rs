@@ -89,8 +89,14 @@ fn messages_out_of_order_are_refused() {
     };
     let failed = || FromGuest::Failed { step: "x", errno: 1 };
     let not_started = exit(ExitStatus::NotStarted(2));
-    let any = [ready(), FromGuest::Started, log(b"x"), EXIT, FromGuest::Output { size: 1 }, file("a", 1)];
-    let rest = [FromGuest::Chunk(b"x"), FromGuest::Skipped { path: "a", why: Skip::Name }, FromGuest::Done, failed()];
+    let any =
+        [ready(), FromGuest::Started, log(b"x"), EXIT, FromGuest::Output { size: 1 }, file("a", 1)];
+    let rest = [
+        FromGuest::Chunk(b"x"),
+        FromGuest::Skipped { path: "a", why: Skip::Name },
+        FromGuest::Done,
+        failed(),
+    ];
     let refused_after = |before: &[FromGuest<'static>], allowed: fn(&FromGuest<'_>) -> bool| {
         for message in any.iter().chain(&rest).chain([&not_started]) {
             let heard = hear(&[before, std::slice::from_ref(message)].concat());
@@ -106,7 +112,9 @@ fn messages_out_of_order_are_refused() {
         Exit(exit) => !matches!(exit.status, ExitStatus::NotStarted(_)),
         other => matches!(other, Log { .. }),
     });
-    refused_after(&[Started, EXIT], |message| matches!(message, Output { .. } | File { .. } | Skipped { .. } | Done));
+    refused_after(&[Started, EXIT], |message| {
+        matches!(message, Output { .. } | File { .. } | Skipped { .. } | Done)
+    });
     refused_after(&[Started, EXIT, Output { size: 2 }], |message| matches!(message, Chunk(_)));
     refused_after(&[Started, EXIT, Done], |_| false);
     refused_after(&[failed()], |_| false);
@@ -115,7 +123,10 @@ fn messages_out_of_order_are_refused() {
 #[test]
 fn logs_are_bounded_and_of_the_streams_asked_for() {
     assert!(hear(&[FromGuest::Started, log(b"12345"), log(b"67890")]).is_ok());
-    assert_eq!(hear(&[FromGuest::Started, log(b"12345"), log(b"678901")]).err(), Some("more log bytes than allowed"));
+    assert_eq!(
+        hear(&[FromGuest::Started, log(b"12345"), log(b"678901")]).err(),
+        Some("more log bytes than allowed")
+    );
     assert_eq!(hear(&[FromGuest::Started, log(b"")]).err(), Some("empty log"));
     for (streams, stream, fits) in [
         (Streams::Merged, Stream::Stdout, false),
@@ -131,7 +142,12 @@ fn logs_are_bounded_and_of_the_streams_asked_for() {
 
 #[test]
 fn impossible_exits_are_refused() {
-    for status in [ExitStatus::Code(-1), ExitStatus::Code(256), ExitStatus::Signal(0), ExitStatus::Signal(i32::MAX)] {
+    for status in [
+        ExitStatus::Code(-1),
+        ExitStatus::Code(256),
+        ExitStatus::Signal(0),
+        ExitStatus::Signal(i32::MAX),
+    ] {
         assert!(hear(&[FromGuest::Started, exit(status)]).is_err(), "{status:?}");
     }
     assert!(hear(&[exit(ExitStatus::NotStarted(0))]).is_err());
@@ -139,12 +155,16 @@ fn impossible_exits_are_refused() {
 
 #[test]
 fn the_output_is_bounded_and_comes_once_and_whole() {
-    let large = collect(&[FromGuest::Output { size: 9 }, FromGuest::Done]).expect("its size alone is no offence");
+    let large = collect(&[FromGuest::Output { size: 9 }, FromGuest::Done])
+        .expect("its size alone is no offence");
     assert!(large.output_too_large && large.output.is_none());
     let output = FromGuest::Output { size: 2 };
     assert!(collect(&[FromGuest::Output { size: 9 }, FromGuest::Chunk(b"x")]).is_err());
     assert!(collect(&[FromGuest::Output { size: 0 }, FromGuest::Output { size: 0 }]).is_err());
-    assert_eq!(collect(&[output.clone(), FromGuest::Chunk(b"123")]).err(), Some("more bytes than announced"));
+    assert_eq!(
+        collect(&[output.clone(), FromGuest::Chunk(b"123")]).err(),
+        Some("more bytes than announced")
+    );
     assert_eq!(collect(&[output.clone(), FromGuest::Chunk(b"")]).err(), Some("empty chunk"));
     assert_eq!(
         collect(&[output.clone(), FromGuest::Chunk(b"1"), FromGuest::Done]).err(),
@@ -172,10 +192,17 @@ fn files_are_bounded_in_number_and_size() {
 fn paths_of_files_are_checked_here_too() {
     let long = "x".repeat(256);
     for path in ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "a\nb", "a\\b", ".", &long] {
-        assert_eq!(collect(&[file(path, 0)]).err(), Some("a file with a path that is not allowed"), "{path:?}");
+        assert_eq!(
+            collect(&[file(path, 0)]).err(),
+            Some("a file with a path that is not allowed"),
+            "{path:?}"
+        );
     }
     for (one, other) in [("a", "a"), ("a", "a/b"), ("a/b", "a"), ("a/b/c", "a")] {
-        assert_eq!(collect(&[file(one, 0), file(other, 0)]).err(), Some("two files with the same path"));
+        assert_eq!(
+            collect(&[file(one, 0), file(other, 0)]).err(),
+            Some("two files with the same path")
+        );
     }
     assert!(collect(&[file("a.b", 0), file("a", 0), file("a-b/c", 0)]).is_ok());
 }
@@ -194,7 +221,10 @@ fn skipped_files_are_bounded() {
 #[test]
 fn a_job_that_does_not_fit_is_told_from_one_that_fails() {
     let mut conversation = Conversation::new(Streams::Merged, CAPS);
-    assert_eq!(conversation.hear(FromGuest::Failed { step: "write", errno: libc::ENOSPC }), Ok(Event::NoRoom));
+    assert_eq!(
+        conversation.hear(FromGuest::Failed { step: "write", errno: libc::ENOSPC }),
+        Ok(Event::NoRoom)
+    );
     assert!(conversation.end().no_room);
     let mut conversation = Conversation::new(Streams::Merged, CAPS);
     let event = conversation.hear(FromGuest::Failed { step: "write", errno: libc::EIO });
@@ -203,7 +233,12 @@ fn a_job_that_does_not_fit_is_told_from_one_that_fails() {
 
 /// Messages as a guest gone wild would send them: every kind, mostly near the bounds.
 fn message() -> impl Strategy<Value = Vec<u8>> {
-    let paths = prop_oneof![Just("a".to_owned()), Just("a/b".to_owned()), Just("../x".to_owned()), ".{0,8}"];
+    let paths = prop_oneof![
+        Just("a".to_owned()),
+        Just("a/b".to_owned()),
+        Just("../x".to_owned()),
+        ".{0,8}"
+    ];
     let encode = |message: &FromGuest<'_>| {
         let mut bytes = Vec::new();
         frame::encode(message, frame::MAX_FROM_GUEST, &mut bytes).expect("it is short");
@@ -215,7 +250,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         Just(encode(&FromGuest::Failed { step: "x", errno: 1 })),
         any::<i32>().prop_map(move |code| encode(&exit(ExitStatus::Code(code % 300)))),
         proptest::collection::vec(any::<u8>(), 0..12).prop_map(move |bytes| encode(&log(&bytes))),
-        proptest::collection::vec(any::<u8>(), 0..12).prop_map(move |bytes| encode(&FromGuest::Chunk(&bytes))),
+        proptest::collection::vec(any::<u8>(), 0..12)
+            .prop_map(move |bytes| encode(&FromGuest::Chunk(&bytes))),
         (0..12u64).prop_map(move |size| encode(&FromGuest::Output { size })),
         (paths.clone(), 0..40u64).prop_map(move |(path, size)| encode(&file(&path, size))),
         paths.prop_map(move |path| encode(&FromGuest::Skipped { path: &path, why: Skip::Name })),
@@ -252,10 +288,13 @@ proptest! {
 
 #[test]
 fn attempts_are_told_while_the_script_runs_and_are_bounded() {
-    let tried = || FromGuest::Tried(Attempt { call: Call::Connect, to: ([1, 1, 1, 1], 443).into() });
-    let heard = hear(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done]).expect("in order");
+    let tried =
+        || FromGuest::Tried(Attempt { call: Call::Connect, to: ([1, 1, 1, 1], 443).into() });
+    let heard = hear(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done])
+        .expect("in order");
     assert_eq!(heard.attempts.len(), 1);
     assert!(hear(&[tried()]).is_err() && collect(&[tried()]).is_err());
-    let flood: Vec<_> = std::iter::once(FromGuest::Started).chain((0..=MAX_ATTEMPTS).map(|_| tried())).collect();
+    let flood: Vec<_> =
+        std::iter::once(FromGuest::Started).chain((0..=MAX_ATTEMPTS).map(|_| tried())).collect();
     assert!(hear(&flood[..flood.len() - 1]).is_ok() && hear(&flood).is_err());
 }

@@ -20,7 +20,11 @@ pub fn check(job: &Job) -> Result<(), String> {
     if job.argv.is_empty() {
         return Err("nothing to run".into());
     }
-    let texts = job.argv.iter().chain(job.env.iter().flat_map(|(name, value)| [name, value])).chain([&job.cwd]);
+    let texts = job
+        .argv
+        .iter()
+        .chain(job.env.iter().flat_map(|(name, value)| [name, value]))
+        .chain([&job.cwd]);
     if texts.into_iter().any(|text| text.contains('\0')) {
         return Err("a NUL character in the arguments or the environment".into());
     }

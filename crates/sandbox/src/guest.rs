@@ -18,19 +18,22 @@ use crate::outcome::{Outcome, Ran, Usage};
 use crate::supervision::{Supervised, Supervision};
 use crate::wire::{self, Receiver, Sender};
 
-/// How long the last process of a killed sandbox may take to end; on a kernel in trouble it never does.
+/// How long the last process of a killed sandbox may take to end; on a kernel in trouble it never
+/// does.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// A backend's hold on one sandbox.
 #[async_trait]
 pub trait Handle: Send {
-    /// Kills every process of the sandbox. Called any number of times, also when it is already gone.
+    /// Kills every process of the sandbox. Called any number of times, also when it is already
+    /// gone.
     fn kill(&mut self);
 
     /// Waits until nothing of the sandbox is left, and hands back what the kernel counted for it.
     async fn gone(&mut self) -> Counters;
 
-    /// What ended the sandbox from outside, if the backend knows of anything; to be asked after `gone`.
+    /// What ended the sandbox from outside, if the backend knows of anything; to be asked after
+    /// `gone`.
     fn ended_by(&self) -> Option<EndedBy> {
         None
     }
@@ -57,8 +60,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Waits until the guest on `stream` says that it is ready. `describe` turns what it measured of itself,
-    /// before any job was sent, into what is in force; the launcher adds what it enforces from outside.
+    /// Waits until the guest on `stream` says that it is ready. `describe` turns what it measured
+    /// of itself, before any job was sent, into what is in force; the launcher adds what it
+    /// enforces from outside.
     pub async fn connect(
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
         handle: Box<dyn Handle>,
@@ -70,7 +74,9 @@ impl Guest {
         let hold = Hold(handle);
         let greeting = tokio::time::timeout(within, greet(&mut receiver, describe)).await;
         match greeting.unwrap_or(Err(GuestError::NotReady(within))) {
-            Ok((isolation, witness)) => Ok(Guest { receiver, sender, hold, shape, isolation, witness }),
+            Ok((isolation, witness)) => {
+                Ok(Guest { receiver, sender, hold, shape, isolation, witness })
+            }
             Err(error) => {
                 hold.end().await;
                 Err(error)
@@ -98,10 +104,20 @@ impl Guest {
         &self.shape
     }
 
-    /// Runs the job to its end: places files, runs, collects, and always kills and removes the sandbox.
-    pub async fn run(mut self, job: &Job, stop: CancellationToken, sink: &mut dyn Sink) -> Result<Ran, GuestError> {
+    /// Runs the job to its end: places files, runs, collects, and always kills and removes the
+    /// sandbox.
+    pub async fn run(
+        mut self,
+        job: &Job,
+        stop: CancellationToken,
+        sink: &mut dyn Sink,
+    ) -> Result<Ran, GuestError> {
         let supervised = match delivery::check(job) {
-            Ok(()) => Supervision::new((&mut self.receiver, &mut self.sender), job, &stop, sink).run().await,
+            Ok(()) => {
+                Supervision::new((&mut self.receiver, &mut self.sender), job, &stop, sink)
+                    .run()
+                    .await
+            }
             Err(why) => Err(GuestError::Job(why)),
         };
         let (counters, ended_by) = self.hold.end().await;
@@ -137,7 +153,8 @@ fn conclude(
     let Supervised { ended, heard, started_after, wall } = supervised;
     let counters = &judge::counted(counters, heard.exit.and_then(|exit| exit.counted));
     let spoke = heard.started || heard.no_room || heard.exit.is_some();
-    // A guest that was taken away before it said a word has a cause that can be told, and did not just go.
+    // A guest that was taken away before it said a word has a cause that can be told, and did not
+    // just go.
     let told = ended_by.filter(|by| by.because.is_some() || by.outcome != Outcome::Lost);
     if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 && told.is_none() {
         return Err(GuestError::Vanished);
@@ -174,7 +191,10 @@ impl Hold {
         self.0.kill();
         let gone = tokio::time::timeout(GONE_WITHIN, self.0.gone()).await;
         let counters = gone.unwrap_or_else(|_| {
-            tracing::error!("a sandbox was killed and is still there after {} s", GONE_WITHIN.as_secs());
+            tracing::error!(
+                "a sandbox was killed and is still there after {} s",
+                GONE_WITHIN.as_secs()
+            );
             Counters::default()
         });
         (counters, self.0.ended_by())

@@ -1,4 +1,5 @@
-//! Whole runs against guests that are played by the test, over a stream in memory and with a clock of its own.
+//! Whole runs against guests that are played by the test, over a stream in memory and with a clock
+//! of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,9 @@ use tokio::io::AsyncWriteExt;
 
 use super::*;
 use crate::outcome::Outcome;
-use crate::played::{Kept, NONE, OOM, Peer, Played, SHAPE, job, nothing_holds, ready, run, run_with};
+use crate::played::{
+    Kept, NONE, OOM, Peer, Played, SHAPE, job, nothing_holds, ready, run, run_with,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_with_all_that_was_said() {
@@ -74,8 +77,12 @@ async fn a_guest_that_never_stops_talking_does_not_outrun_the_clock() {
     let played = run(endless, NONE, |mut peer| async move {
         peer.start().await;
         let mut bytes = Vec::new();
-        frame::encode(&FromGuest::Log { stream: Stream::Merged, bytes: b"x" }, MAX_FROM_GUEST, &mut bytes)
-            .expect("it fits");
+        frame::encode(
+            &FromGuest::Log { stream: Stream::Merged, bytes: b"x" },
+            MAX_FROM_GUEST,
+            &mut bytes,
+        )
+        .expect("it fits");
         // Each word takes a moment, and there is always a next one.
         while peer.0.write_all(&bytes).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -124,14 +131,20 @@ async fn cancelling_stops_the_script_and_collects() {
 async fn a_guest_that_vanishes_is_lost_or_out_of_memory() {
     let leave = |mut peer: Peer| async move { peer.start().await };
     assert_eq!(run(job(), NONE, leave).await.ran.expect("nothing failed").outcome, Outcome::Lost);
-    assert_eq!(run(job(), OOM, leave).await.ran.expect("nothing failed").outcome, Outcome::OutOfMemory);
+    assert_eq!(
+        run(job(), OOM, leave).await.ran.expect("nothing failed").outcome,
+        Outcome::OutOfMemory
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_vanishes_before_it_starts_is_our_failure() {
     let leave = |peer: Peer| async move { drop(peer) };
     assert!(matches!(run(job(), NONE, leave).await.ran, Err(GuestError::Vanished)));
-    assert_eq!(run(job(), OOM, leave).await.ran.expect("nothing failed").outcome, Outcome::OutOfMemory);
+    assert_eq!(
+        run(job(), OOM, leave).await.ran.expect("nothing failed").outcome,
+        Outcome::OutOfMemory
+    );
     let played = run(job(), NONE, |mut peer| async move { peer.hear_until_run().await }).await;
     assert!(matches!(played.ran, Err(GuestError::Vanished)));
 }
@@ -162,12 +175,20 @@ async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
         let mut peer = Peer(theirs);
         peer.say(&ready()).await;
         let (handle, within) = (Box::new(TakenAway(by)), Duration::from_secs(1));
-        let guest = Guest::connect(ours, handle, SHAPE, within, nothing_holds).await.expect("it is ready");
+        let guest =
+            Guest::connect(ours, handle, SHAPE, within, nothing_holds).await.expect("it is ready");
         let (job, mut kept) = (job(), Kept::default());
-        let (ran, ()) = tokio::join!(guest.run(&job, CancellationToken::new(), &mut kept), async { drop(peer) });
+        let (ran, ()) = tokio::join!(guest.run(&job, CancellationToken::new(), &mut kept), async {
+            drop(peer)
+        });
         match ran {
-            Ok(ran) => assert!(by != unknown && (ran.outcome, ran.because) == (by.outcome, by.because), "{by:?}"),
-            Err(error) => assert!(by == unknown && matches!(error, GuestError::Vanished), "{by:?}: {error}"),
+            Ok(ran) => assert!(
+                by != unknown && (ran.outcome, ran.because) == (by.outcome, by.because),
+                "{by:?}"
+            ),
+            Err(error) => {
+                assert!(by == unknown && matches!(error, GuestError::Vanished), "{by:?}: {error}")
+            }
         }
     }
 }
@@ -272,7 +293,8 @@ async fn a_guest_that_does_not_become_ready_is_killed() {
             peer.say(&message).await;
         }
         let peer = (!leave).then_some(peer);
-        let connected = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await;
+        let connected =
+            Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await;
         assert!(kills.load(Ordering::SeqCst) > 0);
         drop(peer);
         connected.err().expect("it must fail")
@@ -281,7 +303,9 @@ async fn a_guest_that_does_not_become_ready_is_killed() {
     assert!(matches!(connect(None, true).await, GuestError::Vanished));
     assert!(matches!(connect(Some(FromGuest::Done), false).await, GuestError::Violation(_)));
     let failed = FromGuest::Failed { step: "seccomp", errno: libc::EPERM };
-    assert!(matches!(connect(Some(failed), false).await, GuestError::Setup { step, .. } if step == "seccomp"));
+    assert!(
+        matches!(connect(Some(failed), false).await, GuestError::Setup { step, .. } if step == "seccomp")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,7 +315,11 @@ async fn dropping_a_guest_kills_it() {
     let handle = Box::new(Played { kills: kills.clone(), counters: NONE });
     let mut peer = Peer(theirs);
     peer.say(&ready()).await;
-    drop(Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready"));
+    drop(
+        Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds)
+            .await
+            .expect("it is ready"),
+    );
     assert_eq!(kills.load(Ordering::SeqCst), 1);
 }
 
@@ -312,8 +340,9 @@ async fn a_sandbox_that_cannot_be_killed_does_not_keep_its_run_from_ending() {
     let (ours, theirs) = tokio::io::duplex(4096);
     let mut peer = Peer(theirs);
     peer.say(&ready()).await;
-    let guest =
-        Guest::connect(ours, Box::new(Stuck), SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready");
+    let guest = Guest::connect(ours, Box::new(Stuck), SHAPE, Duration::from_secs(1), nothing_holds)
+        .await
+        .expect("it is ready");
     let (job, mut kept) = (job(), Kept::default());
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async move {

@@ -122,7 +122,11 @@ impl Isolation {
 
     /// Refuses when a required control does not hold.
     pub fn check(&self, require: &[Control]) -> Result<(), LaunchError> {
-        let missing: Vec<_> = require.iter().copied().filter(|control| !self.controls.contains_key(control)).collect();
+        let missing: Vec<_> = require
+            .iter()
+            .copied()
+            .filter(|control| !self.controls.contains_key(control))
+            .collect();
         if missing.is_empty() { Ok(()) } else { Err(LaunchError::Missing(missing)) }
     }
 }

@@ -61,7 +61,10 @@ pub trait FileSource: Send + Sync {
 
 impl fmt::Debug for StreamedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamedFile").field("path", &self.path).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("StreamedFile")
+            .field("path", &self.path)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,7 +96,8 @@ pub struct Caps {
     pub artifact_files: u32,
 }
 
-/// Where a run's bytes go while it runs. Calls come in order: `file_start`, `file_chunk`…, `file_end`.
+/// Where a run's bytes go while it runs. Calls come in order: `file_start`, `file_chunk`…,
+/// `file_end`.
 ///
 /// Paths are relative, free of `.` and `..` and control characters, and unique within a run.
 /// When a run ends early the last file may lack its `file_end`; such a file must be discarded.

@@ -20,15 +20,20 @@ pub enum Ended {
 /// Names the cause. The rules, the first that applies:
 ///
 /// 0. A job that did not fit into the sandbox met the disk limit before it started.
-/// 1. A script that reached its own end with 0 succeeded, whatever limits it met on the way, unless its
+/// 1. A script that reached its own end with 0 succeeded, whatever limits it met on the way, unless
+///   its
 ///    output document is too large to keep.
-/// 2. A script that we stopped, by deadline or request, before it ended with a code of its own was ended by us.
+/// 2. A script that we stopped, by deadline or request, before it ended with a code of its own was
+///   ended by us.
 ///    So a fork bomb that spins at its process limit until the deadline timed out: nothing else ended it.
-/// 3. What failed after the kernel killed a process for memory failed for memory: nothing is more violent, and
+/// 3. What failed after the kernel killed a process for memory failed for memory: nothing is more
+///   violent, and
 ///    a shell whose child was killed reports it as an ordinary code.
-/// 4. Then a refused fork, then a full disk, then a too large output, in the order in which one causes the next.
+/// 4. Then a refused fork, then a full disk, then a too large output, in the order in which one
+///   causes the next.
 /// 5. A script that failed without any of these failed by itself.
-/// 6. A guest that went away, or did not come to the end of collecting, without any of these is lost.
+/// 6. A guest that went away, or did not come to the end of collecting, without any of these is
+///   lost.
 pub fn judge(ended: Ended, heard: &Heard, counters: &Counters) -> Outcome {
     if heard.no_room {
         return Outcome::DiskFull;
@@ -62,9 +67,10 @@ pub fn judge(ended: Ended, heard: &Heard, counters: &Counters) -> Outcome {
     }
 }
 
-/// What is taken as counted: what the host's side saw itself, and where it saw less, what the guest says of its own
-/// control group. A container's host sees only whether memory ran out; a native one counts everything itself. The
-/// guest's word is good for naming a failure and for what a run cost; it never makes a success of one.
+/// What is taken as counted: what the host's side saw itself, and where it saw less, what the guest
+/// says of its own control group. A container's host sees only whether memory ran out; a native one
+/// counts everything itself. The guest's word is good for naming a failure and for what a run cost;
+/// it never makes a success of one.
 pub fn counted(by_host: &Counters, by_guest: Option<Counters>) -> Counters {
     let by_guest = by_guest.unwrap_or_default();
     Counters {
@@ -173,7 +179,11 @@ mod tests {
             (ByItself, Heard::default(), oom, OutOfMemory),
         ];
         for (ended, heard, counters, expected) in table {
-            assert_eq!(judge(ended, &heard, &counters), expected, "{ended:?} {heard:?} {counters:?}");
+            assert_eq!(
+                judge(ended, &heard, &counters),
+                expected,
+                "{ended:?} {heard:?} {counters:?}"
+            );
         }
     }
 

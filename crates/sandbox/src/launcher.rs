@@ -1,4 +1,5 @@
-//! The seam between backends and everything else: start a guest, sweep what a dead owner left, say what holds.
+//! The seam between backends and everything else: start a guest, sweep what a dead owner left, say
+//! what holds.
 
 use std::fmt;
 use std::io;
@@ -16,7 +17,8 @@ pub trait Launcher: Send + Sync {
     /// Starts a guest of this shape and waits until it is ready for its one job.
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError>;
 
-    /// Removes what nobody will remove any more, and says how many sandboxes that were. `owner` is this live process.
+    /// Removes what nobody will remove any more, and says how many sandboxes that were. `owner` is
+    /// this live process.
     async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError>;
 
     /// Finds out, by launching a guest, what really holds here.
@@ -27,7 +29,8 @@ pub trait Launcher: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub runtime: Runtime,
-    /// The image a skill asks for, where sandboxes have images; `None` is the launcher's own for the runtime.
+    /// The image a skill asks for, where sandboxes have images; `None` is the launcher's own for
+    /// the runtime.
     pub image: Option<String>,
     pub memory_bytes: u64,
     /// Thousandths of a core.
@@ -75,7 +78,8 @@ impl FromStr for Runtime {
     }
 }
 
-/// The server process instance that owns what it launched, so that another can tell what is abandoned.
+/// The server process instance that owns what it launched, so that another can tell what is
+/// abandoned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner(pub String);
 

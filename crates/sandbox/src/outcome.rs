@@ -77,9 +77,11 @@ impl FromStr for Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     pub outcome: Outcome,
-    /// What took the sandbox away, in a clause such as "its node was lost", where its backend knows.
+    /// What took the sandbox away, in a clause such as "its node was lost", where its backend
+    /// knows.
     pub because: Option<&'static str>,
-    /// 128 + signal when the script was killed by one; none when it was still running or never started.
+    /// 128 + signal when the script was killed by one; none when it was still running or never
+    /// started.
     pub exit_code: Option<i32>,
     /// The bytes of `output.json`, whatever they are.
     pub output: Option<Bytes>,

@@ -1,4 +1,5 @@
-//! A guest played by a test: its side of the stream, a handle that counts, and a sink that keeps everything.
+//! A guest played by a test: its side of the stream, a handle that counts, and a sink that keeps
+//! everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +65,10 @@ impl Peer {
         self.0.read_exact(&mut header).await.ok()?;
         let mut body = vec![0; u32::from_le_bytes(header) as usize];
         self.0.read_exact(&mut body).await.ok()?;
-        Some(format!("{:?}", frame::decode::<ToGuest<'_>>(&body).expect("the host speaks the protocol")))
+        Some(format!(
+            "{:?}",
+            frame::decode::<ToGuest<'_>>(&body).expect("the host speaks the protocol")
+        ))
     }
 
     pub async fn hear_until_run(&mut self) {
@@ -77,7 +81,13 @@ impl Peer {
     }
 
     pub async fn exit(&mut self, status: ExitStatus) {
-        self.say(&FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None })).await;
+        self.say(&FromGuest::Exit(Exit {
+            status,
+            disk_full: false,
+            log_bytes_dropped: 0,
+            counted: None,
+        }))
+        .await;
     }
 
     /// Does nothing until the host goes away.
@@ -119,7 +129,11 @@ impl Sink for Kept {
 
 pub fn job() -> Job {
     Job {
-        files: vec![JobFile { path: "/sandbox/a".into(), bytes: Bytes::from_static(b"abc"), executable: false }],
+        files: vec![JobFile {
+            path: "/sandbox/a".into(),
+            bytes: Bytes::from_static(b"abc"),
+            executable: false,
+        }],
         streamed: Vec::new(),
         links: vec![],
         argv: vec!["program".into()],
@@ -140,7 +154,11 @@ pub struct Play {
 }
 
 /// Runs a job against a guest that is ready and then does what `play` says.
-pub async fn run<F: Future<Output = ()>>(job: Job, counters: Counters, play: impl FnOnce(Peer) -> F) -> Play {
+pub async fn run<F: Future<Output = ()>>(
+    job: Job,
+    counters: Counters,
+    play: impl FnOnce(Peer) -> F,
+) -> Play {
     run_with(job, counters, CancellationToken::new(), Kept::default(), play).await
 }
 
@@ -156,7 +174,9 @@ pub async fn run_with<F: Future<Output = ()>>(
     let handle = Box::new(Played { kills: kills.clone(), counters });
     let mut peer = Peer(theirs);
     peer.say(&ready()).await;
-    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await.expect("it is ready");
+    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds)
+        .await
+        .expect("it is ready");
     let host = guest.run(&job, stop, &mut kept);
     let (ran, ()) = tokio::join!(host, play(peer));
     Play { ran, kept, kills: kills.load(Ordering::SeqCst) }
@@ -184,8 +204,15 @@ pub fn ready() -> FromGuest<'static> {
 }
 
 pub fn nothing_holds(_: &Measured<'_>) -> Isolation {
-    Isolation { backend: "played", runtime: None, image: None, network: Network::Own, controls: BTreeMap::new() }
+    Isolation {
+        backend: "played",
+        runtime: None,
+        image: None,
+        network: Network::Own,
+        controls: BTreeMap::new(),
+    }
 }
 
-pub const NONE: Counters = Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };
+pub const NONE: Counters =
+    Counters { cpu_micros: 2000, peak_memory_bytes: 3, oom_kills: 0, forks_refused: 0 };
 pub const OOM: Counters = Counters { oom_kills: 1, ..NONE };

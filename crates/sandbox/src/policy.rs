@@ -6,9 +6,11 @@ use guest::protocol::paths;
 use crate::launcher::Shape;
 
 /// Everything a script may write.
-pub const WRITABLE: [&str; 5] = [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"];
+pub const WRITABLE: [&str; 5] =
+    [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"];
 
-/// Parts of `/proc` about the host rather than the sandbox: its devices, its kernel, its paths, and what names this boot.
+/// Parts of `/proc` about the host rather than the sandbox: its devices, its kernel, its paths, and
+/// what names this boot.
 #[rustfmt::skip] // One path a line would make a page of it.
 pub const MASKED: &[&str] = &[
     "/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/bus", "/proc/cgroups", "/proc/cmdline",
@@ -21,17 +23,20 @@ pub const MASKED: &[&str] = &[
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/random/boot_id",
 ];
 
-/// What else is masked where the guest gets it by other means: to see how many record locks its script holds.
+/// What else is masked where the guest gets it by other means: to see how many record locks its
+/// script holds.
 pub const MASKED_NATIVELY: &[&str] = &["/proc/locks"];
 
 const OPEN_FILES: u64 = 1024;
 const STACK_BYTES: u64 = 8 << 20;
 const LOCKED_BYTES: u64 = 64 << 10;
 
-/// Limits of each process. Memory and processes are a cgroup's to limit, which counts them for all together.
+/// Limits of each process. Memory and processes are a cgroup's to limit, which counts them for all
+/// together.
 pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
     vec![
-        // Not 0: that still starts the program that a host may have to take core dumps. See `seccomp::KEPT_LIMIT`.
+        // Not 0: that still starts the program that a host may have to take core dumps. See
+        // `seccomp::KEPT_LIMIT`.
         (Rlimit::Core, 1),
         (Rlimit::FileSize, shape.disk_bytes),
         (Rlimit::MemoryLock, LOCKED_BYTES),
@@ -48,8 +53,9 @@ pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
 pub fn landlock() -> Landlock {
     Landlock {
         read_and_execute: vec!["/".to_owned()],
-        // The other devices are to be read: that a write to /dev/zero is refused is how the guest sees that Landlock
-        // works. Nothing in /proc can be written, `clear_refs` and the score of the out-of-memory killer included.
+        // The other devices are to be read: that a write to /dev/zero is refused is how the guest
+        // sees that Landlock works. Nothing in /proc can be written, `clear_refs` and the score of
+        // the out-of-memory killer included.
         read_and_write: vec!["/dev/null".to_owned()],
         everything: WRITABLE.map(str::to_owned).to_vec(),
     }

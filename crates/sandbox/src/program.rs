@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 /// The static program that `build.rs` made.
 pub static GUEST: &[u8] = include_bytes!(env!("SKILLBOX_GUEST"));
 
-/// A file in memory with the program, which nobody can change any more, not even a sandbox that reaches it.
+/// A file in memory with the program, which nobody can change any more, not even a sandbox that
+/// reaches it.
 pub fn sealed() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("skillbox-guest", flags | MemfdFlags::EXEC)

@@ -1,12 +1,12 @@
 //! The system calls a sandbox may make, as data.
 //!
-//! What is not on the list of calls does not exist (`ENOSYS`), which programs take as an old kernel and work around.
-//! Listed calls with arguments that no script needs are refused (`EPERM`), and two are said to have worked and do nothing.
-//! None kills: a crash that looks random helps nobody. Where a call is answered by its number alone, the kernel does so
-//! from a bitmap.
+//! What is not on the list of calls does not exist (`ENOSYS`), which programs take as an old kernel
+//! and work around. Listed calls with arguments that no script needs are refused (`EPERM`), and two
+//! are said to have worked and do nothing. None kills: a crash that looks random helps nobody.
+//! Where a call is answered by its number alone, the kernel does so from a bitmap.
 //!
-//! `calls` and `arguments` are the lists; `program` makes what the kernel takes of them, `profile` what container engines
-//! take.
+//! `calls` and `arguments` are the lists; `program` makes what the kernel takes of them, `profile`
+//! what container engines take.
 
 mod arguments;
 mod calls;
@@ -22,13 +22,15 @@ pub use profile::profile;
 /// The process that is not the script's to signal or to limit: the guest.
 const GUEST_PID: u32 = 1;
 
-/// The limit that a script may not even lower. A core limit of 1 means neither a file nor the host's own program that
-/// takes core dumps, run by the host's root outside of every limit; 0 would start it again. Programs that set it to
-/// 0 want no core dump and get none, so they are told that it worked.
+/// The limit that a script may not even lower. A core limit of 1 means neither a file nor the
+/// host's own program that takes core dumps, run by the host's root outside of every limit; 0 would
+/// start it again. Programs that set it to 0 want no core dump and get none, so they are told that
+/// it worked.
 const KEPT_LIMIT: u32 = libc::RLIMIT_CORE;
 
-/// Calls whose first argument may not be the guest: Linux leaves the first process of a namespace alone anyway, but
-/// gVisor does not. Not in the profile, which an engine could no longer make a filter of.
+/// Calls whose first argument may not be the guest: Linux leaves the first process of a namespace
+/// alone anyway, but gVisor does not. Not in the profile, which an engine could no longer make a
+/// filter of.
 const NOT_ON_THE_GUEST: [i64; 6] = [
     libc::SYS_kill,
     libc::SYS_tkill,
@@ -40,14 +42,16 @@ const NOT_ON_THE_GUEST: [i64; 6] = [
 
 /// The filter of a sandbox.
 pub fn program(network: Network) -> Vec<u8> {
-    static PROGRAM: LazyLock<Vec<u8>> = LazyLock::new(|| program::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
+    static PROGRAM: LazyLock<Vec<u8>> =
+        LazyLock::new(|| program::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
     match network {
         Network::Own => PROGRAM.clone(),
         Network::Host => program::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
     }
 }
 
-/// The same for where a network stands around that we did not make and cannot take away: no socket leads to it.
+/// The same for where a network stands around that we did not make and cannot take away: no socket
+/// leads to it.
 pub fn program_without_network() -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
         LazyLock::new(|| program::bytes(&program::allowed_calls(&FAMILIES_WITHOUT_NETWORK)));
@@ -60,7 +64,8 @@ pub fn program_with_any_arguments() -> Vec<u8> {
     program::bytes(&program::allowed_numbers())
 }
 
-/// The program that makes calls for other machines and calls for record locks wait for the guest. It refuses nothing.
+/// The program that makes calls for other machines and calls for record locks wait for the guest.
+/// It refuses nothing.
 pub fn witness() -> Vec<u8> {
     program::bytes(&program::watched_calls())
 }

@@ -1,6 +1,8 @@
-//! Drives one conversation under the clock: delivers the job, listens, stops it at its deadline or on request.
+//! Drives one conversation under the clock: delivers the job, listens, stops it at its deadline or
+//! on request.
 //!
-//! It never waits for a guest without a bound, and it does not kill: whoever called it does, however it ended.
+//! It never waits for a guest without a bound, and it does not kill: whoever called it does,
+//! however it ended.
 
 use std::time::Duration;
 
@@ -21,8 +23,8 @@ const PLACING: Duration = Duration::from_secs(60);
 /// How long a guest may make us wait from the end of the script to the last byte collected.
 const COLLECTING: Duration = Duration::from_secs(10);
 
-/// A guest with much to send earns more time by sending it, at a rate that the slowest of them can keep. One that is sent
-/// much from a slow store has the same.
+/// A guest with much to send earns more time by sending it, at a rate that the slowest of them can
+/// keep. One that is sent much from a slow store has the same.
 const CHUNK_TIME_PER_BYTE: Duration = Duration::from_micros(1);
 
 /// A guest that was started listens; one that takes longer than this to hear five bytes does not.
@@ -113,7 +115,8 @@ impl<'a> Supervision<'a> {
         })
     }
 
-    /// Sends the job while listening, because a guest that cannot place it says so and reads no further.
+    /// Sends the job while listening, because a guest that cannot place it says so and reads no
+    /// further.
     async fn place(&mut self) -> Result<Flow, GuestError> {
         let wake = tokio::select! {
             biased;
@@ -143,7 +146,9 @@ impl<'a> Supervision<'a> {
             Wake::Message(whole) => self.hear(whole).await,
             Wake::Vanished => Ok(Flow::Over),
             Wake::Asked => self.end(Ended::Request).await,
-            Wake::TimeUp if self.running() && self.started.is_none() => Err(GuestError::NotStarted(PLACING)),
+            Wake::TimeUp if self.running() && self.started.is_none() => {
+                Err(GuestError::NotStarted(PLACING))
+            }
             Wake::TimeUp if self.running() => self.end(Ended::Deadline).await,
             Wake::TimeUp => Ok(Flow::Over),
         }
@@ -154,7 +159,8 @@ impl<'a> Supervision<'a> {
         self.exited.is_none() && self.ended == Ended::ByItself
     }
 
-    /// Tells the guest to stop the script and to collect; a script that never started has left nothing.
+    /// Tells the guest to stop the script and to collect; a script that never started has left
+    /// nothing.
     async fn end(&mut self, why: Ended) -> Result<Flow, GuestError> {
         self.ended = why;
         if self.started.is_none() {
@@ -172,7 +178,8 @@ impl<'a> Supervision<'a> {
 
     async fn hear(&mut self, whole: Whole) -> Result<Flow, GuestError> {
         let message = self.receiver.message(whole)?;
-        let event = self.conversation.hear(message).map_err(|what| GuestError::Violation(what.into()))?;
+        let event =
+            self.conversation.hear(message).map_err(|what| GuestError::Violation(what.into()))?;
         let heard_at = Instant::now();
         match event {
             Event::Nothing => {}

@@ -1,12 +1,14 @@
 //! The permission to run a job without a sandbox.
 //!
-//! There is one way to get it, and it looks at the place that the code lies in: what came over a network, or still lies
-//! on one, can change between the moment somebody read it and the moment it runs.
+//! There is one way to get it, and it looks at the place that the code lies in: what came over a
+//! network, or still lies on one, can change between the moment somebody read it and the moment it
+//! runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Held by whoever may run a job with nothing around it. Not `Clone`: one decision is good for one run.
+/// Held by whoever may run a job with nothing around it. Not `Clone`: one decision is good for one
+/// run.
 #[derive(Debug)]
 pub struct Trust(());
 
@@ -21,8 +23,9 @@ pub enum NotTrusted {
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// The file systems whose files are somebody else's to change, by the number that `statfs` knows them by. FUSE is one of
-/// them, because it cannot be told what is behind it, and so are the folders that a virtual machine shares with its host.
+/// The file systems whose files are somebody else's to change, by the number that `statfs` knows
+/// them by. FUSE is one of them, because it cannot be told what is behind it, and so are the
+/// folders that a virtual machine shares with its host.
 const REMOTE: [(u64, &str); 14] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -43,7 +46,8 @@ const REMOTE: [(u64, &str); 14] = [
 impl Trust {
     /// For a person who said that they trust the code in this directory.
     pub fn in_directory(path: &Path) -> Result<Trust, NotTrusted> {
-        let unreadable = |source: io::Error| NotTrusted::Unreadable { path: path.to_owned(), source };
+        let unreadable =
+            |source: io::Error| NotTrusted::Unreadable { path: path.to_owned(), source };
         if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
             return Err(NotTrusted::NotADirectory(path.to_owned()));
         }
@@ -72,7 +76,10 @@ mod tests {
         std::fs::write(&archive, "zip").expect("a file");
         assert!(matches!(Trust::in_directory(&archive), Err(NotTrusted::NotADirectory(_))));
         for nowhere in ["/nowhere", "https://example.com/skill"] {
-            assert!(matches!(Trust::in_directory(Path::new(nowhere)), Err(NotTrusted::Unreadable { .. })));
+            assert!(matches!(
+                Trust::in_directory(Path::new(nowhere)),
+                Err(NotTrusted::Unreadable { .. })
+            ));
         }
     }
 

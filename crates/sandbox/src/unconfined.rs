@@ -1,5 +1,6 @@
-//! A job as an ordinary process of whoever started it: no walls, no limits but the deadline and the caps on what comes
-//! back. Nothing of the sandbox's contract is enforced here; it is imitated, in a temporary directory.
+//! A job as an ordinary process of whoever started it: no walls, no limits but the deadline and the
+//! caps on what comes back. Nothing of the sandbox's contract is enforced here; it is imitated, in
+//! a temporary directory.
 //!
 //! It is not a launcher, so nothing that is given one can end up here.
 
@@ -45,7 +46,9 @@ pub async fn run_unconfined(
     let began = Instant::now();
     let (child, pipes) = place.start(job, search_path).map_err(failed("start the script"))?;
     let mut logs = Logs::new(job.caps.log_bytes, sink);
-    let ended = watch(child, pipes, job.timeout, &stop, &mut logs).await.map_err(failed("wait for the script"))?;
+    let ended = watch(child, pipes, job.timeout, &stop, &mut logs)
+        .await
+        .map_err(failed("wait for the script"))?;
     let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
     let (document, skipped) = place.collect(&job.caps, sink).await?;
     let (outcome, exit_code) = match ended {
@@ -111,7 +114,13 @@ fn code(status: ExitStatus) -> i32 {
 
 /// What is in force: nothing, and the network is the host's.
 fn none() -> Isolation {
-    Isolation { backend: "none", runtime: None, image: None, network: Network::Host, controls: BTreeMap::new() }
+    Isolation {
+        backend: "none",
+        runtime: None,
+        image: None,
+        network: Network::Host,
+        controls: BTreeMap::new(),
+    }
 }
 
 fn failed(step: &'static str) -> impl Fn(io::Error) -> GuestError {

@@ -1,5 +1,5 @@
-//! Sandboxes without one of their defences, on which a test shows that its attack would succeed. Compiled for the tests
-//! of this crate alone.
+//! Sandboxes without one of their defences, on which a test shows that its attack would succeed.
+//! Compiled for the tests of this crate alone.
 
 use guest::jail::{Entry, Plan};
 use guest::protocol::Confine;

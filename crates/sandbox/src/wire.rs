@@ -1,4 +1,5 @@
-//! Frames on a guest's byte stream. Bounds every length before allocating; knows no order of messages.
+//! Frames on a guest's byte stream. Bounds every length before allocating; knows no order of
+//! messages.
 
 use std::pin::Pin;
 

@@ -1,4 +1,5 @@
-//! Who is entered in the audit log, and how its heads are signed: like receipts, with keys derived from the secret.
+//! Who is entered in the audit log, and how its heads are signed: like receipts, with keys derived
+//! from the secret.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub async fn record(
 /// Signs heads with the key that signs receipts.
 pub struct ReceiptHeadSigner {
     key: Arc<SecretKey>,
-    /// Those of earlier generations, and of later ones: while servers are replaced, some sign with the next key already.
+    /// Those of earlier generations, and of later ones: while servers are replaced, some sign with
+    /// the next key already.
     known: Vec<PublicKey>,
 }
 
@@ -64,8 +66,9 @@ impl HeadSigner for ReceiptHeadSigner {
 
     fn is_authentic(&self, head: &AuditHead, signed: &str) -> bool {
         let opened = seal::open(signed, AUDIT_HEAD_KIND, &self.known).ok();
-        let authentic = opened
-            .is_some_and(|opened| serde_json::from_str(&opened.payload).is_ok_and(|signed: AuditHead| signed == *head));
+        let authentic = opened.is_some_and(|opened| {
+            serde_json::from_str(&opened.payload).is_ok_and(|signed: AuditHead| signed == *head)
+        });
         if !authentic {
             tracing::error!(tenant = %head.tenant_id, seq = head.seq, "the head of the audit log is not one that this server signed");
         }

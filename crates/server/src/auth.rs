@@ -1,7 +1,8 @@
 //! Who calls, and what they may do.
 //!
-//! A permission is a type: a handler that takes [`Allowed<Publish>`] cannot run without a valid key or token that has
-//! the scope. The tenant comes from the key or token; only a service key may name another one in `X-Tenant-ID`.
+//! A permission is a type: a handler that takes [`Allowed<Publish>`] cannot run without a valid key
+//! or token that has the scope. The tenant comes from the key or token; only a service key may name
+//! another one in `X-Tenant-ID`.
 
 mod allowed;
 mod authority;
@@ -72,14 +73,16 @@ impl FromRequestParts<Shared> for Caller {
     }
 }
 
-/// A credential is a token when it looks like one and tokens are accepted here; else it can only be a key.
+/// A credential is a token when it looks like one and tokens are accepted here; else it can only be
+/// a key.
 async fn identify(app: &Shared, client: Peer, credential: &str) -> Result<Identity, ApiError> {
     let failed = || {
         app.metrics.auth_failures.fetch_add(1, Ordering::Relaxed);
         app.auth_failures.count(client, unauthorized())
     };
     match &app.tokens {
-        // Nobody guesses a signature, and checking one costs no look at the database: valid tokens always pass.
+        // Nobody guesses a signature, and checking one costs no look at the database: valid tokens
+        // always pass.
         Some(tokens) if Tokens::looks_like_one(credential) => {
             let checked = tokens.authenticate(&app.store, credential).await?;
             checked.into_token(failed).map(Identity::Token)

@@ -1,7 +1,7 @@
 //! The configuration: flags, environment and file merged into one checked value.
 //!
-//! This is the only file of the project that reads the environment. It must not know what the settings do; the rest
-//! of the server sees a [`Config`] whose every value has been checked.
+//! This is the only file of the project that reads the environment. It must not know what the
+//! settings do; the rest of the server sees a [`Config`] whose every value has been checked.
 
 mod args;
 mod limits;
@@ -163,8 +163,8 @@ pub struct Config {
 type Values = BTreeMap<&'static str, (String, Source)>;
 
 impl Config {
-    /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused: it may be a limit or
-    /// a requirement that somebody believes to be in force.
+    /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused:
+    /// it may be a limit or a requirement that somebody believes to be in force.
     pub fn load(args: &Args) -> Result<Config, ConfigError> {
         let environment = environment()?;
         unknown::refuse_variables(&environment)?;
@@ -185,8 +185,11 @@ impl Config {
         Config::resolve(&args.values, &environment, &file, Surroundings::look())
     }
 
-    /// A configuration from file keys alone; `SKILLBOX_*` variables do not count. For tests and embedding.
-    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Result<Config, ConfigError> {
+    /// A configuration from file keys alone; `SKILLBOX_*` variables do not count. For tests and
+    /// embedding.
+    pub fn from_pairs<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, String)>,
+    ) -> Result<Config, ConfigError> {
         let file = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         Config::resolve(&BTreeMap::new(), &BTreeMap::new(), &file, Surroundings::look())
     }
@@ -206,7 +209,8 @@ impl Config {
                 (environment.get(&setting.env()), Source::Environment),
                 (file.get(setting.key), Source::File),
             ];
-            let Some((value, source)) = candidates.into_iter().find_map(|(value, source)| Some((value?, source)))
+            let Some((value, source)) =
+                candidates.into_iter().find_map(|(value, source)| Some((value?, source)))
             else {
                 continue;
             };
@@ -257,7 +261,8 @@ fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
         .collect()
 }
 
-/// Whether a given value counts. An empty one is refused rather than read as absent: nothing may fail open.
+/// Whether a given value counts. An empty one is refused rather than read as absent: nothing may
+/// fail open.
 fn admit(setting: &Setting, value: &str) -> Result<bool, ConfigError> {
     let empty = value.trim().is_empty();
     match setting.standing {
@@ -279,7 +284,9 @@ fn read_file(path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
         .into_iter()
         .map(|(key, value)| match scalar(&value) {
             Some(text) => Ok((key, text)),
-            None => Err(error(format!("{key} must be a string, a number, a boolean or a list of strings"))),
+            None => Err(error(format!(
+                "{key} must be a string, a number, a boolean or a list of strings"
+            ))),
         })
         .collect()
 }
@@ -290,9 +297,11 @@ fn scalar(value: &toml::Value) -> Option<String> {
         toml::Value::Integer(number) => Some(number.to_string()),
         toml::Value::Float(number) => Some(number.to_string()),
         toml::Value::Boolean(truth) => Some(truth.to_string()),
-        toml::Value::Array(items) => {
-            items.iter().map(|item| item.as_str()).collect::<Option<Vec<_>>>().map(|items| items.join(","))
-        }
+        toml::Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str())
+            .collect::<Option<Vec<_>>>()
+            .map(|items| items.join(",")),
         _ => None,
     }
 }

@@ -1,8 +1,9 @@
 //! The one place where failures become HTTP.
 //!
-//! The policy: the list of slugs is closed and documented; a message is one sentence for the caller and holds nothing
-//! internal; what went wrong inside is logged once, under the request id, when the answer is made. Another tenant's
-//! object answers exactly like a missing one. Leaf errors know no HTTP; they are mapped here and nowhere else.
+//! The policy: the list of slugs is closed and documented; a message is one sentence for the caller
+//! and holds nothing internal; what went wrong inside is logged once, under the request id, when
+//! the answer is made. Another tenant's object answers exactly like a missing one. Leaf errors know
+//! no HTTP; they are mapped here and nowhere else.
 
 use axum::response::{IntoResponse, Response};
 use blobs::BlobError;
@@ -102,11 +103,13 @@ slugs! {
     DigestRevoked = "digest_revoked", UNPROCESSABLE_ENTITY;
     /// The tenant requires signatures, and has accepted a later signed version before.
     Rollback = "rollback", UNPROCESSABLE_ENTITY;
-    /// The scanner found what the tenant does not allow, or a reviewer rejected this content; see `details`.
+    /// The scanner found what the tenant does not allow, or a reviewer rejected this content; see
+    /// `details`.
     ScanRefused = "scan_refused", UNPROCESSABLE_ENTITY;
     /// Too many executions are waiting, or the memory for requests is in use; see `Retry-After`.
     TooBusy = "too_busy", TOO_MANY_REQUESTS;
-    /// More executions a minute than the tenant's policy allows, or too many failed authentications from this address; see `Retry-After`.
+    /// More executions a minute than the tenant's policy allows, or too many failed authentications
+    /// from this address; see `Retry-After`.
     RateLimited = "rate_limited", TOO_MANY_REQUESTS;
     /// Our failure. The request id finds it in the log.
     Internal = "internal", INTERNAL_SERVER_ERROR;
@@ -170,10 +173,12 @@ impl ApiError {
         ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::Internal, message) }
     }
 
-    /// Our failure, and one that is likely to pass: a database or an object store that does not answer.
+    /// Our failure, and one that is likely to pass: a database or an object store that does not
+    /// answer.
     fn outage(cause: impl std::fmt::Display) -> ApiError {
         let message = "Something the server needs does not answer. Try again shortly.";
-        ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::NotReady, message) }.with_retry(1)
+        ApiError { cause: Some(cause.to_string().into()), ..ApiError::new(Slug::NotReady, message) }
+            .with_retry(1)
     }
 
     pub fn with_details(self, details: Value) -> ApiError {
@@ -192,7 +197,8 @@ impl ApiError {
         &self.message
     }
 
-    /// For a caller who gets no HTTP answer: the slug and the sentence. The cause is logged, as with an answer.
+    /// For a caller who gets no HTTP answer: the slug and the sentence. The cause is logged, as
+    /// with an answer.
     pub fn tell(self) -> (Slug, String) {
         self.log();
         (self.slug, self.message)
@@ -208,7 +214,11 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         self.log();
-        let body = ErrorBody { error: self.slug, message: self.message, details: self.details.map(|details| *details) };
+        let body = ErrorBody {
+            error: self.slug,
+            message: self.message,
+            details: self.details.map(|details| *details),
+        };
         let mut response = (self.slug.status(), axum::Json(body)).into_response();
         let headers = response.headers_mut();
         if self.slug == Slug::Unauthorized {
@@ -257,7 +267,9 @@ impl From<StoreError> for ApiError {
                 Slug::VersionExists,
                 "This version exists with other content, and this tenant's versions are immutable. Publish a new version.",
             ),
-            StoreError::Cursor => ApiError::bad_request("The cursor is not one this list gave out."),
+            StoreError::Cursor => {
+                ApiError::bad_request("The cursor is not one this list gave out.")
+            }
             StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch.into(),
             other if other.is_outage() => ApiError::outage(chain(&other)),
             other => ApiError::internal(chain(&other)),
@@ -299,7 +311,8 @@ const DISK_RETRY_S: u64 = 60;
 
 fn over_quota(quota: Quota) -> ApiError {
     let Quota { name, used_bytes, limit_bytes, needed_bytes } = quota;
-    let message = format!("{} Delete some, or ask for a larger limit.", sentence(&quota.to_string()));
+    let message =
+        format!("{} Delete some, or ask for a larger limit.", sentence(&quota.to_string()));
     ApiError::new(Slug::QuotaExceeded, message).with_details(json!({
         "limit": name, "used_bytes": used_bytes, "limit_bytes": limit_bytes, "needed_bytes": needed_bytes,
     }))

@@ -1,4 +1,5 @@
-//! Requests and responses below the routes: connections, bodies, extractors, middleware, paging and download links.
+//! Requests and responses below the routes: connections, bodies, extractors, middleware, paging and
+//! download links.
 //!
 //! Nothing here knows a resource: handlers in `routes` combine these parts.
 

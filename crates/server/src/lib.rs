@@ -1,7 +1,8 @@
 //! The HTTP service: configuration, authentication, routes and the serve loop.
 //!
-//! Knows HTTP but not how a skill runs: that is `runner`. It must not use SQL, start processes or read a skill's files
-//! directly. [`router`] lists every route; [`error`] maps failures to HTTP; only [`config`] reads the environment.
+//! Knows HTTP but not how a skill runs: that is `runner`. It must not use SQL, start processes or
+//! read a skill's files directly. [`router`] lists every route; [`error`] maps failures to HTTP;
+//! only [`config`] reads the environment.
 
 mod app;
 mod audit;

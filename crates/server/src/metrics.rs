@@ -1,5 +1,6 @@
-//! What operators see of this process, and of the queue that all processes share: numbers without a tenant, a skill or a
-//! key in them. The page is made when somebody asks; what it costs the database is bounded, whoever asks how often.
+//! What operators see of this process, and of the queue that all processes share: numbers without a
+//! tenant, a skill or a key in them. The page is made when somebody asks; what it costs the
+//! database is bounded, whoever asks how often.
 
 mod page;
 mod requests;
@@ -51,7 +52,11 @@ impl Metrics {
         page.family("skillbox_build_info", "gauge", "The version of this program.");
         page.sample("skillbox_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         let load = self.load(store).await;
-        page.gauge("skillbox_database_up", "Whether the database answers.", u8::from(load.is_some()));
+        page.gauge(
+            "skillbox_database_up",
+            "Whether the database answers.",
+            u8::from(load.is_some()),
+        );
         if let Some(load) = load {
             shared(&mut page, load);
         }
@@ -68,15 +73,26 @@ impl Metrics {
 
     fn callers(&self, page: &mut Page) {
         let meter = &self.connections;
-        page.gauge("skillbox_http_connections", "Open connections.", meter.open.load(Ordering::Relaxed));
+        page.gauge(
+            "skillbox_http_connections",
+            "Open connections.",
+            meter.open.load(Ordering::Relaxed),
+        );
         let counters = [
             (
                 "skillbox_http_connections_refused_total",
                 "Connections over the share of their address, which were refused.",
                 &meter.refused,
             ),
-            ("skillbox_auth_failures_total", "Keys and tokens that were not valid.", &self.auth_failures),
-            ("skillbox_ready_checks_total", "How often the parts of this process were checked.", &self.ready_checks),
+            (
+                "skillbox_auth_failures_total", "Keys and tokens that were not valid.",
+                &self.auth_failures,
+            ),
+            (
+                "skillbox_ready_checks_total",
+                "How often the parts of this process were checked.",
+                &self.ready_checks,
+            ),
         ];
         for (name, help, counter) in counters {
             page.counter(name, help, counter.load(Ordering::Relaxed));
@@ -106,9 +122,16 @@ impl Metrics {
 
 /// What every process tells alike, because it is about the database they share.
 fn shared(page: &mut Page, load: Load) {
-    let queued = format!("Executions that wait for a worker, in the whole installation; counted up to {}.", Load::MOST);
+    let queued = format!(
+        "Executions that wait for a worker, in the whole installation; counted up to {}.",
+        Load::MOST
+    );
     page.gauge("skillbox_queue_depth", &queued, load.queued);
-    page.gauge("skillbox_executions_running", "Executions that run, in the whole installation.", load.running);
+    page.gauge(
+        "skillbox_executions_running",
+        "Executions that run, in the whole installation.",
+        load.running,
+    );
     page.gauge(
         "skillbox_webhooks_pending",
         "Webhooks that are owed, in the whole installation.",
@@ -118,17 +141,31 @@ fn shared(page: &mut Page, load: Load) {
 
 fn connections(page: &mut Page, store: &Store) {
     let connections = store.connections();
-    page.family("skillbox_database_connections", "gauge", "Connections of this process to the database.");
+    page.family(
+        "skillbox_database_connections",
+        "gauge",
+        "Connections of this process to the database.",
+    );
     let busy = (connections.open as usize).saturating_sub(connections.idle);
     page.sample("skillbox_database_connections", &[("state", "busy")], busy);
     page.sample("skillbox_database_connections", &[("state", "idle")], connections.idle);
-    page.gauge("skillbox_database_connections_max", "Connections this process may open.", connections.max);
+    page.gauge(
+        "skillbox_database_connections_max", "Connections this process may open.", connections.max,
+    );
 }
 
 fn buffers(page: &mut Page, memory: &Budget) {
-    page.gauge("skillbox_buffer_bytes", "Memory that requests and runs have reserved in this process.", memory.used());
+    page.gauge(
+        "skillbox_buffer_bytes",
+        "Memory that requests and runs have reserved in this process.",
+        memory.used(),
+    );
     page.gauge("skillbox_buffer_bytes_max", "Memory that they may reserve.", memory.capacity());
-    page.counter("skillbox_buffer_refusals_total", "Reservations of memory that were refused.", memory.refused());
+    page.counter(
+        "skillbox_buffer_refusals_total",
+        "Reservations of memory that were refused.",
+        memory.refused(),
+    );
 }
 
 fn executions(page: &mut Page, meters: &Meters) {
@@ -142,12 +179,31 @@ fn executions(page: &mut Page, meters: &Meters) {
         "Executions that this process recorded, from acceptance or claim to the record.",
         &meters.duration.counted(),
     );
-    page.histogram("skillbox_sandbox_launch_seconds", "Sandboxes that were started.", &meters.launch.counted());
+    page.histogram(
+        "skillbox_sandbox_launch_seconds",
+        "Sandboxes that were started.",
+        &meters.launch.counted(),
+    );
     let counters = [
-        ("skillbox_sandbox_launch_failures_total", "Sandboxes that could not be started.", &meters.launches_failed),
-        ("skillbox_leases_lost_total", "Runs whose lease ended before their result was recorded.", &meters.leases_lost),
-        ("skillbox_executions_requeued_total", "Executions of dead workers that were queued again.", &meters.requeued),
-        ("skillbox_executions_given_up_total", "Executions of dead workers that were ended.", &meters.given_up),
+        (
+            "skillbox_sandbox_launch_failures_total", "Sandboxes that could not be started.",
+            &meters.launches_failed,
+        ),
+        (
+            "skillbox_leases_lost_total",
+            "Runs whose lease ended before their result was recorded.",
+            &meters.leases_lost,
+        ),
+        (
+            "skillbox_executions_requeued_total",
+            "Executions of dead workers that were queued again.",
+            &meters.requeued,
+        ),
+        (
+            "skillbox_executions_given_up_total",
+            "Executions of dead workers that were ended.",
+            &meters.given_up,
+        ),
     ];
     for (name, help, counter) in counters {
         page.counter(name, help, counter.get());

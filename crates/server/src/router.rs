@@ -14,8 +14,9 @@ use crate::http::{middleware, rejected_body, request_id};
 use crate::metrics::count;
 use crate::routes::openapi;
 use crate::routes::{
-    audit, blobs, discovery, docs, execution_events, execution_files, executions, files, health, keys, mcp, metrics,
-    receipts, skill_files, skill_reviews, skills, tenants, trust_digests, trust_keys, trust_versions, usage, webhooks,
+    audit, blobs, discovery, docs, execution_events, execution_files, executions, files, health,
+    keys, mcp, metrics, receipts, skill_files, skill_reviews, skills, tenants, trust_digests,
+    trust_keys, trust_versions, usage, webhooks,
 };
 
 /// The documented routes.
@@ -70,7 +71,9 @@ pub fn build(app: Shared, role: Role) -> Router {
     let routes = match role {
         Role::All | Role::Api => service(),
         // A worker has no callers but whoever looks after it.
-        Role::Worker => Router::new().route("/health", get(health::health)).route("/ready", get(health::ready)),
+        Role::Worker => {
+            Router::new().route("/health", get(health::health)).route("/ready", get(health::ready))
+        }
     };
     let counted = from_fn_with_state(app.clone(), count);
     layered(routes.route("/metrics", get(metrics::show))).layer(counted).with_state(app)
@@ -113,7 +116,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_a_500_that_shows_nothing() {
         let router = layered(Router::<()>::new().route("/panic", get(panics)));
-        let request = http::Request::get("/panic").body(axum::body::Body::empty()).expect("a request");
+        let request =
+            http::Request::get("/panic").body(axum::body::Body::empty()).expect("a request");
         let answer = router.oneshot(request).await.expect("an answer");
         assert_eq!(answer.status(), 500);
         assert!(answer.headers().contains_key("x-request-id"));

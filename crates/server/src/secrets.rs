@@ -1,4 +1,5 @@
-//! Keys derived from the installation's one secret, one for each use, so that none can stand in for another.
+//! Keys derived from the installation's one secret, one for each use, so that none can stand in for
+//! another.
 
 pub mod receipt_keys;
 

@@ -1,5 +1,5 @@
-//! From a configuration to a running server and its orderly shutdown; also the commands that prepare a start
-//! (`doctor`, `migrate`).
+//! From a configuration to a running server and its orderly shutdown; also the commands that
+//! prepare a start (`doctor`, `migrate`).
 
 pub mod assemble;
 pub mod bootstrap;

@@ -1,7 +1,8 @@
 //! Telling a receiver that an execution has ended: one signed POST, repeated until it is taken.
 //!
-//! What is owed is in the store's outbox, written by the transaction that ended the execution, so no end is forgotten
-//! and any server can deliver it. Receivers are named by callers, so they are not trusted: see [`Target`].
+//! What is owed is in the store's outbox, written by the transaction that ended the execution, so
+//! no end is forgotten and any server can deliver it. Receivers are named by callers, so they are
+//! not trusted: see [`Target`].
 
 mod address;
 mod deliver;
@@ -27,7 +28,8 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Begins to deliver, in a process that also answers callers: workers may live where there is no way out.
+    /// Begins to deliver, in a process that also answers callers: workers may live where there is
+    /// no way out.
     pub fn start(config: &Config, app: &App) -> Result<Webhooks, ServeError> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         if config.role != Role::Worker {

@@ -1,8 +1,10 @@
-//! The one stored form of a skill: a zip whose bytes depend on nothing but names, contents and executable bits.
+//! The one stored form of a skill: a zip whose bytes depend on nothing but names, contents and
+//! executable bits.
 //!
-//! Entries are sorted by path, stored without compression, dated 1980-01-01 and have mode 644 or 755. They are stored, not
-//! deflated, because a compressor's output changes between its versions and the digest must not; and because a stored
-//! file is a slice of the archive, so that loading a skill copies nothing.
+//! Entries are sorted by path, stored without compression, dated 1980-01-01 and have mode 644 or
+//! 755. They are stored, not deflated, because a compressor's output changes between its versions
+//! and the digest must not; and because a stored file is a slice of the archive, so that loading a
+//! skill copies nothing.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -61,7 +63,11 @@ pub(crate) fn pack(mut sources: Vec<Source<'_>>) -> Result<Canonical, SkillError
         path: record.path,
         executable: record.executable,
     };
-    Ok(Canonical { digest: digest(&archive), files: records.into_iter().map(file).collect(), archive })
+    Ok(Canonical {
+        digest: digest(&archive),
+        files: records.into_iter().map(file).collect(),
+        archive,
+    })
 }
 
 /// `sha256:` and the hash in hexadecimal.
@@ -70,7 +76,8 @@ pub(crate) fn digest(archive: &[u8]) -> String {
     format!("sha256:{}", data_encoding::HEXLOWER.encode(&hash))
 }
 
-/// The exact length of the archive to come; fails where the format without its 64-bit extension ends.
+/// The exact length of the archive to come; fails where the format without its 64-bit extension
+/// ends.
 fn packed_len(sources: &[Source<'_>]) -> Result<usize, SkillError> {
     let entry = |source: &Source<'_>| {
         let headers = LOCAL_LEN + CENTRAL_LEN + 2 * source.path.len();

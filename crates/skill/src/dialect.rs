@@ -11,7 +11,8 @@ use crate::{Limits, SkillError, lint, yaml};
 /// Code longer than this is not looked through for a class.
 const MOST_CODE_BYTES: u64 = 2 << 20;
 
-/// How long a document is at most that says what a skill is, or decides which other file does; nothing for other files.
+/// How long a document is at most that says what a skill is, or decides which other file does;
+/// nothing for other files.
 pub(crate) fn most_bytes(path: &str, limits: &Limits) -> Option<u64> {
     match path {
         SIDECAR | SKILLWARE_MANIFEST => Some(yaml::MAX_BYTES as u64),
@@ -21,8 +22,13 @@ pub(crate) fn most_bytes(path: &str, limits: &Limits) -> Option<u64> {
     }
 }
 
-/// The documents of the skill. A `SKILL.md` makes it an ordinary skill, whatever else lies beside it.
-pub(crate) fn sheets<'a>(files: &'a [SkillFile], limits: &Limits, notes: &mut Notes) -> Result<Sheets<'a>, SkillError> {
+/// The documents of the skill. A `SKILL.md` makes it an ordinary skill, whatever else lies beside
+/// it.
+pub(crate) fn sheets<'a>(
+    files: &'a [SkillFile],
+    limits: &Limits,
+    notes: &mut Notes,
+) -> Result<Sheets<'a>, SkillError> {
     let named = |name: &str| files.iter().find(|file| file.path == name);
     let sidecar = named(SIDECAR).map(sheet).transpose()?;
     if let Some(file) = files.iter().find(|file| is_skill_file(&file.path)) {
@@ -30,7 +36,8 @@ pub(crate) fn sheets<'a>(files: &'a [SkillFile], limits: &Limits, notes: &mut No
         notes.remarks.extend(lint::text(&frontmatter));
         return Ok(Sheets::Open(frontmatter, sidecar));
     }
-    let is_code = |file: &&SkillFile| file.bytes.len() as u64 <= MOST_CODE_BYTES && has_execute(&file.bytes);
+    let is_code =
+        |file: &&SkillFile| file.bytes.len() as u64 <= MOST_CODE_BYTES && has_execute(&file.bytes);
     let code = named(SKILLWARE_CODE).filter(is_code);
     if let (Some(manifest), Some(_)) = (named(SKILLWARE_MANIFEST), code) {
         let text = named(SKILLWARE_TEXT).map(|file| text(file, limits)).transpose()?;

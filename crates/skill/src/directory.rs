@@ -1,7 +1,8 @@
 //! Reading a skill from a directory, for the command line.
 //!
-//! With [`Tree`], the only place of this crate that touches the file system. Links are refused rather than followed, so
-//! that packing a directory never picks up anything from outside it, not even while another process changes it.
+//! With [`Tree`], the only place of this crate that touches the file system. Links are refused
+//! rather than followed, so that packing a directory never picks up anything from outside it, not
+//! even while another process changes it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,10 +32,13 @@ fn list<'a>(root: &Tree, limits: &'a Limits) -> Result<Intake<'a>, SkillError> {
     let mut waiting = vec![String::new()];
     while let Some(prefix) = waiting.pop() {
         let relative = Path::new(&prefix);
-        let directory = root.enter(relative).map_err(|source| unreadable(&root.path().join(relative), source))?;
+        let directory = root
+            .enter(relative)
+            .map_err(|source| unreadable(&root.path().join(relative), source))?;
         for name in directory.names().map_err(|source| unreadable(directory.path(), source))? {
             let shown = String::from_utf8_lossy(&name);
-            let name = std::str::from_utf8(&name).map_err(|_| Hazard::UnsafePath.of(&format!("{prefix}{shown}")))?;
+            let name = std::str::from_utf8(&name)
+                .map_err(|_| Hazard::UnsafePath.of(&format!("{prefix}{shown}")))?;
             let path = format!("{prefix}{name}");
             if !path::is_junk(&path) {
                 waiting.extend(take(root, &directory, name, path, &mut intake)?);
@@ -46,7 +50,8 @@ fn list<'a>(root: &Tree, limits: &'a Limits) -> Result<Intake<'a>, SkillError> {
 
 /// Takes one entry in; for a directory returns its path, still to be walked.
 ///
-/// The type found here only chooses the error message. A directory or file is opened without following links later.
+/// The type found here only chooses the error message. A directory or file is opened without
+/// following links later.
 fn take(
     root: &Tree,
     directory: &Tree,
@@ -63,7 +68,8 @@ fn take(
         }
         FileType::RegularFile => {
             let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-            let content = Content::OnDisk { root: root.clone(), relative: PathBuf::from(&path), size };
+            let content =
+                Content::OnDisk { root: root.clone(), relative: PathBuf::from(&path), size };
             intake.file(&path, Some(stat.st_mode & 0o111 != 0), size, content)?;
             Ok(None)
         }
@@ -72,9 +78,14 @@ fn take(
     }
 }
 
-/// Appends the content of a file that was listed before; one that changed since is an error, because its space is
-/// already reserved.
-pub(crate) fn append_file(root: &Tree, relative: &Path, size: u64, out: &mut Vec<u8>) -> Result<(), SkillError> {
+/// Appends the content of a file that was listed before; one that changed since is an error,
+/// because its space is already reserved.
+pub(crate) fn append_file(
+    root: &Tree,
+    relative: &Path,
+    size: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), SkillError> {
     let failed = |source| unreadable(&root.path().join(relative), source);
     let (file, metadata) = root.open_file(relative).map_err(|source| match is_link(&source) {
         true => Hazard::Link.of(&relative.display().to_string()),
@@ -114,13 +125,15 @@ mod tests {
         for directory in ["skill/data", "secret"] {
             fs::create_dir_all(home.path().join(directory)).unwrap();
         }
-        fs::write(home.path().join("skill/SKILL.md"), "---\nname: demo\ndescription: d\n---\n").unwrap();
+        fs::write(home.path().join("skill/SKILL.md"), "---\nname: demo\ndescription: d\n---\n")
+            .unwrap();
         fs::write(home.path().join("skill/data/file"), "inside!").unwrap();
         fs::write(home.path().join("secret/file"), SECRET).unwrap();
         home
     }
 
-    /// Reads the skill with `swap` done exactly between the listing and the reading, and the same way by path.
+    /// Reads the skill with `swap` done exactly between the listing and the reading, and the same
+    /// way by path.
     fn read_around(swap: impl FnOnce(&Path)) -> (Result<Package, SkillError>, String) {
         let home = skill();
         let limits = Limits::default();
@@ -162,12 +175,17 @@ mod tests {
         });
         assert_eq!(by_path, SECRET);
         let read = read.unwrap();
-        assert_eq!(&*read.files.iter().find(|file| file.path == "data/file").unwrap().bytes, b"inside!");
+        assert_eq!(
+            &*read.files.iter().find(|file| file.path == "data/file").unwrap().bytes,
+            b"inside!"
+        );
     }
 
     #[test]
     fn a_file_that_grew_or_became_a_pipe_is_refused() {
-        let (read, _) = read_around(|home| fs::write(home.join("skill/data/file"), "longer than before").unwrap());
+        let (read, _) = read_around(|home| {
+            fs::write(home.join("skill/data/file"), "longer than before").unwrap()
+        });
         assert!(read.unwrap_err().to_string().contains("changed while it was read"));
         let home = skill();
         let limits = Limits::default();
@@ -176,7 +194,9 @@ mod tests {
         let file = home.path().join("skill/data/file");
         fs::remove_file(&file).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
-        assert!(package::assemble(intake, None).unwrap_err().to_string().contains("not a regular file"));
+        assert!(
+            package::assemble(intake, None).unwrap_err().to_string().contains("not a regular file")
+        );
     }
 
     #[test]
@@ -185,8 +205,17 @@ mod tests {
         let tree = Tree::open(&home.path().join("skill")).unwrap();
         assert!(tree.open_file(Path::new("data/file")).is_ok());
         let absolute = home.path().join("secret/file");
-        for path in [Path::new("../secret/file"), Path::new("data/../../secret/file"), &absolute, Path::new("..")] {
-            assert!(tree.open_file(path).is_err() && tree.enter(path).is_err(), "{}", path.display());
+        for path in [
+            Path::new("../secret/file"),
+            Path::new("data/../../secret/file"),
+            &absolute,
+            Path::new(".."),
+        ] {
+            assert!(
+                tree.open_file(path).is_err() && tree.enter(path).is_err(),
+                "{}",
+                path.display()
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a skill was not accepted.
 //!
-//! Messages are read by the person who made the skill: they name the entry or the line and say what to do, and carry
-//! nothing of this server.
+//! Messages are read by the person who made the skill: they name the entry or the line and say what
+//! to do, and carry nothing of this server.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,12 @@ pub enum SkillError {
     /// The bytes are no zip, or one that is damaged or of a kind we do not read.
     #[error("{0}")]
     Archive(String),
-    #[error("there is no SKILL.md; put one at the root of the skill, or inside its single top directory")]
+    #[error(
+        "there is no SKILL.md; put one at the root of the skill, or inside its single top directory"
+    )]
     NoSkillFile,
-    /// What a manifest says cannot be used. At least one finding; a reader who mends them all is done.
+    /// What a manifest says cannot be used. At least one finding; a reader who mends them all is
+    /// done.
     #[error("{}", told(.0))]
     Invalid(Vec<Finding>),
     /// Content that no honest tool makes, or that would unpack differently elsewhere.
@@ -77,7 +80,12 @@ impl SkillError {
         Self::Archive(message.into())
     }
 
-    pub(crate) fn invalid(code: &'static str, path: &str, line: u32, message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(
+        code: &'static str,
+        path: &str,
+        line: u32,
+        message: impl Into<String>,
+    ) -> Self {
         Self::Invalid(vec![Finding::noted(code, message).at(path, line)])
     }
 
@@ -88,9 +96,15 @@ impl SkillError {
             Self::Invalid(findings) => findings.clone(),
             Self::Archive(_) => vec![one("not_an_archive")],
             Self::NoSkillFile => vec![one("no_skill_file")],
-            Self::Refused { hazard, entry } => vec![Finding { path: entry.clone(), ..one(hazard.slug()) }],
-            Self::Signature(_) => vec![Finding { path: Some(SIGNATURE_FILE.to_owned()), ..one(self.slug()) }],
-            Self::TooLarge { .. } | Self::Unreadable { .. } | Self::Digest => vec![one(self.slug())],
+            Self::Refused { hazard, entry } => {
+                vec![Finding { path: entry.clone(), ..one(hazard.slug()) }]
+            }
+            Self::Signature(_) => {
+                vec![Finding { path: Some(SIGNATURE_FILE.to_owned()), ..one(self.slug()) }]
+            }
+            Self::TooLarge { .. } | Self::Unreadable { .. } | Self::Digest => {
+                vec![one(self.slug())]
+            }
         }
     }
 }
@@ -123,9 +137,13 @@ impl Hazard {
             Self::Duplicate => {
                 "the name occurs twice, differs from another only in case or in how its letters are encoded, or is both a file and a directory"
             }
-            Self::TooManyEntries => "the skill has too many entries; leave out what it does not need",
+            Self::TooManyEntries => {
+                "the skill has too many entries; leave out what it does not need"
+            }
             Self::Bomb => "the content is compressed too strongly to be accepted",
-            Self::HeaderMismatch => "the archive describes this entry in contradicting ways; pack it again",
+            Self::HeaderMismatch => {
+                "the archive describes this entry in contradicting ways; pack it again"
+            }
             Self::Method => "only stored and deflated entries are read; pack with plain zip",
             Self::Encrypted => "encrypted entries are not read; pack without a password",
             Self::StrayData => {
@@ -146,7 +164,8 @@ impl Hazard {
     }
 }
 
-/// Text from a hostile file as it may stand in a message: short, and without anything a terminal would obey.
+/// Text from a hostile file as it may stand in a message: short, and without anything a terminal
+/// would obey.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();

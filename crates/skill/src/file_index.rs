@@ -20,14 +20,18 @@ pub struct IndexedFile {
 }
 
 /// The files of a stored archive after checking that it is the one the digest names.
-pub fn index_canonical(archive: &[u8], expected_digest: &str) -> Result<Vec<IndexedFile>, SkillError> {
+pub fn index_canonical(
+    archive: &[u8],
+    expected_digest: &str,
+) -> Result<Vec<IndexedFile>, SkillError> {
     if crate::canonical::digest(archive) != expected_digest {
         return Err(SkillError::Digest);
     }
     file_index(archive)
 }
 
-/// The files of an archive that was packed just now. Hashes all of them, so not for a thread that others wait for.
+/// The files of an archive that was packed just now. Hashes all of them, so not for a thread that
+/// others wait for.
 pub fn file_index(archive: &[u8]) -> Result<Vec<IndexedFile>, SkillError> {
     // It was measured when it was packed.
     let any_size = Limits { entries: usize::MAX, ..Limits::default() };
@@ -62,12 +66,20 @@ mod tests {
         ];
         let package = read_parts(parts, &Limits::default()).expect("a skill");
         let index = file_index(&package.archive).expect("our own archive");
-        assert_eq!(index_canonical(&package.archive, &package.digest).expect("the same archive"), index);
+        assert_eq!(
+            index_canonical(&package.archive, &package.digest).expect("the same archive"),
+            index
+        );
         assert!(matches!(index_canonical(&package.archive, "sha256:0"), Err(SkillError::Digest)));
         assert_eq!(index.len(), package.files.len());
         for (entry, file) in index.iter().zip(&package.files) {
             let start = entry.position as usize;
-            assert_eq!(package.archive[start..start + entry.size as usize], file.bytes, "{}", file.path);
+            assert_eq!(
+                package.archive[start..start + entry.size as usize],
+                file.bytes,
+                "{}",
+                file.path
+            );
             assert_eq!((&entry.path, entry.executable), (&file.path, file.executable));
             assert_eq!(entry.is_text, entry.path != "data/blob.bin");
             assert_eq!(entry.sha256, HEXLOWER.encode(&Sha256::digest(&file.bytes)));

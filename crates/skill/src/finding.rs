@@ -51,8 +51,8 @@ impl Finding {
         Self { code, severity, path: None, line: None, message: message.into() }
     }
 
-    /// A finding as the default profile judges it. What that profile does not show is kept as information, for the
-    /// profiles that do.
+    /// A finding as the default profile judges it. What that profile does not show is kept as
+    /// information, for the profiles that do.
     pub(crate) fn noted(code: &'static str, message: impl Into<String>) -> Self {
         let severity = rules::severity(code, crate::Profile::Default);
         Self::new(code, severity.unwrap_or(Severity::Info), message)

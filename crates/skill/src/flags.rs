@@ -1,11 +1,13 @@
 //! Options of an interpreter that a skill asks for, on the first line of a script or in a command.
 //!
-//! Passed on is what changes how the file is run. What would run something else than the file (`-c`, `-m`, `--eval`) or wait
-//! for somebody who types (`-i`) is not: what runs is the script that was scanned and that the record names.
+//! Passed on is what changes how the file is run. What would run something else than the file
+//! (`-c`, `-m`, `--eval`) or wait for somebody who types (`-i`) is not: what runs is the script
+//! that was scanned and that the record names.
 
 use crate::script::Lang;
 
-/// The options at the front of `words` that are passed on, and the words from the first one that is not.
+/// The options at the front of `words` that are passed on, and the words from the first one that is
+/// not.
 pub(crate) fn split<'w, 'a>(lang: Lang, mut words: &'w [&'a str]) -> (Vec<String>, &'w [&'a str]) {
     let mut flags = Vec::new();
     while let [first, rest @ ..] = words {
@@ -27,8 +29,11 @@ pub(crate) fn split<'w, 'a>(lang: Lang, mut words: &'w [&'a str]) -> (Vec<String
 /// How many words, of one and the one after it, are an option that is passed on.
 fn bash(word: &str, next: Option<&str>) -> usize {
     const LETTERS: &str = "abefhklmnprtuvxBCEHPT";
-    const LONG: [&str; 6] = ["--posix", "--login", "--norc", "--noprofile", "--restricted", "--verbose"];
-    let Some(letters) = word.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty()) else { return 0 };
+    const LONG: [&str; 6] =
+        ["--posix", "--login", "--norc", "--noprofile", "--restricted", "--verbose"];
+    let Some(letters) = word.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty()) else {
+        return 0;
+    };
     let named = letters.strip_suffix(['o', 'O']);
     let known = named.unwrap_or(letters).chars().all(|letter| LETTERS.contains(letter));
     match (named, next) {
@@ -41,7 +46,9 @@ fn bash(word: &str, next: Option<&str>) -> usize {
 
 fn python(word: &str, next: Option<&str>) -> usize {
     const LETTERS: &str = "bBdEIOPqRsSuvx";
-    let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else { return 0 };
+    let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+        return 0;
+    };
     match (letters.strip_prefix(['W', 'X']), next) {
         (Some(""), Some(value)) if is_plain(value) => 2,
         (Some(value), _) if is_plain(value) => 1,
@@ -53,23 +60,26 @@ fn python(word: &str, next: Option<&str>) -> usize {
 fn node(word: &str) -> usize {
     /// There are hundreds, and these words begin those that say how a program is run.
     const STARTS: [&str; 20] = [
-        "no-", "max-", "stack-", "harmony", "trace-", "experimental-", "disable-", "enable-", "use-strict",
-        "expose-gc", "jitless", "unhandled-rejections", "preserve-symlinks", "throw-deprecation",
-        "pending-deprecation", "frozen-intrinsics", "insecure-http-parser", "openssl-legacy-provider",
-        "dns-result-order", "title",
+        "no-", "max-", "stack-", "harmony", "trace-", "experimental-", "disable-", "enable-",
+        "use-strict", "expose-gc", "jitless", "unhandled-rejections", "preserve-symlinks",
+        "throw-deprecation", "pending-deprecation", "frozen-intrinsics", "insecure-http-parser",
+        "openssl-legacy-provider", "dns-result-order", "title",
     ];
     /// Among them, those that name other code.
     const OTHER_CODE: [&str; 3] = ["loader", "config", "sea"];
     let Some(option) = word.strip_prefix("--") else { return 0 };
     let (name, value) = option.split_once('=').unwrap_or((option, "none"));
     let name = name.replace('_', "-");
-    let known = STARTS.iter().any(|start| name.starts_with(start)) && is_plain(&name) && is_plain(value);
+    let known =
+        STARTS.iter().any(|start| name.starts_with(start)) && is_plain(&name) && is_plain(value);
     usize::from(known && !OTHER_CODE.iter().any(|other| name.contains(other)))
 }
 
 /// A word that is a name or an amount, and neither an option itself nor a path nor code.
 fn is_plain(word: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'=' | b',');
+    let inside = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'=' | b',')
+    };
     word.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric()) && word.bytes().all(inside)
 }
 
@@ -103,7 +113,11 @@ mod tests {
             (Lang::Python, "-X /x", 0),
             (Lang::Python, "-", 0),
             (Lang::Python, "--version", 0),
-            (Lang::Node, "--no-warnings --max-old-space-size=64 --experimental-vm-modules main.js", 3),
+            (
+                Lang::Node,
+                "--no-warnings --max-old-space-size=64 --experimental-vm-modules main.js",
+                3,
+            ),
             (Lang::Node, "--expose_gc --trace-uncaught", 2),
             (Lang::Node, "--eval=1", 0),
             (Lang::Node, "-e 1", 0),

@@ -20,7 +20,11 @@ pub(crate) struct Frontmatter<'a> {
 }
 
 impl<'a> Frontmatter<'a> {
-    pub(crate) fn read(path: &'a str, bytes: &'a [u8], limits: &Limits) -> Result<Self, SkillError> {
+    pub(crate) fn read(
+        path: &'a str,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Self, SkillError> {
         check_len(path, bytes.len() as u64, limits)?;
         let text = clean_text(path, bytes)?;
         let (yaml, body) = split(path, text)?;
@@ -42,8 +46,10 @@ pub(crate) fn check_len(path: &str, len: u64, limits: &Limits) -> Result<(), Ski
     if len <= limits.skill_file_bytes {
         return Ok(());
     }
-    let message =
-        format!("the file is longer than {} KiB; move detail into files beside it", limits.skill_file_bytes >> 10);
+    let message = format!(
+        "the file is longer than {} KiB; move detail into files beside it",
+        limits.skill_file_bytes >> 10
+    );
     Err(SkillError::invalid("skill_file_large", path, 1, message))
 }
 
@@ -63,7 +69,8 @@ pub(crate) fn clean_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, Ski
     let control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if let Some(at) = text.find(control) {
         let character = text[at..].chars().next().map_or(0, u32::from);
-        let message = format!("the file contains the control character U+{character:04X}; remove it");
+        let message =
+            format!("the file contains the control character U+{character:04X}; remove it");
         return Err(SkillError::invalid("control_character", path, line_at(at), message));
     }
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
@@ -97,7 +104,8 @@ fn bare(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Reads the YAML; when it is none only for a colon in the description, as in many published skills, quotes that first.
+/// Reads the YAML; when it is none only for a colon in the description, as in many published
+/// skills, quotes that first.
 fn parse(path: &str, yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillError> {
     let error = match yaml::parse(yaml) {
         Ok(root) => return Ok((root, None)),
@@ -112,10 +120,11 @@ fn parse(path: &str, yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillErr
     Err(error.in_file(path, 1))
 }
 
-/// The same YAML with the plain scalar of `description` in single quotes, and the line it starts on.
+/// The same YAML with the plain scalar of `description` in single quotes, and the line it starts
+/// on.
 ///
-/// Lines stay where they were. A value that starts with a YAML indicator is left alone: a tag or an anchor must not
-/// become text by way of repair.
+/// Lines stay where they were. A value that starts with a YAML indicator is left alone: a tag or an
+/// anchor must not become text by way of repair.
 fn quote_description(yaml: &str) -> Option<(String, u32)> {
     const KEY: &str = "description:";
     const INDICATORS: [char; 18] =
@@ -196,16 +205,28 @@ mod tests {
                 other => panic!("{text:?}: {other:?}"),
             }
         }
-        let error = Frontmatter::read("SKILL.md", b"---\na: \xff\n---\n", &Limits::default()).expect_err("not UTF-8");
-        assert_eq!(error.to_string(), "SKILL.md line 2: the file is not valid UTF-8; save it as UTF-8");
+        let error = Frontmatter::read("SKILL.md", b"---\na: \xff\n---\n", &Limits::default())
+            .expect_err("not UTF-8");
+        assert_eq!(
+            error.to_string(),
+            "SKILL.md line 2: the file is not valid UTF-8; save it as UTF-8"
+        );
     }
 
     #[test]
     fn a_colon_in_the_description_is_repaired() {
         for (yaml, line, description) in [
             ("description: Use when: always", 2, "Use when: always"),
-            ("name: x\ndescription: It's this: that # not a comment\nz: 1", 3, "It's this: that # not a comment"),
-            ("description: First: line\n  second: line\n\n  third\nz: 1", 2, "First: line second: line\nthird"),
+            (
+                "name: x\ndescription: It's this: that # not a comment\nz: 1",
+                3,
+                "It's this: that # not a comment",
+            ),
+            (
+                "description: First: line\n  second: line\n\n  third\nz: 1",
+                2,
+                "First: line second: line\nthird",
+            ),
             ("description: Ends with:\nz: 1", 2, "Ends with:"),
             ("description: a: b\r\nz: 1\r", 2, "a: b"),
         ] {

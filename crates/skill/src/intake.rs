@@ -1,6 +1,7 @@
 //! Files on their way into a package: named, measured and counted, not yet unpacked.
 //!
-//! All three readers hand their entries to one [`Intake`], so that every rule about names and sizes is kept in one place.
+//! All three readers hand their entries to one [`Intake`], so that every rule about names and sizes
+//! is kept in one place.
 
 use std::path::PathBuf;
 
@@ -41,7 +42,14 @@ pub(crate) struct Intake<'a> {
 
 impl<'a> Intake<'a> {
     pub(crate) fn new(limits: &'a Limits) -> Self {
-        Self { limits, sources: Vec::new(), junk: 0, names: Names::default(), entries: 0, total_bytes: 0 }
+        Self {
+            limits,
+            sources: Vec::new(),
+            junk: 0,
+            names: Names::default(),
+            entries: 0,
+            total_bytes: 0,
+        }
     }
 
     /// Takes note of a directory. It is not kept: the canonical form has files only.
@@ -91,8 +99,9 @@ impl<'a> Intake<'a> {
         Some(wrapper)
     }
 
-    /// Tries large content out before room is made for all of it, so that what is refused never costs that room. What it
-    /// gives back is all that the skill says about itself, to be judged before the rest; nothing, where the rest is small.
+    /// Tries large content out before room is made for all of it, so that what is refused never
+    /// costs that room. What it gives back is all that the skill says about itself, to be judged
+    /// before the rest; nothing, where the rest is small.
     pub(crate) fn rehearse(&self) -> Result<Option<Vec<SkillFile>>, SkillError> {
         for source in self.sources.iter().filter(|source| path::is_skill_file(&source.path)) {
             frontmatter::check_len(&source.path, source.size, self.limits)?;
@@ -106,9 +115,14 @@ impl<'a> Intake<'a> {
         for Source { path, content, .. } in &self.sources {
             content.check(path)?;
         }
-        let documents =
-            self.sources.iter().filter_map(|source| Some((source, dialect::most_bytes(&source.path, self.limits)?)));
-        documents.map(|(source, most)| source.rehearsed(most)).collect::<Result<Vec<_>, _>>().map(Some)
+        let documents = self
+            .sources
+            .iter()
+            .filter_map(|source| Some((source, dialect::most_bytes(&source.path, self.limits)?)));
+        documents
+            .map(|(source, most)| source.rehearsed(most))
+            .collect::<Result<Vec<_>, _>>()
+            .map(Some)
     }
 
     fn count_entry(&mut self) -> Result<(), SkillError> {
@@ -124,8 +138,11 @@ impl Source<'_> {
     /// The file as it will be, as far as a document of at most this length is judged by it.
     fn rehearsed(&self, most: u64) -> Result<SkillFile, SkillError> {
         // Its length alone speaks against it, so nothing but the length is needed.
-        let content =
-            if self.size > most { Content::Bytes(vec![b' '; most as usize + 1]) } else { self.content.clone() };
+        let content = if self.size > most {
+            Content::Bytes(vec![b' '; most as usize + 1])
+        } else {
+            self.content.clone()
+        };
         let mut bytes = Vec::new();
         content.append_to(&mut bytes, &self.path)?;
         Ok(SkillFile { path: self.path.clone(), bytes: bytes.into(), executable: false })
@@ -147,7 +164,9 @@ impl Content<'_> {
         match self {
             Self::Packed(packed) => return packed.append_to(out, path),
             Self::Bytes(bytes) => out.extend_from_slice(&bytes),
-            Self::OnDisk { root, relative, size } => directory::append_file(&root, &relative, size, out)?,
+            Self::OnDisk { root, relative, size } => {
+                directory::append_file(&root, &relative, size, out)?
+            }
         }
         let mut crc = flate2::Crc::new();
         crc.update(&out[start..]);

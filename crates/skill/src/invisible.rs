@@ -1,7 +1,7 @@
 //! Characters that show nothing, or not where they stand, but change what is read.
 
-/// Whether this character can hide text from people that programs and models read: zero width, direction marks, tags,
-/// odd byte order marks.
+/// Whether this character can hide text from people that programs and models read: zero width,
+/// direction marks, tags, odd byte order marks.
 ///
 /// The joiners U+200C and U+200D are not among them: scripts and emoji need them.
 pub(crate) fn is_invisible(c: char) -> bool {

@@ -1,10 +1,11 @@
 //! A skill as a value: `SKILL.md`, the files around it, and the one canonical archive they become.
 //!
-//! Everything that arrives here is hostile until read. The crate is pure but for [`read_directory`]: it knows no HTTP, no
-//! database and no sandbox, and whoever uses it decides what a refusal means.
+//! Everything that arrives here is hostile until read. The crate is pure but for
+//! [`read_directory`]: it knows no HTTP, no database and no sandbox, and whoever uses it decides
+//! what a refusal means.
 //!
-//! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) end in the same [`Package`]; the same content gives
-//! the same digest whichever way it came.
+//! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) end in the same
+//! [`Package`]; the same content gives the same digest whichever way it came.
 
 mod archive;
 mod canonical;
@@ -50,4 +51,6 @@ pub use rules::{RULES, Rule};
 pub use scan::{SCAN_RULES, scan};
 pub use script::{Lang, Script, Shim};
 pub use tree::Tree;
-pub use units::{UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory};
+pub use units::{
+    UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory,
+};

@@ -1,7 +1,7 @@
 //! Remarks about skills that are accepted but could be better.
 //!
-//! Pure: looks at what was read and never changes it. All that any profile could say is said here; which of it is shown, and how
-//! much it matters, is in the table of rules.
+//! Pure: looks at what was read and never changes it. All that any profile could say is said here;
+//! which of it is shown, and how much it matters, is in the table of rules.
 
 use crate::canonical::SkillFile;
 use crate::error::shown;
@@ -25,17 +25,21 @@ const LARGEST_SKILL: usize = 30_000_000;
 /// What only the text of `SKILL.md` shows.
 pub(crate) fn text(frontmatter: &Frontmatter<'_>) -> Vec<Finding> {
     let mut remarks = Vec::new();
-    let mut remark =
-        |code, message: String, line| remarks.push(Finding::noted(code, message).at(frontmatter.path, line));
+    let mut remark = |code, message: String, line| {
+        remarks.push(Finding::noted(code, message).at(frontmatter.path, line))
+    };
     if let Some(line) = frontmatter.repaired_line {
         let message = "the description contains a colon and is not quoted, so it is not YAML; put it in quotes";
         remark("description_unquoted", message.to_owned(), line);
     }
     if frontmatter.body.is_empty() {
-        let message = "there are no instructions below the frontmatter; say when and how to use the skill";
+        let message =
+            "there are no instructions below the frontmatter; say when and how to use the skill";
         remark("no_instructions", message.to_owned(), frontmatter.body_line);
     } else if frontmatter.body.lines().count() > MOST_LINES as usize {
-        let message = format!("the instructions have more than {MOST_LINES} lines; move detail into files beside them");
+        let message = format!(
+            "the instructions have more than {MOST_LINES} lines; move detail into files beside them"
+        );
         remark("instructions_long", message, frontmatter.body_line.saturating_add(MOST_LINES));
     }
     remarks
@@ -103,8 +107,18 @@ impl Subject<'_> {
         let manifest = self.manifest;
         let short = manifest.metadata.get("short-description").and_then(|value| value.as_str());
         let texts = [
-            ("description_long", "description", Some(manifest.description.as_str()), LONGEST_DESCRIPTION),
-            ("compatibility_long", "compatibility", manifest.compatibility.as_deref(), LONGEST_COMPATIBILITY),
+            (
+                "description_long",
+                "description",
+                Some(manifest.description.as_str()),
+                LONGEST_DESCRIPTION,
+            ),
+            (
+                "compatibility_long",
+                "compatibility",
+                manifest.compatibility.as_deref(),
+                LONGEST_COMPATIBILITY,
+            ),
             ("short_description_long", "metadata", short, LONGEST_DESCRIPTION),
         ];
         let long = |(code, field, text, most): (_, &str, Option<&str>, usize)| {
@@ -121,13 +135,18 @@ impl Subject<'_> {
         let opened = description.split_once('<').map(|(_, rest)| rest);
         let is_tag = |rest: &str| {
             let inner = rest.split_once('>').map(|(inner, _)| inner.trim_start_matches('/'));
-            inner.is_some_and(|inner| inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '!' | '?')))
+            inner.is_some_and(|inner| {
+                inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '!' | '?'))
+            })
         };
         let (code, message) = match opened {
-            Some(rest) if is_tag(rest) => ("description_tag", "the description contains an XML tag; say it in words"),
-            _ if description.contains(['<', '>']) => {
-                ("description_angle_bracket", "the description contains `<` or `>`; say it in words")
+            Some(rest) if is_tag(rest) => {
+                ("description_tag", "the description contains an XML tag; say it in words")
             }
+            _ if description.contains(['<', '>']) => (
+                "description_angle_bracket",
+                "the description contains `<` or `>`; say it in words",
+            ),
             _ => return None,
         };
         Some(self.origin.at(Finding::noted(code, message), "description"))
@@ -164,14 +183,16 @@ impl Subject<'_> {
 
     fn paths(&self) -> Vec<Finding> {
         let mut remarks = Vec::new();
-        let mut remark =
-            |code, message: &str, path: &str, line| remarks.push(Finding::noted(code, message).at(path, line));
+        let mut remark = |code, message: &str, path: &str, line| {
+            remarks.push(Finding::noted(code, message).at(path, line))
+        };
         let paths = || self.files.iter().map(|file| file.path.as_str());
         if let Some(path) = paths().find(|path| path::is_skill_file(path) && *path != SKILL_FILE) {
             let message = "call this file exactly SKILL.md; other runtimes look for that spelling";
             remark("skill_file_name", message, path, Some(1));
         }
-        let below = |path: &&str| path.rsplit_once('/').is_some_and(|(_, name)| path::is_skill_file(name));
+        let below =
+            |path: &&str| path.rsplit_once('/').is_some_and(|(_, name)| path::is_skill_file(name));
         if let Some(path) = paths().find(below) {
             let message = "this is a second SKILL.md in one skill; keep one in each";
             remark("skill_files_several", message, path, Some(1));
@@ -181,8 +202,10 @@ impl Subject<'_> {
             remark("version_control", message, path, None);
         }
         if self.junk > 0 {
-            let message =
-                format!("{} file(s) that the desktop left behind were dropped; nothing needs to be done", self.junk);
+            let message = format!(
+                "{} file(s) that the desktop left behind were dropped; nothing needs to be done",
+                self.junk
+            );
             remarks.push(Finding::noted("junk_dropped", message));
         }
         remarks
@@ -191,29 +214,34 @@ impl Subject<'_> {
     /// What an upload elsewhere would be too large for.
     fn sizes(&self) -> Vec<Finding> {
         let mut remarks = Vec::new();
-        let (count, total) = (self.files.len(), self.files.iter().map(|file| file.bytes.len()).sum::<usize>());
+        let (count, total) =
+            (self.files.len(), self.files.iter().map(|file| file.bytes.len()).sum::<usize>());
         if count > MOST_FILES {
             let message = format!("the skill has {count} files; keep it to {MOST_FILES}");
             remarks.push(Finding::noted("files_many", message).at(self.origin.path, 1));
         }
         if total > LARGEST_SKILL {
-            let message = format!("the files have {total} bytes together; keep them to {LARGEST_SKILL}");
+            let message =
+                format!("the files have {total} bytes together; keep them to {LARGEST_SKILL}");
             remarks.push(Finding::noted("skill_large", message).at(self.origin.path, 1));
         }
         for file in self.files.iter().filter(|file| file.bytes.len() > LARGEST_FILE) {
-            let message = format!("the file has {} bytes; keep it to {LARGEST_FILE}", file.bytes.len());
+            let message =
+                format!("the file has {} bytes; keep it to {LARGEST_FILE}", file.bytes.len());
             remarks.push(Finding::noted("file_large", message).at(&file.path, None));
         }
         remarks
     }
 
-    /// Bash reads the carriage return as part of each command, and the kernel as part of the interpreter's name.
+    /// Bash reads the carriage return as part of each command, and the kernel as part of the
+    /// interpreter's name.
     fn line_ends(&self, script: &Script) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == script.path)?;
         let first = file.bytes.split(|byte| *byte == b'\n').next()?;
         let matters = script.lang == Lang::Bash || first.starts_with(b"#!");
         let message = "the script has Windows line ends and may not start; save it with Unix ones";
-        (matters && first.ends_with(b"\r")).then(|| Finding::noted("script_line_ends", message).at(&script.path, 1))
+        (matters && first.ends_with(b"\r"))
+            .then(|| Finding::noted("script_line_ends", message).at(&script.path, 1))
     }
 
     fn options(&self, script: &Script) -> Option<Finding> {
@@ -223,6 +251,7 @@ impl Subject<'_> {
             "`{}` on the first line is not passed on, because it could run something else than this file; remove it",
             shown(&dropped.join(" "))
         );
-        (!dropped.is_empty()).then(|| Finding::noted("script_option_dropped", message).at(&script.path, 1))
+        (!dropped.is_empty())
+            .then(|| Finding::noted("script_option_dropped", message).at(&script.path, 1))
     }
 }

@@ -1,8 +1,9 @@
-//! What a skill says about itself, judged: the frontmatter of `SKILL.md`, or the manifest of another dialect, with the sidecar
-//! beside it.
+//! What a skill says about itself, judged: the frontmatter of `SKILL.md`, or the manifest of
+//! another dialect, with the sidecar beside it.
 //!
-//! A field that is wrong is a problem; one that is merely unusual becomes a remark. All problems are collected, so that an author
-//! sees them at once. Nothing here looks at the skill's other files.
+//! A field that is wrong is a problem; one that is merely unusual becomes a remark. All problems
+//! are collected, so that an author sees them at once. Nothing here looks at the skill's other
+//! files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -39,14 +40,16 @@ pub struct Manifest {
     /// Options of its interpreter, where a command says them; else those of its first line count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint_flags: Option<Vec<String>>,
-    /// The entrypoint expects to start in the skill's own directory, unless the caller says otherwise.
+    /// The entrypoint expects to start in the skill's own directory, unless the caller says
+    /// otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_in_skill: bool,
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub resources: Resources,
     pub mode: Mode,
-    /// The author's promise that running it twice with one request does no more than running it once.
+    /// The author's promise that running it twice with one request does no more than running it
+    /// once.
     #[serde(default)]
     pub idempotent: bool,
     pub license: Option<String>,
@@ -88,8 +91,8 @@ pub enum Mode {
 const DEFAULT_VERSION: &str = "1.0.0";
 /// Fields of ours that the specification does not know.
 const NOT_IN_SPEC: [&str; 11] = [
-    "version", "lang", "image", "entrypoint", "timeout", "resources", "mode", "idempotent", "input_schema",
-    "output_schema", "permissions",
+    "version", "lang", "image", "entrypoint", "timeout", "resources", "mode", "idempotent",
+    "input_schema", "output_schema", "permissions",
 ];
 
 /// The documents of a skill, read but not yet understood.
@@ -170,10 +173,16 @@ struct Start {
 
 impl Manifest {
     /// Understands the documents. `has_scripts` decides the mode where the author did not.
-    pub(crate) fn read<'a>(sheets: Sheets<'a>, has_scripts: bool, notes: &mut Notes) -> (Self, Origin<'a>) {
+    pub(crate) fn read<'a>(
+        sheets: Sheets<'a>,
+        has_scripts: bool,
+        notes: &mut Notes,
+    ) -> (Self, Origin<'a>) {
         let (mut basis, sidecar) = match sheets {
             Sheets::Open(frontmatter, sidecar) => (of_frontmatter(frontmatter, notes), sidecar),
-            Sheets::Skillware(sheet, text, sidecar) => (skillware::read(sheet, text, notes), sidecar),
+            Sheets::Skillware(sheet, text, sidecar) => {
+                (skillware::read(sheet, text, notes), sidecar)
+            }
             Sheets::Sidecar(sheet) => return of_sidecar(sheet, has_scripts, notes),
         };
         let mut start = Start::default();
@@ -206,7 +215,9 @@ impl<'a> Basis<'a> {
         let manifest = Manifest {
             name: self.name,
             description: self.description,
-            version: merged.first(|place| place.version.take(), notes).unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
+            version: merged
+                .first(|place| place.version.take(), notes)
+                .unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
             lang,
             image: merged.first(|place| place.image.take(), notes),
             entrypoint: merged.first(|place| place.entrypoint.take(), notes),
@@ -244,7 +255,9 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
     let mut fields = Fields::new(document, frontmatter.root, notes);
     let origin = Origin { path: frontmatter.path, lines: fields.lines(), ..Origin::default() };
     for key in NOT_IN_SPEC.iter().filter(|key| origin.has(key)) {
-        let message = format!("the specification does not know `{key}`; write it as `skillbox.{key}` under `metadata`");
+        let message = format!(
+            "the specification does not know `{key}`; write it as `skillbox.{key}` under `metadata`"
+        );
         notes.remarks.push(origin.at(Finding::noted("key_not_in_spec", message), key));
     }
     let metadata = fields.nested("metadata", notes);
@@ -252,7 +265,12 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
     let [flat, more] = Settings::of_metadata(&metadata, notes);
     Basis {
         name: fields.required("name", "name_missing", values::name, notes),
-        description: fields.required("description", "description_missing", |text| Ok(text.trim().to_owned()), notes),
+        description: fields.required(
+            "description",
+            "description_missing",
+            |text| Ok(text.trim().to_owned()),
+            notes,
+        ),
         license: fields.prose("license", notes),
         compatibility: fields.prose("compatibility", notes),
         metadata: metadata.into_text_map("metadata_not_strings", notes),
@@ -265,7 +283,11 @@ fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<
 }
 
 /// A directory with nothing but the sidecar to say what it is.
-fn of_sidecar<'a>(sheet: Sheet<'a>, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
+fn of_sidecar<'a>(
+    sheet: Sheet<'a>,
+    has_scripts: bool,
+    notes: &mut Notes,
+) -> (Manifest, Origin<'a>) {
     let sidecar = Sidecar::read(sheet, notes);
     let origin = Origin { path: sidecar.path, lines: sidecar.lines, ..Origin::default() };
     let mut required = |said: Option<Said<'a, String>>, key: &str, missing| {
@@ -279,19 +301,21 @@ fn of_sidecar<'a>(sheet: Sheet<'a>, has_scripts: bool, notes: &mut Notes) -> (Ma
     let description = required(sidecar.description, "description", "description_missing");
     let message = format!("other runtimes read SKILL.md only; add one beside `{}`", origin.path);
     notes.remarks.push(Finding::noted("skill_file_foreign", message).at(origin.path, 1));
-    let basis = Basis { name, description, origin, places: vec![sidecar.settings], ..Basis::default() };
+    let basis =
+        Basis { name, description, origin, places: vec![sidecar.settings], ..Basis::default() };
     basis.merge(sidecar.start, has_scripts, notes)
 }
 
 fn read_allowed_tools(fields: &mut Fields<'_>, notes: &mut Notes) -> Option<String> {
     let said = fields.texts("allowed-tools", notes)?;
     if said.value.is_list {
-        let message =
-            "write `allowed-tools` as one string with spaces between the tools; not every runtime reads a list";
+        let message = "write `allowed-tools` as one string with spaces between the tools; not every runtime reads a list";
         notes.remarks.push(Finding::noted("allowed_tools_list", message).at(said.path, said.line));
     } else if said.value.items.iter().any(|text| has_outer_comma(text)) {
         let message = "write spaces between the tools of `allowed-tools`, without commas";
-        notes.remarks.push(Finding::noted("allowed_tools_commas", message).at(said.path, said.line));
+        notes
+            .remarks
+            .push(Finding::noted("allowed_tools_commas", message).at(said.path, said.line));
     }
     Some(said.value.items.join(" "))
 }
@@ -331,7 +355,10 @@ impl std::str::FromStr for Mode {
         match text {
             "executable" => Ok(Self::Executable),
             "cognitive" => Ok(Self::Cognitive),
-            other => Err(format!("`{}` is not a mode; write executable or cognitive", crate::error::shown(other))),
+            other => Err(format!(
+                "`{}` is not a mode; write executable or cognitive",
+                crate::error::shown(other)
+            )),
         }
     }
 }

@@ -26,7 +26,8 @@ pub struct Package {
     pub archive: Bytes,
     /// As the default profile has them.
     pub findings: Vec<Finding>,
-    /// The text of `SKILL.md.minisig`, which is no part of the archive. That it is a signature is all that was checked.
+    /// The text of `SKILL.md.minisig`, which is no part of the archive. That it is a signature is
+    /// all that was checked.
     pub signature: Option<String>,
     /// All that any profile could say.
     remarks: Vec<Finding>,
@@ -74,7 +75,8 @@ impl Package {
     }
 }
 
-/// Reads a skill that arrived as separate files, each with its path below the skill or below one wrapper directory.
+/// Reads a skill that arrived as separate files, each with its path below the skill or below one
+/// wrapper directory.
 pub fn read_parts(parts: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<Package, SkillError> {
     let mut intake = Intake::new(limits);
     for (name, bytes) in parts {
@@ -83,8 +85,12 @@ pub fn read_parts(parts: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<Pack
     assemble(intake, None)
 }
 
-/// Turns what a reader took in into a package. `directory` is the name of the directory it lay in, if it did.
-pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Result<Package, SkillError> {
+/// Turns what a reader took in into a package. `directory` is the name of the directory it lay in,
+/// if it did.
+pub(crate) fn assemble(
+    mut intake: Intake<'_>,
+    directory: Option<String>,
+) -> Result<Package, SkillError> {
     let directory = intake.unwrap().or(directory);
     // Looked for before anything is unpacked, so that what is no skill costs nothing.
     if !path::is_skill(intake.sources.iter().map(|source| source.path.as_str())) {
@@ -115,9 +121,20 @@ pub(crate) fn assemble(mut intake: Intake<'_>, directory: Option<String>) -> Res
     remarks.extend(subject.remarks());
     let remarks = in_order(remarks, origin.path);
     let findings = Profile::Default.judge(&remarks);
-    let schemas =
-        [origin.input_schema, origin.output_schema].map(|place| place.map(|(path, line)| (path.to_owned(), line)));
-    Ok(Package { manifest, scripts, entrypoint, digest, archive, findings, remarks, schemas, files, signature })
+    let schemas = [origin.input_schema, origin.output_schema]
+        .map(|place| place.map(|(path, line)| (path.to_owned(), line)));
+    Ok(Package {
+        manifest,
+        scripts,
+        entrypoint,
+        digest,
+        archive,
+        findings,
+        remarks,
+        schemas,
+        files,
+        signature,
+    })
 }
 
 /// What the skill says about itself, or every problem with that. No other file is looked at.
@@ -133,13 +150,19 @@ fn understand<'a>(
     }
     let (manifest, origin) = Manifest::read(sheets, !scripts.is_empty(), notes);
     let problems = std::mem::take(&mut notes.problems);
-    if problems.is_empty() { Ok((manifest, origin)) } else { Err(SkillError::Invalid(in_order(problems, origin.path))) }
+    if problems.is_empty() {
+        Ok((manifest, origin))
+    } else {
+        Err(SkillError::Invalid(in_order(problems, origin.path)))
+    }
 }
 
 /// As a reader goes through them: the manifest from top to bottom, then the other files.
 fn in_order(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
     findings.sort_by(|a, b| {
-        let key = |finding: &Finding| (finding.path.as_deref() != Some(manifest), finding.path.clone(), finding.line);
+        let key = |finding: &Finding| {
+            (finding.path.as_deref() != Some(manifest), finding.path.clone(), finding.line)
+        };
         key(a).cmp(&key(b))
     });
     findings

@@ -1,6 +1,8 @@
-//! The names inside a skill: which are safe, which collide, which are junk, which are a mere wrapper.
+//! The names inside a skill: which are safe, which collide, which are junk, which are a mere
+//! wrapper.
 //!
-//! A path that passed here is relative, has plain components only, and means the same file on every file system.
+//! A path that passed here is relative, has plain components only, and means the same file on every
+//! file system.
 
 use std::collections::HashMap;
 
@@ -11,7 +13,8 @@ use crate::{Hazard, Limits, SkillError, invisible};
 /// A zip header counts the bytes of a name in sixteen bits.
 const LONGEST_IN_ZIP: usize = 65_535;
 
-/// Checks one path and gives back its plain form, without a leading `./` and without the slash that marks a directory.
+/// Checks one path and gives back its plain form, without a leading `./` and without the slash that
+/// marks a directory.
 ///
 /// The root itself (`./`) becomes the empty path.
 pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, SkillError> {
@@ -33,18 +36,24 @@ pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, Skill
 
 /// `a;1` is the first version of `a` on VMS, and Info-ZIP unpacks it as `a` wherever it runs.
 fn has_file_version(path: &str) -> bool {
-    path.rsplit_once(';').is_some_and(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()))
+    path.rsplit_once(';')
+        .is_some_and(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Files that desktop systems leave behind and no author meant to ship.
 pub(crate) fn is_junk(path: &str) -> bool {
     path.split('/').next() == Some("__MACOSX")
-        || path.rsplit('/').next().is_some_and(|name| name == ".DS_Store" || name.eq_ignore_ascii_case("thumbs.db"))
+        || path
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name == ".DS_Store" || name.eq_ignore_ascii_case("thumbs.db"))
 }
 
-/// The names seen so far, as a file system sees them that ignores case, composition and invisible characters.
+/// The names seen so far, as a file system sees them that ignores case, composition and invisible
+/// characters.
 ///
-/// A tree, so that a deep path costs the length of its components and not that of all its parents' paths.
+/// A tree, so that a deep path costs the length of its components and not that of all its parents'
+/// paths.
 #[derive(Default)]
 pub(crate) struct Names {
     /// By the parent's number and the folded name in it. The root is number 0.
@@ -105,7 +114,8 @@ fn folded(name: &str) -> String {
         return name.to_ascii_uppercase();
     }
     let visible = name.chars().filter(|c| !invisible::is_ignorable(*c));
-    // Down and up again, because both directions map several letters to one: `ẞ` to `ß`, `ß` to `SS`, `ſ` to `S`.
+    // Down and up again, because both directions map several letters to one: `ẞ` to `ß`, `ß` to
+    // `SS`, `ſ` to `S`.
     let upper = visible.nfd().collect::<String>().to_lowercase().to_uppercase();
     upper.nfd().collect()
 }
@@ -120,10 +130,13 @@ pub(crate) fn wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Optio
     is_skill(paths.filter_map(inside)).then_some(top)
 }
 
-/// Whether these are the files of a skill, by their names at its root, in any of the dialects that are read.
+/// Whether these are the files of a skill, by their names at its root, in any of the dialects that
+/// are read.
 pub fn is_skill<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> bool {
     let has = |name: &str| paths.clone().any(|path| path == name);
-    paths.clone().any(is_skill_file) || has(SIDECAR) || (has(SKILLWARE_MANIFEST) && has(SKILLWARE_CODE))
+    paths.clone().any(is_skill_file)
+        || has(SIDECAR)
+        || (has(SKILLWARE_MANIFEST) && has(SKILLWARE_CODE))
 }
 
 pub(crate) const SKILL_FILE: &str = "SKILL.md";
@@ -168,9 +181,9 @@ mod tests {
         let longer = "x/".repeat(300);
         let deep = "d/".repeat(33) + "f";
         for name in [
-            "", "/", "/etc/passwd", "//x", "..", "../x", "a/../../x", "a/..", "./../x", "a/./b", ".", "a//b", "a//",
-            "a;1", "d/a;", "a;b;22", "..\\x", "a\\b", "\\\\host\\x", "C:\\x", "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}",
-            "a\u{85}b", ".//x", &long, &longer, &deep,
+            "", "/", "/etc/passwd", "//x", "..", "../x", "a/../../x", "a/..", "./../x", "a/./b",
+            ".", "a//b", "a//", "a;1", "d/a;", "a;b;22", "..\\x", "a\\b", "\\\\host\\x", "C:\\x",
+            "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}", "a\u{85}b", ".//x", &long, &longer, &deep,
         ] {
             let error = check(name, &Limits::default()).expect_err(name);
             assert_eq!(error.slug(), "unsafe_path", "{name}");
@@ -205,7 +218,9 @@ mod tests {
             (&["e", "é"], true),
         ] {
             let mut seen = Names::default();
-            let added = names.iter().try_for_each(|name| seen.add(name.trim_end_matches('/'), name.ends_with('/')));
+            let added = names
+                .iter()
+                .try_for_each(|name| seen.add(name.trim_end_matches('/'), name.ends_with('/')));
             assert_eq!(added.is_ok(), together, "{names:?}");
         }
     }
@@ -228,7 +243,9 @@ mod tests {
 
     #[test]
     fn junk_is_told_from_content() {
-        for junk in ["__MACOSX/a/._b", "__MACOSX", ".DS_Store", "a/.DS_Store", "a/Thumbs.db", "thumbs.db"] {
+        for junk in
+            ["__MACOSX/a/._b", "__MACOSX", ".DS_Store", "a/.DS_Store", "a/Thumbs.db", "thumbs.db"]
+        {
             assert!(is_junk(junk), "{junk}");
         }
         for content in ["a/__MACOSX/b", "DS_Store", ".DS_Store/x", "thumbs.db.txt"] {

@@ -1,7 +1,8 @@
 //! What a skill asks for beyond what every sandbox has, and which of it can be granted.
 //!
-//! Nothing a skill says is refused here for its shape: what is not understood is kept under its name, and is then something
-//! that cannot be granted. Whoever runs the skill refuses it by those names; nothing asked for is silently dropped.
+//! Nothing a skill says is refused here for its shape: what is not understood is kept under its
+//! name, and is then something that cannot be granted. Whoever runs the skill refuses it by those
+//! names; nothing asked for is silently dropped.
 
 mod intersection;
 mod reading;
@@ -84,9 +85,15 @@ impl Permissions {
             wanted.map(|path| shown(path)).collect()
         };
         let readable = [&WRITABLE[..], &READABLE[..]].concat();
-        refused.extend(outside(&self.filesystem.read, &readable).iter().map(|path| format!("reading {path}")));
-        refused.extend(outside(&self.filesystem.write, &WRITABLE).iter().map(|path| format!("writing {path}")));
-        if let Some(profile) = self.syscalls.profile.as_deref().filter(|profile| *profile != PROFILE) {
+        refused.extend(
+            outside(&self.filesystem.read, &readable).iter().map(|path| format!("reading {path}")),
+        );
+        refused.extend(
+            outside(&self.filesystem.write, &WRITABLE).iter().map(|path| format!("writing {path}")),
+        );
+        if let Some(profile) =
+            self.syscalls.profile.as_deref().filter(|profile| *profile != PROFILE)
+        {
             refused.push(format!("the system call profile {}", shown(profile)));
         }
         refused.extend(self.unknown_names().map(|name| format!("the permission {}", shown(name))));
@@ -151,7 +158,8 @@ fn asks(value: &Value) -> bool {
     }
 }
 
-/// Whether a path lies in one of the places, by whole components. What is relative lies in the skill.
+/// Whether a path lies in one of the places, by whole components. What is relative lies in the
+/// skill.
 fn lies_in(path: &str, places: &[&str]) -> bool {
     let plain = !path.split('/').any(|part| part == "..");
     let relative = !path.starts_with(['/', '~', '$', '%', '\\']);
@@ -159,7 +167,8 @@ fn lies_in(path: &str, places: &[&str]) -> bool {
 }
 
 fn below(path: &str, place: &str) -> bool {
-    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || place.ends_with('/'))
+    path.strip_prefix(place)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || place.ends_with('/'))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! For whom a skill is checked: the same remarks weigh differently, and some are made for one reader only.
+//! For whom a skill is checked: the same remarks weigh differently, and some are made for one
+//! reader only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,11 +32,14 @@ impl Profile {
         }
     }
 
-    /// The findings this profile makes of all remarks. A code without a rule keeps the severity it came with.
+    /// The findings this profile makes of all remarks. A code without a rule keeps the severity it
+    /// came with.
     pub fn judge(self, remarks: &[Finding]) -> Vec<Finding> {
         let judged = |finding: &Finding| match rules::find(finding.code) {
             None => Some(finding.clone()),
-            Some(rule) => rule.severity(self).map(|severity| Finding { severity, ..finding.clone() }),
+            Some(rule) => {
+                rule.severity(self).map(|severity| Finding { severity, ..finding.clone() })
+            }
         };
         remarks.iter().filter_map(judged).collect()
     }

@@ -1,7 +1,7 @@
 //! Every code a finding about the format can have, how to mend it, and how much it matters to whom.
 //!
-//! Codes are part of what callers rely on: one may be added, none changes its meaning. The table in the documentation is
-//! this one.
+//! Codes are part of what callers rely on: one may be added, none changes its meaning. The table in
+//! the documentation is this one.
 
 use crate::{Profile, Severity};
 
@@ -69,32 +69,59 @@ pub static RULES: &[Rule] = &[
         "frontmatter_missing",
         "SKILL.md must begin with a line of exactly `---`; put name and description below it.",
     ),
-    refusal("frontmatter_unclosed", "The frontmatter never ends; close it with a line of exactly `---`."),
-    refusal("frontmatter_not_mapping", "The document is not a list of keys; write `key: value` lines."),
-    refusal("yaml_syntax", "The text is not YAML; check the indentation, and quote values that contain `: ` or `#`."),
+    refusal(
+        "frontmatter_unclosed",
+        "The frontmatter never ends; close it with a line of exactly `---`.",
+    ),
+    refusal(
+        "frontmatter_not_mapping",
+        "The document is not a list of keys; write `key: value` lines.",
+    ),
+    refusal(
+        "yaml_syntax",
+        "The text is not YAML; check the indentation, and quote values that contain `: ` or `#`.",
+    ),
     refusal("yaml_duplicate_key", "A key occurs twice; keep one of them."),
-    refusal("yaml_anchor", "YAML anchors and aliases are not read; write the value where it is needed."),
+    refusal(
+        "yaml_anchor",
+        "YAML anchors and aliases are not read; write the value where it is needed.",
+    ),
     refusal("yaml_tag", "YAML tags are not read; write the plain value."),
     refusal("yaml_key", "A key is not plain text; write a word."),
     refusal("yaml_documents", "There is more than one YAML document; keep the first."),
-    refusal("yaml_large", "The YAML is too long, too deep or has too many values; move detail into the instructions."),
+    refusal(
+        "yaml_large",
+        "The YAML is too long, too deep or has too many values; move detail into the instructions.",
+    ),
     refusal("name_missing", "Every skill needs a `name`; add one."),
     refusal(
         "name_invalid",
         "The name cannot be used; take at most 128 letters, digits, `.`, `_` and `-`, a letter or digit first.",
     ),
-    refusal("description_missing", "Every skill needs a `description`; say what it does and when to use it."),
+    refusal(
+        "description_missing",
+        "Every skill needs a `description`; say what it does and when to use it.",
+    ),
     refusal("version_invalid", "The version is not one; write three numbers such as 1.2.0."),
     refusal("lang_invalid", "The language is not one we run; write python, node or bash."),
     refusal("mode_invalid", "The mode is not one; write executable or cognitive."),
     refusal("timeout_invalid", "The timeout is not a duration; write 500ms, 60s or 1m30s."),
-    refusal("resources_invalid", "The amount is not understood; write memory as 256Mi and CPU as 0.5."),
+    refusal(
+        "resources_invalid",
+        "The amount is not understood; write memory as 256Mi and CPU as 0.5.",
+    ),
     refusal("idempotent_invalid", "`idempotent` is neither true nor false; write one of them."),
     refusal("schema_invalid", "The schema is not a JSON Schema; write it as a mapping."),
-    refusal("schema_unusable", "The schema cannot be enforced; the message says which part of it to change."),
+    refusal(
+        "schema_unusable",
+        "The schema cannot be enforced; the message says which part of it to change.",
+    ),
     refusal("field_type", "The field has another shape than it must have; the message says which."),
     refusal("not_an_archive", "The file is not a zip that can be read; pack the directory again."),
-    refusal("unsafe_path", "A path is absolute, leaves the skill or has odd characters; rename the file."),
+    refusal(
+        "unsafe_path",
+        "A path is absolute, leaves the skill or has odd characters; rename the file.",
+    ),
     refusal("link_entry", "Links are not accepted; put the file itself into the skill."),
     refusal("special_file", "Only regular files and directories are accepted; leave the rest out."),
     refusal("duplicate_entry", "Two names are equal or differ only in case; rename one."),
@@ -102,35 +129,68 @@ pub static RULES: &[Rule] = &[
     refusal("too_large", "The skill is too large; leave out what it does not need."),
     refusal("zip_bomb", "The archive unpacks to far more than it holds; leave such files out."),
     refusal("header_mismatch", "The archive contradicts itself; pack it again."),
-    refusal("unsupported_method", "Only stored and deflated entries are read; pack with plain zip."),
+    refusal(
+        "unsupported_method",
+        "Only stored and deflated entries are read; pack with plain zip.",
+    ),
     refusal("encrypted_entry", "Encrypted entries are not read; pack without a password."),
     refusal("trailing_data", "The archive has bytes that belong to no file; pack it again."),
     refusal("overlapping_entries", "Files of the archive overlap; pack it again."),
-    refusal("signature_invalid", "SKILL.md.minisig is no signature; sign the skill again, or remove the file."),
+    refusal(
+        "signature_invalid",
+        "SKILL.md.minisig is no signature; sign the skill again, or remove the file.",
+    ),
     refusal("unreadable", "A file could not be read; check that it exists and is yours to read."),
-    refusal("digest_mismatch", "The stored archive is not the one that was published; publish it again."),
-    rule("entrypoint_missing", [E, E, E, E], "`entrypoint` names no file that can run; correct the path."),
+    refusal(
+        "digest_mismatch",
+        "The stored archive is not the one that was published; publish it again.",
+    ),
+    rule(
+        "entrypoint_missing",
+        [E, E, E, E],
+        "`entrypoint` names no file that can run; correct the path.",
+    ),
     rule(
         "name_not_portable",
         [W, E, E, E],
         "Other runtimes refuse the name; take at most 64 lower-case letters, digits and single hyphens.",
     ),
-    rule("name_not_directory", [W, E, W, W], "The directory has another name than the skill; make them equal."),
-    rule("name_reserved", [N, N, E, N], "The name contains a word that is reserved there; choose another."),
-    rule("description_long", [W, E, E, E], "The description has more than 1024 characters; shorten it."),
+    rule(
+        "name_not_directory",
+        [W, E, W, W],
+        "The directory has another name than the skill; make them equal.",
+    ),
+    rule(
+        "name_reserved",
+        [N, N, E, N],
+        "The name contains a word that is reserved there; choose another.",
+    ),
+    rule(
+        "description_long",
+        [W, E, E, E],
+        "The description has more than 1024 characters; shorten it.",
+    ),
     rule(
         "description_unquoted",
         [W, E, E, E],
         "The description contains a colon and is not quoted, so it is not YAML elsewhere; put it in quotes.",
     ),
     rule("description_tag", [N, N, E, W], "The description contains an XML tag; say it in words."),
-    rule("description_angle_bracket", [N, N, W, W], "The description contains `<` or `>`; say it in words."),
+    rule(
+        "description_angle_bracket",
+        [N, N, W, W],
+        "The description contains `<` or `>`; say it in words.",
+    ),
     rule(
         "short_description_long",
         [N, N, N, E],
         "`metadata.short-description` has more than 1024 characters; shorten it.",
     ),
-    rule("compatibility_long", [W, E, E, W], "`compatibility` has more than 500 characters; shorten it."),
+    rule(
+        "compatibility_long",
+        [W, E, E, W],
+        "`compatibility` has more than 500 characters; shorten it.",
+    ),
     rule(
         "key_not_in_spec",
         [N, E, W, W],
@@ -151,8 +211,16 @@ pub static RULES: &[Rule] = &[
         [I, E, I, I],
         "`allowed-tools` is a list; write one string with spaces between the tools.",
     ),
-    rule("allowed_tools_commas", [N, E, N, N], "`allowed-tools` has commas between the tools; write spaces only."),
-    rule("text_not_single", [W, E, W, W], "A text is written as a list or a mapping; write it as one text."),
+    rule(
+        "allowed_tools_commas",
+        [N, E, N, N],
+        "`allowed-tools` has commas between the tools; write spaces only.",
+    ),
+    rule(
+        "text_not_single",
+        [W, E, W, W],
+        "A text is written as a list or a mapping; write it as one text.",
+    ),
     rule(
         "version_adapted",
         [W, W, W, W],
@@ -168,39 +236,91 @@ pub static RULES: &[Rule] = &[
         [E, E, E, E],
         "No sandbox grants what is asked for, so no run is allowed; leave it out.",
     ),
-    rule("setting_conflict", [W, W, W, W], "Two places say different things; make them equal or remove one."),
-    rule("setting_ignored", [W, W, W, W], "The setting does nothing here; the message says what to do instead."),
-    rule("skill_file_foreign", [N, E, E, E], "There is no SKILL.md and other runtimes read nothing else; add one."),
-    rule("name_adapted", [I, I, I, I], "The name was shortened to its last part; call the skill that."),
+    rule(
+        "setting_conflict",
+        [W, W, W, W],
+        "Two places say different things; make them equal or remove one.",
+    ),
+    rule(
+        "setting_ignored",
+        [W, W, W, W],
+        "The setting does nothing here; the message says what to do instead.",
+    ),
+    rule(
+        "skill_file_foreign",
+        [N, E, E, E],
+        "There is no SKILL.md and other runtimes read nothing else; add one.",
+    ),
+    rule(
+        "name_adapted",
+        [I, I, I, I],
+        "The name was shortened to its last part; call the skill that.",
+    ),
     rule(
         "lang_mismatch",
         [W, W, W, W],
         "`lang` says one language and the entrypoint looks like another; correct one of them.",
     ),
-    rule("no_instructions", [W, W, W, W], "There is nothing below the frontmatter; say when and how to use the skill."),
-    rule("script_line_ends", [W, W, W, W], "The script has Windows line ends; save it with Unix ones."),
+    rule(
+        "no_instructions",
+        [W, W, W, W],
+        "There is nothing below the frontmatter; say when and how to use the skill.",
+    ),
+    rule(
+        "script_line_ends",
+        [W, W, W, W],
+        "The script has Windows line ends; save it with Unix ones.",
+    ),
     rule(
         "script_option_dropped",
         [W, W, W, W],
         "An option of the interpreter on a script's first line is not one that is passed on; remove it.",
     ),
-    rule("skill_file_name", [W, E, W, W], "The file has another spelling than SKILL.md; rename it."),
-    rule("skill_files_several", [N, N, N, E], "There is another SKILL.md below the first; keep one in each skill."),
-    rule("files_many", [N, N, N, E], "The skill has more than 500 files; leave out what it does not need."),
-    rule("file_large", [N, N, N, E], "A file is larger than 25 MB; leave it out or make it smaller."),
+    rule(
+        "skill_file_name",
+        [W, E, W, W],
+        "The file has another spelling than SKILL.md; rename it.",
+    ),
+    rule(
+        "skill_files_several",
+        [N, N, N, E],
+        "There is another SKILL.md below the first; keep one in each skill.",
+    ),
+    rule(
+        "files_many",
+        [N, N, N, E],
+        "The skill has more than 500 files; leave out what it does not need.",
+    ),
+    rule(
+        "file_large",
+        [N, N, N, E],
+        "A file is larger than 25 MB; leave it out or make it smaller.",
+    ),
     rule(
         "skill_large",
         [N, N, E, N],
         "The files are larger than 30 MB together; leave out what the skill does not need.",
     ),
-    rule("version_control", [W, W, W, W], "The repository's history is part of the skill; leave `.git` out."),
+    rule(
+        "version_control",
+        [W, W, W, W],
+        "The repository's history is part of the skill; leave `.git` out.",
+    ),
     rule(
         "instructions_long",
         [I, I, I, I],
         "The instructions have more than 500 lines; move detail into files beside them.",
     ),
-    rule("no_entrypoint", [I, I, I, I], "No script runs by default; callers name one, or add `entrypoint`."),
-    rule("junk_dropped", [I, I, I, I], "Files that the desktop left behind were dropped; nothing needs to be done."),
+    rule(
+        "no_entrypoint",
+        [I, I, I, I],
+        "No script runs by default; callers name one, or add `entrypoint`.",
+    ),
+    rule(
+        "junk_dropped",
+        [I, I, I, I],
+        "Files that the desktop left behind were dropped; nothing needs to be done.",
+    ),
 ];
 
 #[cfg(test)]
@@ -211,10 +331,27 @@ mod tests {
     fn codes_are_plain_and_stand_once_and_every_help_is_a_sentence() {
         let rules: Vec<&Rule> = RULES.iter().chain(crate::SCAN_RULES).collect();
         for (at, rule) in rules.iter().enumerate() {
-            assert!(rule.code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'));
-            assert!(!rules[..at].iter().any(|other| other.code == rule.code), "{} stands twice", rule.code);
-            assert!(rule.help.ends_with('.') && rule.help.contains([';', ',']), "{}: {}", rule.code, rule.help);
-            assert!(Profile::ALL.iter().any(|profile| rule.severity(*profile).is_some()), "{}", rule.code);
+            assert!(
+                rule.code
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            );
+            assert!(
+                !rules[..at].iter().any(|other| other.code == rule.code),
+                "{} stands twice",
+                rule.code
+            );
+            assert!(
+                rule.help.ends_with('.') && rule.help.contains([';', ',']),
+                "{}: {}",
+                rule.code,
+                rule.help
+            );
+            assert!(
+                Profile::ALL.iter().any(|profile| rule.severity(*profile).is_some()),
+                "{}",
+                rule.code
+            );
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct Script {
     /// What has to stand between the interpreter and the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
-    /// Options of the interpreter, which stand before the file. They are the file's own, so nobody has to store them.
+    /// Options of the interpreter, which stand before the file. They are the file's own, so nobody
+    /// has to store them.
     #[serde(skip)]
     pub flags: Vec<String>,
 }
@@ -41,7 +42,8 @@ pub enum Shim {
     Skillware,
 }
 
-/// The default entrypoints in the order in which they are looked for, at the root and then in `scripts/`.
+/// The default entrypoints in the order in which they are looked for, at the root and then in
+/// `scripts/`.
 const DEFAULT_NAMES: [&str; 4] = ["main.py", "run.py", "main.js", "main.sh"];
 
 impl Script {
@@ -90,11 +92,13 @@ impl Lang {
 
     /// What runs this file, if anything does: its shebang decides, then its extension.
     ///
-    /// A name without an extension is enough for a shebang to count, because many ways of packing lose the executable bit.
-    /// With an extension that says something else the bit is asked for, so that a template of a script is not one.
+    /// A name without an extension is enough for a shebang to count, because many ways of packing
+    /// lose the executable bit. With an extension that says something else the bit is asked for, so
+    /// that a template of a script is not one.
     pub(crate) fn of(file: &SkillFile) -> Option<Self> {
         let by_extension = Self::by_extension(&file.path);
-        let may_be_script = by_extension.is_some() || file.executable || !base_name(&file.path).contains('.');
+        let may_be_script =
+            by_extension.is_some() || file.executable || !base_name(&file.path).contains('.');
         if !may_be_script {
             return None;
         }
@@ -111,13 +115,14 @@ pub(crate) struct Shebang {
 }
 
 impl Shebang {
-    /// The file's own, if it is for this language: somebody who named another meant other options too.
+    /// The file's own, if it is for this language: somebody who named another meant other options
+    /// too.
     pub(crate) fn of(file: &SkillFile, lang: Lang) -> Option<Self> {
         Self::read(&file.bytes).filter(|shebang| shebang.lang == lang)
     }
 
-    /// The interpreter directly or through `env`, with or without its `-S`. Words are told apart where the kernel would
-    /// hand over one long argument, because that is what their author meant.
+    /// The interpreter directly or through `env`, with or without its `-S`. Words are told apart
+    /// where the kernel would hand over one long argument, because that is what their author meant.
     fn read(bytes: &[u8]) -> Option<Self> {
         const LONGEST_LINE: usize = 256;
         let line = bytes.strip_prefix(b"#!")?;
@@ -132,7 +137,11 @@ impl Shebang {
         let words: Vec<&str> = words.collect();
         let (flags, rest) = flags::split(lang, &words);
         // These end the options, and there is nothing behind them.
-        let dropped = rest.iter().filter(|word| !matches!(**word, "-" | "--")).map(|word| (*word).to_owned()).collect();
+        let dropped = rest
+            .iter()
+            .filter(|word| !matches!(**word, "-" | "--"))
+            .map(|word| (*word).to_owned())
+            .collect();
         Some(Self { lang, flags, dropped })
     }
 }
@@ -151,9 +160,10 @@ impl FromStr for Lang {
             "python" => Ok(Self::Python),
             "node" => Ok(Self::Node),
             "bash" => Ok(Self::Bash),
-            other => {
-                Err(format!("`{}` is not a language we run; write python, node or bash", crate::error::shown(other)))
-            }
+            other => Err(format!(
+                "`{}` is not a language we run; write python, node or bash",
+                crate::error::shown(other)
+            )),
         }
     }
 }
@@ -165,15 +175,18 @@ pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
 
 /// The script that runs when the caller names none and the manifest has no `entrypoint`.
 ///
-/// A declared language narrows the choice: a Node skill with a helper called `run.py` means its `main.js`.
+/// A declared language narrows the choice: a Node skill with a helper called `run.py` means its
+/// `main.js`.
 pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Lang>) -> Option<&Script> {
     let at_root = DEFAULT_NAMES.iter().map(|name| (*name).to_owned());
     let in_scripts = DEFAULT_NAMES.iter().map(|name| format!("scripts/{name}"));
     if let Some(shimmed) = scripts.iter().find(|script| script.shim.is_some()) {
         return Some(shimmed);
     }
-    let found: Vec<&Script> =
-        at_root.chain(in_scripts).filter_map(|path| scripts.iter().find(|script| script.path == path)).collect();
+    let found: Vec<&Script> = at_root
+        .chain(in_scripts)
+        .filter_map(|path| scripts.iter().find(|script| script.path == path))
+        .collect();
     let of_lang = found.iter().find(|script| Some(script.lang) == lang);
     of_lang.or(found.first()).copied()
 }

@@ -6,7 +6,8 @@ use crate::script::Lang;
 const LOOKED_AT: usize = 64 << 10;
 const LONGEST: usize = 200;
 
-/// What the script says it does: in its argument parser, its docstring, or the comment it begins with.
+/// What the script says it does: in its argument parser, its docstring, or the comment it begins
+/// with.
 pub(crate) fn of(bytes: &[u8], lang: Lang) -> Option<String> {
     let start = &bytes[..bytes.len().min(LOOKED_AT)];
     let text = String::from_utf8_lossy(start);
@@ -33,7 +34,8 @@ fn node(text: &str) -> Option<String> {
         .or_else(|| comment(text, "//"))
 }
 
-/// A keyword argument of the call that begins here. Its value may be anything; only a literal is understood.
+/// A keyword argument of the call that begins here. Its value may be anything; only a literal is
+/// understood.
 fn keyword(call: &str, name: &str) -> Option<String> {
     const LONGEST_CALL: usize = 2_000;
     let call = cut(call, LONGEST_CALL);
@@ -41,7 +43,8 @@ fn keyword(call: &str, name: &str) -> Option<String> {
     literal(value.trim_start().strip_prefix('=')?)
 }
 
-/// The string at the beginning of the text, behind brackets and blanks, joined with those that follow it.
+/// The string at the beginning of the text, behind brackets and blanks, joined with those that
+/// follow it.
 fn literal(text: &str) -> Option<String> {
     let mut rest = text.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
     let mut joined = None::<String>;
@@ -121,7 +124,8 @@ fn block_comment(text: &str) -> Option<String> {
 fn says_something(line: &str) -> bool {
     const SAY_NOTHING: [&str; 10] =
         ["-*-", "shellcheck", "eslint", "@ts-", "vim:", "SPDX-", "Copyright", "///", "@file", "!"];
-    line.chars().any(char::is_alphanumeric) && !SAY_NOTHING.iter().any(|start| line.starts_with(start))
+    line.chars().any(char::is_alphanumeric)
+        && !SAY_NOTHING.iter().any(|start| line.starts_with(start))
 }
 
 /// One line for people: the first that says something, without control characters, and not endless.
@@ -148,18 +152,27 @@ mod tests {
     #[test]
     fn python_says_it_in_its_parser_or_its_docstring() {
         for (text, said) in [
-            ("import argparse\np = argparse.ArgumentParser(description='Counts words.')", Some("Counts words.")),
+            (
+                "import argparse\np = argparse.ArgumentParser(description='Counts words.')",
+                Some("Counts words."),
+            ),
             (
                 "p = ArgumentParser(\n    prog='x', description=(\n    \"Counts \"\n    'words.'))",
                 Some("Counts words."),
             ),
-            ("\"\"\"The docstring.\n\nMore.\"\"\"\nArgumentParser(description=__doc__)", Some("The docstring.")),
+            (
+                "\"\"\"The docstring.\n\nMore.\"\"\"\nArgumentParser(description=__doc__)",
+                Some("The docstring."),
+            ),
             ("ArgumentParser(description=f'{name}')\n", None),
             (
                 "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n\"\"\"\nBelow the quotes.\n\"\"\"",
                 Some("Below the quotes."),
             ),
-            ("#!/usr/bin/env python3\n# A comment says it.\nimport os\n", Some("A comment says it.")),
+            (
+                "#!/usr/bin/env python3\n# A comment says it.\nimport os\n",
+                Some("A comment says it."),
+            ),
             ("r'''Raw \\d.'''", Some("Raw d.")),
             ("x = 1\n\"\"\"not a docstring\"\"\"", None),
             ("\"\"\"never ends", None),
@@ -175,10 +188,18 @@ mod tests {
         for (text, lang, said) in [
             ("program.name('x').description('Adds numbers')\n", Lang::Node, Some("Adds numbers")),
             ("yargs.usage(`Usage: $0`)", Lang::Node, Some("Usage: $0")),
-            ("#!/usr/bin/env node\n/**\n * Merges files.\n * @module x\n */", Lang::Node, Some("Merges files.")),
+            (
+                "#!/usr/bin/env node\n/**\n * Merges files.\n * @module x\n */",
+                Lang::Node,
+                Some("Merges files."),
+            ),
             ("// Splits files.\nimport x from 'x'", Lang::Node, Some("Splits files.")),
             ("program.description(text)", Lang::Node, None),
-            ("#!/bin/bash\n#\n# ------\n# Deploys things.\nset -e\n", Lang::Bash, Some("Deploys things.")),
+            (
+                "#!/bin/bash\n#\n# ------\n# Deploys things.\nset -e\n",
+                Lang::Bash,
+                Some("Deploys things."),
+            ),
             ("#!/bin/bash\r\n# Windows.\r\n", Lang::Bash, Some("Windows.")),
             ("#!/bin/bash\n# shellcheck disable=SC1\n# Says it.\n", Lang::Bash, Some("Says it.")),
             ("#!/bin/bash\nset -e\n# too late\n", Lang::Bash, None),
@@ -190,7 +211,10 @@ mod tests {
     #[test]
     fn what_is_said_is_short_and_plain() {
         let long = format!("# {}\n", "é".repeat(100_000));
-        assert_eq!(of(long.as_bytes(), Lang::Bash).map(|said| said.chars().count()), Some(LONGEST + 1));
+        assert_eq!(
+            of(long.as_bytes(), Lang::Bash).map(|said| said.chars().count()),
+            Some(LONGEST + 1)
+        );
         assert_eq!(of(b"# a\x1b[31mb\xff\n", Lang::Bash).as_deref(), Some("a[31mb\u{fffd}"));
     }
 }

@@ -1,7 +1,8 @@
 //! An open directory whose files are reached through descriptors only.
 //!
-//! Every component of a path is opened relative to its parent with `O_NOFOLLOW`, and what was opened is what is examined.
-//! Looking at a path first and opening it later would let a second process put a symbolic link there in between.
+//! Every component of a path is opened relative to its parent with `O_NOFOLLOW`, and what was
+//! opened is what is examined. Looking at a path first and opening it later would let a second
+//! process put a symbolic link there in between.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -14,9 +15,13 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-// Opening a named pipe or a terminal must neither block nor have an effect: only the type says that it is refused.
-const FILE: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+// Opening a named pipe or a terminal must neither block nor have an effect: only the type says that
+// it is refused.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 
 /// An open directory. Clones share the descriptor.
 #[derive(Debug, Clone)]
@@ -29,7 +34,10 @@ pub struct Tree {
 impl Tree {
     /// Opens the directory that the user named; links in this path are the user's own.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { root: Arc::new(openat(CWD, path, DIRECTORY, Mode::empty())?), path: path.to_owned() })
+        Ok(Self {
+            root: Arc::new(openat(CWD, path, DIRECTORY, Mode::empty())?),
+            path: path.to_owned(),
+        })
     }
 
     /// The directory that was opened as `file`, or the file back if it is not one.
@@ -56,10 +64,14 @@ impl Tree {
         Ok(Self { root: Arc::new(self.walk(relative)?), path: self.path.join(relative) })
     }
 
-    /// An entry of this directory that may itself be a link to a directory. The result is not known to lie below.
+    /// An entry of this directory that may itself be a link to a directory. The result is not known
+    /// to lie below.
     pub fn follow(&self, name: &OsStr) -> io::Result<Self> {
         components(Path::new(name))?;
-        Ok(Self { root: Arc::new(openat(&self.root, name, DIRECTORY, Mode::empty())?), path: self.path.join(name) })
+        Ok(Self {
+            root: Arc::new(openat(&self.root, name, DIRECTORY, Mode::empty())?),
+            path: self.path.join(name),
+        })
     }
 
     /// A regular file below this directory, with the metadata of what was opened.

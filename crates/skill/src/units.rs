@@ -12,7 +12,8 @@ const DURATION: &str = "a duration; write a number with a unit, such as 500ms, 6
 const MEMORY: &str = "an amount of memory; write bytes or a unit, such as 256Mi or 1Gi";
 const CPU: &str = "an amount of CPU; write cores such as 0.5 or 2, or thousandths such as 500m";
 
-/// Reads a duration as Go does (`1h2m3.5s`) into milliseconds, rounded up so that nothing becomes zero by rounding.
+/// Reads a duration as Go does (`1h2m3.5s`) into milliseconds, rounded up so that nothing becomes
+/// zero by rounding.
 pub fn parse_duration(text: &str) -> Result<u64, UnitError> {
     let failed = || unit_error(text, DURATION);
     if text == "0" {
@@ -109,7 +110,8 @@ fn nanos_in(unit: &str) -> Option<u128> {
     })
 }
 
-/// `number × unit`, for a decimal number of at most fifteen digits before and nine after the point, cut to a whole.
+/// `number × unit`, for a decimal number of at most fifteen digits before and nine after the point,
+/// cut to a whole.
 fn scaled(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -159,7 +161,9 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(ms), "{text}");
         }
-        for text in ["", "60", "s", "-1s", "1 s", "1d", "1s2", ".s", "1..5s", "１s", "9999999999999999s"] {
+        for text in
+            ["", "60", "s", "-1s", "1 s", "1d", "1s2", ".s", "1..5s", "１s", "9999999999999999s"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
@@ -199,14 +203,18 @@ mod tests {
         for text in ["", "Mi", "256MB", "256m", "-1", "1e9", "256 Mi", "999999999999999Ti"] {
             assert!(parse_memory(text).is_err(), "{text}");
         }
-        for (bytes, text) in [(0, "0"), (1_000, "1000"), (1 << 10, "1Ki"), (3 << 29, "1536Mi"), (5 << 40, "5Ti")] {
+        for (bytes, text) in
+            [(0, "0"), (1_000, "1000"), (1 << 10, "1Ki"), (3 << 29, "1536Mi"), (5 << 40, "5Ti")]
+        {
             assert_eq!(format_memory(bytes), text);
         }
     }
 
     #[test]
     fn cpu_is_cores_or_thousandths() {
-        for (text, millis) in [("0.5", 500), ("500m", 500), ("2", 2_000), ("1.25", 1_250), ("0.0001", 0)] {
+        for (text, millis) in
+            [("0.5", 500), ("500m", 500), ("2", 2_000), ("1.25", 1_250), ("0.0001", 0)]
+        {
             assert_eq!(parse_cpu(text), Ok(millis), "{text}");
         }
         for text in ["", "m", "half", "-1", "1e3", "5000000000"] {

@@ -1,13 +1,16 @@
 //! YAML as far as a skill's manifests need it: a tree of text with line numbers.
 //!
-//! The only place that knows the YAML library. Scalars keep the text they were written with, because `version: 1.10` is not a
-//! number; whoever wants a number asks for one. Everything that can make a small file large or surprising is refused:
-//! anchors, aliases, tags, directives, duplicate keys and second documents.
+//! The only place that knows the YAML library. Scalars keep the text they were written with,
+//! because `version: 1.10` is not a number; whoever wants a number asks for one. Everything that
+//! can make a small file large or surprising is refused: anchors, aliases, tags, directives,
+//! duplicate keys and second documents.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value};
-use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_saphyr::granit_parser::{
+    self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput,
+};
 
 use crate::SkillError;
 use crate::error::shown;
@@ -48,14 +51,18 @@ pub(crate) const MAX_BYTES: usize = 64 << 10;
 const LARGE: &str = "yaml_large";
 const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 32;
-const TOO_MUCH: &str = "there are too many values, or they nest too deeply; move detail into the instructions";
+const TOO_MUCH: &str =
+    "there are too many values, or they nest too deeply; move detail into the instructions";
 
 /// Looked at before the text is even unpacked, and when it is read.
 pub(crate) fn check_len(len: u64) -> Result<(), YamlError> {
     if len <= MAX_BYTES as u64 {
         return Ok(());
     }
-    let message = format!("the YAML is longer than {} KiB; move detail into the instructions", MAX_BYTES >> 10);
+    let message = format!(
+        "the YAML is longer than {} KiB; move detail into the instructions",
+        MAX_BYTES >> 10
+    );
     Err(refused(1, LARGE, message))
 }
 
@@ -96,7 +103,13 @@ impl<'a> Reader<'a> {
                     let event = self.next()?;
                     root = Some(self.node(event, 0)?);
                 }
-                (_, line) => return Err(refused(line, SYNTAX, "the YAML is not well-formed; check the indentation")),
+                (_, line) => {
+                    return Err(refused(
+                        line,
+                        SYNTAX,
+                        "the YAML is not well-formed; check the indentation",
+                    ));
+                }
             }
         }
     }
@@ -115,7 +128,11 @@ impl<'a> Reader<'a> {
             return Err(refused(line, LARGE, TOO_MUCH));
         }
         if event.tag().is_some() {
-            return Err(refused(line, "yaml_tag", "YAML tags (`!…`) are not allowed; write the plain value"));
+            return Err(refused(
+                line,
+                "yaml_tag",
+                "YAML tags (`!…`) are not allowed; write the plain value",
+            ));
         }
         if event.anchor_id().is_some() {
             let message = "YAML anchors (`&…`) are not allowed; write the value where it is needed";
@@ -129,7 +146,13 @@ impl<'a> Reader<'a> {
                 let message = "YAML aliases (`*…`) are not allowed; write the value, in quotes if it is text that starts with `*`";
                 return Err(refused(line, "yaml_anchor", message));
             }
-            _ => return Err(refused(line, SYNTAX, "the YAML is not well-formed; check the indentation")),
+            _ => {
+                return Err(refused(
+                    line,
+                    SYNTAX,
+                    "the YAML is not well-formed; check the indentation",
+                ));
+            }
         };
         Ok(Node { line, data })
     }
@@ -171,7 +194,11 @@ impl<'a> Reader<'a> {
 /// Escapes such as `"\0"` can spell what the file itself may not contain.
 fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<Data, YamlError> {
     if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Err(refused(line, "control_character", "a value contains a control character; remove it"));
+        return Err(refused(
+            line,
+            "control_character",
+            "a value contains a control character; remove it",
+        ));
     }
     let plain = style == ScalarStyle::Plain;
     Ok(Data::Scalar { text, plain })
@@ -207,7 +234,8 @@ impl Node {
             Data::Scalar { text, .. } => text.as_str().into(),
             Data::Sequence(items) => items.iter().map(|item| item.convert(plain_scalar)).collect(),
             Data::Mapping(pairs) => {
-                let pair = |(key, value): &(Key, Node)| (key.text.clone(), value.convert(plain_scalar));
+                let pair =
+                    |(key, value): &(Key, Node)| (key.text.clone(), value.convert(plain_scalar));
                 Value::Object(pairs.iter().map(pair).collect::<Map<_, _>>())
             }
         }
@@ -255,8 +283,9 @@ fn malformed(error: &ScanError) -> YamlError {
         return refused(line, LARGE, TOO_MUCH);
     }
     let complaint: String = error.info().chars().take(LONGEST).collect();
-    let message =
-        format!("this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them");
+    let message = format!(
+        "this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them"
+    );
     YamlError { line, code: SYNTAX, message }
 }
 
@@ -338,7 +367,9 @@ mod tests {
         let compact = "- ".repeat(5_000) + "a";
         let many = "- a\n".repeat(MAX_NODES + 1);
         let long = "a".repeat(MAX_BYTES + 1);
-        for yaml in [deep_flow, deep_block, compact, many, long, "{".repeat(60_000), "? ".repeat(30_000)] {
+        for yaml in
+            [deep_flow, deep_block, compact, many, long, "{".repeat(60_000), "? ".repeat(30_000)]
+        {
             assert!(parse(&yaml).is_err(), "{}…", &yaml[..20]);
         }
     }

@@ -1,4 +1,5 @@
-//! Acceptance: how an execution comes to be, once for each idempotency key and within the bound of its tenant's queue.
+//! Acceptance: how an execution comes to be, once for each idempotency key and within the bound of
+//! its tenant's queue.
 
 use uuid::Uuid;
 
@@ -39,8 +40,8 @@ pub struct Idempotency {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Born {
     Queued,
-    /// `started` says that the job may act before another word is stored, so it is handed to another worker only when
-    /// the skill is idempotent.
+    /// `started` says that the job may act before another word is stored, so it is handed to
+    /// another worker only when the skill is idempotent.
     Running {
         owner: String,
         lease_ms: i64,
@@ -81,8 +82,8 @@ impl Store {
         }
     }
 
-    /// The same for a tenant with a limit on its queue or on what it stores: both are counted under the lock of the
-    /// tenant's row. `StorageFull` when it may not store that much.
+    /// The same for a tenant with a limit on its queue or on what it stores: both are counted under
+    /// the lock of the tenant's row. `StorageFull` when it may not store that much.
     pub async fn insert_within_limits(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
         let mut tx = self.db.begin().await?;
         let storage = self.enforce_storage(&mut tx, &new.tenant).await?;
@@ -144,7 +145,9 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static s
     let says = (new.born == Born::Queued).then(|| Announcement::Queued.to_string());
     let (status, started_at, lease_us, started) = match new.born {
         Born::Queued => (Status::Queued, None, None, false),
-        Born::Running { lease_ms, started, .. } => (Status::Running, Some(now), Some(lease_ms * 1000), started),
+        Born::Running { lease_ms, started, .. } => {
+            (Status::Running, Some(now), Some(lease_ms * 1000), started)
+        }
     };
     // Attempts and tokens count how often it was taken up; being born running is the first time.
     let taken_up = i64::from(lease.is_some());

@@ -1,8 +1,9 @@
 //! Announcements: what happened to executions, told at once to every process on this database.
 //!
-//! On Postgres they are notifications, sent by the transaction that makes the change, so nobody hears of what was
-//! undone. SQLite has one process, and a channel in it. They only say where to look; who missed one looks anyway
-//! from time to time, and after a gap everybody is told to look once.
+//! On Postgres they are notifications, sent by the transaction that makes the change, so nobody
+//! hears of what was undone. SQLite has one process, and a channel in it. They only say where to
+//! look; who missed one looks anyway from time to time, and after a gap everybody is told to look
+//! once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -136,8 +137,8 @@ impl Announcer {
                 // So that an operator can tell it from the others.
                 .connect_lazy_with(options.application_name("skillbox-listener"));
             loop {
-                // Either the connection was cut or there is none to be had; both pass, and the ticks of whoever
-                // waits stand in until then.
+                // Either the connection was cut or there is none to be had; both pass, and the
+                // ticks of whoever waits stand in until then.
                 let _ = hear(&pool, &said).await;
                 tokio::time::sleep(RECONNECT).await;
             }
@@ -167,7 +168,8 @@ async fn hear(pool: &PgPool, said: &broadcast::Sender<Announcement>) -> Result<(
     }
 }
 
-/// A network can take a connection away without a word; a question that stays unanswered brings it out.
+/// A network can take a connection away without a word; a question that stays unanswered brings it
+/// out.
 async fn ping(listener: &mut PgListener) -> Result<(), sqlx::Error> {
     let answer = tokio::time::timeout(PATIENCE, listener.execute("SELECT 1")).await;
     answer.map_err(|_| sqlx::Error::PoolTimedOut)?.map(drop)
@@ -191,22 +193,24 @@ impl Store {
         match &self.db {
             Db::Sqlite { .. } => drop(self.announcer.said.send(announcement)),
             Db::Postgres(_) => {
-                let notify = sql("SELECT pg_notify('skillbox', $1)::text").bind(announcement.to_string());
+                let notify =
+                    sql("SELECT pg_notify('skillbox', $1)::text").bind(announcement.to_string());
                 self.db.read(notify).await?;
             }
         }
         Ok(())
     }
 
-    /// Runs one statement as its own transaction. Its RETURNING has a column `says`, an announcement or NULL, and
-    /// what the changed rows say is announced with the commit.
+    /// Runs one statement as its own transaction. Its RETURNING has a column `says`, an
+    /// announcement or NULL, and what the changed rows say is announced with the commit.
     pub(crate) async fn write_saying(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         let rows = self.db.write_returning(self.saying(sql)).await?;
         self.said(&rows)?;
         Ok(rows)
     }
 
-    /// The same statement for a transaction; `said` makes it heard after the commit where the database does not.
+    /// The same statement for a transaction; `said` makes it heard after the commit where the
+    /// database does not.
     pub(crate) fn saying<'a>(&self, sql: Sql<'a>) -> Sql<'a> {
         match &self.db {
             Db::Sqlite { .. } => sql,
@@ -247,7 +251,9 @@ mod tests {
         ] {
             assert_eq!(announcement.to_string().parse(), Ok(announcement));
         }
-        for other in ["", "queued:", "cancel", "cancel:x", "shouted:0198c0de-0000-7000-8000-000000000000"] {
+        for other in
+            ["", "queued:", "cancel", "cancel:x", "shouted:0198c0de-0000-7000-8000-000000000000"]
+        {
             assert!(other.parse::<Announcement>().is_err(), "{other}");
         }
     }

@@ -1,5 +1,6 @@
-//! Notes of archives that may belong to no skill, so that none is lost sight of and none is removed while another
-//! server counts on it. The archives themselves are blobs, which this crate does not know.
+//! Notes of archives that may belong to no skill, so that none is lost sight of and none is removed
+//! while another server counts on it. The archives themselves are blobs, which this crate does not
+//! know.
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
@@ -24,8 +25,13 @@ pub enum ArchiveUse {
 }
 
 impl Store {
-    /// Notes that an archive is about to be stored. Nothing when a removal of it is under way: look again.
-    pub async fn note_archive(&self, tenant: &TenantId, digest: &str) -> Result<Option<ArchiveNote>, StoreError> {
+    /// Notes that an archive is about to be stored. Nothing when a removal of it is under way: look
+    /// again.
+    pub async fn note_archive(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<Option<ArchiveNote>, StoreError> {
         let noted_at = now();
         let note = sql("INSERT INTO loose_archives (tenant, digest, noted_at, removing_until) VALUES ($1, $2, $3, 0) \
              ON CONFLICT (tenant, digest) DO UPDATE SET noted_at = excluded.noted_at \
@@ -34,10 +40,15 @@ impl Store {
         .bind(digest)
         .bind(noted_at);
         let noted = self.db.write(note).await? > 0;
-        Ok(noted.then(|| ArchiveNote { tenant: tenant.clone(), digest: digest.to_owned(), noted_at }))
+        Ok(noted.then(|| ArchiveNote {
+            tenant: tenant.clone(),
+            digest: digest.to_owned(),
+            noted_at,
+        }))
     }
 
-    /// Drops the note of an upload whose skill is stored; a later upload of the same content keeps its own.
+    /// Drops the note of an upload whose skill is stored; a later upload of the same content keeps
+    /// its own.
     pub async fn settle_archive(&self, note: &ArchiveNote) -> Result<(), StoreError> {
         let delete = of(sql("DELETE FROM loose_archives"), &note.tenant, &note.digest)
             .push_arg(" AND noted_at = ", note.noted_at)
@@ -51,8 +62,9 @@ impl Store {
         self.db.write(update.push_arg(" AND noted_at = ", note.noted_at)).await.map(drop)
     }
 
-    /// The right to remove an archive for a while, unless an upload of it was noted after `noted_before` or somebody
-    /// else is at it. Whoever has it looks whether the archive is in use, and only then.
+    /// The right to remove an archive for a while, unless an upload of it was noted after
+    /// `noted_before` or somebody else is at it. Whoever has it looks whether the archive is in
+    /// use, and only then.
     pub async fn claim_removal(
         &self,
         tenant: &TenantId,
@@ -74,7 +86,11 @@ impl Store {
     }
 
     /// Who needs this archive.
-    pub async fn archive_use(&self, tenant: &TenantId, digest: &str) -> Result<ArchiveUse, StoreError> {
+    pub async fn archive_use(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<ArchiveUse, StoreError> {
         let select = sql("SELECT \
              EXISTS (SELECT 1 FROM skills WHERE tenant = $1 AND digest = $2) AS published, \
              (EXISTS (SELECT 1 FROM executions WHERE tenant = $1 AND digest = $2 AND status = 'queued') \
@@ -94,11 +110,16 @@ impl Store {
         self.db.write(of(sql("DELETE FROM loose_archives"), tenant, digest)).await.map(drop)
     }
 
-    /// Ends a removal that has to wait for an execution; `loose_archives` names it again. Until then its bytes count as
-    /// the tenant's.
-    pub async fn put_removal_off(&self, tenant: &TenantId, digest: &str, size_bytes: i64) -> Result<(), StoreError> {
-        let update =
-            sql("UPDATE loose_archives SET noted_at = 0, removing_until = 0").push_arg(", size_bytes = ", size_bytes);
+    /// Ends a removal that has to wait for an execution; `loose_archives` names it again. Until
+    /// then its bytes count as the tenant's.
+    pub async fn put_removal_off(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+        size_bytes: i64,
+    ) -> Result<(), StoreError> {
+        let update = sql("UPDATE loose_archives SET noted_at = 0, removing_until = 0")
+            .push_arg(", size_bytes = ", size_bytes);
         self.db.write(of(update, tenant, digest)).await.map(drop)
     }
 

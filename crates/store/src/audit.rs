@@ -1,5 +1,5 @@
-//! The audit log: who changed what. Rows are only ever added, in the transaction that makes the change, and chained by
-//! their hashes (`audit_chain`).
+//! The audit log: who changed what. Rows are only ever added, in the transaction that makes the
+//! change, and chained by their hashes (`audit_chain`).
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub struct Actor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredHead {
     pub head: AuditHead,
-    /// Absent when the head before it was not authentic: what somebody else changed is never signed.
+    /// Absent when the head before it was not authentic: what somebody else changed is never
+    /// signed.
     pub signed: Option<String>,
 }
 
@@ -108,8 +109,9 @@ impl Actor {
 }
 
 impl Store {
-    /// This store for changes that the actor makes: each is entered in the log, in its own transaction. Changes through
-    /// a store without an actor are the server's own, such as the first key, and are not.
+    /// This store for changes that the actor makes: each is entered in the log, in its own
+    /// transaction. Changes through a store without an actor are the server's own, such as the
+    /// first key, and are not.
     pub fn acting_as(&self, actor: Actor) -> Store {
         Store { actor: Some(Arc::new(actor)), ..self.clone() }
     }
@@ -127,7 +129,11 @@ impl Store {
     }
 
     /// Newest first.
-    pub async fn list_audit(&self, tenant: &TenantId, page: &Page) -> Result<Vec<Audit>, StoreError> {
+    pub async fn list_audit(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<Audit>, StoreError> {
         let select = sql("SELECT id, tenant, actor, action, object, detail, request_id, \
              created_at, seq, hash FROM audit WHERE tenant = $1")
         .bind(tenant);
@@ -137,13 +143,16 @@ impl Store {
 
     /// The head of a tenant's log; `None` before its first entry.
     pub async fn audit_head(&self, tenant: &TenantId) -> Result<Option<StoredHead>, StoreError> {
-        let select = sql("SELECT tenant, seq, hash, unchained, signed FROM audit_heads WHERE tenant = $1").bind(tenant);
+        let select =
+            sql("SELECT tenant, seq, hash, unchained, signed FROM audit_heads WHERE tenant = $1")
+                .bind(tenant);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(StoredHead::from_row).transpose()
     }
 
-    /// Enters a change of the actor, if there is one. Called last in a transaction: the head is locked from here to the
-    /// commit, and locks that are taken in one order cannot wait for each other.
+    /// Enters a change of the actor, if there is one. Called last in a transaction: the head is
+    /// locked from here to the commit, and locks that are taken in one order cannot wait for each
+    /// other.
     pub(crate) async fn record(
         &self,
         tx: &mut Tx,
@@ -152,12 +161,16 @@ impl Store {
         detail: Value,
     ) -> Result<(), StoreError> {
         match &self.actor {
-            Some(actor) => self.append(tx, &actor.tenant, &actor.entry(action, object.to_string(), detail)).await,
+            Some(actor) => {
+                self.append(tx, &actor.tenant, &actor.entry(action, object.to_string(), detail))
+                    .await
+            }
             None => Ok(()),
         }
     }
 
-    /// Runs a statement; if it changed anything, that is entered as `(action, object)`. Answers whether it did.
+    /// Runs a statement; if it changed anything, that is entered as `(action, object)`. Answers
+    /// whether it did.
     pub(crate) async fn write_recorded(
         &self,
         statement: Sql<'_>,
@@ -173,7 +186,12 @@ impl Store {
         Ok(changed)
     }
 
-    pub(crate) async fn append(&self, tx: &mut Tx, tenant: &TenantId, new: &NewAudit) -> Result<(), StoreError> {
+    pub(crate) async fn append(
+        &self,
+        tx: &mut Tx,
+        tenant: &TenantId,
+        new: &NewAudit,
+    ) -> Result<(), StoreError> {
         let before = lock_head(tx, tenant).await?;
         let mut entry = Audit {
             id: Uuid::now_v7(),
@@ -201,16 +219,18 @@ impl Store {
         tx.write(update).await.map(drop)
     }
 
-    /// A head is signed only behind one that was authentic. Otherwise the next entry would turn what somebody wrote into
-    /// the database into what the server has signed.
+    /// A head is signed only behind one that was authentic. Otherwise the next entry would turn
+    /// what somebody wrote into the database into what the server has signed.
     fn sign(&self, before: &StoredHead, head: &AuditHead) -> Option<String> {
         let signer = self.head_signer.as_ref()?;
         let authentic = |signed: &String| signer.is_authentic(&before.head, signed);
-        (before.head.seq == 0 || before.signed.as_ref().is_some_and(authentic)).then(|| signer.sign(head))
+        (before.head.seq == 0 || before.signed.as_ref().is_some_and(authentic))
+            .then(|| signer.sign(head))
     }
 }
 
-/// The head of a tenant's log, held until the transaction ends, so that two writers never continue the same entry.
+/// The head of a tenant's log, held until the transaction ends, so that two writers never continue
+/// the same entry.
 async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredHead, StoreError> {
     let upsert = sql("INSERT INTO audit_heads (tenant, seq, hash, unchained) VALUES ($1, 0, '', 0) \
          ON CONFLICT (tenant) DO UPDATE SET seq = audit_heads.seq RETURNING tenant, seq, hash, unchained, signed")
@@ -218,7 +238,8 @@ async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredHead, StoreEr
     let row = tx.one(upsert).await?.ok_or(StoreError::NotFound)?;
     let mut stored = StoredHead::from_row(&row)?;
     if stored.head.seq == 0 {
-        let count = sql("SELECT COUNT(*) AS count FROM audit WHERE tenant = $1 AND seq IS NULL").bind(tenant);
+        let count = sql("SELECT COUNT(*) AS count FROM audit WHERE tenant = $1 AND seq IS NULL")
+            .bind(tenant);
         stored.head.unchained = tx.one(count).await?.map_or(Ok(0), |row| row.get("count"))?;
     }
     Ok(stored)

@@ -1,7 +1,9 @@
-//! The chain of an audit log: the hash of each entry covers the entry and the hash before it, and a signed head names
-//! the last one. So nobody without the server's key can change, reorder or remove entries unnoticed.
+//! The chain of an audit log: the hash of each entry covers the entry and the hash before it, and a
+//! signed head names the last one. So nobody without the server's key can change, reorder or remove
+//! entries unnoticed.
 //!
-//! This module computes and checks hashes. Signatures are made and checked by whoever holds the keys (`HeadSigner`).
+//! This module computes and checks hashes. Signatures are made and checked by whoever holds the
+//! keys (`HeadSigner`).
 
 use std::fmt::Debug;
 
@@ -73,7 +75,8 @@ impl Audit {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            let mut fields: Vec<_> =
+                fields.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
             fields.sort_by(|one, two| one.0.cmp(&two.0));
             Value::Object(fields.into_iter().collect())
         }
@@ -82,10 +85,15 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Checks the whole log of a tenant, in any order, against a head. Entries behind the head are checked too: they were
-/// written after it. Without a head, a log that was truncated passes.
-pub fn verify_audit(tenant: &TenantId, entries: &[Audit], head: Option<&AuditHead>) -> Vec<AuditProblem> {
-    let mut chained: Vec<_> = entries.iter().filter_map(|entry| entry.seq.map(|seq| (seq, entry))).collect();
+/// Checks the whole log of a tenant, in any order, against a head. Entries behind the head are
+/// checked too: they were written after it. Without a head, a log that was truncated passes.
+pub fn verify_audit(
+    tenant: &TenantId,
+    entries: &[Audit],
+    head: Option<&AuditHead>,
+) -> Vec<AuditProblem> {
+    let mut chained: Vec<_> =
+        entries.iter().filter_map(|entry| entry.seq.map(|seq| (seq, entry))).collect();
     chained.sort_by_key(|(seq, _)| *seq);
     let mut problems = Vec::new();
     let (mut last, mut before) = (0, String::new());
@@ -153,10 +161,15 @@ mod tests {
     fn an_untouched_log_passes_in_any_order_and_with_later_entries() {
         let (mut entries, head) = log(5);
         assert_eq!(verify_audit(&tenant(), &entries, Some(&head)), []);
-        let earlier = AuditHead { seq: 3, hash: entries[2].hash.clone().expect("a hash"), ..head.clone() };
+        let earlier =
+            AuditHead { seq: 3, hash: entries[2].hash.clone().expect("a hash"), ..head.clone() };
         entries.reverse();
         assert_eq!(verify_audit(&tenant(), &entries, Some(&head)), []);
-        assert_eq!(verify_audit(&tenant(), &entries, Some(&earlier)), [], "a head that was saved earlier");
+        assert_eq!(
+            verify_audit(&tenant(), &entries, Some(&earlier)),
+            [],
+            "a head that was saved earlier"
+        );
     }
 
     #[test]
@@ -180,7 +193,11 @@ mod tests {
         }
         let (mut entries, head) = log(3);
         entries[1].detail = json!({ "a": 2, "b": [1, { "c": "x", "d": 2 }] });
-        assert_eq!(verify_audit(&tenant(), &entries, Some(&head)), [], "control: the order of keys is no change");
+        assert_eq!(
+            verify_audit(&tenant(), &entries, Some(&head)),
+            [],
+            "control: the order of keys is no change"
+        );
     }
 
     #[test]
@@ -190,11 +207,21 @@ mod tests {
             let kept = entries.iter().enumerate().filter(|(index, _)| !gone.contains(index));
             kept.map(|(_, entry)| entry.clone()).collect()
         };
-        assert_eq!(verify_audit(&tenant(), &without(&[1]), Some(&head)), [AuditProblem::Missing(2)]);
+        assert_eq!(
+            verify_audit(&tenant(), &without(&[1]), Some(&head)),
+            [AuditProblem::Missing(2)]
+        );
         let truncated = [AuditProblem::Truncated { last: 3, head: 5 }];
         assert_eq!(verify_audit(&tenant(), &without(&[3, 4]), Some(&head)), truncated);
-        assert_eq!(verify_audit(&tenant(), &without(&[3, 4]), None), [], "control: without the head it passes");
-        assert_eq!(verify_audit(&tenant(), &[], Some(&head)), [AuditProblem::Truncated { last: 0, head: 5 }]);
+        assert_eq!(
+            verify_audit(&tenant(), &without(&[3, 4]), None),
+            [],
+            "control: without the head it passes"
+        );
+        assert_eq!(
+            verify_audit(&tenant(), &[], Some(&head)),
+            [AuditProblem::Truncated { last: 0, head: 5 }]
+        );
         let mut swapped = entries.clone();
         (swapped[1].seq, swapped[2].seq) = (Some(3), Some(2));
         let problems = verify_audit(&tenant(), &swapped, Some(&head));
@@ -206,7 +233,11 @@ mod tests {
         let (_, head) = log(5);
         let (forged, _) = log(5);
         assert_eq!(verify_audit(&tenant(), &forged, Some(&head)), [AuditProblem::OtherHead(5)]);
-        assert_eq!(verify_audit(&tenant(), &forged, None), [], "control: by itself it is consistent");
+        assert_eq!(
+            verify_audit(&tenant(), &forged, None),
+            [],
+            "control: by itself it is consistent"
+        );
     }
 
     #[test]
@@ -215,6 +246,9 @@ mod tests {
         entries.push(Audit { seq: None, hash: None, ..entries[0].clone() });
         let problem = [AuditProblem::Unchained { found: 1, counted: 0 }];
         assert_eq!(verify_audit(&tenant(), &entries, Some(&head)), problem);
-        assert_eq!(verify_audit(&tenant(), &entries, Some(&AuditHead { unchained: 1, ..head })), []);
+        assert_eq!(
+            verify_audit(&tenant(), &entries, Some(&AuditHead { unchained: 1, ..head })),
+            []
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! A database to measure on: made for the purpose beside the configured one, filled, and removed again. Nothing else on
-//! its server is touched. Only `skillbox bench store` uses it, and only Postgres is measured.
+//! A database to measure on: made for the purpose beside the configured one, filled, and removed
+//! again. Nothing else on its server is touched. Only `skillbox bench store` uses it, and only
+//! Postgres is measured.
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{Connection, Executor, PgConnection, Row};
@@ -14,8 +15,8 @@ const BATCH: i64 = 20_000;
 
 /// What decides how fast a Postgres is.
 const SETTINGS: [&str; 9] = [
-    "server_version", "shared_buffers", "fsync", "synchronous_commit", "full_page_writes", "wal_buffers",
-    "max_wal_size", "max_connections", "autovacuum",
+    "server_version", "shared_buffers", "fsync", "synchronous_commit", "full_page_writes",
+    "wal_buffers", "max_wal_size", "max_connections", "autovacuum",
 ];
 
 pub struct Bench {
@@ -35,7 +36,8 @@ pub struct Stored {
 }
 
 impl Bench {
-    /// Makes the database on the server that `dsn` names. Refused when it exists: it may be somebody's.
+    /// Makes the database on the server that `dsn` names. Refused when it exists: it may be
+    /// somebody's.
     pub async fn create(dsn: &str, tenants: usize) -> Result<Bench, StoreError> {
         let options = postgres::options(dsn)?;
         let mut connection = PgConnection::connect_with(&options).await?;
@@ -94,7 +96,11 @@ impl Bench {
 
     /// Makes so many executions that wait, spread over the tenants.
     pub async fn queue(&self, rows: i64, input: &str) -> Result<(), StoreError> {
-        let queue = sqlx::query(QUEUE).bind(rows).bind(self.tenants.len() as i64).bind(crate::now()).bind(input);
+        let queue = sqlx::query(QUEUE)
+            .bind(rows)
+            .bind(self.tenants.len() as i64)
+            .bind(crate::now())
+            .bind(input);
         queue.execute(&self.pool).await?;
         Ok(())
     }
@@ -107,13 +113,17 @@ impl Bench {
     }
 
     pub async fn stored(&self) -> Result<Stored, StoreError> {
-        let select =
-            "SELECT (SELECT COUNT(*) FROM executions), pg_table_size('executions'), pg_indexes_size('executions')";
+        let select = "SELECT (SELECT COUNT(*) FROM executions), pg_table_size('executions'), pg_indexes_size('executions')";
         let row = sqlx::query(select).fetch_one(&self.pool).await?;
-        Ok(Stored { executions: row.try_get(0)?, table_bytes: row.try_get(1)?, index_bytes: row.try_get(2)? })
+        Ok(Stored {
+            executions: row.try_get(0)?,
+            table_bytes: row.try_get(1)?,
+            index_bytes: row.try_get(2)?,
+        })
     }
 
-    /// How many bytes the server has written to its log so far: what a disk and a replica have to take.
+    /// How many bytes the server has written to its log so far: what a disk and a replica have to
+    /// take.
     pub async fn log_bytes(&self) -> Result<i64, StoreError> {
         let select = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint";
         Ok(sqlx::query_scalar(select).fetch_one(&self.pool).await?)
@@ -128,7 +138,8 @@ impl Bench {
     }
 }
 
-/// Ids rise with time, as real ones do: the order in which an index is filled decides what that costs.
+/// Ids rise with time, as real ones do: the order in which an index is filled decides what that
+/// costs.
 const FILL: &str = "INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, started, \
         token, created_at, started_at, finished_at, duration_ms, outcome, exit_code, has_archive, input, request, output, \
         logs, detail, receipt) \

@@ -1,5 +1,5 @@
-//! How many executions a tenant may ask for in a minute: a bucket of tokens in the tenant's row, so that all servers
-//! share it. Only tenants with such a limit have their row touched.
+//! How many executions a tenant may ask for in a minute: a bucket of tokens in the tenant's row, so
+//! that all servers share it. Only tenants with such a limit have their row touched.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket as it is now. A clock that went back, or another server's that is behind, fills nothing.
+    /// The bucket as it is now. A clock that went back, or another server's that is behind, fills
+    /// nothing.
     fn filled(self, now: Micros) -> Bucket {
         // A minute fills it whatever it held, and bounding it here keeps the product small.
         let passed = now.saturating_sub(self.at).clamp(0, TOKEN);
@@ -32,18 +33,27 @@ impl Bucket {
             level @ 0.. => Ok(Bucket { level, ..self }),
             // At a rate of none there never is; a minute is as good an answer as any.
             _ if self.rate == 0 => Err(Duration::from_secs(60)),
-            missing => Err(Duration::from_micros(missing.unsigned_abs().div_ceil(self.rate.unsigned_abs()))),
+            missing => Err(Duration::from_micros(
+                missing.unsigned_abs().div_ceil(self.rate.unsigned_abs()),
+            )),
         }
     }
 }
 
 impl Store {
-    /// Takes one token of a tenant whose policy has a `rate_per_minute`; without one there is always a token. When
-    /// none is left, says how long until there is.
-    pub async fn take_token(&self, tenant: &TenantId, now: Micros) -> Result<Result<(), Duration>, StoreError> {
+    /// Takes one token of a tenant whose policy has a `rate_per_minute`; without one there is
+    /// always a token. When none is left, says how long until there is.
+    pub async fn take_token(
+        &self,
+        tenant: &TenantId,
+        now: Micros,
+    ) -> Result<Result<(), Duration>, StoreError> {
         let mut tx = self.db.begin().await?;
-        let select = sql("SELECT rate_per_minute, tokens, tokens_at FROM tenants WHERE id = $1").bind(tenant);
-        let Some(row) = tx.one(select.push(self.db.for_update())).await? else { return Err(StoreError::NotFound) };
+        let select = sql("SELECT rate_per_minute, tokens, tokens_at FROM tenants WHERE id = $1")
+            .bind(tenant);
+        let Some(row) = tx.one(select.push(self.db.for_update())).await? else {
+            return Err(StoreError::NotFound);
+        };
         let Some(rate) = row.get("rate_per_minute")? else { return Ok(Ok(())) };
         let bucket = Bucket { rate, level: row.get("tokens")?, at: row.get("tokens_at")? };
         match bucket.filled(now).take() {

@@ -21,7 +21,11 @@ pub(crate) const CANCELLED_BEFORE_START: &str = "The execution was cancelled bef
 impl Store {
     /// Ends a queued execution at once and asks a running one to stop. `None` when the tenant has
     /// no such execution.
-    pub async fn request_cancel(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Cancel>, StoreError> {
+    pub async fn request_cancel(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<Cancel>, StoreError> {
         let now = now();
         let mut tx = self.db.begin().await?;
         let Some(row) = tx.one(self.saying(cancel(tenant, id, now))).await? else {

@@ -1,7 +1,8 @@
 //! The two databases behind one set of verbs.
 //!
 //! Statements arrive as `Sql`, rows leave as `Row`; only this file, `sqlite.rs` and `postgres.rs`
-//! know that there are two drivers. Where the SQL itself must differ, `Db::skip_locked` and its like say so.
+//! know that there are two drivers. Where the SQL itself must differ, `Db::skip_locked` and its
+//! like say so.
 
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
@@ -95,13 +96,14 @@ impl Db {
     pub fn for_update(&self) -> &'static str {
         match self {
             Db::Sqlite { .. } => "",
-            // It changes no key, so rows that refer to it can be added meanwhile: waiting for those could end in a deadlock.
+            // It changes no key, so rows that refer to it can be added meanwhile: waiting for those
+            // could end in a deadlock.
             Db::Postgres(_) => " FOR NO KEY UPDATE",
         }
     }
 
-    /// What ends a RETURNING in a transaction whose commit need not wait for the disk: what is committed later waits for
-    /// both.
+    /// What ends a RETURNING in a transaction whose commit need not wait for the disk: what is
+    /// committed later waits for both.
     pub fn without_flush(&self) -> &'static str {
         match self {
             Db::Sqlite { .. } => "",
@@ -109,12 +111,15 @@ impl Db {
         }
     }
 
-    /// What time it is by the clock that all who use this database share, in microseconds since 1970. Leases are made and
-    /// judged by it, so that a process whose own clock is wrong neither loses its runs nor takes those of others.
+    /// What time it is by the clock that all who use this database share, in microseconds since
+    /// 1970. Leases are made and judged by it, so that a process whose own clock is wrong neither
+    /// loses its runs nor takes those of others.
     pub fn clock(&self) -> &'static str {
         match self {
             Db::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
-            Db::Postgres(_) => "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)",
+            Db::Postgres(_) => {
+                "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)"
+            }
         }
     }
 

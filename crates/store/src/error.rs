@@ -16,7 +16,9 @@ pub enum StoreError {
     #[error("not found")]
     NotFound,
     /// The change would exceed what the tenant may store; it was undone.
-    #[error("the tenant stores {used_bytes} of at most {limit_bytes} bytes, and this needs {needed_bytes} more")]
+    #[error(
+        "the tenant stores {used_bytes} of at most {limit_bytes} bytes, and this needs {needed_bytes} more"
+    )]
     StorageFull { used_bytes: i64, limit_bytes: i64, needed_bytes: i64 },
     /// `Page::after` is not a cursor this list has made.
     #[error("the cursor is not one this list has made")]
@@ -25,7 +27,9 @@ pub enum StoreError {
     #[error("{0}")]
     Dsn(String),
     /// The tables lack steps that this program needs.
-    #[error("the tables are at step {taken} and this program needs step {needed}; run `skillbox migrate`")]
+    #[error(
+        "the tables are at step {taken} and this program needs step {needed}; run `skillbox migrate`"
+    )]
     Behind { taken: i64, needed: i64 },
     /// A newer program has changed the tables so that this one must not use them.
     #[error(
@@ -60,11 +64,17 @@ impl StoreError {
     pub fn is_outage(&self) -> bool {
         match self {
             StoreError::Database(sqlx::Error::Database(error)) => {
-                // SQLSTATE: the connection broke, the server is starting or stopping, or has no connection left.
-                error.code().is_some_and(|code| ["08", "57P", "53300"].iter().any(|class| code.starts_with(class)))
+                // SQLSTATE: the connection broke, the server is starting or stopping, or has no
+                // connection left.
+                error.code().is_some_and(|code| {
+                    ["08", "57P", "53300"].iter().any(|class| code.starts_with(class))
+                })
             }
             StoreError::Database(error) => {
-                matches!(error, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed)
+                matches!(
+                    error,
+                    sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed
+                )
             }
             _ => false,
         }

@@ -1,5 +1,5 @@
-//! Executions as they are read and listed. They come to be in `acceptance.rs`, run under a lease in `leases.rs`, and end
-//! there or in `cancels.rs` and `reaping.rs`.
+//! Executions as they are read and listed. They come to be in `acceptance.rs`, run under a lease in
+//! `leases.rs`, and end there or in `cancels.rs` and `reaping.rs`.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -49,7 +49,8 @@ pub struct Execution {
     pub detail: Option<String>,
     /// How often a worker has taken it up.
     pub attempt: i32,
-    /// Whether the job reached a guest, after which it is not safe to run it again unless the skill says so.
+    /// Whether the job reached a guest, after which it is not safe to run it again unless the skill
+    /// says so.
     pub started: bool,
     pub cancel_requested: bool,
     pub created_at: Micros,
@@ -135,31 +136,54 @@ impl Execution {
 }
 
 impl Store {
-    pub async fn get_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Execution>, StoreError> {
-        let select = Execution::select("").push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
+    pub async fn get_execution(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<Execution>, StoreError> {
+        let select =
+            Execution::select("").push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(Execution::from_row).transpose()
     }
 
     /// How many bytes `get_execution` would read; nothing when there is no such execution.
-    pub async fn execution_bytes(&self, tenant: &TenantId, id: Uuid) -> Result<Option<u64>, StoreError> {
-        let select = sql("SELECT CAST(octet_length(request) + octet_length(logs) + octet_length(COALESCE(input, '')) \
+    pub async fn execution_bytes(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<u64>, StoreError> {
+        let select = sql(
+            "SELECT CAST(octet_length(request) + octet_length(logs) + octet_length(COALESCE(input, '')) \
              + octet_length(COALESCE(output, '')) + octet_length(COALESCE(detail, '')) AS BIGINT) AS bytes \
-             FROM executions WHERE tenant = $1 AND id = $2");
+             FROM executions WHERE tenant = $1 AND id = $2",
+        );
         let row = self.db.read_one(select.bind(tenant).bind(id)).await?;
         row.map(|row| row.number("bytes")).transpose()
     }
 
     /// How things stand with it, without `input`, `request`, `output`, `logs` and `detail`.
-    pub async fn peek_execution(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Execution>, StoreError> {
-        let select = Execution::peek().push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
+    pub async fn peek_execution(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<Execution>, StoreError> {
+        let select =
+            Execution::peek().push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(Execution::from_row).transpose()
     }
 
-    /// What was signed about it when it was recorded; nothing when it has not ended, or ended without a worker.
-    pub async fn get_receipt(&self, tenant: &TenantId, id: Uuid) -> Result<Option<String>, StoreError> {
-        let select = sql("SELECT receipt FROM executions WHERE tenant = $1 AND id = $2").bind(tenant).bind(id);
+    /// What was signed about it when it was recorded; nothing when it has not ended, or ended
+    /// without a worker.
+    pub async fn get_receipt(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<String>, StoreError> {
+        let select = sql("SELECT receipt FROM executions WHERE tenant = $1 AND id = $2")
+            .bind(tenant)
+            .bind(id);
         let row = self.db.read_one(select).await?;
         Ok(row.map(|row| row.get("receipt")).transpose()?.flatten())
     }
@@ -196,9 +220,11 @@ impl Store {
 }
 
 pub(crate) fn count_running(tenant: &TenantId) -> Sql<'_> {
-    sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'running'").bind(tenant)
+    sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'running'")
+        .bind(tenant)
 }
 
 pub(crate) fn count_queued(tenant: &TenantId) -> Sql<'_> {
-    sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'queued'").bind(tenant)
+    sql("SELECT COUNT(*) AS count FROM executions WHERE tenant = $1 AND status = 'queued'")
+        .bind(tenant)
 }

@@ -128,7 +128,12 @@ impl Store {
     }
 
     /// Newest first; service keys only with `service_keys`.
-    pub async fn list_keys(&self, tenant: &TenantId, service_keys: bool, page: &Page) -> Result<Vec<Key>, StoreError> {
+    pub async fn list_keys(
+        &self,
+        tenant: &TenantId,
+        service_keys: bool,
+        page: &Page,
+    ) -> Result<Vec<Key>, StoreError> {
         let select = sql(SELECT).push_arg(" WHERE tenant = ", tenant);
         let select = select.push(if service_keys { "" } else { " AND NOT service" });
         self.db.read(page.newest_first(select)?).await?.iter().map(Key::from_row).collect()

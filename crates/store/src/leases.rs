@@ -1,8 +1,8 @@
 //! Leases: the right to run one execution, held by one process for a while.
 //!
 //! The token is the fence. It rises each time an execution is taken up, and every change a worker
-//! makes names the token it was given, so a worker that lost its lease changes nothing. How long a lease lasts is a matter
-//! of the database's clock alone.
+//! makes names the token it was given, so a worker that lost its lease changes nothing. How long a
+//! lease lasts is a matter of the database's clock alone.
 
 use uuid::Uuid;
 
@@ -36,7 +36,8 @@ pub struct Beat {
     pub watched: Vec<Uuid>,
 }
 
-/// What was asked of an execution before it started. Whoever asks later tells the process that runs it.
+/// What was asked of an execution before it started. Whoever asks later tells the process that runs
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// Somebody wants it stopped.
@@ -75,21 +76,29 @@ impl Store {
     pub async fn mark_started(&self, lease: &Lease) -> Result<Option<Asked>, StoreError> {
         let update = sql("UPDATE executions SET started = TRUE");
         let marked = held_by(update, lease).push(" RETURNING cancel_requested, watched");
-        let asked = |row: &Row| Ok(Asked { cancelled: row.get("cancel_requested")?, watched: row.get("watched")? });
+        let asked = |row: &Row| {
+            Ok(Asked { cancelled: row.get("cancel_requested")?, watched: row.get("watched")? })
+        };
         self.db.write_returning(marked).await?.first().map(asked).transpose()
     }
 
-    /// Queues an execution again whose job did not reach a guest, or whose skill is idempotent. False when the lease is
-    /// lost, the job may have acted, it was tried often enough, or somebody wants the execution stopped.
+    /// Queues an execution again whose job did not reach a guest, or whose skill is idempotent.
+    /// False when the lease is lost, the job may have acted, it was tried often enough, or somebody
+    /// wants the execution stopped.
     pub async fn release(&self, lease: &Lease, max_attempts: i32) -> Result<bool, StoreError> {
         let update = held_by(sql(QUEUED_AGAIN), lease).push(" AND (NOT started OR idempotent)");
         self.queue_again(update, max_attempts).await
     }
 
-    /// Queues an execution again that was born as started, by the one who knows that its job was never sent. `request` is
-    /// stored with it, because what is born running is stored without the secrets that whoever runs it needs. False as
-    /// for `release`.
-    pub async fn release_unsent(&self, lease: &Lease, request: &str, max_attempts: i32) -> Result<bool, StoreError> {
+    /// Queues an execution again that was born as started, by the one who knows that its job was
+    /// never sent. `request` is stored with it, because what is born running is stored without the
+    /// secrets that whoever runs it needs. False as for `release`.
+    pub async fn release_unsent(
+        &self,
+        lease: &Lease,
+        request: &str,
+        max_attempts: i32,
+    ) -> Result<bool, StoreError> {
         let update = sql(QUEUED_AGAIN).push_arg(", request = ", request);
         self.queue_again(held_by(update, lease), max_attempts).await
     }
@@ -102,7 +111,8 @@ impl Store {
         Ok(!self.write_saying(update).await?.is_empty())
     }
 
-    /// Extends leases by `lease_ms` from now, by the database's clock, and tells which are still held.
+    /// Extends leases by `lease_ms` from now, by the database's clock, and tells which are still
+    /// held.
     pub async fn heartbeat(&self, leases: &[Lease], lease_ms: i64) -> Result<Beat, StoreError> {
         let mut beat = Beat::default();
         // Both databases bound the number of placeholders; this stays far below either.
@@ -136,9 +146,13 @@ impl Store {
         self.finish_in(tx, None, lease, finished, now).await
     }
 
-    /// The same for a tenant with a limit on what it stores. `StorageFull`, and nothing is changed, when the result
-    /// exceeds it.
-    pub async fn finish_within_limit(&self, lease: &Lease, finished: &Finished) -> Result<bool, StoreError> {
+    /// The same for a tenant with a limit on what it stores. `StorageFull`, and nothing is changed,
+    /// when the result exceeds it.
+    pub async fn finish_within_limit(
+        &self,
+        lease: &Lease,
+        finished: &Finished,
+    ) -> Result<bool, StoreError> {
         if !finished.status.terminal() {
             return Err(StoreError::Conflict("an execution must finish in a final status"));
         }
@@ -155,7 +169,9 @@ impl Store {
         finished: &Finished,
         now: Micros,
     ) -> Result<bool, StoreError> {
-        let Some(ended) = tx.one(self.saying(end(lease, finished, now))).await? else { return Ok(false) };
+        let Some(ended) = tx.one(self.saying(end(lease, finished, now))).await? else {
+            return Ok(false);
+        };
         insert_artifacts(&mut tx, lease, &finished.files, now).await?;
         if lease.webhook {
             owe_webhook(&mut tx, lease.execution_id, now).await?;
@@ -180,8 +196,9 @@ fn held_by<'a>(update: Sql<'a>, lease: &'a Lease) -> Sql<'a> {
 }
 
 fn extend<'a>(leases: &'a [Lease], lease_ms: i64, clock: &'static str) -> Sql<'a> {
-    let rows =
-        leases.iter().map(|lease| [Arg::from(lease.execution_id), Arg::from(&lease.owner), Arg::from(lease.token)]);
+    let rows = leases.iter().map(|lease| {
+        [Arg::from(lease.execution_id), Arg::from(&lease.owner), Arg::from(lease.token)]
+    });
     sql("UPDATE executions SET lease_until = ")
         .push(clock)
         .push(" + $1 WHERE status = 'running' AND (id, owner, token) IN (VALUES ")
@@ -207,8 +224,8 @@ fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
     .bind(now)
     .bind(&finished.receipt)
     .bind(finished.archive_bytes);
-    // Most ends are awaited by nobody but the process that made them, and an announcement costs: on Postgres, commits
-    // that make one wait for each other.
+    // Most ends are awaited by nobody but the process that made them, and an announcement costs: on
+    // Postgres, commits that make one wait for each other.
     held_by(update, lease)
         .push(" RETURNING CASE WHEN awaited OR watched OR webhook IS NOT NULL THEN 'ended:' || id END AS says")
 }

@@ -103,7 +103,9 @@ impl Named<'_> {
         match dsn.split_once(':') {
             Some(("sqlite", path)) => Ok(Named::Sqlite(path)),
             Some(("postgres" | "postgresql", _)) => Ok(Named::Postgres(dsn)),
-            _ => Err(StoreError::Dsn("a database is named by `sqlite:<path>` or `postgres://…`".into())),
+            _ => Err(StoreError::Dsn(
+                "a database is named by `sqlite:<path>` or `postgres://…`".into(),
+            )),
         }
     }
 }
@@ -117,7 +119,8 @@ impl Store {
         }))
     }
 
-    /// Opens a database whose tables somebody else has brought up to date; `Behind` when nobody has.
+    /// Opens a database whose tables somebody else has brought up to date; `Behind` when nobody
+    /// has.
     pub async fn open_as_it_is(dsn: &str) -> Result<Store, StoreError> {
         Ok(Store::of(match Named::parse(dsn)? {
             Named::Sqlite(path) => sqlite::open_as_it_is(path).await?,
@@ -142,7 +145,13 @@ impl Store {
     }
 
     fn of(db: Db) -> Store {
-        Store { db, announcer: Announcer::new(), default_storage_limit: None, actor: None, head_signer: None }
+        Store {
+            db,
+            announcer: Announcer::new(),
+            default_storage_limit: None,
+            actor: None,
+            head_signer: None,
+        }
     }
 
     /// What a Postgres server calls its version. Nothing is made or changed there.

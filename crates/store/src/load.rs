@@ -1,5 +1,6 @@
-//! How much there is to do, counted for operators. Every count comes from an index that holds only what waits or runs
-//! now, and stops at a bound, so that a look costs little however long history and queue are.
+//! How much there is to do, counted for operators. Every count comes from an index that holds only
+//! what waits or runs now, and stops at a bound, so that a look costs little however long history
+//! and queue are.
 
 use crate::db::Db;
 use crate::sql::sql;
@@ -35,7 +36,11 @@ impl Store {
              (SELECT COUNT(*) FROM (SELECT 1 FROM webhooks WHERE state = 'pending' LIMIT $1) AS w) AS webhooks")
         .bind(Load::MOST);
         let Some(row) = self.db.read_one(select).await? else { return Ok(Load::default()) };
-        Ok(Load { queued: row.get("queued")?, running: row.get("running")?, webhooks_pending: row.get("webhooks")? })
+        Ok(Load {
+            queued: row.get("queued")?,
+            running: row.get("running")?,
+            webhooks_pending: row.get("webhooks")?,
+        })
     }
 
     /// Readers and writers together.
@@ -46,9 +51,11 @@ impl Store {
                 idle: read.num_idle() + write.num_idle(),
                 max: read.options().get_max_connections() + write.options().get_max_connections(),
             },
-            Db::Postgres(pool) => {
-                Connections { open: pool.size(), idle: pool.num_idle(), max: pool.options().get_max_connections() }
-            }
+            Db::Postgres(pool) => Connections {
+                open: pool.size(),
+                idle: pool.num_idle(),
+                max: pool.options().get_max_connections(),
+            },
         }
     }
 }

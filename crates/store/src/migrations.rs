@@ -1,9 +1,11 @@
-//! The tables, one SQL text for both databases, carried inside the program; and which program may use which tables.
+//! The tables, one SQL text for both databases, carried inside the program; and which program may
+//! use which tables.
 //!
-//! Servers are replaced one by one, so for a while an older program works on tables that a newer one has changed. A
-//! step therefore only adds: tables, indexes, columns that may be absent or have a default, never a new word in an old
-//! column. A step that an older program cannot live with says so in its own text, by writing the number of the first
-//! step a program must know into `settings` under `oldest schema`; older programs then refuse to start.
+//! Servers are replaced one by one, so for a while an older program works on tables that a newer
+//! one has changed. A step therefore only adds: tables, indexes, columns that may be absent or have
+//! a default, never a new word in an old column. A step that an older program cannot live with says
+//! so in its own text, by writing the number of the first step a program must know into `settings`
+//! under `oldest schema`; older programs then refuse to start.
 
 use std::time::Duration;
 
@@ -24,7 +26,8 @@ const STEPS: &[(i64, &str, &str)] = &[
     (9, "audit_chain", include_str!("../../../migrations/0009_audit_chain.sql")),
 ];
 
-/// What follows the text of a step on one of the databases: the step's number, the text for SQLite and that for Postgres.
+/// What follows the text of a step on one of the databases: the step's number, the text for SQLite
+/// and that for Postgres.
 const DIALECTS: &[(i64, &str, &str)] = &[(
     8,
     include_str!("../../../migrations/0008_storage.sqlite.sql"),
@@ -34,8 +37,8 @@ const DIALECTS: &[(i64, &str, &str)] = &[(
 /// Where the steps that were taken are written down; the name is sqlx's.
 const TABLE: &str = "_sqlx_migrations";
 
-/// How often, and with which pauses, a step is tried whose table somebody else has locked. In the pauses everybody who
-/// waits behind us gets on.
+/// How often, and with which pauses, a step is tried whose table somebody else has locked. In the
+/// pauses everybody who waits behind us gets on.
 const TRIES: u32 = 15;
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -72,7 +75,8 @@ pub(crate) async fn migrate(connection: &mut impl Tables) -> Result<Migrated, St
     for step in &missing {
         take(connection, step).await?;
     }
-    let taken = missing.iter().filter_map(|step| STEPS.iter().find(|known| known.0 == step.version));
+    let taken =
+        missing.iter().filter_map(|step| STEPS.iter().find(|known| known.0 == step.version));
     let taken: Vec<_> = taken.map(|&(version, name, _)| (version, name)).collect();
     let to = taken.last().map_or(from, |&(version, _)| version.max(from));
     Ok(Migrated { from, taken, to })
@@ -90,7 +94,8 @@ pub(crate) async fn expect<T: Tables>(connection: &mut T) -> Result<(), StoreErr
     }
 }
 
-/// The last step that was taken, and those of ours that were not. An error when this program must not use the tables.
+/// The last step that was taken, and those of ours that were not. An error when this program must
+/// not use the tables.
 async fn look<T: Tables>(connection: &mut T) -> Result<(i64, Vec<Migration>), StoreError> {
     if let Some(version) = connection.dirty_version(TABLE).await? {
         return Err(MigrateError::Dirty(version).into());
@@ -130,7 +135,9 @@ async fn take(connection: &mut impl Tables, step: &Migration) -> Result<(), Stor
 
 /// Postgres gave up waiting for the lock of a table; see `LOCK_TIMEOUT` there.
 fn is_locked(error: &MigrateError) -> bool {
-    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else { return false };
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
 }
 
@@ -169,11 +176,18 @@ mod tests {
 
     /// A step that takes something away, or demands something that an older program does not write.
     fn only_adds(text: &str) -> bool {
-        let words = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+        let words = text
+            .lines()
+            .map(|line| line.split("--").next().unwrap_or_default())
+            .collect::<Vec<_>>()
+            .join(" ");
         let upper = words.to_uppercase();
-        let removes = ["DROP ", "RENAME ", "ALTER COLUMN", "DELETE FROM", "TRUNCATE", "SET NOT NULL"];
+        let removes =
+            ["DROP ", "RENAME ", "ALTER COLUMN", "DELETE FROM", "TRUNCATE", "SET NOT NULL"];
         let demands = upper.split(';').any(|statement| {
-            statement.contains("ADD COLUMN") && statement.contains("NOT NULL") && !statement.contains("DEFAULT")
+            statement.contains("ADD COLUMN")
+                && statement.contains("NOT NULL")
+                && !statement.contains("DEFAULT")
         });
         !demands && !removes.iter().any(|word| upper.contains(word))
     }
@@ -183,11 +197,16 @@ mod tests {
         for (version, name, text) in STEPS {
             assert!(only_adds(text) || text.contains("'oldest schema'"), "step {version} ({name})");
             for dialect in [Dialect::Sqlite, Dialect::Postgres] {
-                assert!(only_adds(more(*version, dialect).unwrap_or_default()), "step {version} ({name})");
+                assert!(
+                    only_adds(more(*version, dialect).unwrap_or_default()),
+                    "step {version} ({name})"
+                );
             }
         }
         assert!(!only_adds("ALTER TABLE a\n DROP COLUMN b;"));
         assert!(!only_adds("ALTER TABLE a ADD COLUMN b TEXT NOT NULL;"));
-        assert!(only_adds("ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT ''; -- DROP nothing\n"));
+        assert!(only_adds(
+            "ALTER TABLE a ADD COLUMN b TEXT NOT NULL DEFAULT ''; -- DROP nothing\n"
+        ));
     }
 }

@@ -22,11 +22,12 @@ const LAST_TRY: Duration = Duration::from_secs(2);
 /// A connection unused for longer than this is asked for a sign of life before it is used.
 const IDLE_BEFORE_TEST: Duration = Duration::from_secs(5);
 
-/// A worker that is stopped or cut off in the middle of a transaction holds its locks, a tenant's turn among them, no
-/// longer than this. None of ours waits for anything but the database.
+/// A worker that is stopped or cut off in the middle of a transaction holds its locks, a tenant's
+/// turn among them, no longer than this. None of ours waits for anything but the database.
 const STALLED: &str = "SET idle_in_transaction_session_timeout = '5s'";
 
-/// How long a step waits for the lock of a table: whoever comes after it waits too, and a backup may hold it for hours.
+/// How long a step waits for the lock of a table: whoever comes after it waits too, and a backup
+/// may hold it for hours.
 const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 
 /// Opens the database and brings its tables up to date.
@@ -50,7 +51,8 @@ pub(crate) async fn expect(dsn: &str) -> Result<(), StoreError> {
     migrations::expect(&mut *pool.acquire().await?).await
 }
 
-/// On a connection of its own, whose end is also that of the lock: servers and jobs that start together take turns.
+/// On a connection of its own, whose end is also that of the lock: servers and jobs that start
+/// together take turns.
 async fn migrate_by(pool: &PgPool) -> Result<Migrated, StoreError> {
     let mut connection = pool.acquire().await?.detach();
     connection.lock().await?;
@@ -64,11 +66,15 @@ impl Tables for PgConnection {
     const DIALECT: Dialect = Dialect::Postgres;
 
     async fn exist(&mut self) -> Result<bool, sqlx::Error> {
-        sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(self).await
+        sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+            .fetch_one(self)
+            .await
     }
 
     async fn oldest(&mut self) -> Result<Option<String>, sqlx::Error> {
-        sqlx::query_scalar("SELECT value FROM settings WHERE name = 'oldest schema'").fetch_optional(self).await
+        sqlx::query_scalar("SELECT value FROM settings WHERE name = 'oldest schema'")
+            .fetch_optional(self)
+            .await
     }
 }
 
@@ -120,8 +126,9 @@ pub(crate) async fn version(dsn: &str) -> Result<String, StoreError> {
 
 pub(crate) fn options(dsn: &str) -> Result<PgConnectOptions, StoreError> {
     // The DSN holds a password, so it is never part of a message.
-    let options = PgConnectOptions::from_str(dsn)
-        .map_err(|error| StoreError::Dsn(format!("the Postgres address cannot be read: {error}")))?;
+    let options = PgConnectOptions::from_str(dsn).map_err(|error| {
+        StoreError::Dsn(format!("the Postgres address cannot be read: {error}"))
+    })?;
     Ok(options.application_name("skillbox"))
 }
 

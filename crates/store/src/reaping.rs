@@ -34,8 +34,8 @@ pub enum Gone<'a> {
     Expired,
     /// Of workers that are silent until this time, by the same clock.
     ExpiredAt(Micros),
-    /// Of everybody but this owner. For an embedded server that has just started: it holds the lock of the data
-    /// directory, so all other owners are dead.
+    /// Of everybody but this owner. For an embedded server that has just started: it holds the lock
+    /// of the data directory, so all other owners are dead.
     NotOwnedBy(&'a str),
 }
 
@@ -43,10 +43,16 @@ const LOST: &str = "The worker that ran this execution went away, so its result 
     Run it again if doing its work twice is safe.";
 
 impl Store {
-    /// Takes leases away from workers that are gone and holds them as `reaper`, which is no worker's name. From here
-    /// on a late result is refused, and what the worker left can be cleared away before `reap` ends the execution.
-    /// A reaper that dies in between loses its lease like any other, and the next one starts over.
-    pub async fn fence(&self, gone: Gone<'_>, reaper: &str, lease_ms: i64) -> Result<Vec<Fenced>, StoreError> {
+    /// Takes leases away from workers that are gone and holds them as `reaper`, which is no
+    /// worker's name. From here on a late result is refused, and what the worker left can be
+    /// cleared away before `reap` ends the execution. A reaper that dies in between loses its lease
+    /// like any other, and the next one starts over.
+    pub async fn fence(
+        &self,
+        gone: Gone<'_>,
+        reaper: &str,
+        lease_ms: i64,
+    ) -> Result<Vec<Fenced>, StoreError> {
         let update = sql("UPDATE executions SET owner = $1, lease_until = ")
             .push(self.db.clock())
             .push(
@@ -60,7 +66,8 @@ impl Store {
             Gone::ExpiredAt(time) => update.push_arg("lease_until < ", time),
             Gone::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
         };
-        // Rows that somebody is changing at this moment are not gone, and waiting for them could end in a deadlock.
+        // Rows that somebody is changing at this moment are not gone, and waiting for them could
+        // end in a deadlock.
         let update = update.push(self.db.skip_locked()).push(") RETURNING id, tenant, token");
         let rows = self.db.write_returning(update).await?;
         rows.iter().map(Fenced::from_row).collect()
@@ -68,11 +75,15 @@ impl Store {
 
     /// Ends, or queues again, everything that `reaper` has fenced.
     ///
-    /// Three statements for three disjoint cases. What never reached a guest may run again, and so may what an
-    /// idempotent skill did; anything else that reached one has an unknown result.
+    /// Three statements for three disjoint cases. What never reached a guest may run again, and so
+    /// may what an idempotent skill did; anything else that reached one has an unknown result.
     pub async fn reap(&self, reaper: &str, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
         let (now, max_attempts) = (now(), i64::from(max_attempts));
-        let cases = [(cancelled(now), false), (requeued(max_attempts), true), (lost(now, max_attempts), false)];
+        let cases = [
+            (cancelled(now), false),
+            (requeued(max_attempts), true),
+            (lost(now, max_attempts), false),
+        ];
         let mut reaped = Vec::new();
         let mut tx = self.db.begin().await?;
         let mut said = Vec::new();
@@ -121,12 +132,21 @@ fn lost<'a>(now: Micros, max_attempts: i64) -> Sql<'a> {
 
 impl Fenced {
     fn from_row(row: &Row) -> Result<Fenced, StoreError> {
-        Ok(Fenced { execution_id: row.parse("id")?, tenant: row.parse("tenant")?, token: row.get("token")? })
+        Ok(Fenced {
+            execution_id: row.parse("id")?,
+            tenant: row.parse("tenant")?,
+            token: row.get("token")?,
+        })
     }
 }
 
 impl Reaped {
-    async fn end(tx: &mut Tx, row: &Row, requeued: bool, now: Micros) -> Result<Reaped, StoreError> {
+    async fn end(
+        tx: &mut Tx,
+        row: &Row,
+        requeued: bool,
+        now: Micros,
+    ) -> Result<Reaped, StoreError> {
         let execution_id = row.parse("id")?;
         if !requeued {
             owe_webhook(tx, execution_id, now).await?;

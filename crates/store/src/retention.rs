@@ -1,5 +1,6 @@
-//! Retention: what ended long ago, in small batches, so that it can be forgotten bit by bit. Blobs are not known
-//! here: the caller removes them first and the rows after, so that what a crash leaves is found again.
+//! Retention: what ended long ago, in small batches, so that it can be forgotten bit by bit. Blobs
+//! are not known here: the caller removes them first and the rows after, so that what a crash
+//! leaves is found again.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -52,13 +53,16 @@ impl Store {
     ) -> Result<Vec<Ended>, StoreError> {
         let mut select = sql(ENDED).bind(until);
         if let Some((finished_at, id)) = after.map(parse_age_cursor).transpose()? {
-            select = select.push_arg(" AND (finished_at, id) > (", finished_at).push_arg(", ", id).push(")");
+            select = select
+                .push_arg(" AND (finished_at, id) > (", finished_at)
+                .push_arg(", ", id)
+                .push(")");
         }
         self.ended(select, limit).await
     }
 
-    /// The first executions that ended before `until`, without those that are still owed a webhook, which tells of
-    /// them and so needs them.
+    /// The first executions that ended before `until`, without those that are still owed a webhook,
+    /// which tells of them and so needs them.
     pub async fn ended_before(&self, until: Micros, limit: i64) -> Result<Vec<Ended>, StoreError> {
         let select = sql(ENDED)
             .bind(until)
@@ -76,7 +80,11 @@ impl Store {
         let mut tx = self.db.begin().await?;
         tx.write(note_versions(ended)).await?;
         tx.write(of_column(sql("DELETE FROM files WHERE "), "execution_id", ended)).await?;
-        tx.write(of(sql("UPDATE executions SET has_archive = FALSE WHERE has_archive AND "), ended)).await?;
+        tx.write(of(
+            sql("UPDATE executions SET has_archive = FALSE WHERE has_archive AND "),
+            ended,
+        ))
+        .await?;
         tx.commit().await
     }
 
@@ -94,8 +102,8 @@ impl Store {
         tx.commit().await
     }
 
-    /// Forgets the followed pieces of the logs of some executions that ended before `until` and now have them whole.
-    /// Answers how many pieces that were.
+    /// Forgets the followed pieces of the logs of some executions that ended before `until` and now
+    /// have them whole. Answers how many pieces that were.
     pub async fn forget_segments(&self, until: Micros, executions: i64) -> Result<u64, StoreError> {
         let delete = sql("DELETE FROM log_segments WHERE execution_id IN \
              (SELECT DISTINCT execution_id FROM log_segments JOIN executions ON executions.id = execution_id \
@@ -109,7 +117,10 @@ impl Store {
     pub async fn forget_executions(&self, ended: &[Ended]) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         tx.write(note_versions(ended)).await?;
-        for table in ["DELETE FROM log_segments WHERE ", "DELETE FROM webhooks WHERE ", "DELETE FROM files WHERE "] {
+        for table in [
+            "DELETE FROM log_segments WHERE ", "DELETE FROM webhooks WHERE ",
+            "DELETE FROM files WHERE ",
+        ] {
             tx.write(of_column(sql(table), "execution_id", ended)).await?;
         }
         tx.write(of(sql("DELETE FROM executions WHERE "), ended)).await?;
@@ -126,7 +137,11 @@ fn of<'a>(sql: Sql<'a>, ended: &'a [Ended]) -> Sql<'a> {
 fn of_column<'a>(sql: Sql<'a>, column: &'static str, ended: &'a [Ended]) -> Sql<'a> {
     let ids = ended.iter().map(|ended| [Arg::from(ended.execution_id)]);
     // An empty list is no SQL; NULL is in none.
-    sql.push(column).push(" IN (VALUES (NULL)").push(if ended.is_empty() { "" } else { ", " }).push_rows(ids).push(")")
+    sql.push(column)
+        .push(" IN (VALUES (NULL)")
+        .push(if ended.is_empty() { "" } else { ", " })
+        .push_rows(ids)
+        .push(")")
 }
 
 /// Later versions of artifacts were uploaded, and lie elsewhere than what their executions left.

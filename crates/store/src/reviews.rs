@@ -1,4 +1,5 @@
-//! Reviews: what people decided about content that the scanner held, or that they do not want to run any more.
+//! Reviews: what people decided about content that the scanner held, or that they do not want to
+//! run any more.
 
 use serde_json::json;
 
@@ -32,8 +33,9 @@ impl Verdict {
 }
 
 impl Store {
-    /// Gives every version with the content of this one its verdict, and remembers it for uploads to come. Nothing when
-    /// there is no such version, a conflict when it has other content than `digest` by now.
+    /// Gives every version with the content of this one its verdict, and remembers it for uploads
+    /// to come. Nothing when there is no such version, a conflict when it has other content than
+    /// `digest` by now.
     pub async fn review_skill(
         &self,
         tenant: &TenantId,
@@ -47,7 +49,9 @@ impl Store {
         let Some(row) = tx.one(select).await? else { return Ok(None) };
         let row = SkillRow::from_row(&row)?;
         if digest.is_some_and(|digest| digest != row.digest) {
-            return Err(StoreError::Conflict("this version has other content by now; look at it again"));
+            return Err(StoreError::Conflict(
+                "this version has other content by now; look at it again",
+            ));
         }
         let remember = sql("INSERT INTO skill_reviews (tenant, digest, verdict, decided_at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (tenant, digest) DO UPDATE SET verdict = $3, decided_at = $4")
@@ -68,16 +72,25 @@ impl Store {
     }
 
     /// What was decided about this content, if anything was.
-    pub async fn verdict_on(&self, tenant: &TenantId, digest: &str) -> Result<Option<Verdict>, StoreError> {
-        let select =
-            sql("SELECT verdict FROM skill_reviews WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+    pub async fn verdict_on(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<Option<Verdict>, StoreError> {
+        let select = sql("SELECT verdict FROM skill_reviews WHERE tenant = $1 AND digest = $2")
+            .bind(tenant)
+            .bind(digest);
         let row = self.db.read_one(select).await?;
         row.map(|row| row.parse("verdict")).transpose()
     }
 
-    /// How this content stands now: held or rejected, or free to run. Content whose skill was deleted is free unless
-    /// somebody rejected it.
-    pub async fn status_of_content(&self, tenant: &TenantId, digest: &str) -> Result<SkillStatus, StoreError> {
+    /// How this content stands now: held or rejected, or free to run. Content whose skill was
+    /// deleted is free unless somebody rejected it.
+    pub async fn status_of_content(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<SkillStatus, StoreError> {
         if self.verdict_on(tenant, digest).await? == Some(Verdict::Rejected) {
             return Ok(SkillStatus::Rejected);
         }

@@ -28,7 +28,10 @@ impl Row {
     }
 
     /// A number that is narrower in Rust than the BIGINT it is stored as.
-    pub fn number<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(&self, column: &str) -> Result<T, StoreError> {
+    pub fn number<T: TryFrom<i64, Error: Error + Send + Sync + 'static>>(
+        &self,
+        column: &str,
+    ) -> Result<T, StoreError> {
         T::try_from(self.get(column)?).map_err(|error| corrupt(column, error))
     }
 
@@ -43,7 +46,10 @@ impl Row {
     }
 
     /// A text with a stricter type in Rust: an id, a tenant, a word.
-    pub fn parse<T: FromStr<Err: Error + Send + Sync + 'static>>(&self, column: &str) -> Result<T, StoreError> {
+    pub fn parse<T: FromStr<Err: Error + Send + Sync + 'static>>(
+        &self,
+        column: &str,
+    ) -> Result<T, StoreError> {
         self.get::<&str>(column)?.parse().map_err(|error| corrupt(column, error))
     }
 
@@ -52,7 +58,9 @@ impl Row {
         &self,
         column: &str,
     ) -> Result<Option<T>, StoreError> {
-        self.get::<Option<&str>>(column)?.map(|text| text.parse().map_err(|error| corrupt(column, error))).transpose()
+        self.get::<Option<&str>>(column)?
+            .map(|text| text.parse().map_err(|error| corrupt(column, error)))
+            .transpose()
     }
 
     /// A document.
@@ -70,5 +78,8 @@ impl Row {
 
 /// Somebody else wrote into our tables, or an older version of us did.
 fn corrupt(column: &str, source: impl Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Database(sqlx::Error::ColumnDecode { index: column.to_owned(), source: Box::new(source) })
+    StoreError::Database(sqlx::Error::ColumnDecode {
+        index: column.to_owned(),
+        source: Box::new(source),
+    })
 }

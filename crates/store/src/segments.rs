@@ -1,5 +1,6 @@
-//! The log of a running execution that somebody follows, written down piece by piece. A piece is named by where it
-//! ends in the whole text, so a reader can go on anywhere, and go on in the finished log when the pieces are gone.
+//! The log of a running execution that somebody follows, written down piece by piece. A piece is
+//! named by where it ends in the whole text, so a reader can go on anywhere, and go on in the
+//! finished log when the pieces are gone.
 
 use uuid::Uuid;
 
@@ -40,8 +41,9 @@ impl Segment {
 }
 
 impl Store {
-    /// Notes that somebody follows this execution and, while it runs, tells whoever runs it. True when it has not
-    /// ended yet. One that waits is announced once more: a claim at this very moment passed the locked row over.
+    /// Notes that somebody follows this execution and, while it runs, tells whoever runs it. True
+    /// when it has not ended yet. One that waits is announced once more: a claim at this very
+    /// moment passed the locked row over.
     pub async fn watch(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET watched = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
@@ -51,8 +53,8 @@ impl Store {
         Ok(!self.write_saying(update).await?.is_empty())
     }
 
-    /// Notes that somebody in another process may wait for the end, so that it is announced. True when it has not
-    /// ended yet. One that waits is announced once more, as by `watch`.
+    /// Notes that somebody in another process may wait for the end, so that it is announced. True
+    /// when it has not ended yet. One that waits is announced once more, as by `watch`.
     pub async fn await_end(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET awaited = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
@@ -62,8 +64,8 @@ impl Store {
         Ok(!self.write_saying(update).await?.is_empty())
     }
 
-    /// Writes pieces of a running execution's log down and announces them. Each attempt has its own log, so a worker
-    /// that lost its lease disturbs nobody.
+    /// Writes pieces of a running execution's log down and announces them. Each attempt has its own
+    /// log, so a worker that lost its lease disturbs nobody.
     pub async fn append_log(&self, lease: &Lease, segments: &[Segment]) -> Result<(), StoreError> {
         // Both databases bound the number of placeholders; this stays far below either.
         for some in segments.chunks(500) {

@@ -1,6 +1,7 @@
 //! Signatures of skills, and how far the signed versions of each skill have come.
 //!
-//! Whether a signature fits and whether its key is trusted is found out elsewhere; here stands what that is decided from.
+//! Whether a signature fits and whether its key is trusted is found out elsewhere; here stands what
+//! that is decided from.
 
 use std::cmp::Ordering;
 
@@ -15,11 +16,13 @@ use crate::{Micros, NewSkill, Page, SignaturePolicy, Store, StoreError, TenantId
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSignature {
     pub text: String,
-    /// It fits, and the tenant trusts its key. Only such a one replaces another, and moves the newest version on.
+    /// It fits, and the tenant trusts its key. Only such a one replaces another, and moves the
+    /// newest version on.
     pub trusted: bool,
 }
 
-/// Everything that decides whether one version of a skill with one content may be used, read at one moment.
+/// Everything that decides whether one version of a skill with one content may be used, read at one
+/// moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     pub policy: SignaturePolicy,
@@ -48,13 +51,23 @@ impl NewestSigned {
     }
 
     fn from_row(row: &Row) -> Result<NewestSigned, StoreError> {
-        Ok(NewestSigned { name: row.get("name")?, version: row.get("version")?, accepted_at: row.get("accepted_at")? })
+        Ok(NewestSigned {
+            name: row.get("name")?,
+            version: row.get("version")?,
+            accepted_at: row.get("accepted_at")?,
+        })
     }
 }
 
 impl Store {
     /// An unknown tenant is an error, never an absence of rules.
-    pub async fn trust(&self, tenant: &TenantId, name: &str, version: &str, digest: &str) -> Result<Trust, StoreError> {
+    pub async fn trust(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+        digest: &str,
+    ) -> Result<Trust, StoreError> {
         let select = sql("SELECT tenants.signatures AS policy, signatures.signature AS signature, \
              revoked_digests.revoked_at AS revoked_at, newest_signed.version AS newest, \
              newest_signed.accepted_at AS accepted_at FROM tenants \
@@ -81,7 +94,11 @@ impl Store {
         })
     }
 
-    pub async fn list_newest_signed(&self, tenant: &TenantId, page: &Page) -> Result<Vec<NewestSigned>, StoreError> {
+    pub async fn list_newest_signed(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<NewestSigned>, StoreError> {
         let select = sql("SELECT name, version, accepted_at FROM newest_signed WHERE tenant = $1")
             .bind(tenant)
             .push_some(" AND name > ", page.after.as_deref())
@@ -91,14 +108,26 @@ impl Store {
     }
 
     /// Lets a skill's versions begin anew. False when none was known.
-    pub async fn forget_newest_signed(&self, tenant: &TenantId, name: &str) -> Result<bool, StoreError> {
-        let delete = sql("DELETE FROM newest_signed WHERE tenant = $1 AND name = $2").bind(tenant).bind(name);
+    pub async fn forget_newest_signed(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        let delete = sql("DELETE FROM newest_signed WHERE tenant = $1 AND name = $2")
+            .bind(tenant)
+            .bind(name);
         self.write_recorded(delete, ("trust.version.forget", name), serde_json::json!({})).await
     }
 
     /// Removes the signatures of content that nobody has any more.
-    pub async fn forget_signatures(&self, tenant: &TenantId, digest: &str) -> Result<(), StoreError> {
-        let delete = sql("DELETE FROM signatures WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+    pub async fn forget_signatures(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<(), StoreError> {
+        let delete = sql("DELETE FROM signatures WHERE tenant = $1 AND digest = $2")
+            .bind(tenant)
+            .bind(digest);
         self.db.write(delete).await.map(drop)
     }
 }
@@ -127,9 +156,16 @@ pub(crate) async fn keep(
 }
 
 /// The newest version only ever rises.
-async fn move_on(tx: &mut Tx, tenant: &TenantId, new: &NewSkill, for_update: &'static str) -> Result<(), StoreError> {
-    let insert = sql("INSERT INTO newest_signed (tenant, name, version, accepted_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (tenant, name) DO NOTHING")
+async fn move_on(
+    tx: &mut Tx,
+    tenant: &TenantId,
+    new: &NewSkill,
+    for_update: &'static str,
+) -> Result<(), StoreError> {
+    let insert = sql(
+        "INSERT INTO newest_signed (tenant, name, version, accepted_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (tenant, name) DO NOTHING",
+    )
     .bind(tenant)
     .bind(&new.name)
     .bind(&new.version)
@@ -145,11 +181,13 @@ async fn move_on(tx: &mut Tx, tenant: &TenantId, new: &NewSkill, for_update: &'s
     if compare(&new.version, row.get("version")?) != Ordering::Greater {
         return Ok(());
     }
-    let update = sql("UPDATE newest_signed SET version = $3, accepted_at = $4 WHERE tenant = $1 AND name = $2")
-        .bind(tenant)
-        .bind(&new.name)
-        .bind(&new.version)
-        .bind(now());
+    let update = sql(
+        "UPDATE newest_signed SET version = $3, accepted_at = $4 WHERE tenant = $1 AND name = $2",
+    )
+    .bind(tenant)
+    .bind(&new.name)
+    .bind(&new.version)
+    .bind(now());
     tx.write(update).await.map(drop)
 }
 
@@ -165,7 +203,9 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_versions() {
-        for (older, newer) in [("1.9.0", "1.10.0"), ("2.0.0-rc.1", "2.0.0"), ("1.0.0", "1.0.1"), ("junk", "0.0.1")] {
+        for (older, newer) in
+            [("1.9.0", "1.10.0"), ("2.0.0-rc.1", "2.0.0"), ("1.0.0", "1.0.1"), ("junk", "0.0.1")]
+        {
             assert_eq!(compare(older, newer), Ordering::Less, "{older} {newer}");
             assert_eq!(compare(newer, older), Ordering::Greater, "{older} {newer}");
         }

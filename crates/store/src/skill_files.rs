@@ -1,4 +1,5 @@
-//! Where the files of a skill lie in its archive. The archive itself is a blob, which this crate does not know.
+//! Where the files of a skill lie in its archive. The archive itself is a blob, which this crate
+//! does not know.
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
@@ -35,7 +36,8 @@ impl SkillFileRow {
 }
 
 impl Store {
-    /// Records where the files of a content lie; nothing happens when that is known, or when no skill has the content.
+    /// Records where the files of a content lie; nothing happens when that is known, or when no
+    /// skill has the content.
     pub async fn put_skill_files(
         &self,
         tenant: &TenantId,
@@ -54,7 +56,11 @@ impl Store {
     }
 
     /// All files of a content, by path; none when they were never recorded.
-    pub async fn list_skill_files(&self, tenant: &TenantId, digest: &str) -> Result<Vec<SkillFileRow>, StoreError> {
+    pub async fn list_skill_files(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<Vec<SkillFileRow>, StoreError> {
         let rows = self.db.read(select(tenant, digest).push(" ORDER BY path")).await?;
         rows.iter().map(SkillFileRow::from_row).collect()
     }
@@ -70,15 +76,27 @@ impl Store {
     }
 
     /// How many files a content has; zero when they were never recorded.
-    pub async fn count_skill_files(&self, tenant: &TenantId, digest: &str) -> Result<u64, StoreError> {
-        let count = sql("SELECT COUNT(*) AS files FROM skill_files WHERE tenant = $1 AND digest = $2");
-        let row = self.db.read_one(count.bind(tenant).bind(digest)).await?.ok_or(StoreError::NotFound)?;
+    pub async fn count_skill_files(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<u64, StoreError> {
+        let count =
+            sql("SELECT COUNT(*) AS files FROM skill_files WHERE tenant = $1 AND digest = $2");
+        let row =
+            self.db.read_one(count.bind(tenant).bind(digest)).await?.ok_or(StoreError::NotFound)?;
         row.number("files")
     }
 
     /// For content whose archive is gone.
-    pub async fn forget_skill_files(&self, tenant: &TenantId, digest: &str) -> Result<(), StoreError> {
-        let delete = sql("DELETE FROM skill_files WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+    pub async fn forget_skill_files(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<(), StoreError> {
+        let delete = sql("DELETE FROM skill_files WHERE tenant = $1 AND digest = $2")
+            .bind(tenant)
+            .bind(digest);
         self.db.write(delete).await.map(drop)
     }
 }

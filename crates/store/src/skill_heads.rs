@@ -1,5 +1,5 @@
-//! Skills without their documents. A manifest may be a megabyte, and so may what the checks said about it: lists and
-//! lookups that need neither read neither.
+//! Skills without their documents. A manifest may be a megabyte, and so may what the checks said
+//! about it: lists and lookups that need neither read neither.
 
 use serde_json::Value;
 
@@ -15,7 +15,8 @@ pub struct SkillHead {
     pub name: String,
     pub version: String,
     pub digest: String,
-    /// At most [`SkillHead::DESCRIPTION_CHARS`] of it; the whole of a longer one is in the manifest.
+    /// At most [`SkillHead::DESCRIPTION_CHARS`] of it; the whole of a longer one is in the
+    /// manifest.
     pub description: String,
     pub lang: Option<String>,
     pub mode: String,
@@ -54,8 +55,9 @@ pub struct CallableSkill {
     pub input_schema: Option<Value>,
 }
 
-/// `octet_length` is known to both databases; `LENGTH` counts characters. What the manifest says is NULL when the content
-/// was stored by a program that did not know the columns: see `Store::describe`.
+/// `octet_length` is known to both databases; `LENGTH` counts characters. What the manifest says is
+/// NULL when the content was stored by a program that did not know the columns: see
+/// `Store::describe`.
 const HEAD: &str = "tenant, name, version, digest, SUBSTR(description, 1, 4096) AS description, lang, mode, status, \
     entrypoint, size_bytes, created_at, updated_at, \
     CASE WHEN described = digest THEN idempotent END AS idempotent, \
@@ -63,8 +65,8 @@ const HEAD: &str = "tenant, name, version, digest, SUBSTR(description, 1, 4096) 
 
 const SCHEMA: &str = ", CASE WHEN described = digest THEN input_schema END AS input_schema";
 
-/// Counted in the text: a quotation mark inside a string of JSON has a backslash before it, so nothing but the field
-/// itself is spelled like this.
+/// Counted in the text: a quotation mark inside a string of JSON has a backslash before it, so
+/// nothing but the field itself is spelled like this.
 const COUNTS: &str = ", \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"error\"', ''))) / 18 AS BIGINT) AS errors, \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"warning\"', ''))) / 20 AS BIGINT) AS warnings, \
@@ -72,7 +74,8 @@ const COUNTS: &str = ", \
 
 impl SkillHead {
     pub const DESCRIPTION_CHARS: usize = 4096;
-    /// What a head takes in memory at most: its texts, each character of them at most four bytes, and its fields.
+    /// What a head takes in memory at most: its texts, each character of them at most four bytes,
+    /// and its fields.
     pub const MAX_BYTES: u64 = 4 * 4096 + 2048;
 
     /// What `Page::after` takes to continue behind this row.
@@ -117,7 +120,10 @@ impl CallableSkill {
     pub const MAX_BYTES: u64 = SkillHead::MAX_BYTES + 8 * Self::SCHEMA_BYTES;
 
     fn from_row(row: &Row) -> Result<CallableSkill, StoreError> {
-        Ok(CallableSkill { head: SkillHead::from_row(row)?, input_schema: row.json_opt("input_schema")? })
+        Ok(CallableSkill {
+            head: SkillHead::from_row(row)?,
+            input_schema: row.json_opt("input_schema")?,
+        })
     }
 }
 
@@ -129,9 +135,13 @@ impl Store {
         name: &str,
         version: &str,
     ) -> Result<Option<SkillHead>, StoreError> {
-        let select = self.select_heads("").push_arg(" WHERE tenant = ", tenant).push_arg(" AND name = ", name);
+        let select = self
+            .select_heads("")
+            .push_arg(" WHERE tenant = ", tenant)
+            .push_arg(" AND name = ", name);
         let select = match version {
-            "latest" => select.push(" AND status = 'available' ORDER BY updated_at DESC, version DESC LIMIT 1"),
+            "latest" => select
+                .push(" AND status = 'available' ORDER BY updated_at DESC, version DESC LIMIT 1"),
             exact => select.push_arg(" AND version = ", exact),
         };
         let Some(row) = self.db.read_one(select).await? else { return Ok(None) };
@@ -142,20 +152,33 @@ impl Store {
         Ok(Some(head))
     }
 
-    /// The latest version of each skill, by name; of one without an available version, the last upload.
-    pub async fn list_skills(&self, tenant: &TenantId, page: &Page) -> Result<Vec<ListedSkill>, StoreError> {
+    /// The latest version of each skill, by name; of one without an available version, the last
+    /// upload.
+    pub async fn list_skills(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<ListedSkill>, StoreError> {
         let rows = self.latest(self.select_heads(COUNTS), tenant, page).await?;
         rows.iter().map(ListedSkill::from_row).collect()
     }
 
     /// The same for those who only want to know which skills there are.
-    pub async fn list_heads(&self, tenant: &TenantId, page: &Page) -> Result<Vec<SkillHead>, StoreError> {
+    pub async fn list_heads(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<SkillHead>, StoreError> {
         let rows = self.latest(self.select_heads(""), tenant, page).await?;
         rows.iter().map(SkillHead::from_row).collect()
     }
 
     /// The same with the schemas of their input.
-    pub async fn list_callable(&self, tenant: &TenantId, page: &Page) -> Result<Vec<CallableSkill>, StoreError> {
+    pub async fn list_callable(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<CallableSkill>, StoreError> {
         let mut all = Vec::new();
         for row in self.latest(self.select_heads(SCHEMA), tenant, page).await? {
             let mut skill = CallableSkill::from_row(&row)?;
@@ -183,10 +206,13 @@ impl Store {
         rows.iter().map(ListedSkill::from_row).collect()
     }
 
-    /// Reads the manifest of a skill that was stored without these columns, and fills them in for the next time.
+    /// Reads the manifest of a skill that was stored without these columns, and fills them in for
+    /// the next time.
     async fn describe(&self, head: &SkillHead) -> Result<Described, StoreError> {
         let SkillHead { tenant, name, version, digest, .. } = head;
-        let Some(row) = self.get_skill(tenant, name, version).await? else { return Ok(Described::default()) };
+        let Some(row) = self.get_skill(tenant, name, version).await? else {
+            return Ok(Described::default());
+        };
         let described = Described::of(&row.manifest);
         let update = sql("UPDATE skills SET described = $5, idempotent = $6, input_schema = $7 \
              WHERE tenant = $1 AND name = $2 AND version = $3 AND digest = $4")
@@ -205,7 +231,12 @@ impl Store {
         sql("SELECT ").push(HEAD).push(more).push(" FROM skills AS row")
     }
 
-    async fn latest<'a>(&self, select: Sql<'a>, tenant: &'a TenantId, page: &'a Page) -> Result<Vec<Row>, StoreError> {
+    async fn latest<'a>(
+        &self,
+        select: Sql<'a>,
+        tenant: &'a TenantId,
+        page: &'a Page,
+    ) -> Result<Vec<Row>, StoreError> {
         let select = select
             .push_arg(" WHERE tenant = ", tenant)
             // Walks the index name by name and stops when the page is full.

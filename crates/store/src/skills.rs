@@ -98,9 +98,15 @@ impl SkillRow {
 }
 
 impl Store {
-    /// Stores a version. Content that differs from what is there replaces it or, when the policy
-    /// is `Immutable`, is refused with `VersionExists`; what the tenant has no room for, with `StorageFull`.
-    pub async fn put_skill(&self, tenant: &TenantId, new: &NewSkill, policy: VersionPolicy) -> Result<Put, StoreError> {
+    /// Stores a version. Content that differs from what is there replaces it or, when the policy is
+    /// `Immutable`, is refused with `VersionExists`; what the tenant has no room for, with
+    /// `StorageFull`.
+    pub async fn put_skill(
+        &self,
+        tenant: &TenantId,
+        new: &NewSkill,
+        policy: VersionPolicy,
+    ) -> Result<Put, StoreError> {
         loop {
             let mut tx = self.db.begin().await?;
             let storage = self.enforce_storage(&mut tx, tenant).await?;
@@ -134,8 +140,8 @@ impl Store {
         }
     }
 
-    /// The whole row, of `latest` or an exact version as in `find_skill`. Its documents may be long: see
-    /// `SkillHead::documents_bytes`.
+    /// The whole row, of `latest` or an exact version as in `find_skill`. Its documents may be
+    /// long: see `SkillHead::documents_bytes`.
     pub async fn get_skill(
         &self,
         tenant: &TenantId,
@@ -171,14 +177,22 @@ impl Store {
         SkillRow::from_row(&row).map(Some)
     }
 
-    async fn record_published(&self, tx: &mut Tx, new: &NewSkill, replaced: Option<&str>) -> Result<(), StoreError> {
+    async fn record_published(
+        &self,
+        tx: &mut Tx,
+        new: &NewSkill,
+        replaced: Option<&str>,
+    ) -> Result<(), StoreError> {
         let detail = json!({ "digest": new.digest, "replaced": replaced, "status": new.status });
         self.record(tx, "skill.publish", format!("{}@{}", new.name, new.version), detail).await
     }
 }
 
 fn select_name<'a>(tenant: &'a TenantId, name: &'a str) -> Sql<'a> {
-    sql("SELECT ").push(COLUMNS).push_arg(" FROM skills WHERE tenant = ", tenant).push_arg(" AND name = ", name)
+    sql("SELECT ")
+        .push(COLUMNS)
+        .push_arg(" FROM skills WHERE tenant = ", tenant)
+        .push_arg(" AND name = ", name)
 }
 
 pub(crate) fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &'a str) -> Sql<'a> {

@@ -203,7 +203,10 @@ mod tests {
             .push(" AND (e, f) IN (VALUES ")
             .push_rows([[Arg::from(1), Arg::from("y")], [Arg::from(2), Arg::from("z")]])
             .push(")");
-        assert_eq!(built.text, "SELECT a FROM t WHERE b = $1 AND c = $2 AND (e, f) IN (VALUES ($3, $4), ($5, $6))");
+        assert_eq!(
+            built.text,
+            "SELECT a FROM t WHERE b = $1 AND c = $2 AND (e, f) IN (VALUES ($3, $4), ($5, $6))"
+        );
         assert_eq!(built.args.len(), 6);
     }
 

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sqlx::SqliteConnection;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
 
 use crate::db::Db;
 use crate::migrations::{Dialect, Migrated, Tables};
@@ -21,8 +23,8 @@ const BUSY: Duration = Duration::from_secs(10);
 /// Between two attempts, where SQLite does not wait by itself.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Opens the database and brings its tables up to date. `path` is what follows `sqlite:`; `//` before it is accepted,
-/// as in other programs' spelling.
+/// Opens the database and brings its tables up to date. `path` is what follows `sqlite:`; `//`
+/// before it is accepted, as in other programs' spelling.
 pub(crate) async fn open(path: &str) -> Result<Db, StoreError> {
     let (write, options) = writer(path).await?;
     migrate_by(&write).await?;
@@ -58,20 +60,22 @@ async fn writer(path: &str) -> Result<(SqlitePool, SqliteConnectOptions), StoreE
         // a power cut a revoked key is still revoked and an answered execution is still there.
         // NORMAL would save one fdatasync a commit (0.2 ms on a plain SSD) and lose the last ones.
         .synchronous(SqliteSynchronous::Full)
-        // What is deleted or replaced is overwritten with zeros, so that secrets do not stay in free pages of the file
-        // and of its backups.
+        // What is deleted or replaced is overwritten with zeros, so that secrets do not stay in
+        // free pages of the file and of its backups.
         .pragma("secure_delete", "ON")
         .optimize_on_close(true, None);
     Ok((connect(&options).await?, options))
 }
 
-/// One connection. Of several that open a new file at once, each makes it a WAL database, for which SQLite does not
-/// wait as it does for everything else: `BUSY` is ours to keep.
+/// One connection. Of several that open a new file at once, each makes it a WAL database, for which
+/// SQLite does not wait as it does for everything else: `BUSY` is ours to keep.
 async fn connect(options: &SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
     let until = Instant::now() + BUSY;
     loop {
         match pool(1).connect_with(options.clone()).await {
-            Err(error) if is_busy(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
+            Err(error) if is_busy(&error) && Instant::now() < until => {
+                tokio::time::sleep(PAUSE).await
+            }
             connected => return Ok(connected?),
         }
     }
@@ -99,7 +103,9 @@ impl Tables for SqliteConnection {
     }
 
     async fn oldest(&mut self) -> Result<Option<String>, sqlx::Error> {
-        sqlx::query_scalar("SELECT value FROM settings WHERE name = 'oldest schema'").fetch_optional(self).await
+        sqlx::query_scalar("SELECT value FROM settings WHERE name = 'oldest schema'")
+            .fetch_optional(self)
+            .await
     }
 }
 
@@ -116,7 +122,9 @@ fn pool(connections: u32) -> SqlitePoolOptions {
 /// SQLite gives its log files the same mode.
 fn create(path: &Path) -> Result<(), StoreError> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
-        return Err(StoreError::Dsn("a SQLite database needs a file: write `sqlite:<path>`".into()));
+        return Err(StoreError::Dsn(
+            "a SQLite database needs a file: write `sqlite:<path>`".into(),
+        ));
     }
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map(drop).map_err(|error| {
         StoreError::Dsn(format!(
@@ -126,7 +134,8 @@ fn create(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// All steps in one transaction: a second process that starts meanwhile waits, then finds them done.
+/// All steps in one transaction: a second process that starts meanwhile waits, then finds them
+/// done.
 async fn migrate_by(pool: &SqlitePool) -> Result<Migrated, StoreError> {
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
     let migrated = migrations::migrate(&mut *tx).await?;

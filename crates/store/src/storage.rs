@@ -1,7 +1,9 @@
-//! How many bytes a tenant stores, and may store: skills, files, artifacts with their archive, inputs, logs and outputs.
+//! How many bytes a tenant stores, and may store: skills, files, artifacts with their archive,
+//! inputs, logs and outputs.
 //!
-//! The count is kept by triggers (`migrations/0008_storage.*.sql`). Here it is read, and compared with the limit inside
-//! the transaction that adds something: what would exceed the limit is rolled back.
+//! The count is kept by triggers (`migrations/0008_storage.*.sql`). Here it is read, and compared
+//! with the limit inside the transaction that adds something: what would exceed the limit is rolled
+//! back.
 
 use uuid::Uuid;
 
@@ -26,8 +28,8 @@ pub struct UnmeasuredArchive {
     pub attempt: i32,
 }
 
-/// What the result of an execution counts for at least, from its acceptance on: the record of one whose result has no
-/// room fits into it.
+/// What the result of an execution counts for at least, from its acceptance on: the record of one
+/// whose result has no room fits into it.
 pub const MIN_RESULT_BYTES: i64 = 8192;
 
 /// One snapshot for both terms: a change is in one of them.
@@ -52,7 +54,8 @@ const RECOUNT: &str = "SELECT CAST( \
 impl Store {
     /// The same store with a limit for tenants that have none of their own.
     pub fn with_storage_limit(self, default_bytes: Option<u64>) -> Store {
-        let default_storage_limit = default_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let default_storage_limit =
+            default_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         Store { default_storage_limit, ..self }
     }
 
@@ -66,17 +69,20 @@ impl Store {
         StorageUsage::from_row(row, self.default_storage_limit)
     }
 
-    /// What the rows themselves add up to, which the count must equal. It reads everything the tenant has.
+    /// What the rows themselves add up to, which the count must equal. It reads everything the
+    /// tenant has.
     pub async fn recount_storage(&self, tenant: &TenantId) -> Result<i64, StoreError> {
         let row = self.db.read_one(sql(RECOUNT).bind(tenant)).await?;
         row.map_or(Ok(0), |row| row.get("used"))
     }
 
-    /// Adds up changes that Postgres keeps apart. One statement for each tenant, so that no two rows of tenants are
-    /// locked at once.
+    /// Adds up changes that Postgres keeps apart. One statement for each tenant, so that no two
+    /// rows of tenants are locked at once.
     pub async fn fold_storage_changes(&self) -> Result<(), StoreError> {
         let Db::Postgres(_) = self.db else { return Ok(()) };
-        for row in self.db.read(sql("SELECT DISTINCT tenant FROM storage_changes LIMIT 1000")).await? {
+        for row in
+            self.db.read(sql("SELECT DISTINCT tenant FROM storage_changes LIMIT 1000")).await?
+        {
             let fold = sql("WITH folded AS (DELETE FROM storage_changes WHERE tenant = $1 RETURNING bytes) \
                  UPDATE tenants SET stored_bytes = stored_bytes + (SELECT COALESCE(SUM(bytes), 0) FROM folded) \
                  WHERE id = $1")
@@ -87,7 +93,10 @@ impl Store {
     }
 
     /// Executions recorded by a server that did not measure the archive of their artifacts.
-    pub async fn unmeasured_archives(&self, limit: i64) -> Result<Vec<UnmeasuredArchive>, StoreError> {
+    pub async fn unmeasured_archives(
+        &self,
+        limit: i64,
+    ) -> Result<Vec<UnmeasuredArchive>, StoreError> {
         let select = sql("SELECT id, tenant, attempt FROM executions \
              WHERE has_archive AND NOT archive_removed AND archive_bytes IS NULL ORDER BY id LIMIT $1")
         .bind(limit);
@@ -101,7 +110,11 @@ impl Store {
         self.db.read(select).await?.iter().map(archive).collect()
     }
 
-    pub async fn set_archive_bytes(&self, archive: &UnmeasuredArchive, bytes: i64) -> Result<(), StoreError> {
+    pub async fn set_archive_bytes(
+        &self,
+        archive: &UnmeasuredArchive,
+        bytes: i64,
+    ) -> Result<(), StoreError> {
         let update =
             sql("UPDATE executions SET archive_bytes = $3 WHERE tenant = $1 AND id = $2 AND archive_bytes IS NULL")
                 .bind(&archive.tenant)
@@ -110,17 +123,18 @@ impl Store {
         self.db.write(update).await.map(drop)
     }
 
-    /// Begins to enforce a tenant's limit in a transaction. Others that enforce it wait until this one ends, so no two
-    /// take the same room.
+    /// Begins to enforce a tenant's limit in a transaction. Others that enforce it wait until this
+    /// one ends, so no two take the same room.
     pub(crate) async fn enforce_storage<'a>(
         &self,
         tx: &mut Tx,
         tenant: &'a TenantId,
     ) -> Result<StorageCheck<'a>, StoreError> {
-        let lock = sql("SELECT id FROM tenants WHERE id = $1").bind(tenant).push(self.db.for_update());
+        let lock =
+            sql("SELECT id FROM tenants WHERE id = $1").bind(tenant).push(self.db.for_update());
         tx.one(lock).await?.ok_or(StoreError::NotFound)?;
-        // A statement of its own: with the lock in the same one, Postgres would add up a row that was changed while
-        // waiting and changes as they were before.
+        // A statement of its own: with the lock in the same one, Postgres would add up a row that
+        // was changed while waiting and changes as they were before.
         let before = read(tx, tenant, self.default_storage_limit).await?;
         Ok(StorageCheck { tenant, before })
     }
@@ -133,20 +147,28 @@ pub(crate) struct StorageCheck<'a> {
 }
 
 impl StorageCheck<'_> {
-    /// Fails when the transaction exceeds the limit; the caller must not commit it then. A change that frees bytes is
-    /// always allowed.
+    /// Fails when the transaction exceeds the limit; the caller must not commit it then. A change
+    /// that frees bytes is always allowed.
     pub async fn verify(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let Some(limit_bytes) = self.before.limit_bytes else { return Ok(()) };
         let used_bytes = self.before.used_bytes;
         let after = read(tx, self.tenant, None).await?.used_bytes;
         match after > limit_bytes && after > used_bytes {
-            true => Err(StoreError::StorageFull { used_bytes, limit_bytes, needed_bytes: after - used_bytes }),
+            true => Err(StoreError::StorageFull {
+                used_bytes,
+                limit_bytes,
+                needed_bytes: after - used_bytes,
+            }),
             false => Ok(()),
         }
     }
 }
 
-async fn read(tx: &mut Tx, tenant: &TenantId, default: Option<i64>) -> Result<StorageUsage, StoreError> {
+async fn read(
+    tx: &mut Tx,
+    tenant: &TenantId,
+    default: Option<i64>,
+) -> Result<StorageUsage, StoreError> {
     StorageUsage::from_row(tx.one(sql(USAGE).bind(tenant)).await?, default)
 }
 

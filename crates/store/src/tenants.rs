@@ -30,7 +30,9 @@ impl TryFrom<&str> for TenantId {
 
     fn try_from(name: &str) -> Result<TenantId, UnknownWord> {
         let tail = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let good = name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(tail);
+        let good = name.len() <= 64
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(tail);
         if good {
             Ok(TenantId(name.to_owned()))
         } else {
@@ -205,7 +207,11 @@ impl Store {
         }
     }
 
-    pub async fn create_tenant(&self, id: &TenantId, policy: TenantPolicy) -> Result<Tenant, StoreError> {
+    pub async fn create_tenant(
+        &self,
+        id: &TenantId,
+        policy: TenantPolicy,
+    ) -> Result<Tenant, StoreError> {
         let created_at = now();
         let insert = bind_policy(sql(INSERT).bind(id), &policy).bind(created_at);
         match self.write_recorded(insert, ("tenant.create", id.as_str()), json!({})).await? {
@@ -221,14 +227,20 @@ impl Store {
 
     /// All tenants, by name.
     pub async fn list_tenants(&self, page: &Page) -> Result<Vec<Tenant>, StoreError> {
-        let select = sql(SELECT).push_some(" WHERE id > ", page.after.as_deref()).push(" ORDER BY id");
+        let select =
+            sql(SELECT).push_some(" WHERE id > ", page.after.as_deref()).push(" ORDER BY id");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(Tenant::from_row).collect()
     }
 
     /// False when there is no such tenant.
-    pub async fn update_tenant_policy(&self, id: &TenantId, policy: &TenantPolicy) -> Result<bool, StoreError> {
-        let update = sql("UPDATE tenants SET versions = $2, max_concurrent = $3, max_queued = $4, \
+    pub async fn update_tenant_policy(
+        &self,
+        id: &TenantId,
+        policy: &TenantPolicy,
+    ) -> Result<bool, StoreError> {
+        let update =
+            sql("UPDATE tenants SET versions = $2, max_concurrent = $3, max_queued = $4, \
              rate_per_minute = $5, weight = $6, max_file_bytes = $7, signatures = $8, scan = $9, \
              max_stored_bytes = $10 WHERE id = $1");
         let update = bind_policy(update.bind(id), policy);
@@ -250,9 +262,9 @@ impl Store {
         let tenant = sql("DELETE FROM tenants WHERE id = $1").bind(id);
         let deleted = tx.write(tenant).await.map_err(|error| match error {
             // What a foreign key forbids here is to orphan what the tenant still owns.
-            StoreError::NotFound => {
-                StoreError::Conflict("this tenant still owns keys, skills, executions or files; remove them first")
-            }
+            StoreError::NotFound => StoreError::Conflict(
+                "this tenant still owns keys, skills, executions or files; remove them first",
+            ),
             other => other,
         })?;
         if deleted > 0 {

@@ -22,7 +22,8 @@ words! {
     }
 }
 
-/// A public key whose signatures count. The store knows no cryptography: to it a key is a name and a text.
+/// A public key whose signatures count. The store knows no cryptography: to it a key is a name and
+/// a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrustedKey {
     pub key_id: String,
@@ -72,22 +73,31 @@ impl RevokedDigest {
     }
 
     fn from_row(row: &Row) -> Result<RevokedDigest, StoreError> {
-        Ok(RevokedDigest { digest: row.get("digest")?, reason: row.get("reason")?, revoked_at: row.get("revoked_at")? })
+        Ok(RevokedDigest {
+            digest: row.get("digest")?,
+            reason: row.get("reason")?,
+            revoked_at: row.get("revoked_at")?,
+        })
     }
 }
 
 impl Store {
-    /// A key that was added before is a conflict, also when it was revoked since: who wants to go on signing takes a
-    /// new one.
-    pub async fn add_trusted_key(&self, tenant: &TenantId, new: &NewTrustedKey) -> Result<TrustedKey, StoreError> {
-        let insert = sql("INSERT INTO trusted_keys (tenant, key_id, public_key, comment, added_at) \
+    /// A key that was added before is a conflict, also when it was revoked since: who wants to go
+    /// on signing takes a new one.
+    pub async fn add_trusted_key(
+        &self,
+        tenant: &TenantId,
+        new: &NewTrustedKey,
+    ) -> Result<TrustedKey, StoreError> {
+        let insert =
+            sql("INSERT INTO trusted_keys (tenant, key_id, public_key, comment, added_at) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant, key_id) DO NOTHING RETURNING ")
-        .push(KEY_COLUMNS)
-        .bind(tenant)
-        .bind(&new.key_id)
-        .bind(&new.public_key)
-        .bind(&new.comment)
-        .bind(now());
+            .push(KEY_COLUMNS)
+            .bind(tenant)
+            .bind(&new.key_id)
+            .bind(&new.public_key)
+            .bind(&new.comment)
+            .bind(now());
         let mut tx = self.db.begin().await?;
         let row = tx.one(insert).await?.ok_or(StoreError::Conflict(
             "a key of this id was added before; one that was revoked is never trusted again",
@@ -100,20 +110,34 @@ impl Store {
     }
 
     /// The key of this id, revoked or not.
-    pub async fn trusted_key(&self, tenant: &TenantId, key_id: &str) -> Result<Option<TrustedKey>, StoreError> {
+    pub async fn trusted_key(
+        &self,
+        tenant: &TenantId,
+        key_id: &str,
+    ) -> Result<Option<TrustedKey>, StoreError> {
         let row = self.db.read_one(keys(tenant).push_arg(" AND key_id = ", key_id)).await?;
         row.as_ref().map(TrustedKey::from_row).transpose()
     }
 
     /// All keys by their id, the revoked ones too.
-    pub async fn list_trusted_keys(&self, tenant: &TenantId, page: &Page) -> Result<Vec<TrustedKey>, StoreError> {
-        let select = keys(tenant).push_some(" AND key_id > ", page.after.as_deref()).push(" ORDER BY key_id");
+    pub async fn list_trusted_keys(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<TrustedKey>, StoreError> {
+        let select = keys(tenant)
+            .push_some(" AND key_id > ", page.after.as_deref())
+            .push(" ORDER BY key_id");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(TrustedKey::from_row).collect()
     }
 
     /// False when there is no such key. One that is revoked already keeps its time.
-    pub async fn revoke_trusted_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, StoreError> {
+    pub async fn revoke_trusted_key(
+        &self,
+        tenant: &TenantId,
+        key_id: &str,
+    ) -> Result<bool, StoreError> {
         let update = sql("UPDATE trusted_keys SET revoked_at = COALESCE(revoked_at, $3) \
              WHERE tenant = $1 AND key_id = $2")
         .bind(tenant)
@@ -144,16 +168,27 @@ impl Store {
     }
 
     /// False when it was not revoked.
-    pub async fn unrevoke_digest(&self, tenant: &TenantId, digest: &str) -> Result<bool, StoreError> {
-        let delete = sql("DELETE FROM revoked_digests WHERE tenant = $1 AND digest = $2").bind(tenant).bind(digest);
+    pub async fn unrevoke_digest(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<bool, StoreError> {
+        let delete = sql("DELETE FROM revoked_digests WHERE tenant = $1 AND digest = $2")
+            .bind(tenant)
+            .bind(digest);
         self.write_recorded(delete, ("trust.digest.unrevoke", digest), json!({})).await
     }
 
-    pub async fn list_revoked_digests(&self, tenant: &TenantId, page: &Page) -> Result<Vec<RevokedDigest>, StoreError> {
-        let select = sql("SELECT digest, reason, revoked_at FROM revoked_digests WHERE tenant = $1")
-            .bind(tenant)
-            .push_some(" AND digest > ", page.after.as_deref())
-            .push(" ORDER BY digest");
+    pub async fn list_revoked_digests(
+        &self,
+        tenant: &TenantId,
+        page: &Page,
+    ) -> Result<Vec<RevokedDigest>, StoreError> {
+        let select =
+            sql("SELECT digest, reason, revoked_at FROM revoked_digests WHERE tenant = $1")
+                .bind(tenant)
+                .push_some(" AND digest > ", page.after.as_deref())
+                .push(" ORDER BY digest");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(RevokedDigest::from_row).collect()
     }

@@ -1,7 +1,9 @@
-//! Files that people upload, their later versions, and the notes that keep sight of blobs without a file.
+//! Files that people upload, their later versions, and the notes that keep sight of blobs without a
+//! file.
 //!
-//! Blobs are not known here. Whoever writes one notes its key first, and the note goes when the file's row comes; a row
-//! that goes leaves a note instead. So whatever dies in between, a key is always in one of the two places.
+//! Blobs are not known here. Whoever writes one notes its key first, and the note goes when the
+//! file's row comes; a row that goes leaves a note instead. So whatever dies in between, a key is
+//! always in one of the two places.
 
 use uuid::Uuid;
 
@@ -47,7 +49,11 @@ pub struct DeletedFile {
 }
 
 impl Store {
-    pub async fn get_file(&self, tenant: &TenantId, id: Uuid) -> Result<Option<FileRow>, StoreError> {
+    pub async fn get_file(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<FileRow>, StoreError> {
         let row = self.db.read_one(one(tenant, id)).await?;
         row.as_ref().map(FileRow::from_row).transpose()
     }
@@ -66,8 +72,13 @@ impl Store {
         rows.iter().map(FileRow::from_row).collect()
     }
 
-    /// All versions of the file that this is one of, the newest first; none when there is no such file.
-    pub async fn list_file_versions(&self, tenant: &TenantId, id: Uuid) -> Result<Vec<FileRow>, StoreError> {
+    /// All versions of the file that this is one of, the newest first; none when there is no such
+    /// file.
+    pub async fn list_file_versions(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Vec<FileRow>, StoreError> {
         let Some(file) = self.get_file(tenant, id).await? else { return Ok(Vec::new()) };
         let select = of_tenant(tenant)
             .push_arg(" AND (id = ", file.first_id())
@@ -88,8 +99,8 @@ impl Store {
         self.db.write(note(tenant, blob_key, now())).await.map(drop)
     }
 
-    /// Adds a file, or a version of one, whose blob was noted and is stored. `StorageFull` when the tenant may not store
-    /// that much.
+    /// Adds a file, or a version of one, whose blob was noted and is stored. `StorageFull` when the
+    /// tenant may not store that much.
     pub async fn add_file(
         &self,
         tenant: &TenantId,
@@ -98,7 +109,8 @@ impl Store {
         version_of: Option<Uuid>,
     ) -> Result<Added, StoreError> {
         let mut tx = self.db.begin().await?;
-        // Whoever adds a file of this tenant waits here for the others, or two could take the same room.
+        // Whoever adds a file of this tenant waits here for the others, or two could take the same
+        // room.
         let storage = self.enforce_storage(&mut tx, tenant).await?;
         if let Some(FileQuota { used_bytes, limit_bytes }) = file_quota(&mut tx, tenant).await?
             && used_bytes.saturating_add(new.size_bytes) > limit_bytes
@@ -125,8 +137,8 @@ impl Store {
         Ok(Added::File(Box::new(row)))
     }
 
-    /// Deletes a version, or the whole file when it is the first one. What they had in blobs is noted for removal, and
-    /// so is `archive`, in which an execution's artifact lies a second time.
+    /// Deletes a version, or the whole file when it is the first one. What they had in blobs is
+    /// noted for removal, and so is `archive`, in which an execution's artifact lies a second time.
     pub async fn delete_file(
         &self,
         tenant: &TenantId,
@@ -134,15 +146,23 @@ impl Store {
         archive: Option<&str>,
     ) -> Result<Option<DeletedFile>, StoreError> {
         let mut tx = self.db.begin().await?;
-        let Some(row) = tx.one(one(tenant, id).push(self.db.for_update())).await? else { return Ok(None) };
+        let Some(row) = tx.one(one(tenant, id).push(self.db.for_update())).await? else {
+            return Ok(None);
+        };
         let file = FileRow::from_row(&row)?;
-        let versions = sql("DELETE FROM files WHERE tenant = $1 AND parent_id = $2 RETURNING blob_key");
+        let versions =
+            sql("DELETE FROM files WHERE tenant = $1 AND parent_id = $2 RETURNING blob_key");
         let rows = tx.all(versions.bind(tenant).bind(id)).await?;
-        let mut blob_keys: Vec<String> = rows.iter().map(|row| row.get("blob_key")).collect::<Result<_, _>>()?;
-        tx.write(sql("DELETE FROM files WHERE tenant = $1 AND id = $2").bind(tenant).bind(id)).await?;
+        let mut blob_keys: Vec<String> =
+            rows.iter().map(|row| row.get("blob_key")).collect::<Result<_, _>>()?;
+        tx.write(sql("DELETE FROM files WHERE tenant = $1 AND id = $2").bind(tenant).bind(id))
+            .await?;
         blob_keys.push(file.blob_key);
-        if let (None, Some(execution_id), Some(archive)) = (file.parent_id, file.execution_id, archive) {
-            let update = sql("UPDATE executions SET archive_removed = TRUE WHERE tenant = $1 AND id = $2");
+        if let (None, Some(execution_id), Some(archive)) =
+            (file.parent_id, file.execution_id, archive)
+        {
+            let update =
+                sql("UPDATE executions SET archive_removed = TRUE WHERE tenant = $1 AND id = $2");
             tx.write(update.bind(tenant).bind(execution_id)).await?;
             blob_keys.push(archive.to_owned());
         }
@@ -155,8 +175,14 @@ impl Store {
     }
 
     /// Blobs noted before this time: what they were to become is not there, or not any more.
-    pub async fn loose_blobs(&self, noted_before: Micros, limit: i64) -> Result<Vec<(TenantId, String)>, StoreError> {
-        let select = sql("SELECT tenant, blob_key FROM loose_blobs WHERE noted_at < $1 ORDER BY noted_at LIMIT $2");
+    pub async fn loose_blobs(
+        &self,
+        noted_before: Micros,
+        limit: i64,
+    ) -> Result<Vec<(TenantId, String)>, StoreError> {
+        let select = sql(
+            "SELECT tenant, blob_key FROM loose_blobs WHERE noted_at < $1 ORDER BY noted_at LIMIT $2",
+        );
         let rows = self.db.read(select.bind(noted_before).bind(limit)).await?;
         rows.iter().map(|row| Ok((row.parse("tenant")?, row.get("blob_key")?))).collect()
     }
@@ -214,7 +240,8 @@ async fn first_version(
 
 /// A version keeps the name of the first one and belongs where it belongs.
 async fn next_version(tx: &mut Tx, first: &FileRow, new: &NewFile) -> Result<FileRow, StoreError> {
-    let newest = sql("SELECT COALESCE(MAX(version), 1) AS version FROM files WHERE parent_id = $1").bind(first.id);
+    let newest = sql("SELECT COALESCE(MAX(version), 1) AS version FROM files WHERE parent_id = $1")
+        .bind(first.id);
     let row = tx.one(newest).await?.ok_or(StoreError::NotFound)?;
     Ok(FileRow {
         execution_id: first.execution_id,

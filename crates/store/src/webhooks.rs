@@ -1,5 +1,5 @@
-//! Webhooks: one call for each execution that asked for it, owed from the transaction that ended it until it was
-//! delivered or given up. Who calls, and how, is not known here.
+//! Webhooks: one call for each execution that asked for it, owed from the transaction that ended it
+//! until it was delivered or given up. Who calls, and how, is not known here.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -26,7 +26,8 @@ pub struct Webhook {
     pub tenant: TenantId,
     pub url: String,
     pub state: WebhookState,
-    /// Which attempt this is, from 1. It also is the fence: an answer to an older attempt changes nothing.
+    /// Which attempt this is, from 1. It also is the fence: an answer to an older attempt changes
+    /// nothing.
     pub attempt: i32,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
@@ -53,8 +54,14 @@ impl Webhook {
 }
 
 impl Store {
-    /// Calls that are due, each for the caller alone until `lease_ms` have passed; after that it is due again.
-    pub async fn claim_webhooks(&self, now: Micros, limit: i64, lease_ms: i64) -> Result<Vec<Webhook>, StoreError> {
+    /// Calls that are due, each for the caller alone until `lease_ms` have passed; after that it is
+    /// due again.
+    pub async fn claim_webhooks(
+        &self,
+        now: Micros,
+        limit: i64,
+        lease_ms: i64,
+    ) -> Result<Vec<Webhook>, StoreError> {
         let update = sql("UPDATE webhooks SET attempts = attempts + 1, next_at = $2, updated_at = $1 \
              WHERE state = 'pending' AND execution_id IN \
              (SELECT execution_id FROM webhooks WHERE state = 'pending' AND next_at <= $1 ORDER BY next_at LIMIT $3")
@@ -70,16 +77,21 @@ impl Store {
 
     /// False when this attempt had run out of time and another was made.
     pub async fn webhook_delivered(&self, webhook: &Webhook) -> Result<bool, StoreError> {
-        let update = sql("UPDATE webhooks SET state = 'delivered', last_error = NULL, updated_at = $3 \
+        let update =
+            sql("UPDATE webhooks SET state = 'delivered', last_error = NULL, updated_at = $3 \
              WHERE execution_id = $1 AND attempts = $2 AND state = 'pending'")
-        .bind(webhook.execution_id)
-        .bind(i64::from(webhook.attempt))
-        .bind(now());
+            .bind(webhook.execution_id)
+            .bind(i64::from(webhook.attempt))
+            .bind(now());
         Ok(self.db.write(update).await? > 0)
     }
 
     /// When the next attempt is due. After the last one the call is given up, and there is no next.
-    pub async fn webhook_failed(&self, webhook: &Webhook, error: &str) -> Result<Option<Micros>, StoreError> {
+    pub async fn webhook_failed(
+        &self,
+        webhook: &Webhook,
+        error: &str,
+    ) -> Result<Option<Micros>, StoreError> {
         let next_at = pause_s(webhook.attempt).map(|seconds| now() + seconds * 1_000_000);
         self.settle_webhook(webhook, next_at, error).await?;
         Ok(next_at)
@@ -91,18 +103,24 @@ impl Store {
     }
 
     /// Writes a failed attempt down. What is given up has a line in the audit trail.
-    async fn settle_webhook(&self, webhook: &Webhook, next_at: Option<Micros>, error: &str) -> Result<(), StoreError> {
+    async fn settle_webhook(
+        &self,
+        webhook: &Webhook,
+        next_at: Option<Micros>,
+        error: &str,
+    ) -> Result<(), StoreError> {
         let now = now();
         let state = if next_at.is_some() { WebhookState::Pending } else { WebhookState::Dead };
         let mut tx = self.db.begin().await?;
-        let update = sql("UPDATE webhooks SET state = $3, next_at = $4, last_error = $5, updated_at = $6 \
+        let update =
+            sql("UPDATE webhooks SET state = $3, next_at = $4, last_error = $5, updated_at = $6 \
              WHERE execution_id = $1 AND attempts = $2 AND state = 'pending'")
-        .bind(webhook.execution_id)
-        .bind(i64::from(webhook.attempt))
-        .bind(state)
-        .bind(next_at.unwrap_or(now))
-        .bind(error)
-        .bind(now);
+            .bind(webhook.execution_id)
+            .bind(i64::from(webhook.attempt))
+            .bind(state)
+            .bind(next_at.unwrap_or(now))
+            .bind(error)
+            .bind(now);
         if tx.write(update).await? > 0 && next_at.is_none() {
             let gave_up = NewAudit {
                 actor: None,
@@ -117,7 +135,11 @@ impl Store {
     }
 
     /// What became of an execution's webhook; `None` when it has not ended, or asked for none.
-    pub async fn get_webhook(&self, tenant: &TenantId, execution_id: Uuid) -> Result<Option<Webhook>, StoreError> {
+    pub async fn get_webhook(
+        &self,
+        tenant: &TenantId,
+        execution_id: Uuid,
+    ) -> Result<Option<Webhook>, StoreError> {
         let select = sql("SELECT")
             .push(COLUMNS)
             .push_arg(" FROM webhooks WHERE tenant = ", tenant)
@@ -128,7 +150,11 @@ impl Store {
 }
 
 /// Owes the call of an execution that this transaction ends, if it asked for one.
-pub(crate) async fn owe_webhook(tx: &mut Tx, execution_id: Uuid, now: Micros) -> Result<(), StoreError> {
+pub(crate) async fn owe_webhook(
+    tx: &mut Tx,
+    execution_id: Uuid,
+    now: Micros,
+) -> Result<(), StoreError> {
     let insert =
         sql("INSERT INTO webhooks (execution_id, tenant, url, state, attempts, next_at, created_at, updated_at) \
          SELECT id, tenant, webhook, 'pending', 0, $2, $2, $2 FROM executions WHERE id = $1 AND webhook IS NOT NULL")

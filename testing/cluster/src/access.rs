@@ -64,7 +64,8 @@ impl Access {
 
     /// Who sent a request.
     pub fn user(&self, headers: &HeaderMap) -> Result<User, Refusal> {
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let header =
+            headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let token = header.strip_prefix("Bearer ").ok_or_else(Refusal::unauthorized)?;
         let users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         users.get(token).cloned().ok_or_else(Refusal::unauthorized)
@@ -76,7 +77,9 @@ impl Access {
         if user.may(wanted) {
             return Ok(user);
         }
-        Err(Refusal::forbidden(&user.name, wanted.verb, wanted.resource, wanted.namespace, wanted.name))
+        Err(Refusal::forbidden(
+            &user.name, wanted.verb, wanted.resource, wanted.namespace, wanted.name,
+        ))
     }
 }
 
@@ -90,7 +93,13 @@ impl User {
 mod tests {
     use super::*;
 
-    fn asked(access: &Access, token: &str, verb: &str, resource: &str, namespace: &str) -> Option<i32> {
+    fn asked(
+        access: &Access,
+        token: &str,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+    ) -> Option<i32> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"));
         let wanted = Wanted { verb, resource, namespace, name: "" };
@@ -112,7 +121,11 @@ mod tests {
             ("root", "delete", "pods", "default", None),
         ];
         for (token, verb, resource, namespace, refused) in table {
-            assert_eq!(asked(&access, token, verb, resource, namespace), refused, "{token} {verb} {resource}");
+            assert_eq!(
+                asked(&access, token, verb, resource, namespace),
+                refused,
+                "{token} {verb} {resource}"
+            );
         }
     }
 }

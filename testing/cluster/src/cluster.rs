@@ -48,7 +48,8 @@ pub struct Cluster {
     server: Arc<Server>,
     directory: TempDir,
     certificate: Vec<u8>,
-    /// Its own, so that a test that waits for a program does not keep the cluster from answering it.
+    /// Its own, so that a test that waits for a program does not keep the cluster from answering
+    /// it.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -62,16 +63,21 @@ pub fn lacking() -> Option<String> {
             .iter()
             .any(|directory| Path::new(directory).join(program).exists())
     };
-    let missing = ["runc", "unshare", "nsenter", "openssl"].into_iter().find(|program| !there(program))?;
+    let missing =
+        ["runc", "unshare", "nsenter", "openssl"].into_iter().find(|program| !there(program))?;
     Some(format!("the program {missing}"))
 }
 
 impl Cluster {
     pub fn start(settings: Settings) -> io::Result<Cluster> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let directory = tempfile::Builder::new().prefix("cluster-").tempdir()?;
         // Containers of other users look into it.
-        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        std::fs::set_permissions(
+            directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )?;
         let identity = tls::make(directory.path())?;
         let (store, faults) = (Arc::new(Store::new()), Arc::new(Faults::new()));
         let setup = Setup {
@@ -92,7 +98,13 @@ impl Cluster {
         let _entered = runtime.enter();
         let server = Arc::new(Server::start(api::router(api.clone()), identity.acceptor)?);
         drop(_entered);
-        Ok(Cluster { api, server, directory, certificate: identity.certificate, runtime: Some(runtime) })
+        Ok(Cluster {
+            api,
+            server,
+            directory,
+            certificate: identity.certificate,
+            runtime: Some(runtime),
+        })
     }
 
     /// A configuration file for clients who are `user` and may do what `rules` say.
@@ -183,7 +195,8 @@ impl Cluster {
         self.api.attachments.send_modify(|count| *count += 1);
     }
 
-    /// The API forgets what has changed so far: a watch that goes on from before is told `410 Gone`.
+    /// The API forgets what has changed so far: a watch that goes on from before is told `410
+    /// Gone`.
     pub fn compact(&self) {
         self.api.store.compact();
     }
@@ -239,18 +252,20 @@ impl Cluster {
         self.order(pod, Order::Evict(message.to_owned()));
     }
 
-    /// The machine below a pod goes away: its processes are gone, and nothing of that is heard, neither by who watches
-    /// nor by who is attached. Its object stays as it was, running.
+    /// The machine below a pod goes away: its processes are gone, and nothing of that is heard,
+    /// neither by who watches nor by who is attached. Its object stays as it was, running.
     pub fn lose_node(&self, pod: &Pod) {
         self.order(pod, Order::Lose);
     }
 
-    /// What the controllers of a cluster do minutes later about a pod on a machine that is gone: it is marked as
-    /// disrupted and deleted. Its object stays, because nobody is there to end it, until somebody deletes it by force.
+    /// What the controllers of a cluster do minutes later about a pod on a machine that is gone: it
+    /// is marked as disrupted and deleted. Its object stays, because nobody is there to end it,
+    /// until somebody deletes it by force.
     pub fn give_up_node(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
-        let (namespace, name, uid) = (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
+        let (namespace, name, uid) =
+            (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
         self.api.store.update(&namespace, &name, &uid, |pod| {
             let why = "Taint manager: deleting due to NoExecute taint";
             node::condition(pod, "Ready", false, Some(("NodeNotReady", "")));
@@ -264,10 +279,12 @@ impl Cluster {
     pub fn finalize(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
-        let (namespace, name, uid) = (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
+        let (namespace, name, uid) =
+            (text(&metadata.namespace), text(&metadata.name), text(&metadata.uid));
         self.api.store.update(&namespace, &name, &uid, |pod| pod.metadata.finalizers = None);
         let over = self.api.store.get_uid(&namespace, &name, &uid).filter(|pod| {
-            pod.metadata.deletion_timestamp.is_some() && pod.metadata.deletion_grace_period_seconds == Some(0)
+            pod.metadata.deletion_timestamp.is_some()
+                && pod.metadata.deletion_grace_period_seconds == Some(0)
         });
         if over.is_some() {
             self.api.store.remove(&namespace, &name, &uid);
@@ -275,7 +292,8 @@ impl Cluster {
     }
 
     fn order(&self, pod: &Pod, order: Order) {
-        if let Some(hosted) = self.api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default()) {
+        if let Some(hosted) = self.api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default())
+        {
             hosted.order(order);
         }
     }

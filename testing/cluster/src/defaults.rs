@@ -1,8 +1,8 @@
 //! What the API server fills in where a pod says nothing, and what the service account plugin adds.
 
 use k8s_openapi::api::core::v1::{
-    Container, KeyToPath, Pod, PodSpec, PodStatus, ProjectedVolumeSource, ServiceAccountTokenProjection, Toleration,
-    Volume, VolumeMount, VolumeProjection,
+    Container, KeyToPath, Pod, PodSpec, PodStatus, ProjectedVolumeSource,
+    ServiceAccountTokenProjection, Toleration, Volume, VolumeMount, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -31,7 +31,8 @@ pub fn fill(pod: &mut Pod, namespace: &str) {
     fill_spec(spec);
     let qos_class = Some(quality_of_service(spec).to_owned());
     // Whatever was sent: a status is the node's to say.
-    pod.status = Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() });
+    pod.status =
+        Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() });
 }
 
 fn fill_spec(spec: &mut PodSpec) {
@@ -117,8 +118,11 @@ fn mount_token(spec: &mut PodSpec) {
             ..VolumeProjection::default()
         },
     ];
-    let projected =
-        ProjectedVolumeSource { default_mode: Some(420), sources: Some(sources), ..ProjectedVolumeSource::default() };
+    let projected = ProjectedVolumeSource {
+        default_mode: Some(420),
+        sources: Some(sources),
+        ..ProjectedVolumeSource::default()
+    };
     spec.volumes.get_or_insert_default().push(Volume {
         name: name.clone(),
         projected: Some(projected),
@@ -139,12 +143,16 @@ pub fn quality_of_service(spec: &PodSpec) -> &'static str {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let says_anything = containers().any(|container| {
         let resources = container.resources.clone().unwrap_or_default();
-        !resources.limits.unwrap_or_default().is_empty() || !resources.requests.unwrap_or_default().is_empty()
+        !resources.limits.unwrap_or_default().is_empty()
+            || !resources.requests.unwrap_or_default().is_empty()
     });
     let is_guaranteed = containers().all(|container| {
         let resources = container.resources.clone().unwrap_or_default();
-        let (limits, requests) = (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
-        ["cpu", "memory"].iter().all(|name| limits.contains_key(*name) && limits.get(*name) == requests.get(*name))
+        let (limits, requests) =
+            (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
+        ["cpu", "memory"]
+            .iter()
+            .all(|name| limits.contains_key(*name) && limits.get(*name) == requests.get(*name))
     });
     match (says_anything, is_guaranteed) {
         (false, _) => "BestEffort",

@@ -1,4 +1,5 @@
-//! What is wrong with the cluster at the moment. A test says so, and everything here looks before it acts.
+//! What is wrong with the cluster at the moment. A test says so, and everything here looks before
+//! it acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

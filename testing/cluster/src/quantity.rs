@@ -21,9 +21,15 @@ const SUFFIXES: [(&str, f64); 13] = [
 /// The amount as a number of units; `None` for what is no amount.
 pub fn amount(quantity: &Quantity) -> Option<f64> {
     let text = quantity.0.trim();
-    let (number, factor) =
-        SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor))).unwrap_or((text, 1.0));
-    number.parse::<f64>().ok().map(|number| number * factor).filter(|amount| amount.is_finite() && *amount >= 0.0)
+    let (number, factor) = SUFFIXES
+        .iter()
+        .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)))
+        .unwrap_or((text, 1.0));
+    number
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * factor)
+        .filter(|amount| amount.is_finite() && *amount >= 0.0)
 }
 
 /// In whole units, rounded up as the API does.
@@ -37,8 +43,14 @@ mod tests {
 
     #[test]
     fn amounts_are_read() {
-        let table =
-            [("128Mi", 134_217_728.0), ("500m", 0.5), ("2", 2.0), ("1k", 1000.0), ("0.1", 0.1), ("1e3", 1000.0)];
+        let table = [
+            ("128Mi", 134_217_728.0),
+            ("500m", 0.5),
+            ("2", 2.0),
+            ("1k", 1000.0),
+            ("0.1", 0.1),
+            ("1e3", 1000.0),
+        ];
         for (text, expected) in table {
             assert_eq!(amount(&Quantity(text.to_owned())), Some(expected), "{text}");
         }

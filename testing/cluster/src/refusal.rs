@@ -1,4 +1,5 @@
-//! What the API says when it does not do what it was asked for: a `Status`, in the words of the real one.
+//! What the API says when it does not do what it was asked for: a `Status`, in the words of the
+//! real one.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,8 @@ impl Refusal {
 
     fn about(mut self, kind: &str, name: &str) -> Refusal {
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        self.0.details = Some(StatusDetails { kind: Some(kind.to_owned()), name, ..StatusDetails::default() });
+        self.0.details =
+            Some(StatusDetails { kind: Some(kind.to_owned()), name, ..StatusDetails::default() });
         self
     }
 
@@ -33,14 +35,21 @@ impl Refusal {
     }
 
     /// By the rules of RBAC.
-    pub fn forbidden(user: &str, verb: &str, resource: &str, namespace: &str, name: &str) -> Refusal {
+    pub fn forbidden(
+        user: &str,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Refusal {
         let place = if namespace.is_empty() {
             " at the cluster scope".to_owned()
         } else {
             format!(" in the namespace \"{namespace}\"")
         };
         let plural = resource.split('/').next().unwrap_or(resource);
-        let which = if name.is_empty() { plural.to_owned() } else { format!("{plural} \"{name}\"") };
+        let which =
+            if name.is_empty() { plural.to_owned() } else { format!("{plural} \"{name}\"") };
         let message = format!(
             "{which} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\"{place}"
         );
@@ -49,7 +58,8 @@ impl Refusal {
 
     /// By an admission plugin.
     pub fn not_admitted(name: &str, why: &str) -> Refusal {
-        Refusal::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}")).about("pods", name)
+        Refusal::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}"))
+            .about("pods", name)
     }
 
     pub fn not_found(kind: &str, name: &str) -> Refusal {
@@ -57,13 +67,15 @@ impl Refusal {
     }
 
     pub fn no_such_path() -> Refusal {
-        let mut refusal = Refusal::new(404, "NotFound", "the server could not find the requested resource");
+        let mut refusal =
+            Refusal::new(404, "NotFound", "the server could not find the requested resource");
         refusal.0.details = Some(StatusDetails::default());
         refusal
     }
 
     pub fn already_exists(name: &str) -> Refusal {
-        Refusal::new(409, "AlreadyExists", format!("pods \"{name}\" already exists")).about("pods", name)
+        Refusal::new(409, "AlreadyExists", format!("pods \"{name}\" already exists"))
+            .about("pods", name)
     }
 
     pub fn conflict(name: &str, why: &str) -> Refusal {
@@ -73,7 +85,8 @@ impl Refusal {
 
     /// A field that must not be as it is.
     pub fn invalid(name: &str, field: &str, why: &str) -> Refusal {
-        Refusal::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}")).about("Pod", name)
+        Refusal::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}"))
+            .about("Pod", name)
     }
 
     pub fn bad_request(message: impl Into<String>) -> Refusal {
@@ -87,16 +100,23 @@ impl Refusal {
 
     /// What is said of a node that does not answer.
     pub fn no_kubelet() -> Refusal {
-        let mut refusal =
-            Refusal::new(500, "", "error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused");
+        let mut refusal = Refusal::new(
+            500,
+            "",
+            "error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused",
+        );
         refusal.0.reason = None;
         refusal
     }
 
     pub fn too_many_requests() -> Refusal {
-        let mut refusal =
-            Refusal::new(429, "TooManyRequests", "the server has received too many requests, please try again later");
-        refusal.0.details = Some(StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() });
+        let mut refusal = Refusal::new(
+            429,
+            "TooManyRequests",
+            "the server has received too many requests, please try again later",
+        );
+        refusal.0.details =
+            Some(StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() });
         refusal
     }
 
@@ -108,10 +128,14 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let code = self.0.code.and_then(|code| u16::try_from(code).ok());
-        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let code = code
+            .and_then(|code| StatusCode::from_u16(code).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (code, Json(self.json())).into_response();
         if code == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+            response
+                .headers_mut()
+                .insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
         }
         response
     }

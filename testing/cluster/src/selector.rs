@@ -29,15 +29,22 @@ const FIELDS: [&str; 5] =
 
 impl Selector {
     pub fn parse(labels: &str, fields: &str) -> Result<Selector, Refusal> {
-        let all = |text: &str| -> Result<Vec<_>, Refusal> { split(text).into_iter().map(requirement).collect() };
+        let all = |text: &str| -> Result<Vec<_>, Refusal> {
+            split(text).into_iter().map(requirement).collect()
+        };
         let fields = all(fields)?;
         for field in &fields {
             match field {
-                Requirement::Equals(name, _) | Requirement::Differs(name, _) if FIELDS.contains(&name.as_str()) => {}
+                Requirement::Equals(name, _) | Requirement::Differs(name, _)
+                    if FIELDS.contains(&name.as_str()) => {}
                 Requirement::Equals(name, _) | Requirement::Differs(name, _) => {
                     return Err(Refusal::bad_request(format!("field label not supported: {name}")));
                 }
-                _ => return Err(Refusal::bad_request("invalid selector: only = and != are known for fields")),
+                _ => {
+                    return Err(Refusal::bad_request(
+                        "invalid selector: only = and != are known for fields",
+                    ));
+                }
             }
         }
         Ok(Selector { labels: all(labels)?, fields })
@@ -74,7 +81,11 @@ fn fields(pod: &Pod) -> BTreeMap<String, String> {
         spec.restart_policy,
         pod.status.as_ref().and_then(|status| status.phase.clone()),
     ];
-    FIELDS.iter().zip(values).map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default())).collect()
+    FIELDS
+        .iter()
+        .zip(values)
+        .map(|(name, value)| ((*name).to_owned(), value.unwrap_or_default()))
+        .collect()
 }
 
 /// At commas that are not inside of parentheses.
@@ -93,12 +104,16 @@ fn split(text: &str) -> Vec<&str> {
 
 fn requirement(text: &str) -> Result<Requirement, Refusal> {
     let pair = |separator: &str| {
-        text.split_once(separator).map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+        text.split_once(separator)
+            .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
     };
     let set = |separator: &str| {
         let (key, rest) = text.split_once(separator)?;
         let values = rest.trim().strip_prefix('(')?.strip_suffix(')')?;
-        Some((key.trim().to_owned(), values.split(',').map(|value| value.trim().to_owned()).collect()))
+        Some((
+            key.trim().to_owned(),
+            values.split(',').map(|value| value.trim().to_owned()).collect(),
+        ))
     };
     if let Some((key, values)) = set(" notin ") {
         return Ok(Requirement::NotIn(key, values));
@@ -128,7 +143,8 @@ mod tests {
     fn pod() -> Pod {
         let mut pod = Pod::default();
         pod.metadata.name = Some("one".to_owned());
-        pod.metadata.labels = Some([("app".to_owned(), "a".to_owned()), ("tier".to_owned(), "x".to_owned())].into());
+        pod.metadata.labels =
+            Some([("app".to_owned(), "a".to_owned()), ("tier".to_owned(), "x".to_owned())].into());
         pod
     }
 
@@ -153,7 +169,8 @@ mod tests {
 
     #[test]
     fn what_the_real_one_does_not_know_is_refused() {
-        for (labels, fields) in [("a b", ""), ("", "spec.hostname=x"), ("", "metadata.name in (a)")] {
+        for (labels, fields) in [("a b", ""), ("", "spec.hostname=x"), ("", "metadata.name in (a)")]
+        {
             assert_eq!(Selector::parse(labels, fields).expect_err("no selector").0.code, Some(400));
         }
     }

@@ -64,7 +64,8 @@ impl Server {
     fn serve(&self, listener: TcpListener) {
         let up = CancellationToken::new();
         self.up.lock().unwrap_or_else(PoisonError::into_inner).replace(up.clone());
-        let (router, acceptor, tasks) = (self.router.clone(), self.acceptor.clone(), self.tasks.clone());
+        let (router, acceptor, tasks) =
+            (self.router.clone(), self.acceptor.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
             loop {
                 let accepted = tokio::select! {
@@ -93,7 +94,12 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(128)
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, router: Router, up: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    router: Router,
+    up: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -108,6 +114,7 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, router: Router, up
             })
         }
     });
-    let _ =
-        auto::Builder::new(TokioExecutor::new()).serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    let _ = auto::Builder::new(TokioExecutor::new())
+        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+        .await;
 }

@@ -62,7 +62,10 @@ impl Store {
     /// Every pod of a namespace, or of all, and the revision at which they were so.
     pub fn list(&self, namespace: Option<&str>) -> (u64, Vec<Pod>) {
         let inner = self.lock();
-        let pods = inner.pods.iter().filter(|((place, _), _)| namespace.is_none_or(|namespace| namespace == place));
+        let pods = inner
+            .pods
+            .iter()
+            .filter(|((place, _), _)| namespace.is_none_or(|namespace| namespace == place));
         (inner.revision, pods.map(|(_, pod)| pod.clone()).collect())
     }
 
@@ -88,10 +91,17 @@ impl Store {
     }
 
     /// Changes a pod if it is still there.
-    pub fn update(&self, namespace: &str, name: &str, uid: &str, change: impl FnOnce(&mut Pod)) -> Option<Pod> {
+    pub fn update(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        change: impl FnOnce(&mut Pod),
+    ) -> Option<Pod> {
         let mut inner = self.lock();
         let key = (namespace.to_owned(), name.to_owned());
-        let before = inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
+        let before =
+            inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
         let mut pod = before.clone();
         change(&mut pod);
         if pod == before {
@@ -106,7 +116,8 @@ impl Store {
     pub fn remove(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
         let mut inner = self.lock();
         let key = (namespace.to_owned(), name.to_owned());
-        let before = inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
+        let before =
+            inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
         inner.pods.remove(&key);
         let pod = inner.record(Kind::Deleted, Some(before.clone()), before);
         self.tell(&inner);
@@ -123,7 +134,8 @@ impl Store {
         Ok((inner.revision, later.cloned().collect()))
     }
 
-    /// Forgets every change so far. The revision moves on as well, as it does with every write to anything else.
+    /// Forgets every change so far. The revision moves on as well, as it does with every write to
+    /// anything else.
     pub fn compact(&self) {
         let mut inner = self.lock();
         inner.revision += 1;
@@ -151,5 +163,8 @@ impl Inner {
 }
 
 fn key(pod: &Pod) -> (String, String) {
-    (pod.metadata.namespace.clone().unwrap_or_default(), pod.metadata.name.clone().unwrap_or_default())
+    (
+        pod.metadata.namespace.clone().unwrap_or_default(),
+        pod.metadata.name.clone().unwrap_or_default(),
+    )
 }

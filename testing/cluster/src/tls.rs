@@ -1,4 +1,5 @@
-//! A certificate for this machine's own address, made once a process. Real clients insist on TLS before they send a token.
+//! A certificate for this machine's own address, made once a process. Real clients insist on TLS
+//! before they send a token.
 
 use std::io;
 use std::path::Path;
@@ -21,10 +22,21 @@ pub struct Identity {
 pub fn make(directory: &Path) -> io::Result<Identity> {
     let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
-        .args(["-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes"])
+        .args([
+            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=kubernetes",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes",
+        ])
         // One that may sign others is refused as a server's own.
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"])
+        .args([
+            "-addext", "basicConstraints=critical,CA:FALSE", "-addext",
+            "extendedKeyUsage=serverAuth",
+        ])
         .args(["-addext", "keyUsage=critical,digitalSignature"])
         .arg("-keyout")
         .arg(&key)

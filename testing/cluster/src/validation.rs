@@ -1,5 +1,5 @@
-//! What the API refuses as nonsense before any policy looks at it: the part of its validation that a pod of ours could
-//! run into.
+//! What the API refuses as nonsense before any policy looks at it: the part of its validation that
+//! a pod of ours could run into.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,9 @@ pub fn check(pod: &Pod) -> Result<(), Refusal> {
         );
     }
     for (key, value) in pod.metadata.labels.iter().flatten() {
-        if !is_label(value) || !key.rsplit('/').next().is_some_and(|key| !key.is_empty() && is_label(key)) {
+        if !is_label(value)
+            || !key.rsplit('/').next().is_some_and(|key| !key.is_empty() && is_label(key))
+        {
             return wrong(
                 "metadata.labels",
                 &format!(
@@ -42,14 +44,21 @@ fn spec_is_sound(spec: &PodSpec) -> Result<(), Wrong> {
     if spec.containers.is_empty() {
         return wrong("containers", "Required value");
     }
-    if spec.active_deadline_seconds.is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
-        return wrong("activeDeadlineSeconds", "Invalid value: must be between 1 and 2147483647, inclusive");
+    if spec
+        .active_deadline_seconds
+        .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
+    {
+        return wrong(
+            "activeDeadlineSeconds",
+            "Invalid value: must be between 1 and 2147483647, inclusive",
+        );
     }
     if spec.restart_policy.as_deref() != Some("Never") {
         // The real one knows more; a pod of ours that asks for them is a mistake of ours.
         return wrong("restartPolicy", "Unsupported value: this stand-in runs no container twice");
     }
-    let volumes: BTreeSet<_> = spec.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
+    let volumes: BTreeSet<_> =
+        spec.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
     if volumes.len() != spec.volumes.iter().flatten().count() {
         return wrong("volumes", "Duplicate value");
     }
@@ -58,7 +67,8 @@ fn spec_is_sound(spec: &PodSpec) -> Result<(), Wrong> {
         if !names.insert(&container.name) || !is_dns_label(&container.name) {
             return wrong(&format!("{kind}.name"), &format!("Invalid value: {:?}", container.name));
         }
-        container_is_sound(container, &volumes).or_else(|(field, why)| wrong(&format!("{kind}.{field}"), &why))?;
+        container_is_sound(container, &volumes)
+            .or_else(|(field, why)| wrong(&format!("{kind}.{field}"), &why))?;
     }
     Ok(())
 }
@@ -74,11 +84,17 @@ fn container_is_sound(container: &Container, volumes: &BTreeSet<&str>) -> Result
             return wrong("volumeMounts.name", format!("Not found: {:?}", mount.name));
         }
         if !paths.insert(&mount.mount_path) {
-            return wrong("volumeMounts.mountPath", format!("Invalid value: {:?}: must be unique", mount.mount_path));
+            return wrong(
+                "volumeMounts.mountPath",
+                format!("Invalid value: {:?}: must be unique", mount.mount_path),
+            );
         }
         let out = |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
         if mount.sub_path.as_deref().is_some_and(out) {
-            return wrong("volumeMounts.subPath", "Invalid value: must be a relative path".to_owned());
+            return wrong(
+                "volumeMounts.subPath",
+                "Invalid value: must be a relative path".to_owned(),
+            );
         }
     }
     let resources = container.resources.clone().unwrap_or_default();
@@ -88,7 +104,10 @@ fn container_is_sound(container: &Container, volumes: &BTreeSet<&str>) -> Result
             return wrong("resources", format!("Invalid value: {:?}", request.0));
         };
         if limits.get(name).and_then(amount).is_some_and(|limit| requested > limit) {
-            let why = format!("Invalid value: {:?}: must be less than or equal to {name} limit", request.0);
+            let why = format!(
+                "Invalid value: {:?}: must be less than or equal to {name} limit",
+                request.0
+            );
             return wrong("resources.requests", why);
         }
     }
@@ -113,6 +132,8 @@ fn is_dns_label(name: &str) -> bool {
 /// The value of a label, or the part of its name after the slash.
 fn is_label(text: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
-    let ends = text.bytes().next().is_none_or(alphanumeric) && text.bytes().last().is_none_or(alphanumeric);
-    ends && text.len() <= 63 && text.bytes().all(|byte| alphanumeric(byte) || b"-_.".contains(&byte))
+    let ends = text.bytes().next().is_none_or(alphanumeric)
+        && text.bytes().last().is_none_or(alphanumeric);
+    ends && text.len() <= 63
+        && text.bytes().all(|byte| alphanumeric(byte) || b"-_.".contains(&byte))
 }

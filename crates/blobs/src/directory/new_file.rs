@@ -58,7 +58,9 @@ impl NewFile {
 
     /// The work of moving the buffer to the file. Until its result is put back the file is
     /// broken, so that a caller who abandons a write cannot finish a blob with a hole in it.
-    fn spill(&mut self) -> impl FnOnce() -> Result<(NamedTempFile, Vec<u8>), BlobError> + Send + 'static {
+    fn spill(
+        &mut self,
+    ) -> impl FnOnce() -> Result<(NamedTempFile, Vec<u8>), BlobError> + Send + 'static {
         let directory = self.directory.clone();
         let buffer = std::mem::take(&mut self.buffer);
         let state = std::mem::replace(&mut self.state, State::Broken);

@@ -13,8 +13,12 @@ use crate::BlobError;
 const TRIAL: &str = ".skillbox-trial";
 
 /// Replicas that start together make the same bucket; the others wait until it is there.
-const PAUSES: [Duration; 4] =
-    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2)];
+const PAUSES: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+];
 
 /// Readiness is asked every few seconds.
 const PING: Duration = Duration::from_secs(5);
@@ -32,7 +36,9 @@ impl S3 {
     /// Makes the bucket if it is missing, and sees that this key may do in it what it will have to.
     pub(super) async fn prepare(&self, bucket: &Bucket, region: &str) -> Result<(), BlobError> {
         match self.look(bucket).await {
-            Err(BlobError::S3 { problem: S3Problem::NoBucket { .. }, .. }) => self.make(bucket, region).await?,
+            Err(BlobError::S3 { problem: S3Problem::NoBucket { .. }, .. }) => {
+                self.make(bucket, region).await?
+            }
             looked => looked?,
         }
         match bucket.read_only {
@@ -63,7 +69,14 @@ impl S3 {
 
     /// Whether the bucket can be listed.
     async fn look(&self, bucket: &Bucket) -> Result<(), BlobError> {
-        let listed = self.client.list_objects_v2().bucket(&bucket.name).prefix(TRIAL).max_keys(1).send().await;
+        let listed = self
+            .client
+            .list_objects_v2()
+            .bucket(&bucket.name)
+            .prefix(TRIAL)
+            .max_keys(1)
+            .send()
+            .await;
         listed.map_err(|error| self.failed("look into a bucket", bucket, &error))?;
         Ok(())
     }
@@ -81,7 +94,10 @@ impl S3 {
             }
         }
         match looked {
-            Err(BlobError::S3 { action, problem: S3Problem::NoBucket { .. } | S3Problem::Denied { .. } }) if taken => {
+            Err(BlobError::S3 {
+                action,
+                problem: S3Problem::NoBucket { .. } | S3Problem::Denied { .. },
+            }) if taken => {
                 let Bucket { name, setting, .. } = bucket.clone();
                 Err(BlobError::S3 { action, problem: S3Problem::Taken { bucket: name, setting } })
             }
@@ -96,7 +112,8 @@ impl S3 {
             let place = BucketLocationConstraint::from(region);
             CreateBucketConfiguration::builder().location_constraint(place).build()
         });
-        let create = self.client.create_bucket().bucket(&bucket.name).set_create_bucket_configuration(place);
+        let create =
+            self.client.create_bucket().bucket(&bucket.name).set_create_bucket_configuration(place);
         match create.send().await {
             Ok(_) => Ok(false),
             Err(error) => match error.code() {
@@ -110,7 +127,8 @@ impl S3 {
     /// Puts, reads and removes an object. Another replica may do the same at the same time.
     async fn try_out(&self, bucket: &Bucket) -> Result<(), BlobError> {
         let (client, name) = (&self.client, &bucket.name);
-        let put = client.put_object().bucket(name).key(TRIAL).body(TRIAL.as_bytes().to_vec().into());
+        let put =
+            client.put_object().bucket(name).key(TRIAL).body(TRIAL.as_bytes().to_vec().into());
         let put = put.content_type(client::CONTENT_TYPE).send().await;
         put.map_err(|error| self.failed("write to a bucket", bucket, &error))?;
         match client.get_object().bucket(name).key(TRIAL).send().await {
@@ -129,7 +147,8 @@ impl S3 {
         if read.is_ok_and(|read| read == TRIAL.as_bytes()) {
             return Ok(());
         }
-        let answer = "other bytes than were stored; check that s3_endpoint is an S3 server".to_owned();
+        let answer =
+            "other bytes than were stored; check that s3_endpoint is an S3 server".to_owned();
         Err(BlobError::S3 { action: "read from a bucket", problem: S3Problem::Refused { answer } })
     }
 }

@@ -6,8 +6,8 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::{RetryConfig, RetryPartition, TokenBucket};
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
-    BehaviorVersion, Builder, Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
-    StalledStreamProtectionConfig,
+    BehaviorVersion, Builder, Credentials, Region, RequestChecksumCalculation,
+    ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
 
 use super::S3Config;
@@ -25,19 +25,20 @@ const QUESTION: Duration = Duration::from_secs(10);
 const QUESTION_TRIES: u32 = 5;
 const QUESTION_ALL: Duration = Duration::from_secs(20);
 
-/// For bytes that would be lost: long enough for a part over a slow line, and for a server that restarts.
+/// For bytes that would be lost: long enough for a part over a slow line, and for a server that
+/// restarts.
 const UPLOAD: Duration = Duration::from_secs(60);
 const UPLOAD_TRIES: u32 = 12;
 const UPLOAD_ALL: Duration = Duration::from_secs(120);
 
-/// When the server says that it is overloaded. After other failures the client begins with 50 ms, which cannot be set; each
-/// pause is a random part of twice the last.
+/// When the server says that it is overloaded. After other failures the client begins with 50 ms,
+/// which cannot be set; each pause is a random part of twice the last.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
 pub fn new(config: &S3Config, endpoint: &str) -> Client {
-    // The default allowance of retries is small and only refilled by successes: after an outage there would be none left
-    // for a while. What bounds ours is the number of tries.
+    // The default allowance of retries is small and only refilled by successes: after an outage
+    // there would be none left for a while. What bounds ours is the number of tries.
     let retries = TokenBucket::builder().capacity(5000).refill_rate(100.0).build();
     let config = Builder::new()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -51,7 +52,9 @@ pub fn new(config: &S3Config, endpoint: &str) -> Client {
         .retry_partition(RetryPartition::custom("skillbox").token_bucket(retries).build())
         .retry_config(tries(QUESTION_TRIES))
         .timeout_config(timeouts(QUESTION, QUESTION_ALL))
-        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(STALLED).build());
+        .stalled_stream_protection(
+            StalledStreamProtectionConfig::enabled().grace_period(STALLED).build(),
+        );
     Client::from_conf(config.build())
 }
 
@@ -72,5 +75,9 @@ fn tries(count: u32) -> RetryConfig {
 }
 
 fn timeouts(one: Duration, all: Duration) -> TimeoutConfig {
-    TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(one).operation_timeout(all).build()
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT)
+        .operation_attempt_timeout(one)
+        .operation_timeout(all)
+        .build()
 }

@@ -6,7 +6,8 @@ use url::Url;
 
 use crate::BlobError;
 
-/// Where the object store is and how to sign for it. The names of the settings are the fields' with `s3_` before them.
+/// Where the object store is and how to sign for it. The names of the settings are the fields' with
+/// `s3_` before them.
 #[derive(Clone)]
 pub struct S3Config {
     /// With `http://` or `https://`.
@@ -25,9 +26,11 @@ pub struct S3Config {
 impl S3Config {
     /// The endpoint as it is used, or what is wrong with a setting.
     pub(super) fn checked(&self) -> Result<String, BlobError> {
-        for (setting, value) in
-            [("s3_region", &self.region), ("s3_access_key", &self.access_key), ("s3_secret_key", &self.secret_key)]
-        {
+        for (setting, value) in [
+            ("s3_region", &self.region),
+            ("s3_access_key", &self.access_key),
+            ("s3_secret_key", &self.secret_key),
+        ] {
             let printable = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic());
             if !printable {
                 return Err(BlobError::Setting {
@@ -36,9 +39,10 @@ impl S3Config {
                 });
             }
         }
-        for (setting, name) in
-            [("s3_bucket_skills", &self.bucket_skills), ("s3_bucket_executions", &self.bucket_executions)]
-        {
+        for (setting, name) in [
+            ("s3_bucket_skills", &self.bucket_skills),
+            ("s3_bucket_executions", &self.bucket_executions),
+        ] {
             if !is_bucket_name(name) {
                 let why = "is not a bucket's name: 3 to 63 lower-case letters, digits, dots and hyphens, \
                            beginning and ending with a letter or digit";
@@ -49,14 +53,19 @@ impl S3Config {
     }
 }
 
-/// A URL that object names can be appended to. It is shown in errors, so nothing secret may be in it.
+/// A URL that object names can be appended to. It is shown in errors, so nothing secret may be in
+/// it.
 pub(super) fn base_url(setting: &'static str, text: &str) -> Result<String, BlobError> {
     let wrong = |why| BlobError::Setting { setting, why };
     let url = Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
         .ok_or_else(|| wrong("is not a URL like https://s3.example.com:9000"))?;
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
         return Err(wrong("may hold a scheme, a host, a port and a path, and nothing else"));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
@@ -116,12 +125,28 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         assert_eq!(config().checked().expect("a good config"), "http://localhost:9000");
-        for endpoint in ["", "localhost:9000", "ftp://a", "http://", "http://user:pw@a", "http://a?b", "http://a/#b"] {
-            assert_eq!(wrong(|config| config.endpoint = endpoint.to_owned()), Some("s3_endpoint"), "{endpoint}");
+        for endpoint in [
+            "", "localhost:9000", "ftp://a", "http://", "http://user:pw@a", "http://a?b",
+            "http://a/#b",
+        ] {
+            assert_eq!(
+                wrong(|config| config.endpoint = endpoint.to_owned()),
+                Some("s3_endpoint"),
+                "{endpoint}"
+            );
         }
-        for name in ["", "ab", "Skills", "a/b", "a_b", "-ab", "ab.", "a..b", "../x", &"a".repeat(64)] {
-            assert_eq!(wrong(|config| config.bucket_skills = name.to_owned()), Some("s3_bucket_skills"), "{name}");
-            assert_eq!(wrong(|config| config.bucket_executions = name.to_owned()), Some("s3_bucket_executions"));
+        for name in
+            ["", "ab", "Skills", "a/b", "a_b", "-ab", "ab.", "a..b", "../x", &"a".repeat(64)]
+        {
+            assert_eq!(
+                wrong(|config| config.bucket_skills = name.to_owned()),
+                Some("s3_bucket_skills"),
+                "{name}"
+            );
+            assert_eq!(
+                wrong(|config| config.bucket_executions = name.to_owned()),
+                Some("s3_bucket_executions")
+            );
         }
         assert_eq!(wrong(|config| config.access_key = String::new()), Some("s3_access_key"));
         assert_eq!(wrong(|config| config.secret_key = "a\n".to_owned()), Some("s3_secret_key"));

@@ -22,20 +22,24 @@ impl S3 {
             let mut pages = list.into_paginator().send();
             while let Some(page) = pages.next().await {
                 let page = page.map_err(|error| self.failed(ACTION, bucket, &error))?;
-                let names = page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+                let names =
+                    page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
                 self.delete_objects(bucket, names.collect()).await?;
             }
         }
         Ok(())
     }
 
-    /// In one request, and one by one where a server does not take that: then at least its answer to the simple
-    /// request tells what is wrong.
+    /// In one request, and one by one where a server does not take that: then at least its answer
+    /// to the simple request tells what is wrong.
     async fn delete_objects(&self, bucket: &Bucket, names: Vec<String>) -> Result<(), BlobError> {
         if names.is_empty() {
             return Ok(());
         }
-        let ids = names.iter().filter_map(|name| ObjectIdentifier::builder().key(name).build().ok()).collect();
+        let ids = names
+            .iter()
+            .filter_map(|name| ObjectIdentifier::builder().key(name).build().ok())
+            .collect();
         let all = Delete::builder().set_objects(Some(ids)).quiet(true).build().ok();
         match self.client.delete_objects().bucket(&bucket.name).set_delete(all).send().await {
             Ok(answer) => match answer.errors().first() {

@@ -1,7 +1,8 @@
 //! One multipart upload, carried by a task of its own.
 //!
-//! The task ends it in any case: it completes the upload when told to, and gives it up when a part fails or when its
-//! `Multipart` is dropped. Only a process that dies leaves one behind (see `unfinished.rs`).
+//! The task ends it in any case: it completes the upload when told to, and gives it up when a part
+//! fails or when its `Multipart` is dropped. Only a process that dies leaves one behind (see
+//! `unfinished.rs`).
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ impl Multipart {
 
     /// Waits while too many parts are on their way.
     pub async fn push(self, part: Vec<u8>) -> Result<Multipart, BlobError> {
-        let permit = self.s3.parts.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let permit =
+            self.s3.parts.clone().acquire_owned().await.expect("the semaphore is never closed");
         match self.messages.send(Message::Part(part, permit)) {
             Ok(()) => Ok(self),
             // The task has ended, and only a failure ends it before it is told to.
@@ -93,7 +95,10 @@ impl Upload {
     }
 
     /// All parts in their order, when the writer said that there are no more.
-    async fn send_parts(&self, mut inbox: UnboundedReceiver<Message>) -> Result<Vec<CompletedPart>, BlobError> {
+    async fn send_parts(
+        &self,
+        mut inbox: UnboundedReceiver<Message>,
+    ) -> Result<Vec<CompletedPart>, BlobError> {
         let mut sending = JoinSet::new();
         let sent = self.send_all(&mut inbox, &mut sending).await;
         // No part may arrive after the upload was given up.
@@ -146,19 +151,30 @@ impl Upload {
     async fn complete(&self, parts: Vec<CompletedPart>) -> Result<(), BlobError> {
         let bucket = self.bucket();
         let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
-        let complete = self.s3.client.complete_multipart_upload().bucket(&bucket.name).key(self.key.as_str());
+        let complete =
+            self.s3.client.complete_multipart_upload().bucket(&bucket.name).key(self.key.as_str());
         let complete = complete.upload_id(&self.id).multipart_upload(parts);
         match complete.customize().config_override(client::patient()).send().await {
             Ok(_) => Ok(()),
-            // Perhaps it was an earlier try of this very call that ended the upload, and its answer was lost.
+            // Perhaps it was an earlier try of this very call that ended the upload, and its answer
+            // was lost.
             Err(error) if error.code() == Some("NoSuchUpload") && self.is_stored().await => Ok(()),
             Err(error) => Err(self.s3.failed(ACTION, bucket, &error)),
         }
     }
 
     async fn is_stored(&self) -> bool {
-        let head = self.s3.client.head_object().bucket(&self.bucket().name).key(self.key.as_str()).send().await;
-        head.is_ok_and(|head| head.metadata().and_then(|metadata| metadata.get(MARK)) == Some(&self.mark))
+        let head = self
+            .s3
+            .client
+            .head_object()
+            .bucket(&self.bucket().name)
+            .key(self.key.as_str())
+            .send()
+            .await;
+        head.is_ok_and(|head| {
+            head.metadata().and_then(|metadata| metadata.get(MARK)) == Some(&self.mark)
+        })
     }
 
     async fn abort(&self) {

@@ -1,4 +1,5 @@
-//! An object on its way into a bucket: one request when it is small, a multipart upload when it is not.
+//! An object on its way into a bucket: one request when it is small, a multipart upload when it is
+//! not.
 
 use std::sync::Arc;
 
@@ -50,8 +51,8 @@ impl NewObject {
         }
     }
 
-    /// The object is broken until the part has been taken, so that a caller who abandons a write cannot finish a blob
-    /// with a hole in it.
+    /// The object is broken until the part has been taken, so that a caller who abandons a write
+    /// cannot finish a blob with a hole in it.
     async fn hand_over(&mut self) -> Result<(), BlobError> {
         let part = std::mem::replace(&mut self.buffer, Vec::with_capacity(PART_BYTES));
         let multipart = match std::mem::replace(&mut self.state, State::Broken) {

@@ -1,15 +1,16 @@
-//! Presigned URLs: the object store itself hands out a blob, to whoever has the URL, until it expires.
+//! Presigned URLs: the object store itself hands out a blob, to whoever has the URL, until it
+//! expires.
 //!
-//! The signature covers the host, so it is made for the address that browsers use. Everything is worked out here; the
-//! server is not asked.
+//! The signature covers the host, so it is made for the address that browsers use. Everything is
+//! worked out here; the server is not asked.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_s3::config::Credentials;
 use aws_sigv4::http_request::{
-    PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings, UriPathNormalizationMode,
-    sign,
+    PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
+    UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4::SigningParams;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -36,7 +37,11 @@ impl Presigner {
             Some(url) => config::base_url("s3_public_url", url)?,
             None => endpoint.to_owned(),
         };
-        Ok(Presigner { base, region: config.region.clone(), credentials: client::credentials(config) })
+        Ok(Presigner {
+            base,
+            region: config.region.clone(),
+            credentials: client::credentials(config),
+        })
     }
 
     pub fn url(
@@ -55,8 +60,10 @@ impl Presigner {
             "{}/{bucket}/{path}?response-content-disposition={disposition}&response-content-type={content_type}",
             self.base
         );
-        self.signed(url, ttl, SystemTime::now())
-            .map_err(|answer| BlobError::S3 { action: "sign a URL", problem: S3Problem::Refused { answer } })
+        self.signed(url, ttl, SystemTime::now()).map_err(|answer| BlobError::S3 {
+            action: "sign a URL",
+            problem: S3Problem::Refused { answer },
+        })
     }
 
     fn signed(&self, mut url: String, ttl: Duration, now: SystemTime) -> Result<String, String> {
@@ -97,7 +104,8 @@ fn disposition(path: &str) -> String {
 
 /// A type that can stand in a header.
 fn checked(content_type: &str) -> &str {
-    let fits = content_type.contains('/') && content_type.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let fits = content_type.contains('/')
+        && content_type.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if fits { content_type } else { client::CONTENT_TYPE }
 }
 
@@ -113,9 +121,18 @@ mod tests {
     use super::*;
 
     fn presigner() -> Presigner {
-        let credentials =
-            Credentials::new("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", None, None, "test");
-        Presigner { base: "https://examplebucket.s3.amazonaws.com".into(), region: "us-east-1".into(), credentials }
+        let credentials = Credentials::new(
+            "AKIAIOSFODNN7EXAMPLE",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            None,
+            None,
+            "test",
+        );
+        Presigner {
+            base: "https://examplebucket.s3.amazonaws.com".into(),
+            region: "us-east-1".into(),
+            credentials,
+        }
     }
 
     /// The example in the protocol's own description.
@@ -124,22 +141,30 @@ mod tests {
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_369_353_600);
         let url = "https://examplebucket.s3.amazonaws.com/test.txt?".to_owned();
         let url = presigner().signed(url, Duration::from_secs(86_400), at).expect("a URL");
-        let signature = "X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+        let signature =
+            "X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
         assert!(url.ends_with(signature), "{url}");
     }
 
     #[test]
     fn lifetimes_stay_in_what_the_protocol_allows() {
-        for (asked, given) in [(0, 1), (60, 60), (604_800, 604_800), (604_801, 604_800), (u64::MAX, 604_800)] {
+        for (asked, given) in
+            [(0, 1), (60, 60), (604_800, 604_800), (604_801, 604_800), (u64::MAX, 604_800)]
+        {
             let key = Key::archive("acme", 7);
-            let url = presigner().url("b", &key, "f", "text/plain", Duration::from_secs(asked)).expect("a URL");
+            let url = presigner()
+                .url("b", &key, "f", "text/plain", Duration::from_secs(asked))
+                .expect("a URL");
             assert!(url.contains(&format!("&X-Amz-Expires={given}&")), "{url}");
         }
     }
 
     #[test]
     fn hostile_names_and_types_stay_one_value() {
-        assert_eq!(disposition("a/report.csv"), "attachment; filename=\"report.csv\"; filename*=UTF-8''report%2Ecsv");
+        assert_eq!(
+            disposition("a/report.csv"),
+            "attachment; filename=\"report.csv\"; filename*=UTF-8''report%2Ecsv"
+        );
         assert_eq!(
             disposition("x\"; filename=evil\r\nSet-Cookie: é"),
             "attachment; filename=\"x__ filename_evil__Set-Cookie_ _\"; \
@@ -154,7 +179,10 @@ mod tests {
         let parsed = url::Url::parse(&url).expect("a URL");
         let names: Vec<_> = parsed.query_pairs().map(|(name, _)| name.into_owned()).collect();
         assert_eq!(names.len(), 8, "{names:?}");
-        assert_eq!((parsed.fragment(), names.iter().filter(|name| !name.contains('-')).count()), (None, 0));
+        assert_eq!(
+            (parsed.fragment(), names.iter().filter(|name| !name.contains('-')).count()),
+            (None, 0)
+        );
     }
 
     #[test]

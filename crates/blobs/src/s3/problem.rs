@@ -6,14 +6,17 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use super::buckets::Bucket;
 
-/// What kept the object store from doing something. Holds no secret: only names, codes and the store's own sentence.
+/// What kept the object store from doing something. Holds no secret: only names, codes and the
+/// store's own sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum S3Problem {
     #[error(
         "the object store at {endpoint} cannot be reached ({why}); check s3_endpoint, its http or https, and that it runs"
     )]
     Unreachable { endpoint: String, why: String },
-    #[error("the object store at {endpoint} did not answer in time; check s3_endpoint and that it is well")]
+    #[error(
+        "the object store at {endpoint} did not answer in time; check s3_endpoint and that it is well"
+    )]
     Silent { endpoint: String },
     #[error("the object store does not know the access key; check s3_access_key")]
     AccessKey,
@@ -21,7 +24,9 @@ pub enum S3Problem {
     Signature,
     #[error("this machine's clock and the object store's are too far apart; set them right")]
     Clock,
-    #[error("the object store has the bucket {bucket} in another region ({answer}); check s3_region")]
+    #[error(
+        "the object store has the bucket {bucket} in another region ({answer}); check s3_region"
+    )]
     Region { bucket: String, answer: String },
     #[error("there is no bucket {bucket}; make it, or check {setting}")]
     NoBucket { bucket: String, setting: &'static str },
@@ -46,22 +51,34 @@ impl S3Problem {
         let endpoint = endpoint.to_owned();
         match error {
             SdkError::TimeoutError(_) => S3Problem::Silent { endpoint },
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => S3Problem::Silent { endpoint },
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => {
+                S3Problem::Silent { endpoint }
+            }
             SdkError::ServiceError(answer) => {
                 let (status, error) = (answer.raw().status().as_u16(), answer.err());
                 S3Problem::answered(status, error.code(), error.message(), bucket)
             }
             SdkError::ResponseError(answer) => {
                 let status = answer.raw().status();
-                S3Problem::Refused { answer: format!("status {status}, and not in the words of S3; check s3_endpoint") }
+                S3Problem::Refused {
+                    answer: format!(
+                        "status {status}, and not in the words of S3; check s3_endpoint"
+                    ),
+                }
             }
             other => S3Problem::Unreachable { endpoint, why: innermost(other) },
         }
     }
 
-    pub(super) fn answered(status: u16, code: Option<&str>, message: Option<&str>, bucket: &Bucket) -> S3Problem {
+    pub(super) fn answered(
+        status: u16,
+        code: Option<&str>,
+        message: Option<&str>,
+        bucket: &Bucket,
+    ) -> S3Problem {
         let Bucket { name, setting, .. } = bucket.clone();
-        let answer = || printable(&format!("{status} {}: {}", code.unwrap_or("-"), message.unwrap_or("-")));
+        let answer =
+            || printable(&format!("{status} {}: {}", code.unwrap_or("-"), message.unwrap_or("-")));
         match code.unwrap_or_default() {
             "InvalidAccessKeyId" => S3Problem::AccessKey,
             "SignatureDoesNotMatch" => S3Problem::Signature,

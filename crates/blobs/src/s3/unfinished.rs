@@ -1,6 +1,8 @@
-//! Uploads that a process left behind when it died. They are not visible as objects and cost space all the same.
+//! Uploads that a process left behind when it died. They are not visible as objects and cost space
+//! all the same.
 //!
-//! A lifecycle rule would do it on some servers, but others ignore it, and setting one replaces those the operator has.
+//! A lifecycle rule would do it on some servers, but others ignore it, and setting one replaces
+//! those the operator has.
 
 use std::sync::Weak;
 use std::time::{Duration, SystemTime};
@@ -24,7 +26,9 @@ pub(super) async fn abort_now_and_then(s3: Weak<S3>) {
     while let Some(s3) = s3.upgrade() {
         match s3.abort_unfinished(OLD).await {
             Ok(0) => {}
-            Ok(count) => tracing::info!(count, "gave up uploads that a dead process left unfinished"),
+            Ok(count) => {
+                tracing::info!(count, "gave up uploads that a dead process left unfinished")
+            }
             Err(error) => tracing::warn!(%error, "unfinished uploads of dead processes may stay"),
         }
         drop(s3);
@@ -47,10 +51,18 @@ impl S3 {
         Ok(count)
     }
 
-    pub(super) async fn abort_upload(&self, bucket: &Bucket, key: &str, id: &str) -> Result<(), BlobError> {
-        let abort = self.client.abort_multipart_upload().bucket(&bucket.name).key(key).upload_id(id);
+    pub(super) async fn abort_upload(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: &str,
+    ) -> Result<(), BlobError> {
+        let abort =
+            self.client.abort_multipart_upload().bucket(&bucket.name).key(key).upload_id(id);
         match abort.send().await {
-            Err(error) if error.code() != Some("NoSuchUpload") => Err(self.failed(ACTION, bucket, &error)),
+            Err(error) if error.code() != Some("NoSuchUpload") => {
+                Err(self.failed(ACTION, bucket, &error))
+            }
             _ => Ok(()),
         }
     }
@@ -71,7 +83,8 @@ impl S3 {
     }
 }
 
-/// Its key and id. The bucket may be used by others too: what does not look like a key of ours is left alone.
+/// Its key and id. The bucket may be used by others too: what does not look like a key of ours is
+/// left alone.
 fn ours_before(upload: &MultipartUpload, before: SystemTime) -> Option<(&str, &str)> {
     let (key, id) = (upload.key()?, upload.upload_id()?);
     let begun = SystemTime::try_from(*upload.initiated()?).ok()?;

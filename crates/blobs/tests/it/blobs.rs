@@ -86,7 +86,8 @@ async fn changed_bytes_do_not_come_to_their_end(bench: Bench) {
     let key = bench.artifact("part");
     let stored = bench.blobs.put(&key, Bytes::from_static(b"0123456789")).await.expect("stored");
     let open = async || bench.blobs.open(&key).await.expect("answered").expect("it is there");
-    let bytes = open().await.verified(&stored.sha256).into_bytes(10).await.expect("as they were stored");
+    let bytes =
+        open().await.verified(&stored.sha256).into_bytes(10).await.expect("as they were stored");
     assert_eq!(bytes, &b"0123456789"[..]);
     bench.blobs.put(&key, Bytes::from_static(b"0123456788")).await.expect("stored");
     assert!(open().await.verified(&stored.sha256).into_bytes(10).await.is_err());
@@ -116,7 +117,8 @@ async fn hostile_names_are_stored_inside(bench: Bench) {
         bench.blobs.put(&bench.artifact(name), Bytes::from(name.to_owned())).await.expect(name);
     }
     for name in names {
-        let bytes = bench.blobs.get(&bench.artifact(name), 5000).await.expect("get").expect("a blob");
+        let bytes =
+            bench.blobs.get(&bench.artifact(name), 5000).await.expect("get").expect("a blob");
         assert_eq!(bytes, name.as_bytes());
     }
     let inside = format!("{}/executions/7/files/", bench.tenant);
@@ -131,7 +133,8 @@ async fn names_that_differ_a_little_are_different_blobs(bench: Bench) {
         bench.blobs.put(&bench.artifact(name), Bytes::from(name)).await.expect(name);
     }
     for name in names {
-        let bytes = bench.blobs.get(&bench.artifact(name), 100).await.expect("get").expect("a blob");
+        let bytes =
+            bench.blobs.get(&bench.artifact(name), 100).await.expect("get").expect("a blob");
         assert_eq!(bytes, name.as_bytes());
     }
     let other = Key::artifact(&bench.tenant, 8, "a");

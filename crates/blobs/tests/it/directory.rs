@@ -14,7 +14,9 @@ async fn only_the_owner_may_read() {
     let key = bench.archive();
     bench.blobs.put(&key, Bytes::from_static(b"x")).await.expect("put");
     let root = bench.dir().join("blobs");
-    let mode = |path: &str| std::fs::metadata(root.join(path)).expect("it exists").permissions().mode() & 0o777;
+    let mode = |path: &str| {
+        std::fs::metadata(root.join(path)).expect("it exists").permissions().mode() & 0o777
+    };
     assert_eq!(mode(key.as_str()), 0o600);
     assert_eq!(mode("acme"), 0o700);
 }
@@ -45,7 +47,12 @@ async fn opening_again_finds_the_blobs_and_drops_what_a_dead_process_left() {
 #[tokio::test]
 async fn a_directory_has_no_urls_of_its_own() {
     let bench = Bench::directory();
-    let url = bench.blobs.presign(&bench.archive(), "a.tar.gz", "application/gzip", Duration::from_secs(60));
+    let url = bench.blobs.presign(
+        &bench.archive(),
+        "a.tar.gz",
+        "application/gzip",
+        Duration::from_secs(60),
+    );
     assert_eq!(url.expect("answered"), None);
 }
 

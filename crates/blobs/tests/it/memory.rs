@@ -1,4 +1,5 @@
-//! A large blob goes through a small memory. Measured in a process of its own, for the other tests share this one.
+//! A large blob goes through a small memory. Measured in a process of its own, for the other tests
+//! share this one.
 
 use std::process::Command;
 
@@ -27,7 +28,8 @@ async fn a_large_blob_is_streamed_in_little_memory() {
     assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
     let grown = said.lines().find_map(|line| line.split("grown by ").nth(1)?.parse::<u64>().ok());
     let grown = grown.expect("the child's measure");
-    // Eight parts on their way, one that fills, and what the client copies of them; a third of the blob.
+    // Eight parts on their way, one that fills, and what the client copies of them; a third of the
+    // blob.
     assert!(grown < 100 * MIB, "{} MiB", grown / MIB);
 }
 

@@ -11,7 +11,9 @@ const MIB: usize = 1 << 20;
 
 #[tokio::test]
 async fn a_part_that_is_refused_fails_the_blob_and_leaves_nothing() {
-    let Some((bench, relay)) = Bench::relayed("a_part_that_is_refused_fails_the_blob_and_leaves_nothing").await else {
+    let Some((bench, relay)) =
+        Bench::relayed("a_part_that_is_refused_fails_the_blob_and_leaves_nothing").await
+    else {
         return;
     };
     relay.set(Rule::Answer(|line| line.contains("partNumber=2").then_some((403, "AccessDenied"))));
@@ -34,7 +36,9 @@ async fn a_part_that_is_refused_fails_the_blob_and_leaves_nothing() {
 
 #[tokio::test]
 async fn an_end_whose_answer_is_lost_is_an_end() {
-    let Some((bench, relay)) = Bench::relayed("an_end_whose_answer_is_lost_is_an_end").await else { return };
+    let Some((bench, relay)) = Bench::relayed("an_end_whose_answer_is_lost_is_an_end").await else {
+        return;
+    };
     relay.set(Rule::Lose(|line| line.starts_with("POST") && line.contains("uploadId=")));
     let key = bench.artifact("report");
     let mut writer = bench.blobs.writer(&key);
@@ -52,7 +56,9 @@ async fn an_end_whose_answer_is_lost_is_an_end() {
 
 #[tokio::test]
 async fn an_abandoned_write_cannot_be_finished() {
-    let Some((bench, relay)) = Bench::relayed("an_abandoned_write_cannot_be_finished").await else { return };
+    let Some((bench, relay)) = Bench::relayed("an_abandoned_write_cannot_be_finished").await else {
+        return;
+    };
     let key = bench.artifact("report");
     let mut writer = bench.blobs.writer(&key);
     relay.set(Rule::Stall);
@@ -72,7 +78,10 @@ async fn an_abandoned_write_cannot_be_finished() {
 
 #[tokio::test]
 async fn uploads_of_the_dead_are_given_up_and_those_of_others_are_not() {
-    let Some(config) = server("uploads_of_the_dead_are_given_up_and_those_of_others_are_not") else { return };
+    let Some(config) = server("uploads_of_the_dead_are_given_up_and_those_of_others_are_not")
+    else {
+        return;
+    };
     let own = OwnBuckets::on(config);
     let config = &own.0;
     let blobs = Blobs::s3(config.clone()).await.expect("an S3 server");
@@ -88,6 +97,13 @@ async fn uploads_of_the_dead_are_given_up_and_those_of_others_are_not() {
     let left = uploads(config, bucket, "").await;
     assert_eq!((left.len(), left.iter().any(|(key, _)| key == dead)), (2, false));
     for (key, id) in left {
-        client.abort_multipart_upload().bucket(bucket).key(key).upload_id(id).send().await.expect("cleaned");
+        client
+            .abort_multipart_upload()
+            .bucket(bucket)
+            .key(key)
+            .upload_id(id)
+            .send()
+            .await
+            .expect("cleaned");
     }
 }

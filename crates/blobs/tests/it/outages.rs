@@ -41,7 +41,10 @@ async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
     );
     let problems = [problems.0, problems.1, problems.2, problems.3, problems.4, problems.5];
     for problem in problems {
-        assert!(matches!(&problem, S3Problem::Unreachable { endpoint, .. } if *endpoint == relay.url()), "{problem}");
+        assert!(
+            matches!(&problem, S3Problem::Unreachable { endpoint, .. } if *endpoint == relay.url()),
+            "{problem}"
+        );
         assert!(problem.to_string().contains("check s3_endpoint"), "{problem}");
     }
     relay.restore().await;
@@ -52,7 +55,10 @@ async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
 
 #[tokio::test]
 async fn a_silent_server_is_not_waited_for_long() {
-    let Some((bench, relay)) = Bench::relayed("a_silent_server_is_not_waited_for_long").await else { return };
+    let Some((bench, relay)) = Bench::relayed("a_silent_server_is_not_waited_for_long").await
+    else {
+        return;
+    };
     let key = bench.artifact("a");
     bench.blobs.put(&key, Bytes::from_static(b"x")).await.expect("put");
     relay.set(Rule::Stall);
@@ -65,7 +71,9 @@ async fn a_silent_server_is_not_waited_for_long() {
 
 #[tokio::test]
 async fn bytes_that_stop_coming_end_the_stream_with_an_error() {
-    let Some((bench, relay)) = Bench::relayed("bytes_that_stop_coming_end_the_stream_with_an_error").await else {
+    let Some((bench, relay)) =
+        Bench::relayed("bytes_that_stop_coming_end_the_stream_with_an_error").await
+    else {
         return;
     };
     let key = bench.artifact("large");
@@ -77,12 +85,17 @@ async fn bytes_that_stop_coming_end_the_stream_with_an_error() {
     let rest = tokio::time::timeout(BOUND, reader.stream.read_to_end(&mut buffer)).await;
     assert!(rest.expect("it ends").is_err());
     relay.set(Rule::Pass);
-    assert_eq!(bench.blobs.get(&key, u64::MAX).await.expect("get").expect("a blob").len(), 30 << 20);
+    assert_eq!(
+        bench.blobs.get(&key, u64::MAX).await.expect("get").expect("a blob").len(),
+        30 << 20
+    );
 }
 
 #[tokio::test]
 async fn a_blob_outlasts_a_short_failure() {
-    let Some((bench, relay)) = Bench::relayed("a_blob_outlasts_a_short_failure").await else { return };
+    let Some((bench, relay)) = Bench::relayed("a_blob_outlasts_a_short_failure").await else {
+        return;
+    };
     for (key, size) in [(bench.artifact("small"), 10), (bench.artifact("large"), 12 << 20)] {
         relay.set(Rule::Answer(|_| Some((503, "SlowDown"))));
         let (blobs, to) = (bench.blobs.clone(), key.clone());
@@ -96,7 +109,9 @@ async fn a_blob_outlasts_a_short_failure() {
 
 #[tokio::test]
 async fn a_server_that_only_fails_is_given_up() {
-    let Some((bench, relay)) = Bench::relayed("a_server_that_only_fails_is_given_up").await else { return };
+    let Some((bench, relay)) = Bench::relayed("a_server_that_only_fails_is_given_up").await else {
+        return;
+    };
     relay.set(Rule::Answer(|_| Some((503, "SlowDown"))));
     let problem = failure(bench.blobs.get(&bench.artifact("a"), 10)).await;
     assert!(matches!(problem, S3Problem::Failing { .. }), "{problem}");

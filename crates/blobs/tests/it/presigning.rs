@@ -40,9 +40,12 @@ async fn whoever_has_the_url_gets_a_download() {
     let odd = "x\"; filename=evil\r\nSet-Cookie: ü 😀+%20&.html";
     for name in ["report.csv", "plots/a b.png", "a+b%20c?d#e&f", "ünïcödé", "", odd] {
         let key = put(&bench, name).await;
-        let answer = send(Method::GET, &url(&bench, &key, name, "text/html; charset=utf-8", HOUR)).await;
+        let answer =
+            send(Method::GET, &url(&bench, &key, name, "text/html; charset=utf-8", HOUR)).await;
         assert_eq!(answer.status(), 200, "{name}");
-        let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().expect("ASCII").to_owned());
+        let header = |name: &str| {
+            answer.headers().get(name).map(|value| value.to_str().expect("ASCII").to_owned())
+        };
         let disposition = header("content-disposition").expect("a disposition");
         assert!(disposition.starts_with("attachment; filename=\""), "{disposition}");
         assert_eq!(header("content-type").as_deref(), Some("text/html; charset=utf-8"));

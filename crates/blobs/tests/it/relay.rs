@@ -48,10 +48,12 @@ impl Relay {
     }
 
     async fn new(server: String, nobody: Option<TcpListener>) -> Relay {
-        let shared = Shared { server, rule: watch::Sender::new(Rule::Pass), touched: watch::Sender::new(0) };
+        let shared =
+            Shared { server, rule: watch::Sender::new(Rule::Pass), touched: watch::Sender::new(0) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let mut relay = Relay { address, shared: Arc::new(shared), connections: None, _nobody: nobody };
+        let mut relay =
+            Relay { address, shared: Arc::new(shared), connections: None, _nobody: nobody };
         relay.listen(listener);
         relay
     }
@@ -71,7 +73,12 @@ impl Relay {
 
     /// Waits until it was applied so many times in all.
     pub async fn touched(&self, count: usize) {
-        self.shared.touched.subscribe().wait_for(|touched| *touched >= count).await.expect("the sender lives");
+        self.shared
+            .touched
+            .subscribe()
+            .wait_for(|touched| *touched >= count)
+            .await
+            .expect("the sender lives");
     }
 
     /// Ends every connection and refuses new ones.
@@ -125,7 +132,8 @@ async fn requests(
         let length = from.read(&mut buffer).await.ok().filter(|length| *length > 0)?;
         not_stalled(shared).await;
         let text = String::from_utf8_lossy(&buffer[..length.min(4000)]).into_owned();
-        let line = text.lines().next().filter(|line| line.ends_with(" HTTP/1.1")).unwrap_or_default();
+        let line =
+            text.lines().next().filter(|line| line.ends_with(" HTTP/1.1")).unwrap_or_default();
         let rule = *shared.rule.borrow();
         match rule {
             Rule::Answer(answer) if !line.is_empty() => {
@@ -144,7 +152,12 @@ async fn requests(
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, to: &mut OwnedWriteHalf, shared: &Shared, losing: watch::Receiver<bool>) {
+async fn answers(
+    mut from: OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    shared: &Shared,
+    losing: watch::Receiver<bool>,
+) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         not_stalled(shared).await;
@@ -160,7 +173,9 @@ async fn not_stalled(shared: &Shared) {
 }
 
 fn refusal(line: &str, status: u16, code: &str) -> String {
-    let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>by the relay</Message></Error>");
+    let body = format!(
+        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>by the relay</Message></Error>"
+    );
     let body = if line.starts_with("HEAD") { "" } else { &body };
     let length = body.len();
     format!(

@@ -21,9 +21,10 @@ async fn missing_buckets_are_made_by_many_at_once() {
     let again = Blobs::s3(own.0.clone()).await.expect("a later start");
     again.put(&Key::skill("acme", "1"), Bytes::from_static(b"s")).await.expect("put");
     again.put(&Key::archive("acme", 7), Bytes::from_static(b"e")).await.expect("put");
-    for (bucket, expected) in
-        [(&own.0.bucket_skills, "acme/skills/1"), (&own.0.bucket_executions, "acme/executions/7/archive.tar.gz")]
-    {
+    for (bucket, expected) in [
+        (&own.0.bucket_skills, "acme/skills/1"),
+        (&own.0.bucket_executions, "acme/executions/7/archive.tar.gz"),
+    ] {
         let listed = client(&own.0).list_objects_v2().bucket(bucket).send().await.expect("a list");
         let keys: Vec<_> = listed.contents().iter().filter_map(|object| object.key()).collect();
         assert_eq!(keys, [expected], "the trials are removed, and each kind is in its bucket");
@@ -38,7 +39,8 @@ async fn a_bucket_that_is_lost_later_is_named() {
     client(&own.0).delete_bucket().bucket(&own.0.bucket_skills).send().await.expect("deleted");
     let error = blobs.ping().await.expect_err("a bucket is missing").to_string();
     assert!(error.contains(&own.0.bucket_skills) && error.contains("s3_bucket_skills"), "{error}");
-    let error = blobs.get(&Key::skill("acme", "1"), 10).await.expect_err("a bucket is missing").to_string();
+    let error =
+        blobs.get(&Key::skill("acme", "1"), 10).await.expect_err("a bucket is missing").to_string();
     assert!(error.contains("s3_bucket_skills"), "{error}");
 }
 
@@ -53,11 +55,13 @@ async fn refusal(config: S3Config) -> String {
 #[tokio::test]
 async fn wrong_credentials_are_told_apart() {
     let Some(config) = server("wrong_credentials_are_told_apart") else { return };
-    let said = refusal(S3Config { secret_key: "not-the-secret".to_owned(), ..config.clone() }).await;
+    let said =
+        refusal(S3Config { secret_key: "not-the-secret".to_owned(), ..config.clone() }).await;
     assert!(said.contains("check s3_secret_key"), "{said}");
     let said = refusal(S3Config { access_key: "nobody".to_owned(), ..config.clone() }).await;
     assert!(said.contains("check s3_access_key"), "{said}");
-    let wrong = Blobs::s3(S3Config { public_url: Some("files.example.com".to_owned()), ..config }).await;
+    let wrong =
+        Blobs::s3(S3Config { public_url: Some("files.example.com".to_owned()), ..config }).await;
     assert!(matches!(wrong, Err(BlobError::Setting { setting: "s3_public_url", .. })));
 }
 
@@ -75,13 +79,22 @@ async fn a_place_where_nobody_is_is_named() {
 #[tokio::test]
 async fn what_other_servers_say_is_understood() {
     type Answer = fn(&str) -> Option<(u16, &'static str)>;
-    let taken: Answer =
-        |line| Some(if line.starts_with("PUT") { (409, "BucketAlreadyExists") } else { (404, "NoSuchBucket") });
-    let may_not_make: Answer =
-        |line| Some(if line.starts_with("PUT") { (403, "AccessDenied") } else { (404, "NoSuchBucket") });
+    let taken: Answer = |line| {
+        Some(if line.starts_with("PUT") {
+            (409, "BucketAlreadyExists")
+        } else {
+            (404, "NoSuchBucket")
+        })
+    };
+    let may_not_make: Answer = |line| {
+        Some(if line.starts_with("PUT") { (403, "AccessDenied") } else { (404, "NoSuchBucket") })
+    };
     let cases: [(Answer, &[&str]); 6] = [
         (|_| Some((403, "RequestTimeTooSkewed")), &["clock"]),
-        (|_| Some((403, "AccessDenied")), &["bucket skills", "docs/storage.md", "s3_bucket_skills"]),
+        (
+            |_| Some((403, "AccessDenied")),
+            &["bucket skills", "docs/storage.md", "s3_bucket_skills"],
+        ),
         (|_| Some((301, "PermanentRedirect")), &["s3_region"]),
         (|_| Some((418, "Teapot")), &["418", "Teapot"]),
         (taken, &["somebody else's", "s3_bucket_skills"]),

@@ -1,4 +1,5 @@
-//! A place for blobs that is a test's own, in a directory or on the S3 server that `SKILLBOX_TEST_S3_*` names.
+//! A place for blobs that is a test's own, in a directory or on the S3 server that
+//! `SKILLBOX_TEST_S3_*` names.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,9 +34,13 @@ pub(crate) use on_both;
 
 /// Where the tests' S3 server is. Without one the test says so and is not run.
 pub fn server(test: &str) -> Option<S3Config> {
-    #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test harness has no configuration to take it from"
+    )]
     let set = |name: &str| std::env::var(format!("SKILLBOX_TEST_S3_{name}")).ok();
-    let (Some(endpoint), Some(access_key), Some(secret_key)) = (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
+    let (Some(endpoint), Some(access_key), Some(secret_key)) =
+        (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
     else {
         println!(
             "NEEDS S3: {test} was not run, because SKILLBOX_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY are not set"
@@ -54,7 +59,8 @@ pub fn server(test: &str) -> Option<S3Config> {
     })
 }
 
-/// Blobs, and a tenant that only this test has. What it stores is gone when the test ends, however it ends.
+/// Blobs, and a tenant that only this test has. What it stores is gone when the test ends, however
+/// it ends.
 pub struct Bench {
     pub blobs: Blobs,
     pub tenant: String,
@@ -155,7 +161,8 @@ async fn objects(config: &S3Config, tenant: &str) -> Vec<String> {
 
 /// Keys and ids of the unfinished uploads whose keys begin like this.
 pub async fn uploads(config: &S3Config, bucket: &str, prefix: &str) -> Vec<(String, String)> {
-    let listed = client(config).list_multipart_uploads().bucket(bucket).send().await.expect("a list");
+    let listed =
+        client(config).list_multipart_uploads().bucket(bucket).send().await.expect("a list");
     let uploads = listed.uploads.unwrap_or_default().into_iter();
     let uploads = uploads.filter_map(|upload| Some((upload.key?, upload.upload_id?)));
     uploads.filter(|(key, _)| key.starts_with(prefix)).collect()
@@ -180,13 +187,23 @@ impl Drop for Bench {
         in_a_runtime(async move {
             let client = client(&config);
             for name in objects(&config, &tenant).await {
-                let bucket = if name.contains("/skills/") { &config.bucket_skills } else { &config.bucket_executions };
+                let bucket = if name.contains("/skills/") {
+                    &config.bucket_skills
+                } else {
+                    &config.bucket_executions
+                };
                 let Some(key) = name.strip_prefix("unfinished ") else {
                     let _ = client.delete_object().bucket(bucket).key(name).send().await;
                     continue;
                 };
                 for (_, id) in uploads(&config, bucket, key).await {
-                    let _ = client.abort_multipart_upload().bucket(bucket).key(key).upload_id(id).send().await;
+                    let _ = client
+                        .abort_multipart_upload()
+                        .bucket(bucket)
+                        .key(key)
+                        .upload_id(id)
+                        .send()
+                        .await;
                 }
             }
         });
@@ -195,7 +212,8 @@ impl Drop for Bench {
 
 /// For cleaning up in `drop`, where nothing can be awaited.
 pub fn in_a_runtime(work: impl Future<Output = ()> + Send + 'static) {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let bounded = async { drop(tokio::time::timeout(Duration::from_secs(30), work).await) };
     let _ = std::thread::spawn(move || runtime().block_on(bounded)).join();
 }
@@ -228,8 +246,8 @@ impl Drop for OwnBuckets {
     }
 }
 
-/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test; the bound only keeps
-/// a broken build from hanging.
+/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
+/// the bound only keeps a broken build from hanging.
 pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {

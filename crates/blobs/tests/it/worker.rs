@@ -13,7 +13,10 @@ async fn whole(config: &S3Config) -> Blobs {
 }
 
 fn worker(config: &S3Config, test: &str) -> Option<S3Config> {
-    #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test harness has no configuration to take it from"
+    )]
     let set = |name: &str| std::env::var(format!("SKILLBOX_TEST_S3_WORKER_{name}")).ok();
     let (Some(access_key), Some(secret_key)) = (set("ACCESS_KEY"), set("SECRET_KEY")) else {
         println!(
@@ -36,14 +39,19 @@ async fn a_worker_needs_no_right_to_write_skills() {
     let blobs = Blobs::s3(narrow.clone()).await.expect("a start with a worker's rights");
     blobs.ping().await.expect("ready");
     assert_eq!(blobs.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
-    assert_eq!(blobs.get(&Key::skill(&tenant, "2"), 100).await.expect("a missing one is no refusal"), None);
+    assert_eq!(
+        blobs.get(&Key::skill(&tenant, "2"), 100).await.expect("a missing one is no refusal"),
+        None
+    );
     let result = Key::archive(&tenant, 7);
     blobs.put(&result, Bytes::from_static(b"files")).await.expect("what a run left");
     blobs.delete(&result).await.expect("and its removal");
     blobs.abort_unfinished(std::time::Duration::ZERO).await.expect("only where it may write");
 
     // The attack: a worker in somebody's hands exchanges or removes the skills of everybody.
-    for refused in [blobs.put(&skill, Bytes::from_static(b"evil")).await.map(drop), blobs.delete(&skill).await] {
+    for refused in
+        [blobs.put(&skill, Bytes::from_static(b"evil")).await.map(drop), blobs.delete(&skill).await]
+    {
         let said = refused.expect_err("no right").to_string();
         assert!(said.contains("may not do this in the bucket"), "{said}");
     }
@@ -66,7 +74,14 @@ async fn a_worker_reaches_no_other_bucket_and_makes_none() {
     denied(worker.create_bucket().bucket(&other).send().await.expect_err("no right").code());
     // Control: the bucket is made, and read, with the key that the worker had before.
     owner.create_bucket().bucket(&other).send().await.expect("made");
-    owner.put_object().bucket(&other).key("a").body(b"a".to_vec().into()).send().await.expect("put");
+    owner
+        .put_object()
+        .bucket(&other)
+        .key("a")
+        .body(b"a".to_vec().into())
+        .send()
+        .await
+        .expect("put");
     owner.get_object().bucket(&other).key("a").send().await.expect("read");
     denied(worker.get_object().bucket(&other).key("a").send().await.expect_err("no right").code());
     denied(worker.list_objects_v2().bucket(&other).send().await.expect_err("no right").code());
@@ -81,6 +96,12 @@ async fn a_server_that_publishes_does_not_start_with_a_workers_key() {
     let Some(config) = server(test) else { return };
     let Some(narrow) = worker(&config, test) else { return };
     whole(&config).await;
-    let refused = Blobs::s3(S3Config { skills_read_only: false, ..narrow }).await.expect_err("no right to write");
-    assert!(matches!(&refused, BlobError::S3 { .. }) && refused.to_string().contains("s3_bucket_skills"), "{refused}");
+    let refused = Blobs::s3(S3Config { skills_read_only: false, ..narrow })
+        .await
+        .expect_err("no right to write");
+    assert!(
+        matches!(&refused, BlobError::S3 { .. })
+            && refused.to_string().contains("s3_bucket_skills"),
+        "{refused}"
+    );
 }

@@ -3,7 +3,8 @@ use bytes::Bytes;
 
 use crate::support::{Bench, on_both};
 
-/// More than a writer holds in memory, so that it has spilled to a file or begun an upload of several parts.
+/// More than a writer holds in memory, so that it has spilled to a file or begun an upload of
+/// several parts.
 const LONG: usize = 11_000_000;
 
 on_both!(
@@ -47,7 +48,8 @@ async fn every_length_around_a_part_is_whole(bench: Bench) {
     let bytes: Vec<u8> = (0..=2 * PART).map(|n| (n % 251) as u8).collect();
     for length in [1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART, 2 * PART + 1] {
         let key = bench.artifact(&length.to_string());
-        let stored = bench.blobs.put(&key, Bytes::copy_from_slice(&bytes[..length])).await.expect("put");
+        let stored =
+            bench.blobs.put(&key, Bytes::copy_from_slice(&bytes[..length])).await.expect("put");
         assert_eq!(stored.size, length as u64);
         let read = bench.blobs.get(&key, stored.size).await.expect("get").expect("a blob");
         assert!(read == bytes[..length], "{length}");
@@ -76,7 +78,10 @@ async fn a_dropped_writer_leaves_the_old_blob(bench: Bench) {
 fn an_abandoned_write_cannot_be_finished() {
     // The only thread that may block is kept busy, so that the write is certain to be under way
     // when its caller goes away.
-    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .expect("a runtime");
     let (release, wait) = std::sync::mpsc::channel::<()>();
     runtime.spawn_blocking(move || wait.recv());
     let bench = Bench::directory();

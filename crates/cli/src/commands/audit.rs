@@ -1,7 +1,8 @@
 //! `skillbox audit`: one run without a server, and exactly one line about it on standard error.
 //!
-//! The script's own output, both streams of it in the order they were written, goes to standard output; nothing else is
-//! said anywhere, so that whoever collects records can read standard error line by line.
+//! The script's own output, both streams of it in the order they were written, goes to standard
+//! output; nothing else is said anywhere, so that whoever collects records can read standard error
+//! line by line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,7 +71,11 @@ pub async fn run(args: AuditArgs, _: Output) -> Result<ExitCode> {
 async fn ran(args: &AuditArgs, facts: &mut Facts) -> Result<Finished> {
     let order = Order {
         path: &args.dir,
-        request: args.inputs.request(Some(args.script.clone()), &args.args, args.local.memory.as_deref())?,
+        request: args.inputs.request(
+            Some(args.script.clone()),
+            &args.args,
+            args.local.memory.as_deref(),
+        )?,
         args: &args.local,
         show: Show::AsOutput,
         keep: false,

@@ -1,6 +1,8 @@
-//! `skillbox audit-log`: who changed what on a server, and whether somebody tampered with that record.
+//! `skillbox audit-log`: who changed what on a server, and whether somebody tampered with that
+//! record.
 //!
-//! (`skillbox audit` is another thing: it runs a script without a server and writes one record of it.)
+//! (`skillbox audit` is another thing: it runs a script without a server and writes one record of
+//! it.)
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,16 +25,18 @@ use crate::{connection, text};
 pub enum AuditLogCommand {
     /// List changes, the newest first.
     List(ListArgs),
-    /// Print the signed head. Keep it elsewhere: it proves later that nothing before it was changed or removed.
+    /// Print the signed head. Keep it elsewhere: it proves later that nothing before it was changed
+    /// or removed.
     Head,
-    /// Check that no entry was modified, moved or removed. Exit code 1 says that something does not fit.
+    /// Check that no entry was modified, moved or removed. Exit code 1 says that something does not
+    /// fit.
     Verify(VerifyArgs),
 }
 
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// The server's public key, as `receipt key` prints it: a file, or its line of base64. May be given several times.
-    /// Without it, the keys that the server names are trusted.
+    /// The server's public key, as `receipt key` prints it: a file, or its line of base64. May be
+    /// given several times. Without it, the keys that the server names are trusted.
     #[arg(long = "key", value_name = "PUBKEY")]
     keys: Vec<String>,
     /// A head that was saved earlier, which the log must contain. May be given several times.
@@ -41,8 +45,8 @@ pub struct VerifyArgs {
     /// Check this log without a server, as `-o json audit-log list --all` printed it.
     #[arg(long, value_name = "FILE", requires = "keys", requires = "heads")]
     log: Option<PathBuf>,
-    /// Entries outside the chain that are known, besides those that the head counts: what servers of an earlier version
-    /// added while they were replaced.
+    /// Entries outside the chain that are known, besides those that the head counts: what servers
+    /// of an earlier version added while they were replaced.
     #[arg(long, value_name = "N", default_value_t = 0)]
     unchained: u32,
 }
@@ -62,7 +66,10 @@ pub async fn run(global: &Global, command: AuditLogCommand, output: Output) -> R
             let rows = collect(args, async |page| client.audit_entries(&page).await).await?;
             match output.is_json() {
                 true => output.array(&rows.raw)?,
-                false => output.table(&["seq", "time", "actor", "action", "object"], rows.items.iter().map(row))?,
+                false => output.table(
+                    &["seq", "time", "actor", "action", "object"],
+                    rows.items.iter().map(row),
+                )?,
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -78,14 +85,21 @@ fn row(entry: &AuditEntry) -> Vec<String> {
     let seq = entry.seq.map(|seq| seq.to_string());
     let actor = entry.actor.map(|id| id.to_string());
     let [object, action] = [&entry.object, &entry.action].map(|word| text::harmless(word));
-    vec![seq.unwrap_or_default(), entry.created_at.clone(), actor.unwrap_or_default(), action, object]
+    vec![
+        seq.unwrap_or_default(),
+        entry.created_at.clone(),
+        actor.unwrap_or_default(),
+        action,
+        object,
+    ]
 }
 
 async fn verify(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     let mut keys = public_keys(&args.keys)?;
     let mut evidence = match &args.log {
         Some(path) => {
-            let rows: Vec<AuditEntry> = serde_json::from_str(&read(path)?).context("this is not a list of entries")?;
+            let rows: Vec<AuditEntry> =
+                serde_json::from_str(&read(path)?).context("this is not a list of entries")?;
             Evidence { entries: chain(rows)?, heads: Vec::new(), problems: Vec::new() }
         }
         None => {
@@ -110,19 +124,24 @@ async fn verify(global: &Global, args: &VerifyArgs, output: Output) -> Result<Ex
 
 async fn servers_keys(client: &Client) -> Result<Vec<PublicKey>> {
     let keys = client.receipt_keys().await?;
-    let lines: Vec<_> = [&keys.current].into_iter().chain(&keys.previous).map(|key| key.public_key.clone()).collect();
+    let lines: Vec<_> = [&keys.current]
+        .into_iter()
+        .chain(&keys.previous)
+        .map(|key| key.public_key.clone())
+        .collect();
     public_keys(&lines)
 }
 
-/// The log and its head. Others write meanwhile, so entries behind the first look at the head are left out, and the
-/// second look tells whether somebody else than the server has added them.
+/// The log and its head. Others write meanwhile, so entries behind the first look at the head are
+/// left out, and the second look tells whether somebody else than the server has added them.
 async fn fetch(client: &Client, keys: &[PublicKey]) -> Result<Evidence> {
     let (mut problems, mut heads) = (Vec::new(), Vec::new());
     let first = current_head(client, keys, &mut problems).await?;
     let rows = collect(ListArgs::all(), async |page| client.audit_entries(&page).await).await?;
     let last = current_head(client, keys, &mut Vec::new()).await?;
     let mut entries = chain(rows.items)?;
-    let (first_seq, last_seq) = (first.as_ref().map_or(0, |head| head.seq), last.map_or(0, |head| head.seq));
+    let (first_seq, last_seq) =
+        (first.as_ref().map_or(0, |head| head.seq), last.map_or(0, |head| head.seq));
     let beyond = entries.iter().filter_map(|entry| entry.seq).filter(|seq| *seq > last_seq).min();
     problems.extend(beyond.map(|seq| format!("entry {seq} is behind the signed head")));
     if first.is_some() {
@@ -132,8 +151,13 @@ async fn fetch(client: &Client, keys: &[PublicKey]) -> Result<Evidence> {
     Ok(Evidence { entries, heads, problems })
 }
 
-/// The head that the server has now. None before the first entry, and when it is not authentic, which is a problem.
-async fn current_head(client: &Client, keys: &[PublicKey], problems: &mut Vec<String>) -> Result<Option<AuditHead>> {
+/// The head that the server has now. None before the first entry, and when it is not authentic,
+/// which is a problem.
+async fn current_head(
+    client: &Client,
+    keys: &[PublicKey],
+    problems: &mut Vec<String>,
+) -> Result<Option<AuditHead>> {
     match client.audit_head().await {
         Ok(reply) => match open_head(&reply.raw, keys) {
             Ok(head) => return Ok(Some(head)),
@@ -147,14 +171,19 @@ async fn current_head(client: &Client, keys: &[PublicKey], problems: &mut Vec<St
 }
 
 fn open_head(document: &str, keys: &[PublicKey]) -> Result<AuditHead, String> {
-    let opened =
-        seal::open(document, AUDIT_HEAD_KIND, keys).map_err(|error| format!("the head is not genuine: {error}"))?;
-    serde_json::from_str(&opened.payload).map_err(|error| format!("the head is signed, but not one we know: {error}"))
+    let opened = seal::open(document, AUDIT_HEAD_KIND, keys)
+        .map_err(|error| format!("the head is not genuine: {error}"))?;
+    serde_json::from_str(&opened.payload)
+        .map_err(|error| format!("the head is signed, but not one we know: {error}"))
 }
 
 fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
     let Evidence { entries, heads, mut problems } = evidence;
-    let tenant = heads.first().map(|head| &head.tenant_id).or(entries.first().map(|entry| &entry.tenant)).cloned();
+    let tenant = heads
+        .first()
+        .map(|head| &head.tenant_id)
+        .or(entries.first().map(|entry| &entry.tenant))
+        .cloned();
     if let Some(tenant) = &tenant {
         problems.extend(problems_of(tenant, &entries, &heads));
     }
@@ -194,13 +223,20 @@ fn problems_of(tenant: &TenantId, entries: &[Audit], heads: &[AuditHead]) -> Vec
 
 fn words(report: &Value, verified: bool) -> String {
     if !verified {
-        let problems = report["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        return format!("the audit log was tampered with: {}", problems.collect::<Vec<_>>().join("; "));
+        let problems =
+            report["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        return format!(
+            "the audit log was tampered with: {}",
+            problems.collect::<Vec<_>>().join("; ")
+        );
     }
     let noun = if report["entries"] == 1 { "entry" } else { "entries" };
     let mut words = format!("genuine: {} {noun} up to {}", report["entries"], report["seq"]);
     if report["unchained"] != 0 {
-        words += &format!("; {} from before the chain are counted, and not protected", report["unchained"]);
+        words += &format!(
+            "; {} from before the chain are counted, and not protected",
+            report["unchained"]
+        );
     }
     words
 }

@@ -1,7 +1,8 @@
-//! `skillbox bench`: what the service adds to a bare interpreter, measured on one machine in one run. `bench store`
-//! measures a database instead.
+//! `skillbox bench`: what the service adds to a bare interpreter, measured on one machine in one
+//! run. `bench store` measures a database instead.
 //!
-//! Both sides are measured in turn, so that whatever else the machine does hits both. It prints figures and judges nothing.
+//! Both sides are measured in turn, so that whatever else the machine does hits both. It prints
+//! figures and judges nothing.
 
 mod figures;
 mod store;
@@ -30,7 +31,8 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum BenchCommand {
-    /// Measure what the configured Postgres takes, in a database made for the purpose and removed again.
+    /// Measure what the configured Postgres takes, in a database made for the purpose and removed
+    /// again.
     Store(store::StoreArgs),
 }
 
@@ -69,7 +71,11 @@ async fn run_skills(args: RunsArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(args: &RunsArgs, workload: &Workload, client: &Client) -> Result<(Figures, Figures)> {
+async fn measure(
+    args: &RunsArgs,
+    workload: &Workload,
+    client: &Client,
+) -> Result<(Figures, Figures)> {
     let spinner = progress::spinner(&format!("measuring {} runs of each", args.runs));
     for _ in 0..args.warmup {
         bare(workload)?;
@@ -88,7 +94,8 @@ async fn measure(args: &RunsArgs, workload: &Workload, client: &Client) -> Resul
 fn bare(workload: &Workload) -> Result<f64> {
     let mut command = workload.bare_command();
     let start = Instant::now();
-    let status = tokio::task::block_in_place(|| command.status()).context("cannot start python3")?;
+    let status =
+        tokio::task::block_in_place(|| command.status()).context("cannot start python3")?;
     let taken = start.elapsed().as_secs_f64() * 1000.0;
     anyhow::ensure!(status.success(), "the bare script failed with {status}");
     Ok(taken)
@@ -96,8 +103,11 @@ fn bare(workload: &Workload) -> Result<f64> {
 
 /// The same script through `POST /v1/executions`, from request to parsed answer, in milliseconds.
 async fn through_the_api(client: &Client) -> Result<f64> {
-    let request =
-        RunRequest { skill: workload::NAME.to_owned(), input: Some(workload::input()), ..RunRequest::default() };
+    let request = RunRequest {
+        skill: workload::NAME.to_owned(),
+        input: Some(workload::input()),
+        ..RunRequest::default()
+    };
     let start = Instant::now();
     let ran = client.run(&request).await?;
     let taken = start.elapsed().as_secs_f64() * 1000.0;

@@ -22,9 +22,14 @@ pub fn run(args: &ConfigArgs, output: Output) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let source = |source| {
-        serde_json::to_value(source).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+        serde_json::to_value(source)
+            .ok()
+            .and_then(|word| word.as_str().map(str::to_owned))
+            .unwrap_or_default()
     };
-    let rows = settings.into_iter().map(|setting| vec![setting.name, setting.value, source(setting.source)]);
+    let rows = settings
+        .into_iter()
+        .map(|setting| vec![setting.name, setting.value, source(setting.source)]);
     output.table(&["variable", "value", "source"], rows)?;
     Ok(ExitCode::SUCCESS)
 }

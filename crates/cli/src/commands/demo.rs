@@ -1,4 +1,5 @@
-//! `skillbox serve --demo`: publishes a directory of skills through the API, runs one, and shows how to do it again.
+//! `skillbox serve --demo`: publishes a directory of skills through the API, runs one, and shows
+//! how to do it again.
 //!
 //! It is a client like any other: everything it does goes over HTTP.
 
@@ -49,8 +50,13 @@ impl Demo {
     pub async fn run(&self, directory: &Path) -> Result<()> {
         let names = self.push_all(&skills_in(directory)?).await?;
         let name = names.iter().find(|(name, _)| name == FAVOURITE).or(names.first());
-        let (name, sample) = name.with_context(|| format!("no skill in {}", directory.display()))?;
-        let request = RunRequest { skill: name.clone(), input: Some(sample.clone()), ..RunRequest::default() };
+        let (name, sample) =
+            name.with_context(|| format!("no skill in {}", directory.display()))?;
+        let request = RunRequest {
+            skill: name.clone(),
+            input: Some(sample.clone()),
+            ..RunRequest::default()
+        };
         note(&format!("\nrunning {name}"));
         let spinner = progress::spinner(name);
         let ran = self.client.run(&request).await;
@@ -58,7 +64,11 @@ impl Demo {
         let ran = ran?;
         self.show(&ran, &ran.raw)?;
         note(&format!("\nrepeat it with\n  {}", self.curl(&request)?));
-        note(&format!("or, on this machine, with\n  {} -s {} run {name}\n", program(), self.client.base()));
+        note(&format!(
+            "or, on this machine, with\n  {} -s {} run {name}\n",
+            program(),
+            self.client.base()
+        ));
         if ran.status != Status::Success {
             bail!(
                 "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",
@@ -74,10 +84,17 @@ impl Demo {
         let mut names = Vec::new();
         for path in paths {
             let package = local::read_valid(path)?;
-            let sample = sample_input(&package).with_context(|| format!("cannot use {}", path.display()))?;
-            let pushed = push::upload(&self.client, &package.manifest.name, package.archive).await?;
+            let sample =
+                sample_input(&package).with_context(|| format!("cannot use {}", path.display()))?;
+            let pushed =
+                push::upload(&self.client, &package.manifest.name, package.archive).await?;
             let digest = pushed.digest.as_deref().map(text::digest).unwrap_or_default();
-            note(&format!("  {:<20} {:<8} {:<10} {digest}", pushed.name, pushed.version, push::outcome(&pushed)));
+            note(&format!(
+                "  {:<20} {:<8} {:<10} {digest}",
+                pushed.name,
+                pushed.version,
+                push::outcome(&pushed)
+            ));
             names.push((pushed.name.clone(), sample));
         }
         Ok(names)
@@ -123,7 +140,8 @@ fn program() -> String {
 
 /// The directories that hold a `SKILL.md`, by name.
 fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("cannot read {}", directory.display()))?;
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.with_context(|| format!("cannot read {}", directory.display()))?.path();
@@ -138,7 +156,8 @@ fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The input of the skill's own sample test, or an empty object. From the package, so that it is what was published.
+/// The input of the skill's own sample test, or an empty object. From the package, so that it is
+/// what was published.
 fn sample_input(package: &Package) -> Result<Box<RawValue>> {
     let case = match package.files.iter().find(|file| file.path == SAMPLE) {
         Some(file) => {
@@ -147,5 +166,7 @@ fn sample_input(package: &Package) -> Result<Box<RawValue>> {
         }
         None => None,
     };
-    Ok(case.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")))
+    Ok(case.unwrap_or_else(|| {
+        RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
+    }))
 }

@@ -15,10 +15,20 @@ use crate::output::{Output, note};
 #[derive(Args)]
 pub struct DockerProxyArgs {
     /// Where servers connect, as their SKILLBOX_DOCKER_HOST.
-    #[arg(long, env = "SKILLBOX_PROXY_LISTEN", value_name = "ADDRESS", default_value = "tcp://127.0.0.1:2375")]
+    #[arg(
+        long,
+        env = "SKILLBOX_PROXY_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "tcp://127.0.0.1:2375"
+    )]
     listen: Address,
     /// The Docker engine, or another proxy in front of it.
-    #[arg(long, env = "SKILLBOX_PROXY_ENGINE", value_name = "ADDRESS", default_value = "unix:///var/run/docker.sock")]
+    #[arg(
+        long,
+        env = "SKILLBOX_PROXY_ENGINE",
+        value_name = "ADDRESS",
+        default_value = "unix:///var/run/docker.sock"
+    )]
     engine: Address,
     /// Name of this proxy. It reaches only what a proxy of this name has made.
     #[arg(long, env = "SKILLBOX_PROXY_NAME", value_name = "NAME", default_value = "skillbox", value_parser = instance)]
@@ -26,7 +36,8 @@ pub struct DockerProxyArgs {
     /// OCI runtimes that may be asked for, by comma. Without any, only the engine's default.
     #[arg(long, env = "SKILLBOX_DOCKER_RUNTIME", value_name = "NAMES", value_delimiter = ',')]
     runtime: Vec<String>,
-    /// Images that containers may be made of, by comma [default: the server's] [env: SKILLBOX_IMAGE_ALLOWLIST]
+    /// Images that containers may be made of, by comma [default: the server's] [env:
+    /// SKILLBOX_IMAGE_ALLOWLIST]
     #[arg(long, value_name = "IMAGES")]
     image_allowlist: Option<String>,
     /// Highest memory of a container [default: 1Gi] [env: SKILLBOX_MAX_MEMORY]
@@ -41,10 +52,12 @@ pub struct DockerProxyArgs {
     /// Highest number of volumes with a guest program that servers may make on the engine.
     #[arg(long, env = "SKILLBOX_PROXY_MAX_VOLUMES", value_name = "NUMBER", default_value_t = 32)]
     max_volumes: u32,
-    /// Names by which servers reach this proxy, by comma; the address in --listen and loopback are always known.
+    /// Names by which servers reach this proxy, by comma; the address in --listen and loopback are
+    /// always known.
     #[arg(long, env = "SKILLBOX_PROXY_HOSTS", value_name = "NAMES", value_delimiter = ',', value_parser = host)]
     hosts: Vec<String>,
-    /// One more seccomp profile that may be asked for, besides this version's own: for servers of another version.
+    /// One more seccomp profile that may be asked for, besides this version's own: for servers of
+    /// another version.
     #[arg(long, value_name = "FILE")]
     seccomp: Vec<PathBuf>,
     /// Ask the proxy that listens there whether the engine answers through it, and end.
@@ -91,7 +104,8 @@ pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The settings that a server has too are read as it reads them: from flags, the environment and the file.
+/// The settings that a server has too are read as it reads them: from flags, the environment and
+/// the file.
 fn settings(args: &DockerProxyArgs) -> server::config::Args {
     let given = [
         ("image_allowlist", args.image_allowlist.clone()),
@@ -100,14 +114,16 @@ fn settings(args: &DockerProxyArgs) -> server::config::Args {
         // It keeps nothing, so it also runs where there is no home to keep something in.
         ("data_dir", Some("/".to_owned())),
     ];
-    let values = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+    let values =
+        given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
     server::config::Args { values, ..server::config::Args::default() }
 }
 
 fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
     let mut seccomp = vec![sandbox::seccomp_profile()];
     for path in &args.seccomp {
-        let profile = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let profile = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         seccomp.push(profile.trim().to_owned());
     }
     Ok(Policy {
@@ -128,10 +144,14 @@ fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
 
 fn announce(listen: &Address, engine: &Address, output: Output) -> Result<()> {
     if output.is_json() {
-        output.line(&json!({"listen": listen.to_string(), "engine": engine.to_string()}).to_string())?;
+        output.line(
+            &json!({"listen": listen.to_string(), "engine": engine.to_string()}).to_string(),
+        )?;
         return Ok(());
     }
-    note(&format!("skillbox docker-proxy listens at {listen}, in front of {engine} (stop it with Ctrl-C)"));
+    note(&format!(
+        "skillbox docker-proxy listens at {listen}, in front of {engine} (stop it with Ctrl-C)"
+    ));
     Ok(())
 }
 

@@ -16,8 +16,8 @@ pub struct DoctorArgs {
     server: server::config::Args,
 }
 
-/// Looks at the machine, and at every service that is configured, as `serve` would with the same flags and variables.
-/// Exit code 1 says that a server would not start here, or could run no skill.
+/// Looks at the machine, and at every service that is configured, as `serve` would with the same
+/// flags and variables. Exit code 1 says that a server would not start here, or could run no skill.
 pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let (text, mut document, healthy) = if let Some(docker) = server::docker_config(&config) {
@@ -35,7 +35,8 @@ pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
         document["services"] = json!(services);
         output.line(&document.to_string())?;
     } else {
-        output.line(format!("{}{text}", services.iter().map(told).collect::<String>()).trim_end())?;
+        output
+            .line(format!("{}{text}", services.iter().map(told).collect::<String>()).trim_end())?;
     }
     let healthy = healthy && services.iter().all(|service| service.ok);
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -43,6 +44,7 @@ pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
 
 fn told(service: &Service) -> String {
     let mark = if service.ok { "" } else { "problem: " };
-    let warning = service.warning.as_ref().map(|warning| format!("warning: {warning}\n")).unwrap_or_default();
+    let warning =
+        service.warning.as_ref().map(|warning| format!("warning: {warning}\n")).unwrap_or_default();
     format!("{:<13} {mark}{}\n{warning}", service.name, service.detail)
 }

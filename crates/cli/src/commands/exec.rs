@@ -89,11 +89,13 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
             if output.is_json() {
                 output.line(&answer.raw)?;
             } else {
-                let status = answer.get("status").and_then(|status| status.as_str()).unwrap_or("cancelled");
+                let status =
+                    answer.get("status").and_then(|status| status.as_str()).unwrap_or("cancelled");
                 output.line(&format!("{id} {status}"))?;
             }
         }
-        // The receipt is one document, whatever the format of everything else: a byte more would spoil it.
+        // The receipt is one document, whatever the format of everything else: a byte more would
+        // spoil it.
         ExecCommand::Receipt { id } => output.line(&client.execution_receipt(&id).await?.raw)?,
         ExecCommand::Files { id, download } => {
             let files = client.execution_files(&id).await?;
@@ -111,12 +113,20 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
 }
 
 async fn list(client: &Client, args: FilterArgs, output: Output) -> Result<()> {
-    let filter = ExecutionFilter { skill: args.skill, status: args.status, since: args.since, key: args.key };
+    let filter = ExecutionFilter {
+        skill: args.skill,
+        status: args.status,
+        since: args.since,
+        key: args.key,
+    };
     let rows = collect(args.list, async |page| client.executions(&filter, &page).await).await?;
     if output.is_json() {
         output.array(&rows.raw)?;
     } else {
-        output.table(&["execution", "skill", "status", "took", "created", "error"], rows.items.iter().map(row))?;
+        output.table(
+            &["execution", "skill", "status", "took", "created", "error"],
+            rows.items.iter().map(row),
+        )?;
     }
     Ok(())
 }
@@ -140,11 +150,13 @@ async fn logs(client: &Client, id: &str, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// The log as it is written. The result is the log's end, not ours, so its code is not our exit code.
+/// The log as it is written. The result is the log's end, not ours, so its code is not our exit
+/// code.
 async fn follow_logs(client: &Client, id: &str, output: Output) -> Result<ExitCode> {
     let show = |line: &LogLine| {
         if output.is_json() {
-            let line = serde_json::json!({"stream": line.stream, "time": line.time, "text": line.text});
+            let line =
+                serde_json::json!({"stream": line.stream, "time": line.time, "text": line.text});
             output.line(&line.to_string())?;
         } else {
             output.untrusted(&line.text)?;
@@ -195,7 +207,11 @@ fn row(execution: &ExecutionSummary) -> Vec<String> {
 }
 
 fn file_row(file: &File) -> Vec<String> {
-    vec![file.name.clone(), text::size(file.size_bytes), text::or_dash(file.content_type.as_deref())]
+    vec![
+        file.name.clone(),
+        text::size(file.size_bytes),
+        text::or_dash(file.content_type.as_deref()),
+    ]
 }
 
 /// One line a fact; facts that are not there are left out.
@@ -204,12 +220,18 @@ fn details(execution: &Execution) -> Vec<Vec<String>> {
         .skill_name
         .as_ref()
         .map(|name| format!("{name}@{}", execution.skill_version.as_deref().unwrap_or("?")));
-    let files: Vec<String> =
-        execution.files.iter().map(|file| format!("{} ({})", file.name, text::size(file.size_bytes))).collect();
-    let usage = execution
-        .usage
-        .as_ref()
-        .map(|usage| format!("cpu {}, memory {}", text::duration(usage.cpu_ms), text::size(usage.peak_memory_bytes)));
+    let files: Vec<String> = execution
+        .files
+        .iter()
+        .map(|file| format!("{} ({})", file.name, text::size(file.size_bytes)))
+        .collect();
+    let usage = execution.usage.as_ref().map(|usage| {
+        format!(
+            "cpu {}, memory {}",
+            text::duration(usage.cpu_ms),
+            text::size(usage.peak_memory_bytes)
+        )
+    });
     let facts = [
         ("execution", Some(execution.execution_id.to_string())),
         ("skill", skill),

@@ -18,7 +18,11 @@ pub enum Followed {
 }
 
 /// Hands each piece of the log to `show` as it comes, and gives back the result.
-pub async fn follow(client: &Client, id: &str, mut show: impl FnMut(&LogLine) -> Result<()>) -> Result<Followed> {
+pub async fn follow(
+    client: &Client,
+    id: &str,
+    mut show: impl FnMut(&LogLine) -> Result<()>,
+) -> Result<Followed> {
     let mut events = client.execution_events(id, None).await?;
     let interrupt = tokio::signal::ctrl_c();
     tokio::pin!(interrupt);
@@ -36,7 +40,9 @@ pub async fn follow(client: &Client, id: &str, mut show: impl FnMut(&LogLine) ->
             Some(Event::Log(line)) => show(&line)?,
             Some(Event::State(_)) => {}
             Some(Event::Result(result)) => return Ok(Followed::Ended(result)),
-            None => bail!("the server ended the stream without a result; `skillbox exec get {id}` shows it"),
+            None => bail!(
+                "the server ended the stream without a result; `skillbox exec get {id}` shows it"
+            ),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `skillbox guest-copy`: what the init container of a pod does, before the skill's container starts.
+//! `skillbox guest-copy`: what the init container of a pod does, before the skill's container
+//! starts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

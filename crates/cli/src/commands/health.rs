@@ -17,7 +17,10 @@ pub async fn run(global: &Global, output: Output) -> Result<ExitCode> {
         output.line(&ready.raw)?;
     } else {
         output.line(&format!("{} is {}", client.base(), ready.status.replace('_', " ")))?;
-        output.table(&[], ready.checks.iter().map(|(what, state)| vec![format!("  {what}"), state.clone()]))?;
+        output.table(
+            &[],
+            ready.checks.iter().map(|(what, state)| vec![format!("  {what}"), state.clone()]),
+        )?;
     }
     Ok(if ready.http_status == 200 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

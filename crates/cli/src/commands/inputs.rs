@@ -60,7 +60,12 @@ impl Inputs {
     }
 
     /// The request of a run without a server; whose skill it is, is known from its directory.
-    pub fn request(&self, script: Option<String>, args: &[String], memory: Option<&str>) -> Result<runner::Request> {
+    pub fn request(
+        &self,
+        script: Option<String>,
+        args: &[String],
+        memory: Option<&str>,
+    ) -> Result<runner::Request> {
         self.check()?;
         let mut request = runner::Request::new("");
         request.input = self.input()?;

@@ -31,7 +31,13 @@ pub struct CreateArgs {
     #[arg(long, default_value = "cli")]
     name: String,
     /// What the key may do; may be given several times or separated by commas.
-    #[arg(long = "scope", value_enum, value_delimiter = ',', default_value = "execute,read", value_name = "SCOPE")]
+    #[arg(
+        long = "scope",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "execute,read",
+        value_name = "SCOPE"
+    )]
     scopes: Vec<Scope>,
     /// Let the key act for any tenant.
     #[arg(long)]
@@ -71,7 +77,11 @@ pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result
             if output.is_json() {
                 output.line(&key.raw)?;
             } else {
-                note(&format!("key {} ({}); keep it, it is not shown again:", key.id, key.scopes.join(", ")));
+                note(&format!(
+                    "key {} ({}); keep it, it is not shown again:",
+                    key.id,
+                    key.scopes.join(", ")
+                ));
                 output.line(key.key.as_deref().unwrap_or_default())?;
             }
         }
@@ -80,7 +90,10 @@ pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["id", "name", "key", "scopes", "state", "created"], rows.items.iter().map(row))?;
+                output.table(
+                    &["id", "name", "key", "scopes", "state", "created"],
+                    rows.items.iter().map(row),
+                )?;
             }
         }
         KeyCommand::Revoke { id } => {

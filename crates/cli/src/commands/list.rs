@@ -21,7 +21,8 @@ pub struct ListArgs {
     dir: PathBuf,
 }
 
-/// Directories that hold other people's trees by the thousand, and no skill that somebody put there.
+/// Directories that hold other people's trees by the thousand, and no skill that somebody put
+/// there.
 const PASSED_OVER: [&str; 2] = [".git", "node_modules"];
 
 /// Deeper, nobody keeps skills; and a tree that never ends must.
@@ -34,13 +35,15 @@ struct Found {
 }
 
 pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
-    let tree = Tree::open(&args.dir).with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
+    let tree = Tree::open(&args.dir)
+        .with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
     let mut found = Vec::new();
     look(&tree, MAX_DEPTH, &mut found);
     if output.is_json() {
         output.line(&Value::from(found.iter().map(document).collect::<Vec<_>>()).to_string())?;
     } else {
-        output.table(&["path", "name", "version", "scripts", "description"], found.iter().map(row))?;
+        output
+            .table(&["path", "name", "version", "scripts", "description"], found.iter().map(row))?;
     }
     let broken = found.iter().filter(|found| found.read.is_err()).count();
     match (found.len(), broken) {
@@ -60,7 +63,8 @@ pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
     found.into_iter().filter_map(|Found { path, read }| Some((path, read.ok()?))).collect()
 }
 
-/// A skill's own directories belong to it and are not looked into. Links are not followed further than to a skill.
+/// A skill's own directories belong to it and are not looked into. Links are not followed further
+/// than to a skill.
 fn look(tree: &Tree, depth: usize, found: &mut Vec<Found>) {
     let path = tree.path().to_owned();
     let mut names = match tree.names() {
@@ -90,7 +94,8 @@ fn look(tree: &Tree, depth: usize, found: &mut Vec<Found>) {
     }
 }
 
-/// Whether it is a skill is asked of the open directory, so that a link changed meanwhile leads nowhere else.
+/// Whether it is a skill is asked of the open directory, so that a link changed meanwhile leads
+/// nowhere else.
 fn read_if_skill(tree: &Tree, found: &mut Vec<Found>) {
     let names = tree.names().unwrap_or_default();
     if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
@@ -107,7 +112,8 @@ fn row(Found { path, read }: &Found) -> Vec<String> {
     let path = path.display().to_string();
     match read {
         Ok(package) => {
-            let scripts: Vec<&str> = package.scripts.iter().map(|script| script.path.as_str()).collect();
+            let scripts: Vec<&str> =
+                package.scripts.iter().map(|script| script.path.as_str()).collect();
             let shown = text::or_dash(Some(&text::brief(&scripts.join(", "), 60)));
             let manifest = &package.manifest;
             let description = text::brief(&manifest.description, 80);
@@ -131,6 +137,8 @@ fn document(Found { path, read }: &Found) -> Value {
                 "scripts": package.scripts, "digest": package.digest,
             })
         }
-        Err(error) => json!({"path": path, "valid": false, "error": error.slug(), "message": error.to_string()}),
+        Err(error) => {
+            json!({"path": path, "valid": false, "error": error.slug(), "message": error.to_string()})
+        }
     }
 }

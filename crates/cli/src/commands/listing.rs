@@ -41,15 +41,17 @@ pub async fn collect<T>(
     let mut rows = Rows { items: Vec::new(), raw: Vec::new() };
     let mut cursor: Option<String> = None;
     loop {
-        let missing = u32::try_from(wanted.saturating_sub(rows.items.len())).unwrap_or(LARGEST_PAGE);
+        let missing =
+            u32::try_from(wanted.saturating_sub(rows.items.len())).unwrap_or(LARGEST_PAGE);
         if missing == 0 {
             break;
         }
-        let page = fetch(Page { limit: Some(missing.min(LARGEST_PAGE)), cursor: cursor.clone() }).await?;
+        let page =
+            fetch(Page { limit: Some(missing.min(LARGEST_PAGE)), cursor: cursor.clone() }).await?;
         rows.items.extend(page.items);
         rows.raw.extend(page.raw);
-        // A page may be short or even empty, because a limited key does not see every row; the next one still
-        // follows. A cursor that does not move, though, would keep us here for ever.
+        // A page may be short or even empty, because a limited key does not see every row; the next
+        // one still follows. A cursor that does not move, though, would keep us here for ever.
         if page.next.is_none() || page.next == cursor {
             cursor = None;
             break;
@@ -75,7 +77,10 @@ mod tests {
         assert!(limit <= LARGEST_PAGE);
         let end = if start == 200 { start } else { (start + limit).min(450) };
         let items: Vec<u32> = (start..end).collect();
-        let raw = items.iter().map(|item| RawValue::from_string(item.to_string()).expect("a number")).collect();
+        let raw = items
+            .iter()
+            .map(|item| RawValue::from_string(item.to_string()).expect("a number"))
+            .collect();
         let next = if start == 200 { 201 } else { end };
         Ok(Listing { items, raw, next: (next < 450).then(|| next.to_string()) })
     }
@@ -93,7 +98,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_cursor_that_does_not_move_ends_the_list() {
-        let stuck = async |_: Page| Ok(Listing { items: vec![1], raw: vec![], next: Some("same".into()) });
+        let stuck =
+            async |_: Page| Ok(Listing { items: vec![1], raw: vec![], next: Some("same".into()) });
         let rows = collect(ListArgs { limit: 0, all: true }, stuck).await.expect("rows");
         assert_eq!(rows.items.len(), 2);
     }

@@ -25,7 +25,8 @@ pub struct McpArgs {
     /// Offer one tool for each skill, beside the tools for all of them.
     #[arg(long)]
     skill_tools: bool,
-    /// With DIR: keep the files of runs below this directory, and not only as long as this program runs.
+    /// With DIR: keep the files of runs below this directory, and not only as long as this program
+    /// runs.
     #[arg(long, value_name = "DIR", requires = "dir")]
     files: Option<PathBuf>,
     /// With DIR: let scripts use the whole network of this machine.
@@ -49,7 +50,9 @@ pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
         None => Arc::new(remote::Remote::new(connection::open(global)?)),
     };
     note("speaking MCP on standard input and output; an agent's program is meant to start this");
-    mcp::serve_stdio(Offer { skills, skill_tools }, stop_on_signal()?).await.context("the MCP connection failed")?;
+    mcp::serve_stdio(Offer { skills, skill_tools }, stop_on_signal()?)
+        .await
+        .context("the MCP connection failed")?;
     Ok(ExitCode::SUCCESS)
 }
 

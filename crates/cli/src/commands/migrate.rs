@@ -21,7 +21,8 @@ pub async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let Migrated { from, taken, to } = server::migrate(&config).await?;
     if output.is_json() {
-        let taken: Vec<_> = taken.iter().map(|(step, name)| json!({ "step": step, "name": name })).collect();
+        let taken: Vec<_> =
+            taken.iter().map(|(step, name)| json!({ "step": step, "name": name })).collect();
         output.line(&json!({ "from": from, "taken": taken, "to": to }).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -39,10 +39,12 @@ pub struct VerifyArgs {
     /// The output document.
     #[arg(long = "result", value_name = "FILE")]
     result: Option<PathBuf>,
-    /// A file the run left, as PATH, or NAME=PATH when it has another name here. May be given several times.
+    /// A file the run left, as PATH, or NAME=PATH when it has another name here. May be given
+    /// several times.
     #[arg(long = "file", value_name = "[NAME=]PATH")]
     files: Vec<String>,
-    /// Write the signed text here and its signature beside it, ending in .minisig, for minisign to check.
+    /// Write the signed text here and its signature beside it, ending in .minisig, for minisign to
+    /// check.
     #[arg(long, value_name = "FILE")]
     extract: Option<PathBuf>,
 }
@@ -68,7 +70,8 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let payload: Value = serde_json::from_str(&opened.payload).context("the receipt is signed, but not one we know")?;
+    let payload: Value = serde_json::from_str(&opened.payload)
+        .context("the receipt is signed, but not one we know")?;
     if let Some(path) = &args.extract {
         let write = |path: &Path, text: &str| {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -89,7 +92,9 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<ExitCode> {
 /// What of the things at hand is not what the receipt tells of.
 fn compare(args: &VerifyArgs, payload: &Value) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for (what, path, key) in [("input", &args.input, "input_sha256"), ("result", &args.result, "output_sha256")] {
+    for (what, path, key) in
+        [("input", &args.input, "input_sha256"), ("result", &args.result, "output_sha256")]
+    {
         let Some(path) = path else { continue };
         if payload[key] != sha256(compact(&read(path)?).as_bytes()) {
             problems.push(format!("{} is not its {what}", path.display()));
@@ -114,7 +119,15 @@ fn told(payload: &Value) -> String {
     let facts = [
         ("execution", word(&payload["execution_id"])),
         ("tenant", word(&payload["tenant_id"])),
-        ("skill", format!("{}@{} {}", word(&skill["name"]), word(&skill["version"]), word(&skill["digest"]))),
+        (
+            "skill",
+            format!(
+                "{}@{} {}",
+                word(&skill["name"]),
+                word(&skill["version"]),
+                word(&skill["digest"])
+            ),
+        ),
         ("script", word(&skill["script"])),
         ("status", format!("{} ({})", word(&payload["status"]), word(&payload["outcome"]))),
         ("recorded", word(&payload["recorded_at"])),
@@ -141,7 +154,8 @@ fn sha256(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-/// JSON without the blanks between its parts, as the server keeps documents; spelling and order stay.
+/// JSON without the blanks between its parts, as the server keeps documents; spelling and order
+/// stay.
 fn compact(json: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let mut keep = |c: char| {

@@ -19,7 +19,8 @@ use crate::{connection, input, progress, text};
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// A skill's name on the server, or name@version; or a directory, which is run here without a server.
+    /// A skill's name on the server, or name@version; or a directory, which is run here without a
+    /// server.
     #[arg(value_name = "SKILL|DIR")]
     skill: String,
     /// Run this file of the skill instead of its entrypoint.
@@ -100,10 +101,16 @@ pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitC
 }
 
 /// Starts the run, shows its log as it comes, and then the rest of its result.
-async fn follow_run(client: &Client, args: &RunArgs, request: &RunRequest, output: Output) -> Result<ExitCode> {
+async fn follow_run(
+    client: &Client,
+    args: &RunArgs,
+    request: &RunRequest,
+    output: Output,
+) -> Result<ExitCode> {
     let started = client.run(request).await?;
     let id = started.execution_id.to_string();
-    // Only a script's own standard output is a result; else the output document is, and all lines are words about it.
+    // Only a script's own standard output is a result; else the output document is, and all lines
+    // are words about it.
     let apart = args.script().is_some() && !output.is_json();
     let (mut stdout, mut stderr) = (0, 0);
     let show = |line: &LogLine| {
@@ -151,7 +158,8 @@ fn behind(stream: Option<&str>, shown: usize) -> &str {
 fn request(args: &RunArgs) -> Result<RunRequest> {
     args.inputs.check()?;
     let (name, version) = input::name_and_version(&args.skill);
-    let version = args.version.clone().or_else(|| (version != "latest").then(|| version.to_owned()));
+    let version =
+        args.version.clone().or_else(|| (version != "latest").then(|| version.to_owned()));
     Ok(RunRequest {
         skill: name.to_owned(),
         version,
@@ -176,7 +184,11 @@ fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
         return Ok(());
     }
     if !ran.status.is_final() {
-        note(&format!("{}; `skillbox exec get {}` shows it", ran.status.as_str(), ran.execution_id));
+        note(&format!(
+            "{}; `skillbox exec get {}` shows it",
+            ran.status.as_str(),
+            ran.execution_id
+        ));
         output.line(&ran.execution_id.to_string())?;
         return Ok(());
     }
@@ -185,7 +197,8 @@ fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
             untrusted_note(ran.logs.as_deref().unwrap_or_default());
             output.line(&serde_json::to_string_pretty(document)?)?;
         }
-        // A script without an output document is a program like any other: its streams are its result.
+        // A script without an output document is a program like any other: its streams are its
+        // result.
         (None, Some(stdout)) => {
             untrusted_note(ran.stderr.as_deref().unwrap_or_default());
             output.untrusted(stdout)?;
@@ -196,7 +209,8 @@ fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// `success in 35 ms (exited 0, cpu 30 ms, memory 9.8 MiB), files: report.md (1.2 KiB) — execution 0190…`
+/// `success in 35 ms (exited 0, cpu 30 ms, memory 9.8 MiB), files: report.md (1.2 KiB) — execution
+/// 0190…`
 pub fn summary(ran: &Execution) -> String {
     let mut facts = Vec::new();
     if let Some(outcome) = &ran.outcome {
@@ -207,7 +221,8 @@ pub fn summary(ran: &Execution) -> String {
         facts.push(format!("cpu {}", text::duration(usage.cpu_ms)));
         facts.push(format!("memory {}", text::size(usage.peak_memory_bytes)));
     }
-    let mut line = format!("{} in {}", ran.status.as_str(), text::duration(ran.duration_ms.unsigned_abs()));
+    let mut line =
+        format!("{} in {}", ran.status.as_str(), text::duration(ran.duration_ms.unsigned_abs()));
     if !facts.is_empty() {
         line.push_str(&format!(" ({})", facts.join(", ")));
     }
@@ -223,7 +238,10 @@ pub fn summary(ran: &Execution) -> String {
         line.push_str(&format!("\nfiles: {}", files.join(", ")));
     }
     for skipped in &ran.skipped {
-        line.push_str(&text::harmless(&format!("\nnot collected: {} ({})", skipped.path, skipped.why)));
+        line.push_str(&text::harmless(&format!(
+            "\nnot collected: {} ({})",
+            skipped.path, skipped.why
+        )));
     }
     for clamped in &ran.clamped {
         line.push_str(&format!("\n{}", text::harmless(clamped)));
@@ -251,7 +269,9 @@ mod tests {
 
     fn ended(status: &str, exit_code: &str) -> Execution {
         let id = "0190c0de-0000-7000-8000-000000000000";
-        let text = format!(r#"{{"execution_id":"{id}","status":"{status}","exit_code":{exit_code},"error":null}}"#);
+        let text = format!(
+            r#"{{"execution_id":"{id}","status":"{status}","exit_code":{exit_code},"error":null}}"#
+        );
         serde_json::from_str(&text).expect("an execution")
     }
 

@@ -37,7 +37,8 @@ pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<Exi
     let (tell, told) = oneshot::channel();
     let serving = server::serve(config, move |bound| drop(tell.send(bound)));
     let started = async {
-        // The sender is dropped without a word only when the server failed to start, and then that is what ends us.
+        // The sender is dropped without a word only when the server failed to start, and then that
+        // is what ends us.
         let Ok(bound) = told.await else { return std::future::pending().await };
         announce(&bound, &keys, output)?;
         match &args.demo {
@@ -77,12 +78,15 @@ impl Keys {
         let kept = || std::fs::read_to_string(&self.file).ok().map(|key| key.trim().to_owned());
         let key = self.given.clone().or_else(|| bound.first_key.clone()).or_else(kept);
         key.ok_or_else(|| {
-            anyhow::anyhow!("no key for the demo: give one with -k, or start with an empty data directory")
+            anyhow::anyhow!(
+                "no key for the demo: give one with -k, or start with an empty data directory"
+            )
         })
     }
 }
 
-/// The address to reach the server at from this machine: one that listens everywhere also listens on loopback.
+/// The address to reach the server at from this machine: one that listens everywhere also listens
+/// on loopback.
 pub fn local_url(bound: &Bound) -> String {
     let mut addr = bound.addr;
     match addr.ip() {
@@ -99,7 +103,11 @@ fn announce(bound: &Bound, keys: &Keys, output: Output) -> Result<()> {
         output.line(&json!({"url": url, "first_key": bound.first_key}).to_string())?;
         return Ok(());
     }
-    note(&format!("skillbox {} serves on http://{} (stop it with Ctrl-C)", env!("CARGO_PKG_VERSION"), bound.addr));
+    note(&format!(
+        "skillbox {} serves on http://{} (stop it with Ctrl-C)",
+        env!("CARGO_PKG_VERSION"),
+        bound.addr
+    ));
     if let Some(key) = &bound.first_key {
         note(&format!(
             "first key: {key}\n  shown this once; kept in {} for the command line on this machine",

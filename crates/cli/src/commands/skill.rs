@@ -33,7 +33,8 @@ pub enum SkillCommand {
         /// Skill directories or zip files.
         #[arg(required = true, value_name = "DIR|ZIP")]
         paths: Vec<PathBuf>,
-        /// Send nothing when the server has exactly this content in this version; needs a key that may read.
+        /// Send nothing when the server has exactly this content in this version; needs a key that
+        /// may read.
         #[arg(long)]
         if_changed: bool,
     },
@@ -90,13 +91,18 @@ pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Resu
     }
     let client = connection::open(global)?;
     match command {
-        SkillCommand::Push { paths, if_changed } => push::run(&client, &paths, if_changed, output).await?,
+        SkillCommand::Push { paths, if_changed } => {
+            push::run(&client, &paths, if_changed, output).await?
+        }
         SkillCommand::List(args) => {
             let rows = collect(args, async |page| client.skills(&page).await).await?;
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["name", "version", "lang", "status", "description"], rows.items.iter().map(row))?;
+                output.table(
+                    &["name", "version", "lang", "status", "description"],
+                    rows.items.iter().map(row),
+                )?;
             }
         }
         SkillCommand::Get(args) => get(&client, &args, output).await?,
@@ -106,7 +112,10 @@ pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Resu
             if output.is_json() {
                 output.array(&versions.raw)?;
             } else {
-                output.table(&["version", "status", "digest", "updated"], versions.items.iter().map(version_row))?;
+                output.table(
+                    &["version", "status", "digest", "updated"],
+                    versions.items.iter().map(version_row),
+                )?;
             }
         }
         SkillCommand::Approve(args) => review::approve(&client, &args, output).await?,
@@ -140,7 +149,10 @@ async fn delete(client: &Client, args: &NameArgs, output: Output) -> Result<()> 
         exact => exact.to_owned(),
     };
     client.delete_skill(name, &version).await?;
-    output.done(&format!("deleted {name}@{version}"), &json!({"name": name, "version": version, "deleted": true}))?;
+    output.done(
+        &format!("deleted {name}@{version}"),
+        &json!({"name": name, "version": version, "deleted": true}),
+    )?;
     Ok(())
 }
 
@@ -174,7 +186,11 @@ fn script(script: &Script) -> String {
 
 /// `406E4FAC70A6468A, trusted, 2026-11-16 19:00:00`
 fn signature(signature: &SkillSignature) -> String {
-    let standing = if signature.trusted { "trusted" } else { signature.problem.as_deref().unwrap_or("not trusted") };
+    let standing = if signature.trusted {
+        "trusted"
+    } else {
+        signature.problem.as_deref().unwrap_or("not trusted")
+    };
     let when = signature.signed_at.as_deref().map(|at| format!(", {}", text::time(at)));
     format!("{}, {standing}{}", signature.key_id, when.unwrap_or_default())
 }

@@ -108,7 +108,8 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
         TenantCommand::Create(args) => {
             let versions = args.immutable.then(|| "immutable".to_owned());
             let policy = args.limits.over(versions, &TenantPolicy::default());
-            let tenant = client.create_tenant(&NewTenant { id: args.id, policy: Some(policy) }).await?;
+            let tenant =
+                client.create_tenant(&NewTenant { id: args.id, policy: Some(policy) }).await?;
             show(output, &tenant.raw, &tenant)?;
         }
         TenantCommand::Update(args) => {
@@ -150,7 +151,8 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
 }
 
 const HEADER: &[&str] = &[
-    "tenant", "versions", "scan", "max concurrent", "max queued", "rate per minute", "weight", "signatures", "created",
+    "tenant", "versions", "scan", "max concurrent", "max queued", "rate per minute", "weight",
+    "signatures", "created",
 ];
 
 fn show(output: Output, raw: &str, tenant: &Tenant) -> std::io::Result<()> {
@@ -159,7 +161,8 @@ fn show(output: Output, raw: &str, tenant: &Tenant) -> std::io::Result<()> {
 
 fn row(tenant: &Tenant) -> Vec<String> {
     let policy = &tenant.policy;
-    let number = |value: Option<u32>| text::or_dash(value.map(|number| number.to_string()).as_deref());
+    let number =
+        |value: Option<u32>| text::or_dash(value.map(|number| number.to_string()).as_deref());
     vec![
         tenant.id.clone(),
         text::or_dash(policy.versions.as_deref()),

@@ -93,7 +93,10 @@ async fn key(client: &Client, command: KeyCommand, output: Output) -> Result<()>
             for key in public_keys(&[key])? {
                 let new = NewTrustedKey { public_key: key.to_string(), comment: comment.clone() };
                 let added = client.trust_key(&new).await?;
-                output.done(&format!("trusting {}", added.key_id), &serde_json::from_str(&added.raw)?)?;
+                output.done(
+                    &format!("trusting {}", added.key_id),
+                    &serde_json::from_str(&added.raw)?,
+                )?;
             }
         }
         KeyCommand::List(args) => {
@@ -101,7 +104,10 @@ async fn key(client: &Client, command: KeyCommand, output: Output) -> Result<()>
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["key", "state", "added", "public key", "comment"], rows.items.iter().map(key_row))?;
+                output.table(
+                    &["key", "state", "added", "public key", "comment"],
+                    rows.items.iter().map(key_row),
+                )?;
             }
         }
         KeyCommand::Revoke { id } => {
@@ -123,12 +129,16 @@ async fn digest(client: &Client, command: DigestCommand, output: Output) -> Resu
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["digest", "revoked", "reason"], rows.items.iter().map(digest_row))?;
+                output
+                    .table(&["digest", "revoked", "reason"], rows.items.iter().map(digest_row))?;
             }
         }
         DigestCommand::Unrevoke { digest } => {
             client.unrevoke_digest(&digest).await?;
-            output.done(&format!("{digest} is no longer revoked"), &json!({"digest": digest, "revoked": false}))?;
+            output.done(
+                &format!("{digest} is no longer revoked"),
+                &json!({"digest": digest, "revoked": false}),
+            )?;
         }
     }
     Ok(())
@@ -141,12 +151,14 @@ async fn version(client: &Client, command: VersionCommand, output: Output) -> Re
             if output.is_json() {
                 output.array(&rows.raw)?;
             } else {
-                output.table(&["skill", "version", "accepted"], rows.items.iter().map(version_row))?;
+                output
+                    .table(&["skill", "version", "accepted"], rows.items.iter().map(version_row))?;
             }
         }
         VersionCommand::Forget { name } => {
             client.forget_newest_version(&name).await?;
-            output.done(&format!("{name} may go back"), &json!({"name": name, "forgotten": true}))?;
+            output
+                .done(&format!("{name} may go back"), &json!({"name": name, "forgotten": true}))?;
         }
     }
     Ok(())
@@ -161,7 +173,13 @@ fn key_row(key: &TrustedKey) -> Vec<String> {
         Some(at) => format!("revoked {}", text::time(at)),
         None => "trusted".to_owned(),
     };
-    vec![key.key_id.clone(), state, when(key.added_at.as_ref()), key.public_key.clone(), key.comment.clone()]
+    vec![
+        key.key_id.clone(),
+        state,
+        when(key.added_at.as_ref()),
+        key.public_key.clone(),
+        key.comment.clone(),
+    ]
 }
 
 fn digest_row(digest: &RevokedDigest) -> Vec<String> {

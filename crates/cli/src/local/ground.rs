@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use sandbox::{
-    Control, DockerConfig, DockerLauncher, HostNetwork, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner,
-    Trust,
+    Control, DockerConfig, DockerLauncher, HostNetwork, LaunchError, Launcher, NativeConfig,
+    NativeLauncher, Owner, Trust,
 };
 use server::config::Local as Surroundings;
 
@@ -37,7 +37,11 @@ pub struct Wishes {
 }
 
 /// A sandbox of this kind, or of whichever works.
-pub async fn sandbox(kind: Option<Kind>, surroundings: &Surroundings, wishes: &Wishes) -> Result<Ground> {
+pub async fn sandbox(
+    kind: Option<Kind>,
+    surroundings: &Surroundings,
+    wishes: &Wishes,
+) -> Result<Ground> {
     let native = match kind {
         Some(Kind::Docker) => None,
         Some(Kind::Native) | None => match native(surroundings, wishes).await {
@@ -48,15 +52,17 @@ pub async fn sandbox(kind: Option<Kind>, surroundings: &Surroundings, wishes: &W
         },
     };
     let docker = match (kind, &native) {
-        (Some(Kind::Native), Some(problem)) => return Err(anyhow!("{problem} `skillbox doctor` says more.")),
+        (Some(Kind::Native), Some(problem)) => {
+            return Err(anyhow!("{problem} `skillbox doctor` says more."));
+        }
         _ => docker(surroundings, wishes).await,
     };
     let host = &surroundings.docker.host;
     match (docker, native) {
         (Ok(launcher), _) => Ok(Ground::Sandbox(Kind::Docker, launcher)),
-        (Err(error), None) => {
-            Err(error).with_context(|| format!("no Docker engine can be used at {host} (SKILLBOX_DOCKER_HOST)"))
-        }
+        (Err(error), None) => Err(error).with_context(|| {
+            format!("no Docker engine can be used at {host} (SKILLBOX_DOCKER_HOST)")
+        }),
         (Err(error), Some(problem)) => Err(anyhow!(
             "there is no sandbox on this machine, so nothing was run. Native: {problem} Docker, at {host} \
              (SKILLBOX_DOCKER_HOST): {error}. `skillbox doctor` says more"
@@ -64,7 +70,10 @@ pub async fn sandbox(kind: Option<Kind>, surroundings: &Surroundings, wishes: &W
     }
 }
 
-async fn native(surroundings: &Surroundings, wishes: &Wishes) -> Result<Box<dyn Launcher>, LaunchError> {
+async fn native(
+    surroundings: &Surroundings,
+    wishes: &Wishes,
+) -> Result<Box<dyn Launcher>, LaunchError> {
     let config = NativeConfig {
         owner: owner(),
         processes: 1,
@@ -86,7 +95,10 @@ async fn native(surroundings: &Surroundings, wishes: &Wishes) -> Result<Box<dyn 
     }
 }
 
-async fn docker(surroundings: &Surroundings, wishes: &Wishes) -> Result<Box<dyn Launcher>, LaunchError> {
+async fn docker(
+    surroundings: &Surroundings,
+    wishes: &Wishes,
+) -> Result<Box<dyn Launcher>, LaunchError> {
     let docker = surroundings.docker.clone();
     let config = DockerConfig {
         owner: owner(),

@@ -1,4 +1,5 @@
-//! A run's bytes as they come: the log to where a person or a pipe reads it, the files to a directory.
+//! A run's bytes as they come: the log to where a person or a pipe reads it, the files to a
+//! directory.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -75,7 +76,8 @@ impl Live {
         if self.target.is_none() {
             self.target = Some(Target::open(directory)?);
         }
-        self.incoming = self.target.as_ref().map(|target| target.create(path, false)).transpose()?;
+        self.incoming =
+            self.target.as_ref().map(|target| target.create(path, false)).transpose()?;
         Ok(())
     }
 }
@@ -120,7 +122,8 @@ fn refused(error: anyhow::Error) -> SinkError {
     SinkError(format!("{error:#}"))
 }
 
-/// One of our streams. What goes to a person is made harmless first, what goes to a pipe is left alone.
+/// One of our streams. What goes to a person is made harmless first, what goes to a pipe is left
+/// alone.
 struct Outlet {
     harmless: bool,
     /// A character of which the rest has not come yet.

@@ -1,7 +1,8 @@
 //! `skillbox.toml`: what the user allows, and what a skill forbids itself.
 //!
-//! The two are different files with different keys. The user's may raise limits and open the network. A skill's lies
-//! beside its `SKILL.md`, was written by whoever wrote the skill, and can only take away.
+//! The two are different files with different keys. The user's may raise limits and open the
+//! network. A skill's lies beside its `SKILL.md`, was written by whoever wrote the skill, and can
+//! only take away.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,7 +49,9 @@ impl TryFrom<String> for Allowed {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let is_hex = |hex: &str| hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_hex = |hex: &str| {
+            hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
         if text.strip_prefix("sha256:").is_some_and(is_hex) {
             return Ok(Self::Digest(text));
         }
@@ -64,7 +67,8 @@ impl TryFrom<String> for Allowed {
 }
 
 impl Allowed {
-    /// `directory` is the open one that the package was read from, so that it cannot be exchanged after the comparison.
+    /// `directory` is the open one that the package was read from, so that it cannot be exchanged
+    /// after the comparison.
     fn matches(&self, package: &Package, directory: Option<&Tree>) -> bool {
         match (self, directory) {
             (Self::Digest(digest), _) => *digest == package.digest,
@@ -91,7 +95,9 @@ impl UserPolicy {
     pub fn read(path: Option<&Path>) -> Result<UserPolicy> {
         let Some(path) = path else { return Ok(UserPolicy::default()) };
         let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(UserPolicy::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(UserPolicy::default());
+            }
             read => read.with_context(|| format!("cannot read the policy {}", path.display()))?,
         };
         parse(&text).with_context(|| format!("the policy {} cannot be used", path.display()))
@@ -109,7 +115,9 @@ impl UserPolicy {
         set(&mut policy.max_timeout, "max_timeout", &self.max_timeout, millis)?;
         set(&mut policy.default_timeout, "default_timeout", &self.default_timeout, millis)?;
         set(&mut policy.max_memory_bytes, "max_memory", &self.max_memory, parse_memory)?;
-        set(&mut policy.default_memory_bytes, "default_memory", &self.default_memory, parse_memory)?;
+        set(
+            &mut policy.default_memory_bytes, "default_memory", &self.default_memory, parse_memory,
+        )?;
         set(&mut policy.max_cpu_millis, "max_cpu", &self.max_cpu, parse_cpu)?;
         set(&mut policy.default_cpu_millis, "default_cpu", &self.default_cpu, parse_cpu)?;
         Ok(policy)
@@ -118,7 +126,9 @@ impl UserPolicy {
 
 impl SkillPolicy {
     pub fn of(package: &Package) -> Result<SkillPolicy> {
-        let Some(file) = package.files.iter().find(|file| file.path == NAME) else { return Ok(SkillPolicy::default()) };
+        let Some(file) = package.files.iter().find(|file| file.path == NAME) else {
+            return Ok(SkillPolicy::default());
+        };
         let text = std::str::from_utf8(&file.bytes).map_err(anyhow::Error::new);
         text.and_then(parse).with_context(|| format!("the skill's own {NAME} cannot be used"))
     }
@@ -131,14 +141,19 @@ impl SkillPolicy {
         lower(&mut manifest.resources.cpu_millis, "cpu", &self.cpu, parse_cpu)
     }
 
-    /// Refuses a network that the skill does not want, and a wish for one, which is not the skill's to have.
+    /// Refuses a network that the skill does not want, and a wish for one, which is not the skill's
+    /// to have.
     pub fn check_network(&self, open: bool) -> Result<()> {
         match self.network {
             Some(true) => {
-                bail!("the skill's own {NAME} says network = true, and it can only forbid; use --allow-network")
+                bail!(
+                    "the skill's own {NAME} says network = true, and it can only forbid; use --allow-network"
+                )
             }
             Some(false) if open => {
-                bail!("the skill's own {NAME} says network = false, so it is not run with a network")
+                bail!(
+                    "the skill's own {NAME} says network = false, so it is not run with a network"
+                )
             }
             _ => Ok(()),
         }
@@ -193,7 +208,9 @@ impl<'de> Deserialize<'de> for Quantity {
             toml::Value::String(text) => Ok(Quantity(text)),
             toml::Value::Integer(number) => Ok(Quantity(number.to_string())),
             toml::Value::Float(number) => Ok(Quantity(number.to_string())),
-            _ => Err(serde::de::Error::custom("expected a quantity such as \"30s\", \"256Mi\" or 0.5")),
+            _ => Err(serde::de::Error::custom(
+                "expected a quantity such as \"30s\", \"256Mi\" or 0.5",
+            )),
         }
     }
 }
@@ -219,8 +236,10 @@ mod tests {
         let error = parse::<UserPolicy>("allow_netwrok = []").expect_err("a typo");
         assert!(error.to_string().contains("allow_netwrok"), "{error}");
         // What only the user can say is unknown to a skill.
-        for widening in ["allow_network = [\"fetch\"]", "sandbox = \"docker\"", "max_memory = \"4Gi\"", "trust = true"]
-        {
+        for widening in [
+            "allow_network = [\"fetch\"]", "sandbox = \"docker\"", "max_memory = \"4Gi\"",
+            "trust = true",
+        ] {
             let error = SkillPolicy::of(&package(widening)).expect_err("not a skill's to say");
             let key = widening.split(' ').next().expect("a key");
             assert!(format!("{error:#}").contains(key), "{error:#}");
@@ -229,10 +248,14 @@ mod tests {
 
     #[test]
     fn a_skill_can_only_lower_its_own_limits() {
-        let mut skill = package("timeout = \"5s\"\nmemory = \"64Mi\"\ncpu = 0.25\nnetwork = false\n");
+        let mut skill =
+            package("timeout = \"5s\"\nmemory = \"64Mi\"\ncpu = 0.25\nnetwork = false\n");
         SkillPolicy::of(&skill).expect("good").tighten(&mut skill).expect("good");
         let resources = &skill.manifest.resources;
-        assert_eq!((skill.manifest.timeout_ms, resources.memory_bytes), (Some(5_000), Some(64 << 20)));
+        assert_eq!(
+            (skill.manifest.timeout_ms, resources.memory_bytes),
+            (Some(5_000), Some(64 << 20))
+        );
         assert_eq!(resources.cpu_millis, Some(250));
         let mut skill = package("timeout = \"1h\"\n");
         SkillPolicy::of(&skill).expect("good").tighten(&mut skill).expect("good");
@@ -241,7 +264,9 @@ mod tests {
 
     #[test]
     fn a_skill_can_refuse_the_network_and_not_ask_for_it() {
-        let check = |policy: &str, open| SkillPolicy::of(&package(policy)).expect("good").check_network(open).is_ok();
+        let check = |policy: &str, open| {
+            SkillPolicy::of(&package(policy)).expect("good").check_network(open).is_ok()
+        };
         assert!(check("", true) && check("", false) && check("network = false", false));
         assert!(!check("network = false", true));
         assert!(!check("network = true", true) && !check("network = true", false));
@@ -255,7 +280,9 @@ mod tests {
             Tree::open(&home.path().join(name)).expect("a directory")
         };
         let (own, other, skill) = (tree("own"), tree("other"), package(""));
-        let allowing = |entry: &str| parse::<UserPolicy>(&format!("allow_network = [{entry:?}]")).expect("good");
+        let allowing = |entry: &str| {
+            parse::<UserPolicy>(&format!("allow_network = [{entry:?}]")).expect("good")
+        };
 
         let exact = allowing(&skill.digest);
         assert!(exact.allows_network(&skill, Some(&other)) && exact.allows_network(&skill, None));
@@ -265,9 +292,12 @@ mod tests {
         assert!(!exact.allows_network(&impostor, Some(&other)));
 
         let place = allowing(&home.path().join("own").display().to_string());
-        assert!(place.allows_network(&skill, Some(&own)) && place.allows_network(&impostor, Some(&own)));
+        assert!(
+            place.allows_network(&skill, Some(&own)) && place.allows_network(&impostor, Some(&own))
+        );
         assert!(!place.allows_network(&skill, Some(&other)) && !place.allows_network(&skill, None));
-        // Another directory under the allowed path is another directory from now on, and the one moved away too.
+        // Another directory under the allowed path is another directory from now on, and the one
+        // moved away too.
         std::fs::rename(home.path().join("own"), home.path().join("moved")).expect("it is there");
         assert!(!place.allows_network(&skill, Some(&own)));
     }
@@ -275,8 +305,13 @@ mod tests {
     #[test]
     fn a_name_in_allow_network_is_refused_with_the_way_out() {
         for old in ["fetch", "./fetch", "~/fetch", "sha256:00", ""] {
-            let error = parse::<UserPolicy>(&format!("allow_network = [{old:?}]")).expect_err("no name").to_string();
-            assert!(error.contains(&format!("{old:?}")) && error.contains("directory, or its digest"), "{error}");
+            let error = parse::<UserPolicy>(&format!("allow_network = [{old:?}]"))
+                .expect_err("no name")
+                .to_string();
+            assert!(
+                error.contains(&format!("{old:?}")) && error.contains("directory, or its digest"),
+                "{error}"
+            );
         }
     }
 
@@ -285,11 +320,17 @@ mod tests {
         let text = "max_timeout = \"1h\"\ndefault_cpu = 2\nrequire = [\"seccomp\"]\n";
         let policy: UserPolicy = parse(text).expect("good");
         let limits = policy.limits().expect("good");
-        assert_eq!((limits.max_timeout, limits.default_cpu_millis), (Duration::from_secs(3600), 2000));
+        assert_eq!(
+            (limits.max_timeout, limits.default_cpu_millis),
+            (Duration::from_secs(3600), 2000)
+        );
         assert_eq!(limits.default_timeout, Policy::default().default_timeout);
         for bad in ["max_memory = \"much\"", "max_timeout = \"0s\""] {
             let error = parse::<UserPolicy>(bad).expect("TOML").limits().expect_err("bad");
-            assert!(format!("{error:#}").contains(bad.split(' ').next().expect("a key")), "{error:#}");
+            assert!(
+                format!("{error:#}").contains(bad.split(' ').next().expect("a key")),
+                "{error:#}"
+            );
         }
     }
 }

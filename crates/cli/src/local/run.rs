@@ -27,7 +27,8 @@ pub struct Order<'a> {
     pub download: Option<PathBuf>,
 }
 
-/// What is known of a run, filled in as it becomes known, so that a record can be written of one that never began.
+/// What is known of a run, filled in as it becomes known, so that a record can be written of one
+/// that never began.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub skill: Option<String>,
@@ -55,7 +56,8 @@ impl Finished {
     /// The script's own code, so that shells can act on it; what we lost is a failed call.
     pub fn exit_code(&self) -> u8 {
         let ended = &self.ended;
-        let own = ended.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+        let own =
+            ended.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         match ended.outcome {
             Outcome::Exited if own.is_none() && ended.error.is_none() => 0,
             Outcome::TimedOut => 124,
@@ -73,8 +75,13 @@ struct Ready {
     runtime_path: Option<OsString>,
 }
 
-/// Reads, allows, plans and runs. `begin` is called when all is decided and nothing has happened yet.
-pub async fn run(order: Order<'_>, facts: &mut Facts, begin: impl FnOnce(&Facts)) -> Result<Finished> {
+/// Reads, allows, plans and runs. `begin` is called when all is decided and nothing has happened
+/// yet.
+pub async fn run(
+    order: Order<'_>,
+    facts: &mut Facts,
+    begin: impl FnOnce(&Facts),
+) -> Result<Finished> {
     let streams = match order.show {
         Show::AsOutput => Streams::Merged,
         Show::Apart | Show::AsWords => Streams::Split,
@@ -123,8 +130,8 @@ async fn prepare(
     let kind = args.sandbox.or(surroundings.in_docker.map(kind)).or(user.sandbox);
     let planned = |kind| -> Result<Local> {
         let policy = policy(&user, kind, &surroundings)?;
-        let planned =
-            Local::plan(package.clone(), request.clone(), &policy).map_err(|error| hint(error.into(), &package))?;
+        let planned = Local::plan(package.clone(), request.clone(), &policy)
+            .map_err(|error| hint(error.into(), &package))?;
         Ok(planned.with_streams(streams))
     };
     // Before anything is started, so that what is refused costs nothing.
@@ -149,7 +156,9 @@ impl Ready {
     async fn run(self, stop: CancellationToken, sink: &mut dyn Sink) -> Result<Ended> {
         Ok(match self.ground {
             Ground::Sandbox(_, launcher) => self.local.run(&*launcher, stop, sink).await?,
-            Ground::Unconfined(trust) => self.local.run_unconfined(trust, self.runtime_path, stop, sink).await?,
+            Ground::Unconfined(trust) => {
+                self.local.run_unconfined(trust, self.runtime_path, stop, sink).await?
+            }
         })
     }
 }
@@ -168,16 +177,24 @@ pub fn status(ended: &Ended) -> &'static str {
 fn refuse_sandbox(surroundings: &Surroundings, user: &UserPolicy) -> Result<()> {
     let asked = match (surroundings.in_docker, user.sandbox, &surroundings.user_policy) {
         (Some(_), ..) => "SKILLBOX_SANDBOX asks".to_owned(),
-        (None, Some(_), Some(policy)) => format!("`sandbox` in the policy {} asks", policy.display()),
+        (None, Some(_), Some(policy)) => {
+            format!("`sandbox` in the policy {} asks", policy.display())
+        }
         _ => return Ok(()),
     };
-    bail!("--trust-remote-code runs without a sandbox, and {asked} for one; leave out one of the two")
+    bail!(
+        "--trust-remote-code runs without a sandbox, and {asked} for one; leave out one of the two"
+    )
 }
 
-/// What the user opened is no longer the skill's to ask for; which variables it takes stays its own affair.
+/// What the user opened is no longer the skill's to ask for; which variables it takes stays its own
+/// affair.
 fn grant(permissions: &mut Permissions, facts: &Facts) {
     if facts.trusted {
-        *permissions = Permissions { env_vars: std::mem::take(&mut permissions.env_vars), ..Permissions::default() };
+        *permissions = Permissions {
+            env_vars: std::mem::take(&mut permissions.env_vars),
+            ..Permissions::default()
+        };
     }
     if facts.network_allowed {
         permissions.network = Network::default();
@@ -188,14 +205,17 @@ fn grant(permissions: &mut Permissions, facts: &Facts) {
 fn hint(error: anyhow::Error, package: &Package) -> anyhow::Error {
     match package.manifest.permissions.network.egress.as_deref() {
         None | Some([]) => error,
-        Some(_) => anyhow!("{error:#} --allow-network opens the network of this machine for a run."),
+        Some(_) => {
+            anyhow!("{error:#} --allow-network opens the network of this machine for a run.")
+        }
     }
 }
 
 /// The skill, with what it forbids itself, and the open directory that it was read from.
 fn read(path: &Path, facts: &mut Facts) -> Result<(Package, SkillPolicy, Option<Tree>)> {
     let (package, directory) = skills::read_with_directory(path)?;
-    let mut package = package.with_context(|| format!("{} is not a skill that can be run", path.display()))?;
+    let mut package =
+        package.with_context(|| format!("{} is not a skill that can be run", path.display()))?;
     facts.skill = Some(package.manifest.name.clone());
     facts.version = Some(package.manifest.version.clone());
     facts.digest = Some(package.digest.clone());
@@ -220,7 +240,8 @@ fn note_plan(facts: &mut Facts, local: &Local, ground: &Ground) {
     facts.timeout_ms = Some(local.timeout_ms());
     facts.clamped = local.clamped().to_vec();
     // Without a sandbox nothing holds it.
-    facts.memory_limit_bytes = matches!(ground, Ground::Sandbox(..)).then_some(local.shape().memory_bytes);
+    facts.memory_limit_bytes =
+        matches!(ground, Ground::Sandbox(..)).then_some(local.shape().memory_bytes);
 }
 
 /// Cancelled by Ctrl-C, by SIGTERM, and when nobody reads what the script says.

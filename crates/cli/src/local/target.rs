@@ -7,18 +7,25 @@ pub enum Target {
     OnServer,
 }
 
-/// A slash, `.` and `..` mean a place. So does the name of a directory that holds a skill, unless somebody named a server:
-/// what a script has always run there must not change because of a directory that it happens to stand beside.
+/// A slash, `.` and `..` mean a place. So does the name of a directory that holds a skill, unless
+/// somebody named a server: what a script has always run there must not change because of a
+/// directory that it happens to stand beside.
 pub fn target(text: &str, names_a_server: bool) -> Target {
     let path = Path::new(text);
     let place = text.contains('/') || matches!(text, "." | "..");
-    if place || (!names_a_server && is_skill(path)) { Target::Here(path.to_owned()) } else { Target::OnServer }
+    if place || (!names_a_server && is_skill(path)) {
+        Target::Here(path.to_owned())
+    } else {
+        Target::OnServer
+    }
 }
 
-/// Whether a directory is a skill's: it has a `SKILL.md`, however that is spelled, or the manifest of another dialect.
+/// Whether a directory is a skill's: it has a `SKILL.md`, however that is spelled, or the manifest
+/// of another dialect.
 fn is_skill(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     skill::is_skill(names.iter().map(String::as_str))
 }
 

@@ -13,20 +13,29 @@ fn keys_are_made_used_and_revoked() {
     assert!(refused.stderr.contains("scope"), "{}", refused.stderr);
 
     let listed = server.run(&["key", "list", "-o", "json"]).ok();
-    assert!(listed.stdout.contains(id) && !listed.stdout.contains(key), "the list shows keys without their secrets");
+    assert!(
+        listed.stdout.contains(id) && !listed.stdout.contains(key),
+        "the list shows keys without their secrets"
+    );
     assert!(server.run(&["key", "list"]).ok().stdout.contains("reader"));
     server.run(&["key", "revoke", id]).ok();
     let refused = server.run(&["skill", "list", "-k", key]).failed(2);
     assert!(refused.stderr.contains("SKILLBOX_API_KEY"), "{}", refused.stderr);
 
     let words = server.run(&["key", "create"]).ok();
-    assert!(words.stdout.starts_with("sk-") && words.stdout.lines().count() == 1, "{}", words.stdout);
+    assert!(
+        words.stdout.starts_with("sk-") && words.stdout.lines().count() == 1,
+        "{}",
+        words.stdout
+    );
 }
 
 #[test]
 fn tenants_are_made_entered_and_removed() {
     let server = Server::start();
-    let made = server.json(&["tenant", "create", "acme", "--immutable", "--scan", "review", "--max-concurrent", "3"]);
+    let made = server.json(&[
+        "tenant", "create", "acme", "--immutable", "--scan", "review", "--max-concurrent", "3",
+    ]);
     assert_eq!(made["policy"]["versions"], "immutable", "{made}");
     assert!(server.run(&["tenant", "list"]).ok().stdout.contains("acme"));
     assert!(server.run(&["tenant", "get", "acme"]).ok().stdout.contains("immutable"));
@@ -58,7 +67,11 @@ fn health_tells_what_is_ready() {
 fn a_wrong_key_says_how_to_give_a_right_one() {
     let server = Server::start();
     let refused = server.run(&["skill", "list", "-k", "sk-wrong"]).failed(2);
-    assert!(refused.stderr.contains("SKILLBOX_API_KEY") && refused.stderr.contains("request "), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("SKILLBOX_API_KEY") && refused.stderr.contains("request "),
+        "{}",
+        refused.stderr
+    );
     // A person without the key file has no key at all.
     let stranger = tempfile::tempdir().expect("a directory");
     let mut command = server.command(&["skill", "list"]);
@@ -73,11 +86,14 @@ fn a_held_skill_is_looked_at_and_approved_or_rejected() {
     let home = tempfile::tempdir().expect("a directory");
     let skill = home.path().join("held");
     std::fs::create_dir(&skill).expect("a directory");
-    std::fs::write(skill.join("SKILL.md"), "---\nname: held\ndescription: x\n---\n# Held\n").expect("a file");
-    std::fs::write(skill.join("main.sh"), "echo ran\n: stratum+tcp://pool.example:3333\n").expect("a file");
+    std::fs::write(skill.join("SKILL.md"), "---\nname: held\ndescription: x\n---\n# Held\n")
+        .expect("a file");
+    std::fs::write(skill.join("main.sh"), "echo ran\n: stratum+tcp://pool.example:3333\n")
+        .expect("a file");
     let pushed = server.run(&["skill", "push", &skill.display().to_string()]).ok();
     assert!(
-        pushed.stdout.contains("held for review") && pushed.stderr.contains("error[miner] main.sh:2:"),
+        pushed.stdout.contains("held for review")
+            && pushed.stderr.contains("error[miner] main.sh:2:"),
         "{pushed:?}"
     );
     server.run(&["run", "held"]).failed(2);
@@ -85,7 +101,10 @@ fn a_held_skill_is_looked_at_and_approved_or_rejected() {
     let vague = server.run(&["skill", "approve", "held"]).failed(2);
     assert!(vague.stderr.contains("held@1.0.0"), "{}", vague.stderr);
     let approved = server.run(&["skill", "approve", "held@1.0.0"]).ok();
-    assert!(approved.stdout.contains("approved") && approved.stderr.contains("error[miner]"), "{approved:?}");
+    assert!(
+        approved.stdout.contains("approved") && approved.stderr.contains("error[miner]"),
+        "{approved:?}"
+    );
     server.run(&["run", "held"]).ok();
     let rejected = server.json(&["skill", "reject", "held@1.0.0"]);
     assert_eq!(rejected["status"], "rejected", "{rejected}");

@@ -49,13 +49,19 @@ impl Api {
 
     /// Whether so many executions wait.
     pub async fn queued_at_least(&self, count: usize) -> bool {
-        let rows = self.get(&format!("/v1/executions?limit=1&offset={}&status=queued", count - 1)).await;
+        let rows =
+            self.get(&format!("/v1/executions?limit=1&offset={}&status=queued", count - 1)).await;
         !rows.json::<Vec<Value>>().await.expect("JSON").is_empty()
     }
 
     /// Posts a run; an error is a connection that broke.
-    pub async fn run(&self, body: &Value, idempotency_key: Option<&str>) -> Result<Answer, reqwest::Error> {
-        let mut request = self.http.post(format!("{}/v1/executions", self.url)).bearer_auth(&self.key).json(body);
+    pub async fn run(
+        &self,
+        body: &Value,
+        idempotency_key: Option<&str>,
+    ) -> Result<Answer, reqwest::Error> {
+        let mut request =
+            self.http.post(format!("{}/v1/executions", self.url)).bearer_auth(&self.key).json(body);
         if let Some(key) = idempotency_key {
             request = request.header("Idempotency-Key", key);
         }
@@ -84,7 +90,12 @@ impl Api {
     /// Sends a form to the files.
     pub async fn upload(&self, content_type: &str, form: Vec<u8>) -> Answer {
         let request = self.http.post(format!("{}/v1/files", self.url)).bearer_auth(&self.key);
-        let answer = request.header("Content-Type", content_type).body(form).send().await.expect("an answer");
+        let answer = request
+            .header("Content-Type", content_type)
+            .body(form)
+            .send()
+            .await
+            .expect("an answer");
         let status = answer.status().as_u16();
         Answer { status, body: answer.json().await.unwrap_or_default() }
     }
@@ -96,7 +107,8 @@ impl Api {
 
     /// Something as JSON, from a server that may be in trouble.
     pub async fn try_get(&self, path: &str) -> Result<Answer, reqwest::Error> {
-        let answer = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().await?;
+        let answer =
+            self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().await?;
         Ok(Answer { status: answer.status().as_u16(), body: answer.json().await? })
     }
 
@@ -109,8 +121,11 @@ impl Api {
         let mut events = self.get(&format!("/v1/executions/{id}/events")).await;
         let mut heard = String::new();
         while !heard.contains(word) {
-            let chunk = tokio::time::timeout(PATIENCE, events.chunk()).await.expect("it says something");
-            let chunk = chunk.expect("a stream").unwrap_or_else(|| panic!("it ended without {word}: {heard}"));
+            let chunk =
+                tokio::time::timeout(PATIENCE, events.chunk()).await.expect("it says something");
+            let chunk = chunk
+                .expect("a stream")
+                .unwrap_or_else(|| panic!("it ended without {word}: {heard}"));
             heard.push_str(&String::from_utf8_lossy(&chunk));
         }
     }
@@ -132,7 +147,9 @@ impl Api {
     pub async fn ended(&self) -> Vec<Value> {
         until("every execution ends", async || {
             let rows = self.executions(None).await;
-            rows.iter().all(|row| !matches!(row["status"].as_str(), Some("queued" | "running"))).then_some(rows)
+            rows.iter()
+                .all(|row| !matches!(row["status"].as_str(), Some("queued" | "running")))
+                .then_some(rows)
         })
         .await
     }

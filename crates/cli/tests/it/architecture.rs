@@ -1,5 +1,5 @@
-//! Rules of the architecture: which crate may depend on which (from `cargo metadata`), and that only one file reads the
-//! environment.
+//! Rules of the architecture: which crate may depend on which (from `cargo metadata`), and that
+//! only one file reads the environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 /// Our crates, and what each may depend on among them.
 const EDGES: &[(&str, &[&str])] = &[
-    // Of `runner` only a run without a server; of `sandbox` also what no server may hand out; of `store` only what is
-    // measured of it, see `MEASURED`.
+    // Of `runner` only a run without a server; of `sandbox` also what no server may hand out; of
+    // `store` only what is measured of it, see `MEASURED`.
     ("cli", &["client", "docker-proxy", "mcp", "runner", "server", "skill", "sandbox", "store"]),
     ("server", &["mcp", "runner", "skill", "sandbox", "store", "blobs"]),
     ("runner", &["skill", "sandbox", "store", "blobs"]),
@@ -21,11 +21,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("guest", &[]),
     ("client", &[]),
     ("docker-proxy", &[]),
-    // What a skill is, so that its three sources need not say it in words of their own; not where it is or how it runs.
+    // What a skill is, so that its three sources need not say it in words of their own; not where
+    // it is or how it runs.
     ("mcp", &["skill"]),
 ];
 
-/// The crates in `testing/`, and the ones of our crates that each may depend on. Only tests may depend on them.
+/// The crates in `testing/`, and the ones of our crates that each may depend on. Only tests may
+/// depend on them.
 const TESTING: &[(&str, &[&str])] = &[("cluster", &[])];
 
 /// Dependencies, and the only crates that may know them.
@@ -48,7 +50,8 @@ const MEASURED: &str = "cli/src/commands/bench/store";
 /// The only file of the product that may read the environment.
 const ENVIRONMENT: &str = "server/src/config.rs";
 
-/// Not configuration: PID 1 of a sandbox looks an interpreter up in the `PATH` that the launcher gave it.
+/// Not configuration: PID 1 of a sandbox looks an interpreter up in the `PATH` that the launcher
+/// gave it.
 const INSIDE_THE_SANDBOX: &str = "guest/src/pid1/process.rs";
 
 #[derive(Deserialize)]
@@ -78,14 +81,24 @@ fn violations(packages: &[Package]) -> Vec<String> {
             found.push(format!("{} is not in the table of crates", package.name));
             continue;
         };
-        for dependency in package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev")) {
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind.as_deref() != Some("dev"))
+        {
             let name = dependency.name.as_str();
             if edges.contains_key(name) && !allowed.contains(&name) {
                 found.push(format!("{} must not know {name}", package.name));
             }
             let owned = OWNERS.iter().find(|(crate_name, _)| *crate_name == name);
-            if let Some((_, owners)) = owned.filter(|(_, owners)| !owners.contains(&package.name.as_str())) {
-                found.push(format!("{name} belongs to {}, not to {}", owners.join(" and "), package.name));
+            if let Some((_, owners)) =
+                owned.filter(|(_, owners)| !owners.contains(&package.name.as_str()))
+            {
+                found.push(format!(
+                    "{name} belongs to {}, not to {}",
+                    owners.join(" and "),
+                    package.name
+                ));
             }
         }
     }
@@ -94,7 +107,10 @@ fn violations(packages: &[Package]) -> Vec<String> {
 
 /// The lines of a source that read the environment, comments aside.
 fn environment_reads(source: &str) -> usize {
-    source.lines().filter(|line| !line.trim_start().starts_with("//") && line.contains("env::var")).count()
+    source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//") && line.contains("env::var"))
+        .count()
 }
 
 fn crates() -> PathBuf {
@@ -122,7 +138,11 @@ fn every_edge_is_allowed() {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("metadata");
-    assert_eq!(metadata.packages.len(), EDGES.len() + TESTING.len(), "a crate of the table is missing");
+    assert_eq!(
+        metadata.packages.len(),
+        EDGES.len() + TESTING.len(),
+        "a crate of the table is missing"
+    );
     assert_eq!(violations(&metadata.packages), Vec::<String>::new());
 }
 
@@ -133,13 +153,19 @@ fn the_command_line_knows_the_store_only_to_measure_it() {
     sources(&crates.join("cli/src"), &mut files);
     let knows = |path: &Path| std::fs::read_to_string(path).expect("a source").contains("store::");
     let knowing: Vec<_> = files.iter().filter(|path| knows(path)).collect();
-    assert!(knowing.iter().any(|path| path.starts_with(crates.join(MEASURED))), "the search finds what is there");
+    assert!(
+        knowing.iter().any(|path| path.starts_with(crates.join(MEASURED))),
+        "the search finds what is there"
+    );
     // Its neighbour only hands over to it.
     let allowed = |path: &Path| {
-        path.starts_with(crates.join(MEASURED)) || path.starts_with(crates.join("cli/src/commands/bench"))
+        path.starts_with(crates.join(MEASURED))
+            || path.starts_with(crates.join("cli/src/commands/bench"))
     };
-    let strangers: Vec<_> =
-        knowing.iter().filter(|path| !allowed(path) && !path.ends_with("commands/bench.rs")).collect();
+    let strangers: Vec<_> = knowing
+        .iter()
+        .filter(|path| !allowed(path) && !path.ends_with("commands/bench.rs"))
+        .collect();
     assert!(strangers.is_empty(), "the store is known in {strangers:?}");
 }
 
@@ -155,15 +181,21 @@ fn the_environment_is_read_in_one_file() {
         .filter(|path| environment_reads(&std::fs::read_to_string(path).expect("a source")) > 0)
         .map(|path| path.strip_prefix(&crates).expect("inside").display().to_string())
         .collect();
-    assert!(readers.iter().any(|path| path == ENVIRONMENT), "the search finds what is known to be there");
-    let strangers: Vec<_> =
-        readers.iter().filter(|path| ![ENVIRONMENT, INSIDE_THE_SANDBOX].contains(&path.as_str())).collect();
+    assert!(
+        readers.iter().any(|path| path == ENVIRONMENT),
+        "the search finds what is known to be there"
+    );
+    let strangers: Vec<_> = readers
+        .iter()
+        .filter(|path| ![ENVIRONMENT, INSIDE_THE_SANDBOX].contains(&path.as_str()))
+        .collect();
     assert!(strangers.is_empty(), "the environment is read in {strangers:?}");
 }
 
 fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
-    let dependencies =
-        dependencies.iter().map(|(name, kind)| Dependency { name: (*name).into(), kind: kind.map(str::to_owned) });
+    let dependencies = dependencies
+        .iter()
+        .map(|(name, kind)| Dependency { name: (*name).into(), kind: kind.map(str::to_owned) });
     Package { name: name.into(), dependencies: dependencies.collect() }
 }
 
@@ -194,5 +226,10 @@ fn a_wrong_graph_is_found() {
 #[test]
 fn an_environment_read_is_found() {
     assert_eq!(environment_reads("let x = std::env::var(\"X\");\nlet y = env::var_os(\"Y\");"), 2);
-    assert_eq!(environment_reads("// std::env::var is for config.rs\nlet v = env!(\"CARGO_PKG_VERSION\");"), 0);
+    assert_eq!(
+        environment_reads(
+            "// std::env::var is for config.rs\nlet v = env!(\"CARGO_PKG_VERSION\");"
+        ),
+        0
+    );
 }

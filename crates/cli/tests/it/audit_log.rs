@@ -1,4 +1,5 @@
-//! `skillbox audit-log`: a log that nobody touched is genuine, and what is done to it in the database is found.
+//! `skillbox audit-log`: a log that nobody touched is genuine, and what is done to it in the
+//! database is found.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,11 @@ use crate::support::Server;
 /// Runs statements on the server's database, as somebody with access to its file could.
 #[track_caller]
 fn tamper(server: &Server, statements: &str) {
-    let script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=10).executescript(sys.argv[2])";
+    let script =
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=10).executescript(sys.argv[2])";
     let database = server.data().join("skillbox.db");
-    let status = Command::new("python3").args(["-c", script]).arg(database).arg(statements).status();
+    let status =
+        Command::new("python3").args(["-c", script]).arg(database).arg(statements).status();
     assert!(status.expect("python3").success());
 }
 
@@ -25,7 +28,11 @@ fn tenant_with_log(server: &Server, name: &str) {
         server.run(&["-t", name, "key", "create", "--scope", "read"]).ok();
     }
     let verified = server.json(&["-t", name, "audit-log", "verify"]);
-    assert_eq!((&verified["verified"], &verified["seq"]), (&true.into(), &4.into()), "control: {verified}");
+    assert_eq!(
+        (&verified["verified"], &verified["seq"]),
+        (&true.into(), &4.into()),
+        "control: {verified}"
+    );
 }
 
 fn save(server: &Server, name: &str, text: &str) -> PathBuf {
@@ -42,7 +49,11 @@ fn text(path: &Path) -> &str {
 fn what_is_done_to_a_log_in_the_database_is_found() {
     let server = Server::start();
     for (name, attack, problem) in [
-        ("modify", "UPDATE audit SET object = 'x' WHERE tenant = 'modify' AND seq = 2", "entry 2 was modified"),
+        (
+            "modify",
+            "UPDATE audit SET object = 'x' WHERE tenant = 'modify' AND seq = 2",
+            "entry 2 was modified",
+        ),
         (
             "reorder",
             "UPDATE audit SET seq = -1 WHERE tenant = 'reorder' AND seq = 2; \
@@ -54,7 +65,11 @@ fn what_is_done_to_a_log_in_the_database_is_found() {
         ("truncate", "DELETE FROM audit WHERE tenant = 'truncate' AND seq > 2", "it was truncated"),
         ("empty", "DELETE FROM audit WHERE tenant = 'empty'", "it was truncated"),
         ("headless", "DELETE FROM audit_heads WHERE tenant = 'headless'", "no authentic head"),
-        ("head", "UPDATE audit_heads SET signed = replace(signed, '4,', '3,') WHERE tenant = 'head'", "not genuine"),
+        (
+            "head",
+            "UPDATE audit_heads SET signed = replace(signed, '4,', '3,') WHERE tenant = 'head'",
+            "not genuine",
+        ),
         (
             "appended",
             "INSERT INTO audit (id, tenant, action, object, detail, created_at, seq, hash) \
@@ -66,7 +81,11 @@ fn what_is_done_to_a_log_in_the_database_is_found() {
         tenant_with_log(&server, name);
         tamper(&server, attack);
         let found = server.run(&["-t", name, "audit-log", "verify"]).failed(1);
-        assert!(found.stdout.contains("tampered") && found.stdout.contains(problem), "{name}: {}", found.stdout);
+        assert!(
+            found.stdout.contains("tampered") && found.stdout.contains(problem),
+            "{name}: {}",
+            found.stdout
+        );
     }
     // What somebody computed anew is not signed by the next change either.
     tamper(&server, "UPDATE audit_heads SET hash = 'forged' WHERE tenant = 'modify'");
@@ -96,7 +115,11 @@ fn a_head_that_was_kept_finds_a_log_that_was_set_back() {
     );
     server.run(&verify).ok(); // Control: the old head was signed too, and nothing in the database tells.
     let found = server.run(&with_head).failed(1);
-    assert!(found.stdout.contains("ends at entry 4, but the head names entry 6"), "{}", found.stdout);
+    assert!(
+        found.stdout.contains("ends at entry 4, but the head names entry 6"),
+        "{}",
+        found.stdout
+    );
 }
 
 #[test]
@@ -104,7 +127,8 @@ fn a_log_is_verified_without_a_server() {
     let server = Server::start();
     tenant_with_log(&server, "acme");
     let log = server.run(&["-t", "acme", "-o", "json", "audit-log", "list", "--all"]).ok().stdout;
-    let head = save(&server, "head.json", &server.run(&["-t", "acme", "audit-log", "head"]).ok().stdout);
+    let head =
+        save(&server, "head.json", &server.run(&["-t", "acme", "audit-log", "head"]).ok().stdout);
     let key = server.run(&["receipt", "key"]).ok().stdout;
     let verify = |log: &str, name: &str| {
         let log = save(&server, name, log);

@@ -19,14 +19,14 @@ fn run(args: &[&str]) -> Ended {
 fn help_lists_every_command_and_the_exit_codes() {
     let help = run(&["--help"]).ok().stdout;
     for word in [
-        "serve", "run", "skill", "exec", "key", "tenant", "config", "doctor", "health", "version", "completions",
-        "bench", "Exit codes",
+        "serve", "run", "skill", "exec", "key", "tenant", "config", "doctor", "health", "version",
+        "completions", "bench", "Exit codes",
     ] {
         assert!(help.contains(word), "{word} is missing in\n{help}");
     }
     for flag in [
-        "-s, --server", "-k, --api-key", "-t, --tenant", "-o, --output", "SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY",
-        "SKILLBOX_TENANT_ID",
+        "-s, --server", "-k, --api-key", "-t, --tenant", "-o, --output", "SKILLBOX_SERVER_URL",
+        "SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID",
     ] {
         assert!(help.contains(flag), "{flag} is missing in\n{help}");
     }
@@ -42,7 +42,9 @@ fn the_key_in_the_environment_is_not_printed_by_help() {
 
 #[test]
 fn version_is_said_in_words_and_in_json() {
-    assert!(run(&["version"]).ok().stdout.starts_with(concat!("skillbox ", env!("CARGO_PKG_VERSION"))));
+    assert!(
+        run(&["version"]).ok().stdout.starts_with(concat!("skillbox ", env!("CARGO_PKG_VERSION")))
+    );
     assert_eq!(run(&["version", "-o", "json"]).ok().json()["version"], env!("CARGO_PKG_VERSION"));
     assert!(run(&["--version"]).ok().stdout.contains(env!("CARGO_PKG_VERSION")));
 }
@@ -120,12 +122,17 @@ fn lint_names_what_is_wrong_and_exits_with_1() {
     let home = tempdir().expect("a directory");
     let skill = home.path().join("broken");
     std::fs::create_dir(&skill).expect("a directory");
-    std::fs::write(skill.join("SKILL.md"), "---\nname: broken\n---\nno description\n").expect("a file");
+    std::fs::write(skill.join("SKILL.md"), "---\nname: broken\n---\nno description\n")
+        .expect("a file");
     let path = skill.display().to_string();
     let words = run(&["skill", "lint", &path]).failed(1);
     assert!(words.stdout.contains("description"), "{}", words.stdout);
     let report = run(&["skill", "lint", &path, "-o", "json"]).failed(1).json();
-    assert_eq!((&report["valid"], &report["error"]), (&false.into(), &"invalid_skill".into()), "{report}");
+    assert_eq!(
+        (&report["valid"], &report["error"]),
+        (&false.into(), &"invalid_skill".into()),
+        "{report}"
+    );
     run(&["skill", "lint", "/nowhere"]).failed(2);
 }
 
@@ -178,12 +185,18 @@ fn a_new_skill_passes_its_own_lint() {
 fn config_prints_values_with_their_source_and_no_secret() {
     let home = tempdir().expect("a directory");
     let mut command = skillbox(home.path());
-    command.args(["config", "--api-port", "9999", "-o", "json"]).env("SKILLBOX_BOOTSTRAP_KEY", "sk-very-secret");
+    command
+        .args(["config", "--api-port", "9999", "-o", "json"])
+        .env("SKILLBOX_BOOTSTRAP_KEY", "sk-very-secret");
     let ended = ended(command).ok();
     assert!(!ended.stdout.contains("sk-very-secret"));
     let settings = ended.json();
-    let port =
-        settings.as_array().expect("a list").iter().find(|row| row["name"] == "SKILLBOX_API_PORT").expect("the port");
+    let port = settings
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|row| row["name"] == "SKILLBOX_API_PORT")
+        .expect("the port");
     assert_eq!((&port["value"], &port["source"]), (&"9999".into(), &"flag".into()));
 }
 
@@ -194,7 +207,11 @@ fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
         let mut command = skillbox(home.path());
         command.args(arguments).env("SKILLBOX_MAX_MEMROY", "1Gi");
         let refused = ended(command).failed(2);
-        assert!(refused.stderr.contains("SKILLBOX_MAX_MEMROY: is not a setting"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("SKILLBOX_MAX_MEMROY: is not a setting"),
+            "{}",
+            refused.stderr
+        );
         assert!(refused.stderr.contains("`SKILLBOX_MAX_MEMORY`"), "{}", refused.stderr);
     }
     let mut control = skillbox(home.path());
@@ -202,7 +219,8 @@ fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
     ended(control).ok();
 }
 
-/// Every variable that a command reads is known, or a server in the same environment would not start.
+/// Every variable that a command reads is known, or a server in the same environment would not
+/// start.
 #[test]
 fn the_variables_of_all_commands_may_stand_in_a_servers_environment() {
     let home = tempdir().expect("a directory");

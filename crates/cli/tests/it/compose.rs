@@ -1,4 +1,5 @@
-//! `docker-compose.yml`: what stands in it, and its processes with its environment, all on this machine.
+//! `docker-compose.yml`: what stands in it, and its processes with its environment, all on this
+//! machine.
 
 mod balancer;
 mod file;
@@ -37,31 +38,46 @@ fn secrets_are_random_private_and_made_once() {
     assert_eq!(one.metadata().expect("the file").permissions().mode() & 0o777, 0o600);
     let (first, second) = (secrets(&one), secrets(&two));
     let keys = ["MINIO_ROOT_PASSWORD", "S3_SECRET_KEY", "S3_WORKER_SECRET_KEY"];
-    for name in ["SKILLBOX_SECRET", "SKILLBOX_BOOTSTRAP_KEY", "POSTGRES_PASSWORD"].into_iter().chain(keys) {
+    for name in
+        ["SKILLBOX_SECRET", "SKILLBOX_BOOTSTRAP_KEY", "POSTGRES_PASSWORD"].into_iter().chain(keys)
+    {
         assert!(first[name].len() >= 48 && first[name] != second[name], "{name}");
     }
-    assert!(first["SKILLBOX_BOOTSTRAP_KEY"].starts_with("sk-"), "keys are spelled like those that the server makes");
+    assert!(
+        first["SKILLBOX_BOOTSTRAP_KEY"].starts_with("sk-"),
+        "keys are spelled like those that the server makes"
+    );
     assert!(!make_secrets(&one).status.success(), "a second time would lock everybody out");
     assert_eq!(secrets(&one), first);
 
-    // One of a version that knew fewer gets the others, and keeps what it has, whether its last line ends or not.
+    // One of a version that knew fewer gets the others, and keeps what it has, whether its last
+    // line ends or not.
     let old = directory.path().join("old");
     std::fs::write(&old, "POSTGRES_PASSWORD=kept\nS3_ACCESS_KEY=kept-too").expect("a file");
     assert!(make_secrets(&old).status.success());
     let upgraded = secrets(&old);
-    assert_eq!((&*upgraded["POSTGRES_PASSWORD"], &*upgraded["S3_ACCESS_KEY"]), ("kept", "kept-too"));
+    assert_eq!(
+        (&*upgraded["POSTGRES_PASSWORD"], &*upgraded["S3_ACCESS_KEY"]),
+        ("kept", "kept-too")
+    );
     assert!(upgraded.keys().eq(first.keys()), "{upgraded:?}");
 }
 
 /// What `config` of the compose program here answers, with this env file.
 fn config(env_file: &Path) -> Option<Output> {
-    let newer =
-        Command::new("docker").args(["compose", "version"]).output().is_ok_and(|output| output.status.success());
+    let newer = Command::new("docker")
+        .args(["compose", "version"])
+        .output()
+        .is_ok_and(|output| output.status.success());
     let mut command = if newer { Command::new("docker") } else { Command::new("docker-compose") };
     if newer {
         command.arg("compose");
     }
-    command.arg("--env-file").arg(env_file).args(["--file", "docker-compose.yml", "config"]).current_dir(repository());
+    command
+        .arg("--env-file")
+        .arg(env_file)
+        .args(["--file", "docker-compose.yml", "config"])
+        .current_dir(repository());
     command.output().ok()
 }
 
@@ -69,7 +85,9 @@ fn config(env_file: &Path) -> Option<Output> {
 fn compose_takes_it_and_reads_in_it_what_we_read() {
     let (directory, variables) = made();
     let Some(output) = config(&directory.path().join("env")) else {
-        return println!("NEEDS ENGINE: docker-compose, to read docker-compose.yml (scripts/setup-tests.sh compose)");
+        return println!(
+            "NEEDS ENGINE: docker-compose, to read docker-compose.yml (scripts/setup-tests.sh compose)"
+        );
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let theirs = Compose { document: serde_saphyr::from_slice(&output.stdout).expect("YAML") };
@@ -97,13 +115,23 @@ fn every_service_is_locked_down() {
         assert_eq!(service["security_opt"], json!(["no-new-privileges:true"]), "{name}");
         assert_eq!(service["privileged"], Value::Null, "{name}");
         let image = text(&service["image"]);
-        assert!(image.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest")), "{name}: {image}");
+        assert!(
+            image.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest")),
+            "{name}: {image}"
+        );
         // The image of Skillbox brings a health check, which asks the API's port.
         let ends = service["restart"] == json!("no");
-        assert!(service["healthcheck"]["test"].is_array() || image.starts_with("skillbox:") || ends, "{name}");
+        assert!(
+            service["healthcheck"]["test"].is_array() || image.starts_with("skillbox:") || ends,
+            "{name}"
+        );
         let sees_engine = service["volumes"].to_string().contains("docker.sock");
         assert_eq!(sees_engine, name == "docker-proxy", "{name}: one holds the engine's socket");
-        assert_eq!(service["ports"].is_array(), name == "balancer", "{name}: one is reached from outside");
+        assert_eq!(
+            service["ports"].is_array(),
+            name == "balancer",
+            "{name}: one is reached from outside"
+        );
     }
     let networks = |name: &str| compose.service(name)["networks"].clone();
     assert_eq!(networks("docker-proxy"), json!(["engine"]));
@@ -112,26 +140,40 @@ fn every_service_is_locked_down() {
     for name in ["front", "data", "engine"] {
         assert_eq!(compose.document["networks"][name]["internal"], json!(true), "{name}");
     }
-    // Those on a network with a way out: the balancer for its callers, the API for webhooks. Not the worker.
-    let is_internal = |network: &Value| compose.document["networks"][text(network)]["internal"] == json!(true);
-    let leads_out = |service: &Value| !service["networks"].as_array().expect("networks").iter().all(is_internal);
+    // Those on a network with a way out: the balancer for its callers, the API for webhooks. Not
+    // the worker.
+    let is_internal =
+        |network: &Value| compose.document["networks"][text(network)]["internal"] == json!(true);
+    let leads_out = |service: &Value| {
+        !service["networks"].as_array().expect("networks").iter().all(is_internal)
+    };
     let services = compose.services();
-    let outside: Vec<&str> = services.iter().filter(|(_, service)| leads_out(service)).map(|(name, _)| *name).collect();
+    let outside: Vec<&str> =
+        services.iter().filter(|(_, service)| leads_out(service)).map(|(name, _)| *name).collect();
     assert_eq!(outside, ["api-1", "api-2", "balancer"]);
 }
 
 /// nginx refuses what we would refuse, and nothing that we would take.
 #[test]
 fn the_balancer_lets_the_largest_upload_in() {
-    let page = std::fs::read_to_string(repository().join("docs/configuration.md")).expect("the settings");
+    let page =
+        std::fs::read_to_string(repository().join("docs/configuration.md")).expect("the settings");
     let default = |name: &str| -> u64 {
-        let line = page.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).expect("a setting");
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")))
+            .expect("a setting");
         line.split('|').nth(2).expect("a default").trim().parse().expect("a number")
     };
-    let largest = ["SKILLBOX_MAX_FILE_SIZE", "SKILLBOX_MAX_SKILL_SIZE", "SKILLBOX_MAX_BODY_SIZE"].map(default);
+    let largest = ["SKILLBOX_MAX_FILE_SIZE", "SKILLBOX_MAX_SKILL_SIZE", "SKILLBOX_MAX_BODY_SIZE"]
+        .map(default);
     let largest_mib = largest.into_iter().max().expect("three").div_ceil(1 << 20);
-    let nginx = std::fs::read_to_string(repository().join("deploy/docker/nginx.conf")).expect("its configuration");
-    assert!(nginx.contains(&format!("client_max_body_size {}m;", largest_mib + 1)), "{largest_mib} MiB and a form");
+    let nginx = std::fs::read_to_string(repository().join("deploy/docker/nginx.conf"))
+        .expect("its configuration");
+    assert!(
+        nginx.contains(&format!("client_max_body_size {}m;", largest_mib + 1)),
+        "{largest_mib} MiB and a form"
+    );
 }
 
 #[test]
@@ -140,7 +182,11 @@ fn no_secret_stands_in_it() {
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let Some((name, value)) = line.trim().split_once(": ") else { continue };
         if ["PASSWORD", "SECRET", "_KEY", "ROOT_USER"].iter().any(|word| name.contains(word)) {
-            assert!(value.starts_with("${") && value.contains(":?run deploy/docker/make-secrets.sh first}"), "{line}");
+            assert!(
+                value.starts_with("${")
+                    && value.contains(":?run deploy/docker/make-secrets.sh first}"),
+                "{line}"
+            );
         }
     }
 }
@@ -167,22 +213,33 @@ async fn runs_what_one_pushed_through_the_other(machine: &Machine, runtime: &str
     assert_eq!((ran.status, &ran.body["status"]), (200, &json!("success")), "{}", ran.body);
     assert_eq!(ran.body["output"], json!({ "name": "Zoë" }));
     let isolation = &ran.body["isolation"];
-    assert_eq!((&isolation["backend"], &isolation["runtime"]), (&json!("docker"), &json!(runtime)), "{isolation}");
+    assert_eq!(
+        (&isolation["backend"], &isolation["runtime"]),
+        (&json!("docker"), &json!(runtime)),
+        "{isolation}"
+    );
     let read = first.execution(&ran.id()).await;
     assert_eq!((&read["status"], &read["output"]), (&json!("success"), &ran.body["output"]));
-    let logs = first.get(&format!("/v1/executions/{}/logs", ran.id())).await.text().await.expect("the logs");
+    let logs = first
+        .get(&format!("/v1/executions/{}/logs", ran.id()))
+        .await
+        .text()
+        .await
+        .expect("the logs");
     assert_eq!(logs, "wrote it\n");
     let balanced = machine.balanced().execution(&ran.id()).await;
     assert_eq!(balanced["output"], ran.body["output"]);
 
-    // The link leads through the balancer to the object store, and needs no key. Nothing else is to be had there.
+    // The link leads through the balancer to the object store, and needs no key. Nothing else is to
+    // be had there.
     let link = text(&balanced["files"][0]["url"]);
     assert!(link.starts_with(&machine.balancer.objects), "{link}");
     let file = reqwest::get(&link).await.expect("an answer").text().await.expect("the file");
     assert_eq!(file, "a note", "{link}");
     let (unsigned, _) = link.split_once('?').expect("a signature");
     assert_eq!(reqwest::get(unsigned).await.expect("an answer").status(), 403);
-    let written = reqwest::Client::new().put(&link).body("another note").send().await.expect("an answer");
+    let written =
+        reqwest::Client::new().put(&link).body("another note").send().await.expect("an answer");
     assert_eq!(written.status(), 403);
 }
 
@@ -190,9 +247,13 @@ async fn runs_what_one_pushed_through_the_other(machine: &Machine, runtime: &str
 async fn ends_what_one_took_through_the_other(machine: &Machine) {
     let [first, second] = machine.replicas();
     machine.push("sleeper", "main.sh", "echo asleep\nsleep 300\n");
-    let queued = first.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
+    let queued =
+        first.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
     assert_eq!(queued.status, 202, "{}", queued.body);
-    until("it runs", async || (second.execution(&queued.id()).await["status"] == "running").then_some(())).await;
+    until("it runs", async || {
+        (second.execution(&queued.id()).await["status"] == "running").then_some(())
+    })
+    .await;
     let events = second.get(&format!("/v1/executions/{}/events", queued.id())).await;
     let cancelled = second.post(&format!("/v1/executions/{}/cancel", queued.id())).await;
     assert!(cancelled.status().is_success(), "{cancelled:?}");
@@ -220,7 +281,8 @@ async fn takes_a_large_file(machine: &Machine) {
     let mut body = head.into_bytes();
     body.resize(body.len() + size, 0);
     body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
-    let answer = machine.balanced().upload(&format!("multipart/form-data; boundary={boundary}"), body).await;
+    let answer =
+        machine.balanced().upload(&format!("multipart/form-data; boundary={boundary}"), body).await;
     assert_eq!((answer.status, &answer.body["size_bytes"]), (201, &json!(size)), "{}", answer.body);
 }
 

@@ -1,7 +1,8 @@
 //! The server dies in the middle of runs, by `kill -9` or in good order.
 //!
-//! What an execution must become is read from a copy of the database, made between the death and the restart; whether
-//! it became that, from the API; and what is left on the machine, from the machine.
+//! What an execution must become is read from a copy of the database, made between the death and
+//! the restart; whether it became that, from the API; and what is left on the machine, from the
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use crate::traces::{Traces, cgroup_prefix, cgroups, descendants, mounts, sees_al
 /// Executions that run at once; everything beyond waits.
 const SLOTS: usize = 3;
 
-const SETTINGS: &[(&str, &str)] = &[("SKILLBOX_MAX_CONCURRENT_EXECS", "3"), ("SKILLBOX_LAUNCHERS", "2")];
+const SETTINGS: &[(&str, &str)] =
+    &[("SKILLBOX_MAX_CONCURRENT_EXECS", "3"), ("SKILLBOX_LAUNCHERS", "2")];
 
 /// Gives its input back, and leaves a file.
 const QUICK: &str = r#"
@@ -30,7 +32,8 @@ echo note > "${SANDBOX_FILES_DIR}note.txt"
 const SLEEPER: &str = "sleep 300\n";
 
 /// Leaves enough files that storing them takes a while.
-const HEAVY: &str = r#"for part in $(seq 48); do head -c 2M /dev/urandom > "${SANDBOX_FILES_DIR}part-$part"; done"#;
+const HEAVY: &str =
+    r#"for part in $(seq 48); do head -c 2M /dev/urandom > "${SANDBOX_FILES_DIR}part-$part"; done"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_moment_every_accepted_execution_ends_once_and_nothing_is_left() {
@@ -54,7 +57,10 @@ async fn a_drain_delivers_the_answer_that_is_due_and_leaves_nothing() {
     let (pid, traces) = (server.pid(), Traces::of(server.pid(), &mounts));
     server.terminate();
     let answer = run.await.expect("an answer");
-    assert_eq!((End::of(&answer), &answer["output"]), (End::new("success", "exited"), &json!("rested")));
+    assert_eq!(
+        (End::of(&answer), &answer["output"]),
+        (End::new("success", "exited"), &json!("rested"))
+    );
     assert_eq!(server.wait().code(), Some(0));
     // Nothing had to be swept for this.
     assert_eq!(cgroups(&cgroup_prefix(pid)), Vec::<PathBuf>::new());
@@ -82,7 +88,9 @@ struct Crash {
 impl Life {
     fn begin() -> Self {
         if !sees_all() {
-            println!("NEEDS ROOT: crash: that no cgroup and no sandbox user outlives a server (the rest of it ran)");
+            println!(
+                "NEEDS ROOT: crash: that no cgroup and no sandbox user outlives a server (the rest of it ran)"
+            );
         }
         let mounts = mounts();
         let server = Server::with(SETTINGS);
@@ -93,7 +101,11 @@ impl Life {
     }
 
     async fn killed_while_requests_come_in(&mut self) {
-        let mut load = self.send(&[("quick", Wait::Async, 8), ("quick", Wait::Sync, 4), ("quick", Wait::Keyed, 8)]);
+        let mut load = self.send(&[
+            ("quick", Wait::Async, 8),
+            ("quick", Wait::Sync, 4),
+            ("quick", Wait::Keyed, 8),
+        ]);
         load.answered(5).await;
         let crash = self.crash(load).await;
         self.recover(crash).await;
@@ -101,26 +113,45 @@ impl Life {
 
     /// All slots are held by sleepers, so nothing behind them has started.
     async fn killed_while_scripts_run(&mut self) {
-        let mut load =
-            self.send(&[("sleeper", Wait::Sync, 1), ("sleeper", Wait::Async, 1), ("sleeper", Wait::Keyed, 1)]);
+        let mut load = self.send(&[
+            ("sleeper", Wait::Sync, 1),
+            ("sleeper", Wait::Async, 1),
+            ("sleeper", Wait::Keyed, 1),
+        ]);
         until("the sleepers sleep", async || (self.programs("sleep") == SLOTS).then_some(())).await;
-        self.send_with(&mut load, &[("quick", Wait::Async, 6), ("quick", Wait::Sync, 2), ("quick", Wait::Keyed, 2)]);
+        self.send_with(
+            &mut load,
+            &[("quick", Wait::Async, 6), ("quick", Wait::Sync, 2), ("quick", Wait::Keyed, 2)],
+        );
         let api = Api::of(&self.server);
         until("the others wait", async || (api.count("queued").await == 10).then_some(())).await;
         let crash = self.crash(load).await;
         let ids = |rows: &[Execution], skill: &str| -> BTreeSet<String> {
-            let unended = rows.iter().filter(|row| row.skill_name == skill && !row.status.terminal());
+            let unended =
+                rows.iter().filter(|row| row.skill_name == skill && !row.status.terminal());
             unended.map(|row| row.id.to_string()).collect()
         };
         let (lost, queued) = (ids(&crash.rows, "sleeper"), ids(&crash.rows, "quick"));
         assert_eq!((lost.len(), queued.len()), (SLOTS, 10));
         self.recover(crash).await;
-        assert!(lost.iter().all(|id| self.ended[id] == End::new("failed", "lost")), "{:?}", self.ended);
-        assert!(queued.iter().all(|id| self.ended[id] == End::new("success", "exited")), "{:?}", self.ended);
+        assert!(
+            lost.iter().all(|id| self.ended[id] == End::new("failed", "lost")),
+            "{:?}",
+            self.ended
+        );
+        assert!(
+            queued.iter().all(|id| self.ended[id] == End::new("success", "exited")),
+            "{:?}",
+            self.ended
+        );
     }
 
     async fn killed_while_files_are_stored(&mut self) {
-        let load = self.send(&[("heavy", Wait::Sync, 1), ("heavy", Wait::Async, 1), ("quick", Wait::Async, 4)]);
+        let load = self.send(&[
+            ("heavy", Wait::Sync, 1),
+            ("heavy", Wait::Async, 1),
+            ("quick", Wait::Async, 4),
+        ]);
         self.files_are_stored_by(2).await;
         let crash = self.crash(load).await;
         assert!(self.has_blobs_of_the_unended(&crash.rows), "it died too late");
@@ -130,8 +161,13 @@ impl Life {
     async fn killed_between_records(&mut self) {
         let api = Api::of(&self.server);
         let before = api.count("success").await;
-        let load = self.send(&[("quick", Wait::Async, 12), ("quick", Wait::Sync, 2), ("quick", Wait::Keyed, 4)]);
-        until("some have ended", async || (api.count("success").await >= before + 4).then_some(())).await;
+        let load = self.send(&[
+            ("quick", Wait::Async, 12),
+            ("quick", Wait::Sync, 2),
+            ("quick", Wait::Keyed, 4),
+        ]);
+        until("some have ended", async || (api.count("success").await >= before + 4).then_some(()))
+            .await;
         let crash = self.crash(load).await;
         self.recover(crash).await;
     }
@@ -152,7 +188,10 @@ impl Life {
             assert_eq!(crash.rows.len(), again.rows.len());
             for (before, after) in crash.rows.iter().zip(&again.rows) {
                 // Only what was never started may have been started since.
-                assert!(!before.started || End::owed(before) == End::owed(after), "{before:?} {after:?}");
+                assert!(
+                    !before.started || End::owed(before) == End::owed(after),
+                    "{before:?} {after:?}"
+                );
             }
             crash.rows = again.rows;
             traces.push(again.traces);
@@ -200,8 +239,10 @@ impl Life {
         self.server.start_again();
         let api = Api::of(&self.server);
         let listed = api.ended().await;
-        let now: BTreeMap<String, End> = listed.iter().map(|row| (text(&row["execution_id"]), End::of(row))).collect();
-        let owed: BTreeMap<String, End> = crash.rows.iter().map(|row| (row.id.to_string(), End::owed(row))).collect();
+        let now: BTreeMap<String, End> =
+            listed.iter().map(|row| (text(&row["execution_id"]), End::of(row))).collect();
+        let owed: BTreeMap<String, End> =
+            crash.rows.iter().map(|row| (row.id.to_string(), End::owed(row))).collect();
         assert_eq!(now, owed, "{}", self.server.log());
         for (id, end) in &self.ended {
             assert_eq!(now.get(id), Some(end), "an end has changed");
@@ -209,7 +250,11 @@ impl Life {
         self.ended = now;
         for answer in &crash.load.answers {
             let end = self.ended.get(&answer.id()).expect("what was answered exists");
-            assert!(answer.status == 202 || *end == End::of(&answer.body), "{end:?}, but answered was {}", answer.body);
+            assert!(
+                answer.status == 202 || *end == End::of(&answer.body),
+                "{end:?}, but answered was {}",
+                answer.body
+            );
         }
         crash.traces.gone().await;
         self.repeat_keyed(&api, &crash.load).await;
@@ -226,9 +271,16 @@ impl Life {
         for request in load.sent.iter().filter(|request| request.key.is_some()) {
             let Some(accepted) = by_number.get(&Some(request.number as u64)) else { continue };
             let again = request.post(api).await.expect("an answer");
-            assert_eq!((again.id(), End::of(&again.body)), (accepted.clone(), self.ended[accepted].clone()));
+            assert_eq!(
+                (again.id(), End::of(&again.body)),
+                (accepted.clone(), self.ended[accepted].clone())
+            );
         }
-        assert_eq!(api.executions(None).await.len(), self.ended.len(), "a repetition made another execution");
+        assert_eq!(
+            api.executions(None).await.len(),
+            self.ended.len(),
+            "a repetition made another execution"
+        );
     }
 
     /// Every file has its row and every row its file; nothing is half written.
@@ -237,7 +289,8 @@ impl Life {
         for id in self.ended.keys() {
             let execution = api.execution(id).await;
             let names = execution["files_list"].as_array().cloned().unwrap_or_default();
-            // Each attempt has a place of its own, so that a late one cannot touch what a later one stored.
+            // Each attempt has a place of its own, so that a late one cannot touch what a later one
+            // stored.
             let directory = match execution["attempt"].as_u64() {
                 Some(attempt @ 2..) => format!("default/executions/{id}-{attempt}"),
                 _ => format!("default/executions/{id}"),
@@ -257,12 +310,14 @@ impl Life {
         assert_eq!(names(&self.server.temporary()), [""; 0]);
     }
 
-    /// Waits until so many executions have blobs and have not ended, and lets the server stand still there.
+    /// Waits until so many executions have blobs and have not ended, and lets the server stand
+    /// still there.
     async fn files_are_stored_by(&self, count: usize) {
         let api = Api::of(&self.server);
         let storing = async || {
             let running = api.executions(Some("running")).await;
-            let storing = running.iter().filter(|row| !self.blobs(&text(&row["execution_id"])).is_empty());
+            let storing =
+                running.iter().filter(|row| !self.blobs(&text(&row["execution_id"])).is_empty());
             (storing.count() >= count).then_some(())
         };
         until("files are stored", storing).await;
@@ -282,17 +337,19 @@ impl Life {
     }
 }
 
-/// The executions as a dead server left them, oldest first. Read from a copy, so that what the next server finds is
-/// what the dead one left.
+/// The executions as a dead server left them, oldest first. Read from a copy, so that what the next
+/// server finds is what the dead one left.
 async fn rows(data: &Path) -> Vec<Execution> {
     let copy = tempfile::tempdir().expect("a directory");
     for name in ["skillbox.db", "skillbox.db-wal"] {
         std::fs::copy(data.join(name), copy.path().join(name)).expect("a copy");
     }
-    let store =
-        Store::open(&format!("sqlite:{}", copy.path().join("skillbox.db").display())).await.expect("a database");
+    let store = Store::open(&format!("sqlite:{}", copy.path().join("skillbox.db").display()))
+        .await
+        .expect("a database");
     let tenant = TenantId::try_from("default").expect("a tenant");
-    let rows = store.list_executions(&tenant, &ExecutionFilter::default(), &Page::first(1000)).await;
+    let rows =
+        store.list_executions(&tenant, &ExecutionFilter::default(), &Page::first(1000)).await;
     store.close().await;
     let mut rows = rows.expect("the executions");
     rows.reverse();
@@ -319,7 +376,8 @@ fn leaves(directory: &Path) -> BTreeSet<PathBuf> {
 /// What is in a directory, sorted; nothing when there is none.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }

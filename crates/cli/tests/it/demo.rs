@@ -18,11 +18,12 @@ fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
         ended(command).ok()
     };
     let first = demo();
-    let output: Value = serde_json::from_str(&first.stdout).expect("the output document stands on standard output");
+    let output: Value =
+        serde_json::from_str(&first.stdout).expect("the output document stands on standard output");
     assert_eq!(output["rows"], 6, "{output}");
     for words in [
-        "first key: sk-", "word-counter", "published", "report.md", "curl ", "Authorization: Bearer sk-",
-        "/v1/executions",
+        "first key: sk-", "word-counter", "published", "report.md", "curl ",
+        "Authorization: Bearer sk-", "/v1/executions",
     ] {
         assert!(first.stderr.contains(words), "{words} is missing in\n{}", first.stderr);
     }
@@ -45,14 +46,25 @@ impl Drop for Serving {
 fn the_printed_curl_works() {
     let home = tempdir().expect("a directory");
     let mut command = clean(home.path());
-    command.args(["serve", "--api-port", "0", "--demo"]).arg(examples()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(["serve", "--api-port", "0", "--demo"])
+        .arg(examples())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut serving = Serving(command.spawn().expect("it starts"));
-    let mut lines = BufReader::new(serving.0.stderr.take().expect("a pipe")).lines().map(|line| line.expect("a line"));
+    let mut lines = BufReader::new(serving.0.stderr.take().expect("a pipe"))
+        .lines()
+        .map(|line| line.expect("a line"));
     lines.find(|line| line == "repeat it with").expect("it says how");
     let line = lines.next().expect("a command");
     let output = Command::new("sh").args(["-c", line.trim()]).output().expect("a shell");
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {line}"));
-    assert_eq!((&answer["status"], &answer["output"]["rows"]), (&"success".into(), &6.into()), "{answer}");
+    let answer: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {line}"));
+    assert_eq!(
+        (&answer["status"], &answer["output"]["rows"]),
+        (&"success".into(), &6.into()),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -63,5 +75,9 @@ fn a_taken_port_is_a_clear_error() {
     let mut command = skillbox(home.path());
     command.args(["serve", "--api-port", &port]);
     let refused = ended(command).failed(2);
-    assert!(refused.stderr.contains(&port) && refused.stderr.contains("SKILLBOX_API_PORT"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains(&port) && refused.stderr.contains("SKILLBOX_API_PORT"),
+        "{}",
+        refused.stderr
+    );
 }

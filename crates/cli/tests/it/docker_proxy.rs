@@ -24,7 +24,8 @@ fn start(home: &Path) -> Proxy {
     let mut command = clean(home);
     command.args(["-o", "json", "docker-proxy", "--listen"]).arg(address(home, "proxy"));
     command.arg("--engine").arg(address(home, "engine"));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
     assert!(line.contains("proxy.sock"), "{line}");
@@ -42,14 +43,17 @@ fn engine(home: &Path) {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nOK");
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nOK");
         }
     });
 }
 
 fn ask(home: &Path, line: &str) -> String {
     let mut stream = UnixStream::connect(home.join("proxy.sock")).expect("the proxy");
-    stream.write_all(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").as_bytes()).expect("written");
+    stream
+        .write_all(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").as_bytes())
+        .expect("written");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
@@ -69,7 +73,10 @@ fn it_stands_in_front_of_an_engine() {
     engine(home.path());
     check().ok();
     let refused = ask(home.path(), "POST /v1.44/containers/x/exec");
-    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("does not let POST"), "{refused}");
+    assert!(
+        refused.starts_with("HTTP/1.1 403") && refused.contains("does not let POST"),
+        "{refused}"
+    );
 
     kill_process(Pid::from_child(&proxy.0), Signal::TERM).expect("it is ours to end");
     let mut log = String::new();

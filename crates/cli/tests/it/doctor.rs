@@ -6,15 +6,23 @@ use crate::support::{ended, skillbox};
 
 #[test]
 fn it_says_what_the_engine_is_and_what_that_means() {
-    let Some(engine) = Engine::here("it_says_what_the_engine_is_and_what_that_means") else { return };
+    let Some(engine) = Engine::here("it_says_what_the_engine_is_and_what_that_means") else {
+        return;
+    };
     let home = tempfile::tempdir().expect("a directory");
     let doctor = |more: &[(&str, &str)], args: &[&str]| {
         let mut command = skillbox(home.path());
         command.env("SKILLBOX_SANDBOX", "docker").env("SKILLBOX_DOCKER_HOST", &engine.host);
         for image in ["PYTHON", "NODE", "BASH"] {
-            command.env(format!("SKILLBOX_IMAGE_{image}"), format!("skillbox/{}:test", image.to_lowercase()));
+            command.env(
+                format!("SKILLBOX_IMAGE_{image}"),
+                format!("skillbox/{}:test", image.to_lowercase()),
+            );
         }
-        command.env("SKILLBOX_IMAGE_ALLOWLIST", "skillbox/python:test,skillbox/node:test,skillbox/bash:test");
+        command.env(
+            "SKILLBOX_IMAGE_ALLOWLIST",
+            "skillbox/python:test,skillbox/node:test,skillbox/bash:test",
+        );
         command.envs(more.iter().copied()).arg("doctor").args(args);
         ended(command)
     };
@@ -22,18 +30,32 @@ fn it_says_what_the_engine_is_and_what_that_means() {
     for part in ["engine", "containerd", "runc"] {
         assert!(report["versions"][part].is_string(), "{report}");
     }
-    assert_eq!((&report["isolation"]["backend"], &report["runtime"]), (&"docker".into(), &"runc".into()), "{report}");
+    assert_eq!(
+        (&report["isolation"]["backend"], &report["runtime"]),
+        (&"docker".into(), &"runc".into()),
+        "{report}"
+    );
     let text = doctor(&[], &[]).ok().stdout;
-    assert!(text.contains("skills can run here") && text.contains("warning: containers share"), "{text}");
+    assert!(
+        text.contains("skills can run here") && text.contains("warning: containers share"),
+        "{text}"
+    );
     // Whichever gVisor Debian has; only the program itself tells its version, which is a day.
     let gvisor = doctor(&[("SKILLBOX_DOCKER_RUNTIME", "runsc")], &["-o", "json"]).ok().json();
-    let version = gvisor["versions"]["gvisor"].as_str().unwrap_or_else(|| panic!("no version: {gvisor}"));
+    let version =
+        gvisor["versions"]["gvisor"].as_str().unwrap_or_else(|| panic!("no version: {gvisor}"));
     let day = version.split(|c: char| !c.is_ascii_digit()).find(|digits| digits.len() == 8);
-    let day: u32 = day.and_then(|day| day.parse().ok()).unwrap_or_else(|| panic!("no day: {version}"));
+    let day: u32 =
+        day.and_then(|day| day.parse().ok()).unwrap_or_else(|| panic!("no day: {version}"));
     let warned = gvisor["warnings"].as_array().expect("warnings");
-    let is_old = warned.iter().any(|warning| warning.as_str().is_some_and(|text| text.starts_with("gvisor ")));
+    let is_old = warned
+        .iter()
+        .any(|warning| warning.as_str().is_some_and(|text| text.starts_with("gvisor ")));
     assert_eq!(is_old, day < 20240101, "{gvisor}");
-    assert!(!warned.iter().any(|warning| warning.as_str().is_some_and(|text| text.contains("share"))), "{gvisor}");
+    assert!(
+        !warned.iter().any(|warning| warning.as_str().is_some_and(|text| text.contains("share"))),
+        "{gvisor}"
+    );
     let none = doctor(&[("SKILLBOX_DOCKER_RUNTIME", "no-such-runtime")], &[]).failed(1).stdout;
     assert!(none.contains("problem: "), "{none}");
 }
@@ -48,8 +70,16 @@ fn it_says_whether_services_answer() {
     };
     let report = doctor(&[("SKILLBOX_DB_DSN", &cluster::database())]).ok().json();
     let postgres = &report["services"][0];
-    assert_eq!((&postgres["name"], &postgres["ok"]), (&"postgres".into(), &true.into()), "{report}");
-    assert!(postgres["detail"].as_str().is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));
+    assert_eq!(
+        (&postgres["name"], &postgres["ok"]),
+        (&"postgres".into(), &true.into()),
+        "{report}"
+    );
+    assert!(
+        postgres["detail"]
+            .as_str()
+            .is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    );
     let report = doctor(&[
         ("SKILLBOX_DB_DSN", "postgres://nobody:hush@127.0.0.1:1/none"),
         ("SKILLBOX_S3_ENDPOINT", "http://127.0.0.1:1"),

@@ -1,4 +1,5 @@
-//! The private Docker engine that scripts/test-engine.sh started for the tests, used through Docker's own client.
+//! The private Docker engine that scripts/test-engine.sh started for the tests, used through
+//! Docker's own client.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// One builds at a time: what a build has under way has no name, and looks like what another one left.
+/// One builds at a time: what a build has under way has no name, and looks like what another one
+/// left.
 static BUILDS: Mutex<()> = Mutex::new(());
 
 fn building() -> MutexGuard<'static, ()> {
@@ -33,25 +35,32 @@ impl Engine {
     pub fn docker(&self, args: &[&str]) -> String {
         let output = self.command(args).output().expect("the docker client runs");
         let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        assert!(output.status.success(), "docker {args:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "docker {args:?}: {printed}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         printed
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("docker");
-        // The builder of the engine itself: the newer one is a program of its own, which Debian does not have.
+        // The builder of the engine itself: the newer one is a program of its own, which Debian
+        // does not have.
         command.args(args).env("DOCKER_HOST", &self.host).env("DOCKER_BUILDKIT", "0");
         command
     }
 
-    /// Builds an image from a Dockerfile and what lies beside it, without a network. Dropped, the image goes.
+    /// Builds an image from a Dockerfile and what lies beside it, without a network. Dropped, the
+    /// image goes.
     #[track_caller]
     pub fn build(&self, dockerfile: &Path, context: &Path, tag: &str) -> Image {
         let dockerfile = dockerfile.display().to_string();
         let context = context.display().to_string();
         let _alone = building();
         self.docker(&[
-            "build", "--quiet", "--network", "none", "--force-rm", "--file", &dockerfile, "--tag", tag, &context,
+            "build", "--quiet", "--network", "none", "--force-rm", "--file", &dockerfile, "--tag",
+            tag, &context,
         ]);
         Image { engine: self.clone(), tag: tag.to_owned() }
     }
@@ -66,7 +75,10 @@ impl Engine {
     /// What the engine says that containers of an image get.
     #[track_caller]
     pub fn configuration(&self, image: &str) -> Value {
-        serde_json::from_str(&self.docker(&["image", "inspect", "--format", "{{json .Config}}", image])).expect("JSON")
+        serde_json::from_str(
+            &self.docker(&["image", "inspect", "--format", "{{json .Config}}", image]),
+        )
+        .expect("JSON")
     }
 }
 
@@ -90,7 +102,10 @@ pub fn repository() -> PathBuf {
 }
 
 /// A variable of the scripts that start tests.
-#[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test harness has no configuration to take it from"
+)]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

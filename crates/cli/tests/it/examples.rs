@@ -43,10 +43,13 @@ pub async fn every_case_holds(server: &Server) {
         assert!(!cases.is_empty(), "{name} has no test case");
         for path in cases {
             let text = std::fs::read_to_string(&path).expect("a case");
-            let Case { mut request, expect } =
-                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let Case { mut request, expect } = serde_json::from_str(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             request.insert("skill".into(), name.clone().into());
-            let answer = http.post(format!("{}/v1/executions", server.url)).bearer_auth(&server.key).json(&request);
+            let answer = http
+                .post(format!("{}/v1/executions", server.url))
+                .bearer_auth(&server.key)
+                .json(&request);
             let answer = answer.send().await.expect("an answer");
             let status = answer.status();
             let answer: Value = answer.json().await.expect("JSON");
@@ -67,7 +70,8 @@ pub async fn every_case_holds(server: &Server) {
 }
 
 fn sorted(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries = std::fs::read_dir(directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     paths
@@ -85,7 +89,8 @@ fn differences(expect: &Expect, answer: &Value) -> Vec<String> {
     if expect.output.as_ref().is_some_and(|output| !contains(&answer["output"], output)) {
         found.push(format!("output is {}", answer["output"]));
     }
-    let files: Vec<&str> = answer["files_list"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let files: Vec<&str> =
+        answer["files_list"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if expect.files.as_ref().is_some_and(|expected| *expected != files) {
         found.push(format!("files are {files:?}"));
     }
@@ -99,9 +104,9 @@ fn differences(expect: &Expect, answer: &Value) -> Vec<String> {
 /// Whether every key of `part` is in `whole` with the same value; arrays and scalars must be equal.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => {
-            part.iter().all(|(key, value)| whole.get(key).is_some_and(|found| contains(found, value)))
-        }
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(key, value)| whole.get(key).is_some_and(|found| contains(found, value))),
         _ => whole == part,
     }
 }
@@ -114,8 +119,12 @@ fn the_comparison_can_fail() {
         r#"{"status":"success","outcome":"exited","output":{"a":{"b":1},"d":[1]},"files":["x"],"logs_contains":"h"}"#,
     );
     assert_eq!(differences(&right, &answer), Vec::<String>::new());
-    let wrong =
-        expect(r#"{"status":"failed","outcome":"refused","output":{"a":{"b":2}},"files":[],"logs_contains":"z"}"#);
+    let wrong = expect(
+        r#"{"status":"failed","outcome":"refused","output":{"a":{"b":2}},"files":[],"logs_contains":"z"}"#,
+    );
     assert_eq!(differences(&wrong, &answer).len(), 5);
-    assert_eq!(differences(&expect(r#"{"status":"success","output":{"d":[1,2]}}"#), &answer).len(), 1);
+    assert_eq!(
+        differences(&expect(r#"{"status":"success","output":{"d":[1,2]}}"#), &answer).len(),
+        1
+    );
 }

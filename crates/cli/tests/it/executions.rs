@@ -30,12 +30,23 @@ print("a warning", file=sys.stderr)
 fn a_run_gives_output_files_and_logs() {
     let server = Server::start();
     server.push("writer", "main.py", WRITER);
-    let ran =
-        server.run(&["run", "writer", "--input", r#"{"a": 1}"#, "--env", "COLOUR=blue", "--download", "got"]).ok();
-    let output: Value = serde_json::from_str(&ran.stdout).expect("the output document alone stands on standard output");
+    let ran = server
+        .run(&[
+            "run", "writer", "--input", r#"{"a": 1}"#, "--env", "COLOUR=blue", "--download", "got",
+        ])
+        .ok();
+    let output: Value = serde_json::from_str(&ran.stdout)
+        .expect("the output document alone stands on standard output");
     assert_eq!(output, serde_json::json!({"got": {"a": 1}, "env": "blue"}));
-    assert!(ran.stderr.contains("a line of log") && ran.stderr.contains("deep/report.txt"), "{}", ran.stderr);
-    assert_eq!(std::fs::read_to_string(server.home().join("got/deep/report.txt")).expect("the file"), "report");
+    assert!(
+        ran.stderr.contains("a line of log") && ran.stderr.contains("deep/report.txt"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(
+        std::fs::read_to_string(server.home().join("got/deep/report.txt")).expect("the file"),
+        "report"
+    );
 
     let listed = server.json(&["exec", "list", "--skill", "writer"]);
     let id = listed[0]["execution_id"].as_str().expect("an id");
@@ -54,7 +65,11 @@ fn a_run_exits_as_the_script_did() {
     server.push("writer", "main.py", WRITER);
     server.push("sleeper", "main.sh", "sleep 60\n");
     let failed = server.run(&["run", "writer", "--input", r#"{"code": 7}"#]).failed(7);
-    assert!(failed.stdout.contains("\"code\": 7"), "output of a failed run is kept: {}", failed.stdout);
+    assert!(
+        failed.stdout.contains("\"code\": 7"),
+        "output of a failed run is kept: {}",
+        failed.stdout
+    );
     server.run(&["run", "sleeper", "--timeout", "1s"]).failed(124);
     server.run(&["run", "writer", "--version", "9.9.9"]).failed(1);
     let unknown = server.run(&["run", "nosuchskill"]).failed(2);
@@ -65,7 +80,8 @@ fn a_run_exits_as_the_script_did() {
 fn a_script_is_a_program_with_arguments_and_streams() {
     let server = Server::start();
     server.push("echo", "echo.py", ECHO);
-    let mut command = server.command(&["run", "echo", "--script", "echo.py", "--stdin", "-", "--", "-x", "two words"]);
+    let mut command = server
+        .command(&["run", "echo", "--script", "echo.py", "--stdin", "-", "--", "-x", "two words"]);
     command.write_stdin("from stdin");
     let ran = crate::support::ended(command).ok();
     assert_eq!(ran.stdout, "['-x', 'two words'] from stdin\n");
@@ -76,7 +92,8 @@ fn a_script_is_a_program_with_arguments_and_streams() {
 fn an_idempotency_key_gives_the_same_execution() {
     let server = Server::start();
     server.push("writer", "main.py", WRITER);
-    let run = |input: &str| server.json(&["run", "writer", "--input", input, "--idempotency-key", "k1"]);
+    let run =
+        |input: &str| server.json(&["run", "writer", "--input", input, "--idempotency-key", "k1"]);
     assert_eq!(run("{}")["execution_id"], run("{}")["execution_id"]);
     server.run(&["run", "writer", "--input", "[]", "--idempotency-key", "k1"]).failed(2);
 }
@@ -111,10 +128,14 @@ fn a_run_is_followed_while_it_talks() {
     server.push("talker", "main.sh", TALKER);
     let ran = server.run(&["run", "talker", "--follow"]).ok();
     assert!(ran.stderr.starts_with("line 1\nline 2\nline 3\nsuccess in "), "{}", ran.stderr);
-    let output: Value = serde_json::from_str(&ran.stdout).expect("the output document alone stands on standard output");
+    let output: Value = serde_json::from_str(&ran.stdout)
+        .expect("the output document alone stands on standard output");
     assert_eq!(output, serde_json::json!({"n": 3}));
     let json = server.run(&["run", "talker", "-f", "-o", "json"]).ok().json();
-    assert_eq!((&json["status"], &json["logs"]), (&"success".into(), &"line 1\nline 2\nline 3\n".into()));
+    assert_eq!(
+        (&json["status"], &json["logs"]),
+        (&"success".into(), &"line 1\nline 2\nline 3\n".into())
+    );
 
     server.push("failing", "main.sh", "echo no; exit 3\n");
     server.run(&["run", "failing", "--follow"]).failed(3);
@@ -132,7 +153,11 @@ fn the_log_of_a_run_can_be_followed_from_elsewhere() {
     let log = server.run(&["exec", "logs", "-f", id]).ok();
     assert_eq!(log.stdout, "line 1\nline 2\nline 3\n");
     assert!(log.stderr.contains("success in "), "{}", log.stderr);
-    assert_eq!(server.run(&["exec", "logs", id, "--follow"]).ok().stdout, log.stdout, "also afterwards");
+    assert_eq!(
+        server.run(&["exec", "logs", id, "--follow"]).ok().stdout,
+        log.stdout,
+        "also afterwards"
+    );
     server.run(&["exec", "logs", "-f", "0190c0de-0000-7000-8000-000000000000"]).failed(2);
 }
 
@@ -159,7 +184,10 @@ fn whoever_stops_watching_is_told_how_to_go_on() {
     words.read_to_string(&mut rest).expect("the rest");
     let listed = server.json(&["exec", "list", "--skill", "endless"]);
     let id = listed[0]["execution_id"].as_str().expect("an id");
-    assert!(rest.contains(&format!("exec cancel {id}")) && rest.contains(&format!("exec logs -f {id}")), "{rest}");
+    assert!(
+        rest.contains(&format!("exec cancel {id}")) && rest.contains(&format!("exec logs -f {id}")),
+        "{rest}"
+    );
     assert_eq!(listed[0]["status"], "running", "it goes on");
     server.run(&["exec", "cancel", id]).ok();
 }

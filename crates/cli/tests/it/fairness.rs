@@ -49,10 +49,14 @@ async fn a_flood_passes_nobody(settings: &[(&str, &str)]) {
     assert!(hog.queued_at_least(FLOOD / 2).await, "the flood was over before it was felt");
     let started = starts(&hog).await;
     assert!(started.len() > 2 * WATCHED, "the other tenant was not at work: {started:?}");
-    let passed = |waits: &[Wait]| waits.iter().map(|wait| wait.passed_by(&started)).collect::<Vec<_>>();
+    let passed =
+        |waits: &[Wait]| waits.iter().map(|wait| wait.passed_by(&started)).collect::<Vec<_>>();
     let (baseline, flooded) = (passed(&busy), passed(&flooded));
-    println!("so many runs passed each of 12: {baseline:?} on a busy server, {flooded:?} behind a flood of {FLOOD}");
-    // Whoever comes is next: what passes it was being claimed at that moment, which is at most one run a slot.
+    println!(
+        "so many runs passed each of 12: {baseline:?} on a busy server, {flooded:?} behind a flood of {FLOOD}"
+    );
+    // Whoever comes is next: what passes it was being claimed at that moment, which is at most one
+    // run a slot.
     assert!(flooded.iter().all(|passed| *passed <= 2 * SLOTS), "{flooded:?}");
     let sum = |passed: &[usize]| passed.iter().sum::<usize>();
     assert!(sum(&flooded) <= 2 * sum(&baseline).max(WATCHED), "{flooded:?} against {baseline:?}");
@@ -65,7 +69,10 @@ async fn queue(api: &Api, count: usize) {
         let api = api.clone();
         senders.spawn(async move {
             for _ in 0..count / 8 {
-                let answer = api.run(&json!({ "skill": "nap", "mode": "async" }), None).await.expect("an answer");
+                let answer = api
+                    .run(&json!({ "skill": "nap", "mode": "async" }), None)
+                    .await
+                    .expect("an answer");
                 assert_eq!(answer.status, 202, "{}", answer.body);
             }
         });
@@ -90,29 +97,36 @@ impl Wait {
 async fn runs(api: &Api) -> Vec<Wait> {
     let mut waits = Vec::new();
     for _ in 0..WATCHED {
-        let accepted = api.run(&json!({ "skill": "nap", "mode": "async" }), None).await.expect("an answer");
+        let accepted =
+            api.run(&json!({ "skill": "nap", "mode": "async" }), None).await.expect("an answer");
         let row = until("it runs", async || {
             let row = api.execution(&accepted.id()).await;
             (row["status"] == "success").then_some(row)
         })
         .await;
-        waits.push(Wait { created_at: text(&row["created_at"]), started_at: text(&row["started_at"]) });
+        waits.push(Wait {
+            created_at: text(&row["created_at"]),
+            started_at: text(&row["started_at"]),
+        });
     }
     waits
 }
 
-/// When each run of this tenant started that has started. What ends meanwhile moves the pages on, so that some are seen
-/// twice and none is missed.
+/// When each run of this tenant started that has started. What ends meanwhile moves the pages on,
+/// so that some are seen twice and none is missed.
 async fn starts(api: &Api) -> Vec<String> {
     let mut started = BTreeMap::new();
     for status in ["running", "success"] {
         for offset in (0..).step_by(200) {
-            let page = api.get(&format!("/v1/executions?status={status}&limit=200&offset={offset}")).await;
+            let page =
+                api.get(&format!("/v1/executions?status={status}&limit=200&offset={offset}")).await;
             let page: Vec<Value> = page.json().await.expect("JSON");
             if page.is_empty() {
                 break;
             }
-            started.extend(page.iter().map(|row| (text(&row["execution_id"]), text(&row["started_at"]))));
+            started.extend(
+                page.iter().map(|row| (text(&row["execution_id"]), text(&row["started_at"]))),
+            );
         }
     }
     started.into_values().collect()

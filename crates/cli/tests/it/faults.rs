@@ -1,5 +1,5 @@
-//! Whatever fails, in a fleet of real processes: nothing that was accepted is lost, nothing is recorded twice, and nothing
-//! stays on the machine.
+//! Whatever fails, in a fleet of real processes: nothing that was accepted is lost, nothing is
+//! recorded twice, and nothing stays on the machine.
 
 mod books;
 mod on_an_engine;
@@ -72,7 +72,11 @@ async fn workers_that_kill_themselves_anywhere_lose_nothing() {
         let ends = settle(&api, &fragile).await;
         assert!(total(&ends) == RUNS && only_lost_or_success(&ends), "{point}: {ends:?}");
         // What may run again does so until it is done.
-        assert_eq!(settle(&api, &sturdy).await, Ends::from([("success exited".to_owned(), RUNS)]), "{point}");
+        assert_eq!(
+            settle(&api, &sturdy).await,
+            Ends::from([("success exited".to_owned(), RUNS)]),
+            "{point}"
+        );
         nothing_is_running(&api).await;
         rounds.push((point, fragile.into_iter().chain(sturdy).collect::<Vec<_>>()));
     }
@@ -116,7 +120,8 @@ async fn a_front_that_kills_itself_has_accepted_each_request_once_or_not_at_all(
     let worker = fleet.worker();
     let mut doomed = fleet.process("api", &[("SKILLBOX_FAILPOINT", "accept:abort:9")]);
     let at_the_doomed = Api::of(&doomed);
-    let requests: Vec<_> = (0..RUNS).map(|number| Request::new("echo", Wait::Keyed, number)).collect();
+    let requests: Vec<_> =
+        (0..RUNS).map(|number| Request::new("echo", Wait::Keyed, number)).collect();
     for request in &requests {
         let _ = request.post(&at_the_doomed).await;
     }
@@ -145,7 +150,10 @@ async fn a_database_that_comes_and_goes_loses_nothing() {
     accepted.extend(submit(&api, "again", RUNS..2 * RUNS).await);
     fleet.database.cut();
     fleet.database.crash();
-    assert_eq!(settle(&api, &accepted).await, Ends::from([("success exited".to_owned(), 2 * RUNS)]));
+    assert_eq!(
+        settle(&api, &accepted).await,
+        Ends::from([("success exited".to_owned(), 2 * RUNS)])
+    );
     nothing_is_running(&api).await;
     let books = Books::of(&fleet).await;
     books.hold(&accepted);
@@ -162,7 +170,10 @@ async fn an_object_store_that_comes_and_goes_ends_every_run_truthfully() {
     let killed_at = store::now();
     fleet.objects.kill();
     let gone = api.get(&format!("/v1/executions/{}/files/note.txt", before[0].id)).await;
-    assert_eq!((gone.status().as_u16(), &gone.headers()["retry-after"]), (503, &"1".parse().expect("a value")));
+    assert_eq!(
+        (gone.status().as_u16(), &gone.headers()["retry-after"]),
+        (503, &"1".parse().expect("a value"))
+    );
     let during = submit(&api, "echo", RUNS..RUNS + RUNS / 2).await;
     fleet.objects.start_again();
     let after = submit(&api, "echo", 2 * RUNS..3 * RUNS).await;
@@ -177,7 +188,10 @@ async fn an_object_store_that_comes_and_goes_ends_every_run_truthfully() {
     all.extend(again);
     let books = Books::of(&fleet).await;
     books.hold(&all);
-    assert!(books.lost_at().all(|ended_at| ended_at >= killed_at), "something was lost while all was well");
+    assert!(
+        books.lost_at().all(|ended_at| ended_at >= killed_at),
+        "something was lost while all was well"
+    );
     books.match_objects(&fleet).await;
     books.match_counters(&[&front, &worker], Counted::All).await;
 }
@@ -188,7 +202,8 @@ async fn a_worker_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
     front.push("nap", "main.sh", "sleep 4\necho '\"rested\"' > \"$SANDBOX_OUTPUT\"\n");
     let sleeper = fleet.worker();
     let naps = submit(&api, "nap", 0..2).await;
-    let napping = || descendants(sleeper.pid()).iter().filter(|process| process.name == "sleep").count();
+    let napping =
+        || descendants(sleeper.pid()).iter().filter(|process| process.name == "sleep").count();
     until("both nap", async || (napping() == 2).then_some(())).await;
     sleeper.signal(Signal::STOP);
     let steady = fleet.worker();

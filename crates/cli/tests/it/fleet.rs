@@ -1,4 +1,5 @@
-//! Several Skillbox processes over one Postgres and one S3 server, all of which can be taken away for a while.
+//! Several Skillbox processes over one Postgres and one S3 server, all of which can be taken away
+//! for a while.
 
 mod containers;
 mod database;
@@ -35,8 +36,12 @@ pub struct Accepted {
 }
 
 impl Fleet {
-    /// Where `make test` could not start an S3 server, a fleet cannot either, and says so for the summary to repeat.
-    #[expect(clippy::disallowed_methods, reason = "how scripts/test.sh says what there is to test with")]
+    /// Where `make test` could not start an S3 server, a fleet cannot either, and says so for the
+    /// summary to repeat.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how scripts/test.sh says what there is to test with"
+    )]
     pub fn can_be_had(test: &str) -> bool {
         let here = std::env::var_os("SKILLBOX_TEST_S3_ENDPOINT").is_some();
         if !here {
@@ -103,7 +108,8 @@ impl Fleet {
 
     /// One that is told to start and may refuse.
     pub fn begin(&self, role: &str) -> Server {
-        let mut settings: Vec<(&str, &str)> = self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let mut settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
         let mut server = Server::prepared(&settings);
         server.begin_to_start();
@@ -111,15 +117,16 @@ impl Fleet {
     }
 
     pub fn process(&self, role: &str, extra: &[(&str, &str)]) -> Server {
-        let mut settings: Vec<(&str, &str)> = self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let mut settings: Vec<(&str, &str)> =
+            self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
         settings.extend_from_slice(extra);
         Server::with_key(KEY, &settings)
     }
 }
 
-/// Sends `count` asynchronous runs under idempotency keys, and goes on asking until each of them is accepted: a broken
-/// connection or a server in trouble says nothing about whether it was.
+/// Sends `count` asynchronous runs under idempotency keys, and goes on asking until each of them is
+/// accepted: a broken connection or a server in trouble says nothing about whether it was.
 pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> Vec<Accepted> {
     let mut accepted = Vec::new();
     for number in numbers {
@@ -135,8 +142,8 @@ pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> 
     accepted
 }
 
-/// Waits until each has ended, and holds them to what they were given: a success has its own output and its own file.
-/// Gives back how many ended how.
+/// Waits until each has ended, and holds them to what they were given: a success has its own output
+/// and its own file. Gives back how many ended how.
 pub async fn settle(api: &Api, accepted: &[Accepted]) -> BTreeMap<String, usize> {
     let mut ends = BTreeMap::new();
     for Accepted { id, number } in accepted {
@@ -145,9 +152,11 @@ pub async fn settle(api: &Api, accepted: &[Accepted]) -> BTreeMap<String, usize>
         if end == "success exited" {
             assert_eq!(row["output"], json!({ "number": number }), "{row}");
             let path = format!("/v1/executions/{id}/files/note.txt");
-            // An object store that has just come back may still refuse; the server then says to ask again.
-            let file =
-                until("a file can be read", async || Some(api.get(&path).await).filter(|file| file.status() != 503));
+            // An object store that has just come back may still refuse; the server then says to ask
+            // again.
+            let file = until("a file can be read", async || {
+                Some(api.get(&path).await).filter(|file| file.status() != 503)
+            });
             assert_eq!(file.await.text().await.expect("a file"), format!("{number}\n"));
         }
         *ends.entry(end).or_default() += 1;
@@ -158,5 +167,6 @@ pub async fn settle(api: &Api, accepted: &[Accepted]) -> BTreeMap<String, usize>
 /// The execution, when it has ended and the server says so.
 async fn ended(api: &Api, id: &str) -> Option<Value> {
     let Answer { status, body } = api.try_get(&format!("/v1/executions/{id}")).await.ok()?;
-    (status == 200 && !matches!(body["status"].as_str(), Some("queued" | "running"))).then_some(body)
+    (status == 200 && !matches!(body["status"].as_str(), Some("queued" | "running")))
+        .then_some(body)
 }

@@ -1,5 +1,5 @@
-//! One tenant that makes the server buffer as much as it can, a server with half a gigabyte of memory, and another tenant
-//! whose requests must go on.
+//! One tenant that makes the server buffer as much as it can, a server with half a gigabyte of
+//! memory, and another tenant whose requests must go on.
 
 mod attacks;
 
@@ -51,7 +51,10 @@ async fn without_the_budget_uploads_take_all_memory() {
     let mut server = started(&group, Some(NO_BUDGET));
     let hog = Hog::new(&server).await;
     let answers = hog.begin(&UPLOADS).await.expect("no panic");
-    assert!(server.has_ended() || peak_memory(server.pid()) > LIMIT, "the attack is none: {answers:?}");
+    assert!(
+        server.has_ended() || peak_memory(server.pid()) > LIMIT,
+        "the attack is none: {answers:?}"
+    );
 }
 
 fn started(group: &MemoryGroup, budget: Option<&str>) -> Server {
@@ -77,7 +80,12 @@ async fn latencies(victim: &Api) -> [Duration; 2] {
         looks.push(began.elapsed());
         let began = Instant::now();
         let answer = victim.run(&json!({ "skill": "hello" }), None).await.expect("an answer");
-        assert_eq!((answer.status, answer.body["status"].as_str()), (200, Some("success")), "{}", answer.body);
+        assert_eq!(
+            (answer.status, answer.body["status"].as_str()),
+            (200, Some("success")),
+            "{}",
+            answer.body
+        );
         runs.push(began.elapsed());
     }
     [looks, runs].map(|mut times| {
@@ -88,5 +96,11 @@ async fn latencies(victim: &Api) -> [Duration; 2] {
 
 fn compared(idle: [Duration; 2], busy: [Duration; 2]) -> String {
     let times = |n: usize| busy[n].as_secs_f64() / idle[n].as_secs_f64();
-    format!("health {:?} ({:.1} times idle), run {:?} ({:.1} times idle)", busy[0], times(0), busy[1], times(1))
+    format!(
+        "health {:?} ({:.1} times idle), run {:?} ({:.1} times idle)",
+        busy[0],
+        times(0),
+        busy[1],
+        times(1)
+    )
 }

@@ -1,4 +1,5 @@
-//! The images that skills run in: nothing in them that a skill could climb on, whichever way they were built.
+//! The images that skills run in: nothing in them that a skill could climb on, whichever way they
+//! were built.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -55,8 +56,11 @@ fn what_debian_packages_make_is_clean() {
 #[test]
 fn the_check_refuses_what_it_must() {
     let regular = |name: &'static str, mode| (name, EntryType::Regular, mode);
-    let good =
-        [regular("./usr/bin/sh", 0o755), regular("./usr/bin/sha256sum", 0o755), regular("./usr/bin/bash", 0o755)];
+    let good = [
+        regular("./usr/bin/sh", 0o755),
+        regular("./usr/bin/sha256sum", 0o755),
+        regular("./usr/bin/bash", 0o755),
+    ];
     assert_clean("bash", archive(&good).path());
     for (bad, complaint) in [
         (regular("./usr/bin/su", 0o4755), "rights of another user"),
@@ -76,7 +80,10 @@ fn the_check_refuses_what_it_must() {
         assert!(output.status.code() == Some(1) && said.contains(complaint), "{}: {said}", bad.0);
     }
     let output = check("node", archive(&good).path());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("has no node"), "another runtime is not this one");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("has no node"),
+        "another runtime is not this one"
+    );
 }
 
 fn archive(entries: &[(&str, EntryType, u32)]) -> NamedTempFile {
@@ -93,10 +100,13 @@ fn archive(entries: &[(&str, EntryType, u32)]) -> NamedTempFile {
     file
 }
 
-/// The registry's images are not to be had here, so each Dockerfile gets a dirty image of that name to start from.
+/// The registry's images are not to be had here, so each Dockerfile gets a dirty image of that name
+/// to start from.
 #[test]
 fn what_the_dockerfiles_make_is_clean_and_configured_like_an_import() {
-    let Some(engine) = Engine::here("that the runtimes' Dockerfiles build clean images") else { return };
+    let Some(engine) = Engine::here("that the runtimes' Dockerfiles build clean images") else {
+        return;
+    };
     for (runtime, interpreter, base) in RUNTIMES {
         let context = tempfile::tempdir().expect("a directory");
         let dirty = context.path().join("Dockerfile");
@@ -107,27 +117,36 @@ fn what_the_dockerfiles_make_is_clean_and_configured_like_an_import() {
         std::fs::write(&dirty, text).expect("a Dockerfile");
         let _base = engine.build(&dirty, context.path(), base);
         let folder = repository().join("deploy/images").join(runtime);
-        let image = engine.build(&folder.join("Dockerfile"), &folder, &format!("skillbox-test/{runtime}:built"));
+        let image = engine.build(
+            &folder.join("Dockerfile"),
+            &folder,
+            &format!("skillbox-test/{runtime}:built"),
+        );
 
         let container = engine.docker(&["create", "--network", "none", &image.tag]);
         let exported = export(&engine, &container);
         engine.docker(&["rm", "--force", &container]);
         assert_clean(runtime, exported.path());
 
-        let (built, imported) =
-            (engine.configuration(&image.tag), engine.configuration(&format!("skillbox/{runtime}:test")));
+        let (built, imported) = (
+            engine.configuration(&image.tag),
+            engine.configuration(&format!("skillbox/{runtime}:test")),
+        );
         for field in ["User", "Env", "Cmd", "Entrypoint", "WorkingDir", "Volumes"] {
             assert_eq!(built[field], imported[field], "{field} of {runtime}");
         }
         assert_eq!(built["User"], json!("65534:65534"));
-        engine.docker(&["run", "--rm", "--network", "none", "--read-only", &image.tag, interpreter, "--version"]);
+        engine.docker(&[
+            "run", "--rm", "--network", "none", "--read-only", &image.tag, interpreter, "--version",
+        ]);
     }
 }
 
 fn export(engine: &Engine, container: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
     let to = Stdio::from(file.reopen().expect("the file again"));
-    let status = engine.command(&["export", container]).stdout(to).status().expect("the docker client runs");
+    let status =
+        engine.command(&["export", container]).stdout(to).status().expect("the docker client runs");
     assert!(status.success(), "the container was not exported");
     assert!(holds_something(file.as_file_mut()), "the export is empty");
     file

@@ -16,10 +16,15 @@ async fn a_launcher_that_is_killed_takes_its_own_runs_and_no_others() {
     server.push("quick", "main.sh", "true\n");
     let api = Api::of(&server);
     let runs = [(); 2].map(|()| api.begin("nap"));
-    let asleep = |root: u32| descendants(root).iter().filter(|process| process.name == "sleep").count();
+    let asleep =
+        |root: u32| descendants(root).iter().filter(|process| process.name == "sleep").count();
     until("both sleep", async || (asleep(server.pid()) == 2).then_some(())).await;
     let launchers = launchers(server.pid());
-    let victim = launchers.iter().find(|launcher| asleep(launcher.pid) == 1).expect("each has one of them").pid;
+    let victim = launchers
+        .iter()
+        .find(|launcher| asleep(launcher.pid) == 1)
+        .expect("each has one of them")
+        .pid;
     kill(victim);
     let mut outcomes = Vec::new();
     for run in runs {
@@ -44,7 +49,12 @@ async fn when_all_launchers_are_killed_the_next_runs_succeed() {
         launchers(server.pid()).iter().for_each(|launcher| kill(launcher.pid));
         let runs = [(); 4].map(|()| api.begin("quick"));
         for run in runs {
-            assert_eq!(End::of(&run.await.expect("an answer")), End::new("success", "exited"), "{}", server.log());
+            assert_eq!(
+                End::of(&run.await.expect("an answer")),
+                End::new("success", "exited"),
+                "{}",
+                server.log()
+            );
         }
     }
 }

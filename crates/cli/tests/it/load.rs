@@ -78,7 +78,11 @@ impl Load {
         while let Ok(answer) = self.told.try_recv() {
             self.answers.push(answer);
         }
-        assert!(self.answers.iter().all(|answer| matches!(answer.status, 200 | 202)), "{:?}", self.answers);
+        assert!(
+            self.answers.iter().all(|answer| matches!(answer.status, 200 | 202)),
+            "{:?}",
+            self.answers
+        );
     }
 }
 
@@ -98,12 +102,14 @@ impl End {
         End { status: text(&row["status"]), outcome: row["outcome"].as_str().map(str::to_owned) }
     }
 
-    /// What a crash must make of an execution: what had ended stays, what may have acted is lost, the rest runs,
-    /// unless workers died over it again and again.
+    /// What a crash must make of an execution: what had ended stays, what may have acted is lost,
+    /// the rest runs, unless workers died over it again and again.
     pub fn owed(row: &Execution) -> Self {
         match row.status {
             Status::Queued => End::new("success", "exited"),
-            Status::Running if !row.started && row.attempt < MAX_ATTEMPTS => End::new("success", "exited"),
+            Status::Running if !row.started && row.attempt < MAX_ATTEMPTS => {
+                End::new("success", "exited")
+            }
             Status::Running => End::new("failed", "lost"),
             ended => End { status: ended.to_string(), outcome: row.outcome.clone() },
         }

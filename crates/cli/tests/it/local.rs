@@ -61,10 +61,17 @@ impl Home {
 fn a_script_is_a_program_like_any_other() {
     let script = "import os, sys\nprint(sys.argv[1:], os.getcwd(), os.environ['WHO'], sys.stdin.read())\nprint('why', file=sys.stderr)\nsys.exit(3)\n";
     let home = Home::with("scripts/tell.py", script);
-    let run = ["run", "./skill", "scripts/tell.py", "--stdin", "in", "--env", "WHO=me", "--cwd", "workspace"];
+    let run = [
+        "run", "./skill", "scripts/tell.py", "--stdin", "in", "--env", "WHO=me", "--cwd",
+        "workspace",
+    ];
     let ended = home.run(&[&run[..], &["--", "-x", "a b"]].concat()).failed(3);
     assert_eq!(ended.stdout, "['-x', 'a b'] /workspace me in\n");
-    assert!(ended.stderr.starts_with("why\n") && ended.stderr.contains("code 3"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.starts_with("why\n") && ended.stderr.contains("code 3"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -75,11 +82,22 @@ fn an_entrypoint_gives_a_document_and_files() {
     );
     let ended = home.run(&["run", "./skill", "--download", "out"]).ok();
     assert_eq!(ended.stdout, "{\n  \"n\": 1\n}\n");
-    assert!(ended.stderr.contains("words\n") && ended.stderr.contains("saved 1 file to out"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("words\n") && ended.stderr.contains("saved 1 file to out"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(std::fs::read_to_string(home.path().join("out/d/a.txt")).expect("a file"), "hi");
     let document = home.run(&["run", "./skill", "-o", "json"]).ok().json();
-    assert_eq!((&document["status"], &document["output"]["n"]), (&"success".into(), &1.into()), "{document}");
-    assert_eq!((&document["files"][0]["name"], &document["stdout"]), (&"d/a.txt".into(), &"words\n".into()));
+    assert_eq!(
+        (&document["status"], &document["output"]["n"]),
+        (&"success".into(), &1.into()),
+        "{document}"
+    );
+    assert_eq!(
+        (&document["files"][0]["name"], &document["stdout"]),
+        (&"d/a.txt".into(), &"words\n".into())
+    );
     assert_eq!(document["isolation"]["backend"], "native");
 }
 
@@ -98,7 +116,11 @@ fn ends_have_their_codes() {
         (&["run", "./skill", "--env", "LD_PRELOAD=x"], "LD_PRELOAD"),
     ] {
         let ended = home.run(args).failed(2);
-        assert!(ended.stderr.contains(words) && ended.stdout.is_empty(), "{args:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(words) && ended.stdout.is_empty(),
+            "{args:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -150,7 +172,8 @@ fn a_reader_that_goes_away_ends_the_run() {
 #[test]
 fn an_audit_is_one_record_and_the_scripts_own_output() {
     let home = Home::with("say.sh", "echo one; echo two >&2; echo three; exit 7\n");
-    let (ended, record) = home.audit(&["./skill", "say.sh", "--memory", "64Mi", "--timeout", "20s"]);
+    let (ended, record) =
+        home.audit(&["./skill", "say.sh", "--memory", "64Mi", "--timeout", "20s"]);
     assert_eq!(ended.code, Some(7));
     assert_eq!(ended.stdout, "one\ntwo\nthree\n");
     for (key, value) in [
@@ -167,8 +190,14 @@ fn an_audit_is_one_record_and_the_scripts_own_output() {
     ] {
         assert_eq!(record[key].to_string(), value, "{key}");
     }
-    assert!(record["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")), "{record}");
-    assert!(record["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')) && record["duration_ms"].is_u64(), "{record}");
+    assert!(
+        record["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")),
+        "{record}"
+    );
+    assert!(
+        record["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')) && record["duration_ms"].is_u64(),
+        "{record}"
+    );
     assert_eq!(record["isolation"]["controls"]["seccomp"], "filter");
     let (_, again) = home.audit(&["./skill", "say.sh"]);
     assert_ne!(record["request_id"], again["request_id"]);
@@ -183,20 +212,30 @@ fn what_never_ran_has_its_record_too() {
     let (ended, record) = home.audit(&["./nowhere", "main.sh"]);
     assert_eq!((ended.code, &record["skill"]), (Some(2), &Value::Null));
     let (ended, record) = home.audit(&["./skill", "main.sh", "--timeout", "200ms"]);
-    assert_eq!((ended.code, &record["timed_out"], &record["outcome"]), (Some(124), &true.into(), &"timed_out".into()));
+    assert_eq!(
+        (ended.code, &record["timed_out"], &record["outcome"]),
+        (Some(124), &true.into(), &"timed_out".into())
+    );
 }
 
 #[test]
 fn every_skill_is_listed_and_the_broken_ones_with_their_error() {
     let home = Home::with("main.sh", "true\n");
-    home.write("more/.claude/skills/inner/SKILL.md", "---\nname: inner\ndescription: Inside.\n---\n");
+    home.write(
+        "more/.claude/skills/inner/SKILL.md",
+        "---\nname: inner\ndescription: Inside.\n---\n",
+    );
     home.write("more/.claude/skills/inner/sub/SKILL.md", "belongs to inner");
     home.write("more/broken/skill.md", "---\nname: broken\n---\n");
     home.write("more/node_modules/x/SKILL.md", "---\nname: x\ndescription: x\n---\n");
     let rows = home.run(&["list", ".", "-o", "json"]).ok().json();
-    let seen: Vec<_> = rows.as_array().expect("rows").iter().map(|row| (&row["path"], &row["name"])).collect();
-    let expected =
-        [("./more/.claude/skills/inner", "inner".into()), ("./more/broken", Value::Null), ("./skill", "skill".into())];
+    let seen: Vec<_> =
+        rows.as_array().expect("rows").iter().map(|row| (&row["path"], &row["name"])).collect();
+    let expected = [
+        ("./more/.claude/skills/inner", "inner".into()),
+        ("./more/broken", Value::Null),
+        ("./skill", "skill".into()),
+    ];
     let expected: Vec<_> = expected.iter().map(|(path, name)| (Value::from(*path), name)).collect();
     assert_eq!(seen, expected.iter().map(|(path, name)| (path, *name)).collect::<Vec<_>>());
     assert_eq!(rows[2]["scripts"][0]["path"], "main.sh");
@@ -214,7 +253,9 @@ fn every_skill_is_listed_and_the_broken_ones_with_their_error() {
 fn validate_judges_as_lint_does() {
     let home = Home::with("main.sh", "true\n");
     home.write("broken/SKILL.md", "---\nname: broken\n---\n");
-    for (args, code) in [(&["skill"][..], 0), (&["broken"], 1), (&["nowhere"], 2), (&["skill", "-o", "json"], 0)] {
+    for (args, code) in
+        [(&["skill"][..], 0), (&["broken"], 1), (&["nowhere"], 2), (&["skill", "-o", "json"], 0)]
+    {
         let validate = home.run(&[&["validate"], args].concat());
         let lint = home.run(&[&["skill", "lint"], args].concat());
         assert_eq!((validate.code, validate.code), (Some(code), lint.code), "{args:?}");
@@ -226,7 +267,15 @@ fn validate_judges_as_lint_does() {
 fn without_namespaces(home: &Home, variables: &[(&str, &str)]) -> Ended {
     let mut command = std::process::Command::new("unshare");
     let inside = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
-    command.args(["--user", "--map-root-user", "sh", "-c", inside, "sh", env!("CARGO_BIN_EXE_skillbox")]);
+    command.args([
+        "--user",
+        "--map-root-user",
+        "sh",
+        "-c",
+        inside,
+        "sh",
+        env!("CARGO_BIN_EXE_skillbox"),
+    ]);
     command.args(["run", "./skill", "main.sh"]).current_dir(home.path());
     let clean = clean(home.path());
     command.env_clear().envs(clean.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -237,8 +286,12 @@ fn without_namespaces(home: &Home, variables: &[(&str, &str)]) -> Ended {
 #[test]
 fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
     let home = Home::with("main.sh", "echo ran\n");
-    let ended = without_namespaces(&home, &[("SKILLBOX_DOCKER_HOST", "unix:///nowhere.sock")]).failed(2);
-    for words in ["no sandbox on this machine", "unprivileged user namespaces", "/nowhere.sock", "skillbox doctor"] {
+    let ended =
+        without_namespaces(&home, &[("SKILLBOX_DOCKER_HOST", "unix:///nowhere.sock")]).failed(2);
+    for words in [
+        "no sandbox on this machine", "unprivileged user namespaces", "/nowhere.sock",
+        "skillbox doctor",
+    ] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
     assert_eq!(ended.stdout, "");
@@ -254,14 +307,18 @@ fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
         ("SKILLBOX_IMAGE_ALLOWLIST", "skillbox/bash:test,skillbox/python:test,skillbox/node:test"),
     ];
     assert_eq!(without_namespaces(&home, &images).ok().stdout, "ran\n");
-    let mut command =
-        home.command(&["run", "./skill", "main.sh", "--sandbox", "docker", "--allow-network", "-o", "json"]);
+    let mut command = home.command(&[
+        "run", "./skill", "main.sh", "--sandbox", "docker", "--allow-network", "-o", "json",
+    ]);
     let document = crate::support::ended({
         command.envs(images);
         command
     });
     let document = document.ok().json();
-    assert_eq!((&document["sandbox"], &document["isolation"]["network"]), (&"docker".into(), &"host".into()));
+    assert_eq!(
+        (&document["sandbox"], &document["isolation"]["network"]),
+        (&"docker".into(), &"host".into())
+    );
 }
 
 #[test]

@@ -25,12 +25,19 @@ struct Agent {
 
 impl Agent {
     fn start(mut command: Command) -> Agent {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
         let mut agent = Agent { child, stdin, stdout: BufReader::new(stdout), asked: 0 };
         let info = json!({ "name": "test", "version": "1" });
-        agent.ask("initialize", json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info }));
+        agent.ask(
+            "initialize",
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info }),
+        );
         agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         agent
     }
@@ -55,7 +62,9 @@ impl Agent {
 
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.asked += 1;
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }));
+        self.say(
+            &json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }),
+        );
         self.hear()
     }
 
@@ -67,7 +76,8 @@ impl Agent {
     /// Starts a run with a token, and waits for its first word.
     fn begin(&mut self, skill: &str) {
         let meta = json!({ "progressToken": 1 });
-        let params = json!({ "name": "run_skill_script", "arguments": { "skill": skill }, "_meta": meta });
+        let params =
+            json!({ "name": "run_skill_script", "arguments": { "skill": skill }, "_meta": meta });
         let word = self.ask("tools/call", params);
         assert_eq!(word["params"]["message"], "began", "{word}");
     }
@@ -90,7 +100,9 @@ impl Drop for Agent {
 fn marked() -> bool {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.filter_map(|line| String::from_utf8(line).ok()).any(|line| line.contains("sleep\0") && line.contains(&mark()))
+    lines
+        .filter_map(|line| String::from_utf8(line).ok())
+        .any(|line| line.contains("sleep\0") && line.contains(&mark()))
 }
 
 /// Waits for processes with the mark to be there, or to be gone.
@@ -112,10 +124,14 @@ fn endless() -> String {
 #[test]
 fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
     let home = tempfile::tempdir().expect("a directory");
-    let script =
-        "mkdir \"$SANDBOX_FILES_DIR/a\"; printf 'ü' > \"$SANDBOX_FILES_DIR/a/b.txt\"; echo '7' > \"$SANDBOX_OUTPUT\"\n";
+    let script = "mkdir \"$SANDBOX_FILES_DIR/a\"; printf 'ü' > \"$SANDBOX_FILES_DIR/a/b.txt\"; echo '7' > \"$SANDBOX_OUTPUT\"\n";
     write_skill(&home.path().join("skills/files"), "files", "main.sh", script);
-    write_skill(&home.path().join("skills/said"), "said", "scripts/said.sh", "echo out; echo err >&2; exit \"$1\"\n");
+    write_skill(
+        &home.path().join("skills/said"),
+        "said",
+        "scripts/said.sh",
+        "echo out; echo err >&2; exit \"$1\"\n",
+    );
     let mut agent = Agent::here(home.path(), &[]);
     let listed = agent.call("list_skills", json!({}));
     assert_eq!(listed["structuredContent"]["skills"][1]["name"], "said", "{listed}");
@@ -127,7 +143,8 @@ fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
     let uri = run["content"][1]["uri"].as_str().expect("a link").to_owned();
     let read = agent.ask("resources/read", json!({ "uri": uri }));
     assert_eq!(read["result"]["contents"][0]["text"], "ü", "{read}");
-    let stray = agent.ask("resources/read", json!({ "uri": format!("{uri}/../../../../../etc/passwd") }));
+    let stray =
+        agent.ask("resources/read", json!({ "uri": format!("{uri}/../../../../../etc/passwd") }));
     assert!(stray["error"]["message"].is_string(), "{stray}");
 
     let arguments = json!({ "skill": "said", "script": "scripts/said.sh", "args": ["3"] });
@@ -143,7 +160,12 @@ fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
 #[test]
 fn files_stay_where_the_user_wants_them() {
     let home = tempfile::tempdir().expect("a directory");
-    write_skill(&home.path().join("skills/files"), "files", "main.sh", "echo kept > \"$SANDBOX_FILES_DIR/k.txt\"\n");
+    write_skill(
+        &home.path().join("skills/files"),
+        "files",
+        "main.sh",
+        "echo kept > \"$SANDBOX_FILES_DIR/k.txt\"\n",
+    );
     let mut agent = Agent::here(home.path(), &["--files", "kept"]);
     let run = agent.call("run_skill_script", json!({ "skill": "files" }));
     let url = run["structuredContent"]["files"][0]["url"].as_str().expect("a URL").to_owned();
@@ -172,11 +194,18 @@ fn a_cancelled_run_and_one_whose_agent_went_away_are_dead_with_everything_they_s
 #[test]
 fn the_skills_of_a_server_are_the_same_tools() {
     let server = Server::start();
-    server.push("files", "main.sh", "echo hello > \"$SANDBOX_FILES_DIR/h.txt\"; echo '{}' > \"$SANDBOX_OUTPUT\"\n");
+    server.push(
+        "files",
+        "main.sh",
+        "echo hello > \"$SANDBOX_FILES_DIR/h.txt\"; echo '{}' > \"$SANDBOX_OUTPUT\"\n",
+    );
     server.push("endless", "main.sh", "echo began; sleep 600\n");
     let connect = |key: &str| {
         let mut command = clean(server.home());
-        command.env("SKILLBOX_SERVER_URL", &server.url).env("SKILLBOX_API_KEY", key).args(["mcp", "--skill-tools"]);
+        command
+            .env("SKILLBOX_SERVER_URL", &server.url)
+            .env("SKILLBOX_API_KEY", key)
+            .args(["mcp", "--skill-tools"]);
         Agent::start(command)
     };
     let mut agent = connect(&server.key);
@@ -196,5 +225,8 @@ fn the_skills_of_a_server_are_the_same_tools() {
     assert_eq!(runs[0]["status"], "cancelled", "{runs}");
 
     let refused = connect("sk-wrong").call("list_skills", json!({}));
-    assert!(refused["isError"] == true && refused.to_string().contains("SKILLBOX_API_KEY"), "{refused}");
+    assert!(
+        refused["isError"] == true && refused.to_string().contains("SKILLBOX_API_KEY"),
+        "{refused}"
+    );
 }

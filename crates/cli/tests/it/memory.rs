@@ -49,7 +49,9 @@ async fn floods_cost_bounded_memory_and_are_named() {
         ("SKILLBOX_DEFAULT_MEMORY", "3Gi"),
         ("SKILLBOX_MAX_MEMORY", "3Gi"),
     ]);
-    for (name, script) in [("ordinary", ORDINARY), ("flood", FLOOD), ("sparse", SPARSE), ("hoarder", HOARDER)] {
+    for (name, script) in
+        [("ordinary", ORDINARY), ("flood", FLOOD), ("sparse", SPARSE), ("hoarder", HOARDER)]
+    {
         server.push(name, "main.py", script);
     }
     let api = Api::of(&server);
@@ -79,7 +81,8 @@ async fn at_once(api: &Api, skills: &[&str]) -> Vec<Value> {
         .map(|skill| {
             let memory = if *skill == "sparse" { "3Gi" } else { "256Mi" };
             let timeout = if *skill == "flood" { "5s" } else { "120s" };
-            let body = json!({ "skill": skill, "timeout": timeout, "limits": { "memory": memory } });
+            let body =
+                json!({ "skill": skill, "timeout": timeout, "limits": { "memory": memory } });
             let api = api.clone();
             tokio::spawn(async move { api.run(&body, None).await })
         })
@@ -104,8 +107,16 @@ fn judge(skill: &str, run: &Value) {
             let finished = run["output"] == "all of it";
             let expected = if finished { ("success", "exited") } else { ("timeout", "timed_out") };
             assert_eq!(end, (Some(expected.0), Some(expected.1)));
-            assert!(logs.ends_with("\n[logs truncated]\n"), "{}", &logs[logs.len().saturating_sub(100)..]);
-            assert!(logs.len() > 1 << 20 && logs.len() < (1 << 20) + 100, "{} bytes of logs", logs.len());
+            assert!(
+                logs.ends_with("\n[logs truncated]\n"),
+                "{}",
+                &logs[logs.len().saturating_sub(100)..]
+            );
+            assert!(
+                logs.len() > 1 << 20 && logs.len() < (1 << 20) + 100,
+                "{} bytes of logs",
+                logs.len()
+            );
         }
         "sparse" => {
             assert_eq!(text(&run["logs"]), "1073741824\n");
@@ -115,8 +126,12 @@ fn judge(skill: &str, run: &Value) {
         "hoarder" => {
             assert_eq!(end, (Some("failed"), Some("disk_full")), "{run}");
             // What fits under the cap is kept, and what does not is told.
-            let kept: u64 =
-                run["files"].as_array().into_iter().flatten().filter_map(|f| f["size_bytes"].as_u64()).sum();
+            let kept: u64 = run["files"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|f| f["size_bytes"].as_u64())
+                .sum();
             assert!(kept > 90 << 20 && kept <= 104_857_600, "{kept} bytes of files");
             assert!(run["skipped"].as_array().is_some_and(|skipped| !skipped.is_empty()), "{run}");
         }
@@ -127,6 +142,8 @@ fn judge(skill: &str, run: &Value) {
 /// The most memory the process ever had, in bytes.
 pub fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
     peak.map(|kib: u64| kib << 10).expect("a peak")
 }

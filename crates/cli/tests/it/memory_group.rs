@@ -14,12 +14,16 @@ impl MemoryGroup {
         let name = format!("skillbox-test-{}", uuid::Uuid::now_v7());
         let of_one = (Path::new("/sys/fs/cgroup/memory").join(&name), "memory.limit_in_bytes");
         let of_two = (Path::new("/sys/fs/cgroup").join(&name), "memory.max");
-        let (directory, file) = if Path::new("/sys/fs/cgroup/memory").is_dir() { of_one } else { of_two };
-        let made = fs::create_dir(&directory).and_then(|()| fs::write(directory.join(file), limit_bytes.to_string()));
+        let (directory, file) =
+            if Path::new("/sys/fs/cgroup/memory").is_dir() { of_one } else { of_two };
+        let made = fs::create_dir(&directory)
+            .and_then(|()| fs::write(directory.join(file), limit_bytes.to_string()));
         match made {
             Ok(()) => MemoryGroup { directory: Some(directory) },
             Err(error) => {
-                println!("no control group for this test ({error}); only the server's own peak is looked at");
+                println!(
+                    "no control group for this test ({error}); only the server's own peak is looked at"
+                );
                 MemoryGroup { directory: None }
             }
         }

@@ -23,16 +23,24 @@ fn it_says_what_it_did_and_several_at_once_do_it_once() {
         })
         .collect();
     let said: Vec<Value> = jobs.into_iter().map(|job| job.join().expect("it ends")).collect();
-    let taken: Vec<&Value> = said.iter().flat_map(|said| said["taken"].as_array().expect("a list")).collect();
+    let taken: Vec<&Value> =
+        said.iter().flat_map(|said| said["taken"].as_array().expect("a list")).collect();
     let last = said[0]["to"].as_u64().expect("a number");
-    assert!(taken.iter().map(|step| step["step"].as_u64().expect("a number")).eq(1..=last), "{said:?}");
+    assert!(
+        taken.iter().map(|step| step["step"].as_u64().expect("a number")).eq(1..=last),
+        "{said:?}"
+    );
     assert_eq!(migrate(&dsn).ok().json(), json!({ "from": last, "taken": [], "to": last }));
 }
 
 #[test]
 fn what_stops_it_is_named() {
     let refused = migrate("postgres://nobody:hush@127.0.0.1:1/none").failed(2);
-    assert!(refused.stderr.contains("SKILLBOX_DB_DSN") && !refused.stderr.contains("hush"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("SKILLBOX_DB_DSN") && !refused.stderr.contains("hush"),
+        "{}",
+        refused.stderr
+    );
     let server = Server::start();
     let refused = server.run(&["migrate"]).failed(2);
     assert!(refused.stderr.contains("another server uses"), "{}", refused.stderr);
@@ -42,7 +50,8 @@ fn what_stops_it_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
     let dsn = cluster::database();
-    let mut server = Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
+    let mut server =
+        Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
     server.begin_to_start();
     let addr = until("it says that it waits", async || {
         let log = server.log();
@@ -72,11 +81,16 @@ async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
 #[test]
 fn a_server_that_waits_can_be_stopped() {
     let dsn = cluster::database();
-    let mut server = Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
+    let mut server =
+        Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
     server.begin_to_start();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while !server.log().contains("waiting: ") {
-        assert!(std::time::Instant::now() < deadline, "it does not say that it waits: {}", server.log());
+        assert!(
+            std::time::Instant::now() < deadline,
+            "it does not say that it waits: {}",
+            server.log()
+        );
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     server.terminate();

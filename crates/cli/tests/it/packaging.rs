@@ -1,4 +1,5 @@
-//! `deploy/docker/Dockerfile`: what stands in it, and its last stages built and run with this build's program.
+//! `deploy/docker/Dockerfile`: what stands in it, and its last stages built and run with this
+//! build's program.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,11 +33,13 @@ fn stages(text: &str) -> Vec<String> {
 #[test]
 fn every_dockerfile_names_versions_ends_as_nobody_and_holds_no_secret() {
     for name in ["docker", "images/python", "images/node", "images/bash"] {
-        let text = fs::read_to_string(repository().join("deploy").join(name).join("Dockerfile")).expect("a Dockerfile");
+        let text = fs::read_to_string(repository().join("deploy").join(name).join("Dockerfile"))
+            .expect("a Dockerfile");
         let stages = stages(&text);
         for stage in &stages {
             let base = stage.split_whitespace().nth(1).expect("a base");
-            let pinned = base == "scratch" || base.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest"));
+            let pinned = base == "scratch"
+                || base.split_once(':').is_some_and(|(_, tag)| !tag.starts_with("latest"));
             assert!(pinned, "{name}: {base} is another image every day");
         }
         let last = stages.last().expect("a stage");
@@ -59,14 +62,20 @@ fn the_build_sees_the_sources_and_nothing_else() {
     }
 }
 
-/// The compiling stage needs a registry for its base and for the crates. This build's program takes its place; the stages after it
-/// are used as they stand.
+/// The compiling stage needs a registry for its base and for the crates. This build's program takes
+/// its place; the stages after it are used as they stand.
 #[test]
 fn the_image_runs_as_nobody_on_a_read_only_root() {
-    let Some(engine) = Engine::here("that the image of Skillbox runs as nobody on a read-only root") else { return };
+    let Some(engine) =
+        Engine::here("that the image of Skillbox runs as nobody on a read-only root")
+    else {
+        return;
+    };
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     if !release.contains("VERSION_CODENAME=bookworm") {
-        return println!("NEEDS ROOT: the image of Skillbox can only be tried with a program built on Debian 12");
+        return println!(
+            "NEEDS ROOT: the image of Skillbox can only be tried with a program built on Debian 12"
+        );
     }
     let context = tempfile::tempdir().expect("a directory");
     fs::copy(env!("CARGO_BIN_EXE_skillbox"), context.path().join("skillbox")).expect("the program");
@@ -76,7 +85,8 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
     let stages = stages(&text);
     let compiled = "FROM skillbox/bash:test AS build\nUSER root\nCOPY skillbox /src/target/release/skillbox\n\
                     COPY certificates /etc/ssl/certs/ca-certificates.crt\n";
-    let (last, layout) = (&stages[2], stages[1].replace("debian:bookworm-slim", "skillbox/bash:test"));
+    let (last, layout) =
+        (&stages[2], stages[1].replace("debian:bookworm-slim", "skillbox/bash:test"));
     let file = context.path().join("Dockerfile");
     fs::write(&file, format!("{compiled}{layout}{last}")).expect("a Dockerfile");
     let image = engine.build(&file, context.path(), "skillbox-test/skillbox:built");
@@ -85,7 +95,8 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
     assert_eq!(configuration["User"], json!("65532:65532"));
     assert_eq!(configuration["Healthcheck"]["Test"], json!(["CMD", "skillbox", "health"]));
     let run = |options: &[&str], args: &[&str]| {
-        let hardened = ["run", "--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"];
+        let hardened =
+            ["run", "--rm", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"];
         let output = engine.command(&[&hardened, options, &[&image.tag], args].concat()).output();
         output.expect("the docker client runs")
     };
@@ -104,8 +115,8 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
     skills_run_from_inside(&engine, &image);
 }
 
-/// A server in the image has its sandboxes made by the engine that it runs on, and nothing of the machine but that
-/// engine's socket.
+/// A server in the image has its sandboxes made by the engine that it runs on, and nothing of the
+/// machine but that engine's socket.
 fn skills_run_from_inside(engine: &Engine, image: &Image) {
     let socket = engine.host.strip_prefix("unix://").expect("an engine with a socket");
     let group = fs::metadata(socket).expect("the socket").gid().to_string();
@@ -114,7 +125,8 @@ fn skills_run_from_inside(engine: &Engine, image: &Image) {
         "SKILLBOX_BIND=127.0.0.1".to_owned(),
         "SKILLBOX_SANDBOX=docker".to_owned(),
         "SKILLBOX_DOCKER_HOST=unix:///run/engine.sock".to_owned(),
-        "SKILLBOX_IMAGE_ALLOWLIST=skillbox/python:test,skillbox/node:test,skillbox/bash:test".to_owned(),
+        "SKILLBOX_IMAGE_ALLOWLIST=skillbox/python:test,skillbox/node:test,skillbox/bash:test"
+            .to_owned(),
         "SKILLBOX_IMAGE_PYTHON=skillbox/python:test".to_owned(),
         "SKILLBOX_IMAGE_NODE=skillbox/node:test".to_owned(),
         "SKILLBOX_IMAGE_BASH=skillbox/bash:test".to_owned(),
@@ -122,19 +134,34 @@ fn skills_run_from_inside(engine: &Engine, image: &Image) {
     ];
     let name = format!("skillbox-test-inside-{}", std::process::id());
     let mount = format!("{socket}:/run/engine.sock");
-    let mut command = engine.command(&["run", "--rm", "--name", &name, "--read-only", "--cap-drop=ALL"]);
-    command.args(["--security-opt=no-new-privileges", "--network=host", "--volume", &mount, "--group-add", &group]);
+    let mut command =
+        engine.command(&["run", "--rm", "--name", &name, "--read-only", "--cap-drop=ALL"]);
+    command.args([
+        "--security-opt=no-new-privileges", "--network=host", "--volume", &mount, "--group-add",
+        &group,
+    ]);
     command.args(["--tmpfs", "/var/lib/skillbox:uid=65532,gid=65532,mode=700"]);
     command.args(settings.iter().flat_map(|setting| ["--env", setting]));
     command.args([&image.tag, "-o", "json", "serve", "--api-port", "0"]);
-    let mut inside =
-        Inside { engine, name, child: command.stdout(Stdio::piped()).spawn().expect("the docker client runs") };
+    let mut inside = Inside {
+        engine,
+        name,
+        child: command.stdout(Stdio::piped()).spawn().expect("the docker client runs"),
+    };
     let mut line = String::new();
-    BufReader::new(inside.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("it is not ready: {error}: {line}"));
+    BufReader::new(inside.child.stdout.take().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("a line");
+    let ready: Value = serde_json::from_str(&line)
+        .unwrap_or_else(|error| panic!("it is not ready: {error}: {line}"));
 
     let home = tempfile::tempdir().expect("a directory");
-    write_skill(&home.path().join("echo"), "echo", "main.sh", "echo \"$SANDBOX_INPUT\" > \"$SANDBOX_OUTPUT\"\n");
+    write_skill(
+        &home.path().join("echo"),
+        "echo",
+        "main.sh",
+        "echo \"$SANDBOX_INPUT\" > \"$SANDBOX_OUTPUT\"\n",
+    );
     let skillbox = |args: &[&str]| {
         let mut command = skillbox(home.path());
         command.env("SKILLBOX_SERVER_URL", ready["url"].as_str().expect("an address"));
@@ -163,6 +190,7 @@ impl Drop for Inside<'_> {
 }
 
 fn this_version() -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_skillbox")).arg("version").output().expect("it runs");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_skillbox")).arg("version").output().expect("it runs");
     String::from_utf8(output.stdout).expect("UTF-8")
 }

@@ -28,12 +28,16 @@ async fn everything_is_kept_over_a_restart() {
     let api = Api::of(&server);
     let body = json!({ "skill": "writer", "input": { "name": "Zoë" } });
     let ran = api.run(&body, Some("once")).await.expect("an answer");
-    assert_eq!((ran.status, &ran.body["status"], &ran.body["output"]), (200, &json!("success"), &body["input"]));
+    assert_eq!(
+        (ran.status, &ran.body["status"], &ran.body["output"]),
+        (200, &json!("success"), &body["input"])
+    );
     assert_eq!(ran.body["files_list"], json!(["note.txt"]));
     assert_eq!(api.run(&body, Some("once")).await.expect("an answer").id(), ran.id());
     let other = json!({ "skill": "writer", "input": {} });
     assert_eq!(api.run(&other, Some("once")).await.expect("an answer").status, 422);
-    let queued = api.run(&json!({ "skill": "writer", "mode": "async" }), None).await.expect("an answer");
+    let queued =
+        api.run(&json!({ "skill": "writer", "mode": "async" }), None).await.expect("an answer");
     assert_eq!(queued.status, 202);
     assert_eq!(api.ended().await.len(), 2);
     let before = seen(&server, &api, &ran.id()).await;
@@ -52,7 +56,12 @@ async fn seen(server: &Server, api: &Api, id: &str) -> Vec<Value> {
     let mut execution = api.execution(id).await;
     execution["files_url"] = Value::Null;
     execution["files"][0]["url"] = Value::Null;
-    let file = api.get(&format!("/v1/executions/{id}/files/note.txt")).await.text().await.expect("the file");
+    let file = api
+        .get(&format!("/v1/executions/{id}/files/note.txt"))
+        .await
+        .text()
+        .await
+        .expect("the file");
     let logs = api.get(&format!("/v1/executions/{id}/logs")).await.text().await.expect("the logs");
     assert_eq!((file.as_str(), logs.as_str()), ("note\n", "a line of log\n"));
     let mut seen = api.executions(None).await;
@@ -65,13 +74,15 @@ async fn seen(server: &Server, api: &Api, id: &str) -> Vec<Value> {
     seen
 }
 
-/// Nobody can know here that the dead server was the only one, so what it ran ends when its lease does.
+/// Nobody can know here that the dead server was the only one, so what it ran ends when its lease
+/// does.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_server_ran_ends_with_its_lease() {
     let mut server = server();
     server.push("sleeper", "main.sh", "sleep 300\n");
     let api = Api::of(&server);
-    let sleeping = api.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
+    let sleeping =
+        api.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
     let asleep = || descendants(server.pid()).iter().any(|process| process.name == "sleep");
     until("it sleeps", async || asleep().then_some(())).await;
     server.kill();
@@ -80,7 +91,10 @@ async fn what_a_killed_server_ran_ends_with_its_lease() {
     // A server that waits for a lease to end works meanwhile.
     assert_eq!(api.result("writer").await["status"], "success");
     let ended = api.ended().await;
-    let lost = ended.iter().find(|row| text(&row["execution_id"]) == sleeping.id()).expect("it is not forgotten");
+    let lost = ended
+        .iter()
+        .find(|row| text(&row["execution_id"]) == sleeping.id())
+        .expect("it is not forgotten");
     assert_eq!((&lost["status"], &lost["outcome"]), (&json!("failed"), &json!("lost")));
     assert_eq!(ended.len(), 2);
 }

@@ -1,7 +1,8 @@
-//! Skillbox on a real Kubernetes: pods made with a worker's rights alone, and everything that can happen to them.
+//! Skillbox on a real Kubernetes: pods made with a worker's rights alone, and everything that can
+//! happen to them.
 //!
-//! `make test-kubernetes` starts the cluster and runs these. They take minutes, so `make test` runs the same through a
-//! stand-in of the API, and lists these as not run.
+//! `make test-kubernetes` starts the cluster and runs these. They take minutes, so `make test` runs
+//! the same through a stand-in of the API, and lists these as not run.
 
 mod cluster;
 
@@ -28,7 +29,8 @@ fn nap() -> String {
     format!("echo began; sleep 10\n{ECHO}")
 }
 
-/// Waits until each of them runs: a guest has its job a moment after its pod runs, and before that nothing is lost.
+/// Waits until each of them runs: a guest has its job a moment after its pod runs, and before that
+/// nothing is lost.
 async fn began(api: &Api, runs: [&[Accepted]; 2]) {
     for run in runs.into_iter().flatten() {
         api.heard(&run.id, "began").await;
@@ -67,7 +69,10 @@ async fn every_case_of_every_example_holds_in_pods() {
     examples::every_case_holds(&server).await;
     let api = Api::of(&server);
     server.push("echo", "main.sh", ECHO);
-    let run = api.run(&json!({ "skill": "echo", "input": { "number": 1 } }), None).await.expect("an answer");
+    let run = api
+        .run(&json!({ "skill": "echo", "input": { "number": 1 } }), None)
+        .await
+        .expect("an answer");
     assert_eq!(run.body["isolation"]["backend"], "kubernetes", "{}", run.body);
     cluster.nothing_is_left().await;
 }
@@ -100,7 +105,10 @@ async fn what_scripts_do_to_their_pods_is_told_truly() {
     let cancelled = submit(&api, "sleeper", 0..1).await;
     until("it runs", async || (cluster.running() == 1).then_some(())).await;
     api.post(&format!("/v1/executions/{}/cancel", cancelled[0].id)).await;
-    assert_eq!(settle(&api, &cancelled).await.into_keys().collect::<Vec<_>>(), ["cancelled cancelled"]);
+    assert_eq!(
+        settle(&api, &cancelled).await.into_keys().collect::<Vec<_>>(),
+        ["cancelled cancelled"]
+    );
     cluster.nothing_is_left().await;
 }
 
@@ -136,7 +144,8 @@ async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
     let (_server, api) = napping(&cluster);
     let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
     began(&api, [&fragile, &sturdy]).await;
-    cluster.kubectl(&["drain", "localhost", "--force", "--delete-emptydir-data", "--timeout", "60s"]);
+    cluster
+        .kubectl(&["drain", "localhost", "--force", "--delete-emptydir-data", "--timeout", "60s"]);
     let ends = settle(&api, &fragile).await;
     let row: Value = api.execution(&fragile[0].id).await;
     cluster.kubectl(&["uncordon", "localhost"]);
@@ -149,8 +158,10 @@ async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_no_node_has_is_named() {
     let Some(cluster) = Cluster::here("a missing image on a real node").await else { return };
-    let server =
-        cluster.server(&[("SKILLBOX_IMAGE_NODE", "skillbox/absent:test"), ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "5s")]);
+    let server = cluster.server(&[
+        ("SKILLBOX_IMAGE_NODE", "skillbox/absent:test"),
+        ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "5s"),
+    ]);
     server.push("script", "main.js", "process.exit(0)\n");
     let api = Api::of(&server);
     let run = api.run(&json!({ "skill": "script" }), None).await.expect("an answer").body;

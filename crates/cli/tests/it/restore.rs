@@ -1,5 +1,5 @@
-//! The drill of docs/operations.md: a backup of a fleet at work, the loss of the fleet and its database, and a new fleet
-//! on the copy.
+//! The drill of docs/operations.md: a backup of a fleet at work, the loss of the fleet and its
+//! database, and a new fleet on the copy.
 
 use serde_json::json;
 
@@ -50,11 +50,15 @@ async fn a_fleet_is_restored_from_a_backup_of_its_database() {
     assert_eq!(settle(&api, &before).await, [("success exited".to_owned(), 3)].into());
     let names = front.json(&["skill", "list"]);
     assert_eq!(names.as_array().map(Vec::len), Some(3), "{names}");
-    // A key that was used before the backup means the same execution; one used after it is unknown, and runs again.
+    // A key that was used before the backup means the same execution; one used after it is unknown,
+    // and runs again.
     assert_eq!(submit(&api, "echo", 0..1).await[0].id, before[0].id);
     let repeated = submit(&api, "echo", 100..101).await;
     assert_ne!(repeated[0].id, after[0].id);
-    assert_eq!(api.try_get(&format!("/v1/executions/{}", after[0].id)).await.expect("an answer").status, 404);
+    assert_eq!(
+        api.try_get(&format!("/v1/executions/{}", after[0].id)).await.expect("an answer").status,
+        404
+    );
 
     let _worker = fleet.on_database(&copy, "worker");
     let end = async |id: &str| {

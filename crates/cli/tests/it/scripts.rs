@@ -1,5 +1,5 @@
-//! Scripts as they are written for other tools, unchanged: each from its directory and through the API, with the result
-//! that the table in `fixtures/scripts/cases.json` says, the same both times.
+//! Scripts as they are written for other tools, unchanged: each from its directory and through the
+//! API, with the result that the table in `fixtures/scripts/cases.json` says, the same both times.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,11 @@ struct Seen {
 
 impl Case {
     fn differs(&self, seen: &Seen) -> bool {
-        let told = |expected: &Option<String>, seen: &str| expected.as_ref().is_none_or(|expected| expected == seen);
-        let contains = self.stderr_contains.as_ref().is_none_or(|words| seen.stderr.contains(words));
+        let told = |expected: &Option<String>, seen: &str| {
+            expected.as_ref().is_none_or(|expected| expected == seen)
+        };
+        let contains =
+            self.stderr_contains.as_ref().is_none_or(|words| seen.stderr.contains(words));
         seen.code != self.code
             || (seen.status == "success") != (self.code == 0)
             || !told(&self.stdout, &seen.stdout)
@@ -63,7 +66,12 @@ impl Case {
         });
         let document = ended.json();
         let seen = Seen::of(&document, |file| &file["name"]);
-        assert_eq!(ended.code.map(i64::from), Some(seen.code), "{}: the code is the script's own", self.name);
+        assert_eq!(
+            ended.code.map(i64::from),
+            Some(seen.code),
+            "{}: the code is the script's own",
+            self.name
+        );
         seen
     }
 
@@ -77,7 +85,8 @@ impl Case {
         for (key, value) in [("stdin", &self.stdin), ("cwd", &self.cwd)] {
             body.extend(value.iter().map(|value| (key.to_owned(), json!(value))));
         }
-        let request = http.post(format!("{}/v1/executions", server.url)).bearer_auth(&server.key).json(&body);
+        let request =
+            http.post(format!("{}/v1/executions", server.url)).bearer_auth(&server.key).json(&body);
         let answer: Value = request.send().await.expect("an answer").json().await.expect("JSON");
         Seen::of(&answer, |file| &file["name"])
     }
@@ -85,9 +94,15 @@ impl Case {
 
 impl Seen {
     fn of(document: &Value, name: impl Fn(&Value) -> &Value) -> Seen {
-        let text = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_else(|| format!("not text: {document}"));
-        let mut files: Vec<String> =
-            document["files"].as_array().into_iter().flatten().map(|file| text(name(file))).collect();
+        let text = |value: &Value| {
+            value.as_str().map(str::to_owned).unwrap_or_else(|| format!("not text: {document}"))
+        };
+        let mut files: Vec<String> = document["files"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|file| text(name(file)))
+            .collect();
         files.sort();
         Seen {
             code: document["exit_code"].as_i64().unwrap_or(-1),
@@ -112,7 +127,8 @@ fn cases(unique: &str) -> Vec<Case> {
 /// The processes with this word among their arguments.
 fn running(word: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("the processes").flatten();
-    let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    let lines =
+        entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.split('\0').any(|argument| argument == word)).collect()
 }
 
@@ -120,11 +136,13 @@ fn running(word: &str) -> Vec<String> {
 async fn every_script_does_the_same_here_and_through_the_api() {
     let unique = format!("36000.{}", std::process::id());
     let cases = cases(&unique);
-    let scripts: std::collections::BTreeSet<_> = cases.iter().map(|case| (&case.skill, &case.script)).collect();
+    let scripts: std::collections::BTreeSet<_> =
+        cases.iter().map(|case| (&case.skill, &case.script)).collect();
     assert!(scripts.len() >= 20, "{} scripts", scripts.len());
 
     let (server, http) = (Server::start(), reqwest::Client::new());
-    for skill in scripts.iter().map(|(skill, _)| *skill).collect::<std::collections::BTreeSet<_>>() {
+    for skill in scripts.iter().map(|(skill, _)| *skill).collect::<std::collections::BTreeSet<_>>()
+    {
         server.run(&["skill", "push", &skills().join(skill).display().to_string()]).ok();
     }
     let home = tempfile::tempdir().expect("a directory");

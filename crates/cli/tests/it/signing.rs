@@ -39,7 +39,8 @@ fn a_skill_is_signed_and_verified_without_a_server() {
     let home = TempDir::new().expect("a directory");
     let home = home.path();
     signed_skill(home);
-    let verified = local(home, &["-o", "json", "skill", "verify", "code", "--key", "my.pub"]).ok().json();
+    let verified =
+        local(home, &["-o", "json", "skill", "verify", "code", "--key", "my.pub"]).ok().json();
     assert_eq!((&verified["name"], &verified["verified"]), (&"demo".into(), &true.into()));
     // The same by minisign itself, in both directions.
     let statement = local(home, &["skill", "statement", "code"]).ok().stdout;
@@ -70,7 +71,8 @@ fn a_file_is_signed_and_verified_as_minisign_does() {
     let home = home.path();
     signed_skill(home);
     fs::write(home.join("SHA256SUMS"), "0123  a.tar.gz\n").expect("written");
-    let verify = |key: &str| local(home, &["skill", "verify", "--file", "SHA256SUMS", "--key", key]);
+    let verify =
+        |key: &str| local(home, &["skill", "verify", "--file", "SHA256SUMS", "--key", key]);
     let missing = verify("my.pub").failed(1);
     assert!(missing.stdout.contains("SHA256SUMS.minisig cannot be read"), "{}", missing.stdout);
     local(home, &["skill", "sign", "--file", "SHA256SUMS", "--key", "my.key"]).ok();
@@ -95,7 +97,8 @@ fn the_statement_of_a_skill_is_not_signed_as_a_file() {
     signed_skill(home);
     let statement = local(home, &["skill", "statement", "code"]).ok().stdout;
     fs::write(home.join("statement"), statement).expect("written");
-    let refused = local(home, &["skill", "sign", "--file", "statement", "--key", "my.key"]).failed(2);
+    let refused =
+        local(home, &["skill", "sign", "--file", "statement", "--key", "my.key"]).failed(2);
     assert!(refused.stderr.contains("is the statement of a skill"), "{}", refused.stderr);
     assert!(!home.join("statement.minisig").exists());
 }
@@ -114,8 +117,12 @@ fn keys_are_private_locked_and_never_overwritten() {
     assert!(again.stderr.contains("exists already"), "{}", again.stderr);
 
     write_skill(&home.join("code"), "demo", "main.sh", "true\n");
-    let sign =
-        |password: &str| local(home, &["skill", "sign", "code", "--key", "skillbox.key", "--password-file", password]);
+    let sign = |password: &str| {
+        local(
+            home,
+            &["skill", "sign", "code", "--key", "skillbox.key", "--password-file", password],
+        )
+    };
     let refused = sign("wrong").failed(2);
     assert!(refused.stderr.contains("password is wrong"), "{}", refused.stderr);
     sign("password").ok();
@@ -146,7 +153,9 @@ fn a_tenant_trusts_revokes_and_gets_receipts() {
     let execution = run["execution_id"].as_str().expect("an id");
     check_receipt(&server, execution);
 
-    server.run(&["trust", "digest", "revoke", digest.as_str().expect("a digest"), "--reason", "test"]).ok();
+    server
+        .run(&["trust", "digest", "revoke", digest.as_str().expect("a digest"), "--reason", "test"])
+        .ok();
     assert!(server.run(&["trust", "digest", "list"]).ok().stdout.contains("test"));
     let refused = server.run(&["run", "demo"]).failed(1);
     assert!(refused.stderr.contains("digest_revoked"), "{}", refused.stderr);
@@ -163,18 +172,27 @@ fn check_receipt(server: &Server, execution: &str) {
     fs::write(home.join("r.json"), &receipt).expect("written");
     let key = server.run(&["receipt", "key"]).ok().stdout;
     let key = key.trim();
-    for (name, text) in [("input.json", "{\"a\":\n  [1, 2]}"), ("output.json", "{\"n\":1}"), ("other.json", "{}")] {
+    for (name, text) in
+        [("input.json", "{\"a\":\n  [1, 2]}"), ("output.json", "{\"n\":1}"), ("other.json", "{}")]
+    {
         fs::write(home.join(name), text).expect("written");
     }
-    let verify = |more: &[&str]| local(home, &[&["receipt", "verify", "r.json", "--key", key], more].concat());
-    let whole =
-        verify(&["--input", "input.json", "--result", "output.json", "--file", "a.txt=out/a.txt", "--extract", "p"]);
+    let verify = |more: &[&str]| {
+        local(home, &[&["receipt", "verify", "r.json", "--key", key], more].concat())
+    };
+    let whole = verify(&[
+        "--input", "input.json", "--result", "output.json", "--file", "a.txt=out/a.txt",
+        "--extract", "p",
+    ]);
     assert!(whole.ok().stdout.contains(execution));
     minisign(home, &["-V", "-m", "p", "-P", key]);
-    let told: Value = serde_json::from_slice(&fs::read(home.join("p")).expect("a payload")).expect("JSON");
+    let told: Value =
+        serde_json::from_slice(&fs::read(home.join("p")).expect("a payload")).expect("JSON");
     assert_eq!(told["skill"]["script"], "main.sh");
 
-    for wrong in [["--input", "other.json"], ["--result", "other.json"], ["--file", "a.txt=other.json"]] {
+    for wrong in
+        [["--input", "other.json"], ["--result", "other.json"], ["--file", "a.txt=other.json"]]
+    {
         assert!(verify(&wrong).failed(1).stdout.contains("genuine, but"), "{wrong:?}");
     }
     fs::write(home.join("r.json"), receipt.replacen("success", "suckess", 1)).expect("written");

@@ -13,7 +13,10 @@ fn a_skill_is_pushed_read_pulled_and_deleted() {
     );
     assert!(server.run(&["skill", "push", &source]).ok().stdout.contains("unchanged"));
     // Nothing is sent, so a key that may only read is enough.
-    let reader = server.json(&["key", "create", "--scope", "read"])["key"].as_str().expect("a key").to_owned();
+    let reader = server.json(&["key", "create", "--scope", "read"])["key"]
+        .as_str()
+        .expect("a key")
+        .to_owned();
     let kept = server.run(&["-k", &reader, "skill", "push", "--if-changed", &source]).ok();
     assert!(kept.stdout.contains("unchanged"), "{}", kept.stdout);
     server.run(&["-k", &reader, "skill", "push", &source]).failed(2);

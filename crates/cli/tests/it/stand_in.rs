@@ -1,5 +1,6 @@
-//! Skillbox on Kubernetes, as far as a stand-in of the API goes: the real program as server, as workers of a fleet, and
-//! as the init container of every pod. `real_cluster.rs` asks a real one the same.
+//! Skillbox on Kubernetes, as far as a stand-in of the API goes: the real program as server, as
+//! workers of a fleet, and as the init container of every pod. `real_cluster.rs` asks a real one
+//! the same.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,7 +39,8 @@ impl StandIn {
         let guest = guest.with_program("skillbox", PathBuf::from(env!("CARGO_BIN_EXE_skillbox")));
         let names = ["python", "node", "bash"].map(|runtime| format!("skillbox/{runtime}:test"));
         let images = names.iter().map(|name| Image::new(name)).chain([guest]).collect();
-        let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).expect("a cluster");
+        let cluster =
+            Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).expect("a cluster");
         let rules = vec![
             Rule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
             Rule::new(NAMESPACE, "pods/attach", &["get", "create"]),
@@ -75,7 +77,9 @@ impl StandIn {
 
     /// The pods whose guests run.
     fn running(&self) -> Vec<Pod> {
-        let running = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        let running = |pod: &Pod| {
+            pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+        };
         self.cluster.pods().into_iter().filter(running).collect()
     }
 
@@ -99,13 +103,29 @@ fn lost(count: usize) -> BTreeMap<String, usize> {
 async fn skills_run_in_pods_with_results_files_logs_and_truthful_ends() {
     let Some(stand_in) = StandIn::start("skills in pods") else { return };
     let (server, api) = stand_in.server();
-    let run = api.run(&json!({ "skill": "echo", "input": { "number": 7 } }), None).await.expect("an answer").body;
-    assert_eq!((&run["status"], &run["output"]), (&json!("success"), &json!({ "number": 7 })), "{run}");
-    assert_eq!((&run["isolation"]["backend"], &run["logs"]), (&json!("kubernetes"), &json!("heard\n")), "{run}");
+    let run = api
+        .run(&json!({ "skill": "echo", "input": { "number": 7 } }), None)
+        .await
+        .expect("an answer")
+        .body;
+    assert_eq!(
+        (&run["status"], &run["output"]),
+        (&json!("success"), &json!({ "number": 7 })),
+        "{run}"
+    );
+    assert_eq!(
+        (&run["isolation"]["backend"], &run["logs"]),
+        (&json!("kubernetes"), &json!("heard\n")),
+        "{run}"
+    );
     server.push("sleeper", "main.sh", "echo on; sleep 600\n");
     server.push("memory", "main.py", "x = bytearray(4 << 30)\nprint(len(x))\n");
     assert_eq!(api.result("memory").await["outcome"], "out_of_memory");
-    let late = api.run(&json!({ "skill": "sleeper", "timeout": "2s" }), None).await.expect("an answer").body;
+    let late = api
+        .run(&json!({ "skill": "sleeper", "timeout": "2s" }), None)
+        .await
+        .expect("an answer")
+        .body;
     assert_eq!(late["outcome"], "timed_out", "{late}");
     let cancelled = submit(&api, "sleeper", 0..1).await;
     until("it runs", async || (stand_in.running().len() == 1).then_some(())).await;
@@ -132,8 +152,10 @@ async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_no
     ];
     for (index, (name, trouble)) in troubles.into_iter().enumerate() {
         let numbers = index * 10..index * 10 + 1;
-        let (fragile, sturdy) = (submit(&api, "once", numbers.clone()).await, submit(&api, "again", numbers).await);
-        // A guest has its job a moment after its pod runs; before that nothing was started, and nothing is lost.
+        let (fragile, sturdy) =
+            (submit(&api, "once", numbers.clone()).await, submit(&api, "again", numbers).await);
+        // A guest has its job a moment after its pod runs; before that nothing was started, and
+        // nothing is lost.
         for run in fragile.iter().chain(&sturdy) {
             api.heard(&run.id, "began").await;
         }
@@ -155,8 +177,10 @@ async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_no
 /// Waits until each was given back to the queue, and taken up again.
 async fn given_back(api: &Api, ids: impl Iterator<Item = &str>) {
     for id in ids {
-        until("it was tried again", async || (api.execution(id).await["attempt"].as_i64() >= Some(2)).then_some(()))
-            .await;
+        until("it was tried again", async || {
+            (api.execution(id).await["attempt"].as_i64() >= Some(2)).then_some(())
+        })
+        .await;
     }
 }
 
@@ -167,12 +191,19 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
     let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
     cluster.quota(Some(none));
     // A worker that is started into a full quota is there, and says that it is full.
-    let (_server, api) =
-        stand_in.server_with(&[("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "3s"), ("SKILLBOX_MAX_CONCURRENT_EXECS", "4")]);
+    let (_server, api) = stand_in.server_with(&[
+        ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "3s"),
+        ("SKILLBOX_MAX_CONCURRENT_EXECS", "4"),
+    ]);
     let ready = api.try_get("/ready").await.expect("an answer");
-    assert_eq!((ready.status, &ready.body["checks"]["sandbox"]), (200, &json!("full")), "{}", ready.body);
-    // No quota for longer than one attempt waits, and no node: each goes back to the queue, and runs in the end. So does
-    // one whose caller waits for it.
+    assert_eq!(
+        (ready.status, &ready.body["checks"]["sandbox"]),
+        (200, &json!("full")),
+        "{}",
+        ready.body
+    );
+    // No quota for longer than one attempt waits, and no node: each goes back to the queue, and
+    // runs in the end. So does one whose caller waits for it.
     let awaited = api.begin("echo");
     let first = until("it is accepted", async || api.executions(None).await.pop()).await;
     let first = text(&first["execution_id"]);
@@ -181,7 +212,11 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
     cluster.quota(None);
     assert_eq!(settle(&api, &waiting).await, succeeded(2));
     let awaited = awaited.await.expect("no panic");
-    assert_eq!((&awaited["status"], &awaited["execution_id"]), (&json!("success"), &json!(first)), "{awaited}");
+    assert_eq!(
+        (&awaited["status"], &awaited["execution_id"]),
+        (&json!("success"), &json!(first)),
+        "{awaited}"
+    );
     assert!(awaited["attempt"].as_i64() >= Some(2), "{awaited}");
     cluster.no_room(true);
     let waiting = submit(&api, "echo", 10..12).await;
@@ -189,7 +224,12 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
     cluster.no_room(false);
     assert_eq!(settle(&api, &waiting).await, succeeded(2));
     let ready = api.try_get("/ready").await.expect("an answer");
-    assert_eq!((ready.status, &ready.body["checks"]["sandbox"]), (200, &json!("ok")), "{}", ready.body);
+    assert_eq!(
+        (ready.status, &ready.body["checks"]["sandbox"]),
+        (200, &json!("ok")),
+        "{}",
+        ready.body
+    );
     stand_in.works(&api).await;
 }
 

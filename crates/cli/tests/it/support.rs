@@ -1,4 +1,5 @@
-//! The binary without the surroundings of the person who runs the tests, and a server of its own for each test.
+//! The binary without the surroundings of the person who runs the tests, and a server of its own
+//! for each test.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The search path for interpreters is the only thing taken from outside.
-#[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test harness has no configuration to take it from"
+)]
 fn path() -> String {
     std::env::var("PATH").expect("a PATH")
 }
@@ -25,7 +29,10 @@ pub fn clean(home: &Path) -> Command {
 /// The same in a control group from its first instruction on.
 fn clean_within(group: &Path, home: &Path) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(env!("CARGO_BIN_EXE_skillbox"));
+    command
+        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
+        .arg(group)
+        .arg(env!("CARGO_BIN_EXE_skillbox"));
     command.env_clear().env("PATH", path()).env("HOME", home).current_dir(home);
     command
 }
@@ -36,7 +43,10 @@ pub fn skillbox(home: &Path) -> assert_cmd::Command {
 }
 
 pub fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills").canonicalize().expect("the examples")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples/skills")
+        .canonicalize()
+        .expect("the examples")
 }
 
 /// What a command printed and how it ended.
@@ -53,7 +63,8 @@ impl Ended {
     pub fn json(&self) -> Value {
         let line = self.stdout.strip_suffix('\n').unwrap_or(&self.stdout);
         assert!(!line.contains('\n'), "JSON stands on one line: {line}");
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}\n{}", self.stderr))
+        serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("{error}: {line}\n{}", self.stderr))
     }
 
     #[track_caller]
@@ -129,7 +140,10 @@ impl Server {
     pub fn prepared(settings: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(home.path().join("tmp")).expect("a directory");
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         Self { url: String::new(), key: String::new(), home, settings, group: None, child: None }
     }
 
@@ -154,7 +168,11 @@ impl Server {
     /// Starts it without waiting until it is ready.
     pub fn begin_to_start(&mut self) {
         assert!(self.child.is_none(), "it runs already");
-        let log = File::options().create(true).append(true).open(self.home().join("server.log")).expect("a log");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.home().join("server.log"))
+            .expect("a log");
         let mut command = match &self.group {
             Some(group) => clean_within(group, self.home()),
             None => clean(self.home()),
@@ -193,7 +211,8 @@ impl Server {
 
     /// Whether it ended by itself.
     pub fn has_ended(&mut self) -> bool {
-        let ended = self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some());
+        let ended =
+            self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some());
         if ended {
             self.child = None;
         }
@@ -224,7 +243,8 @@ impl Server {
         self.home().join("tmp")
     }
 
-    /// A command against this server. The key comes from the file in the data directory, as for a person.
+    /// A command against this server. The key comes from the file in the data directory, as for a
+    /// person.
     pub fn command(&self, args: &[&str]) -> assert_cmd::Command {
         let mut command = skillbox(self.home());
         command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
@@ -239,7 +259,12 @@ impl Server {
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = clean(self.home());
         command.env("SKILLBOX_SERVER_URL", &self.url).args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the command starts")
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts")
     }
 
     pub fn run(&self, args: &[&str]) -> Ended {
@@ -299,8 +324,9 @@ pub fn write_skill(directory: &Path, name: &str, script: &str, text: &str) {
 /// The same with further lines of frontmatter.
 fn write_skill_with(fields: &str, directory: &Path, name: &str, script: &str, text: &str) {
     std::fs::create_dir_all(directory).expect("a directory");
-    let manifest =
-        format!("---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{fields}---\n# {name}\n");
+    let manifest = format!(
+        "---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{fields}---\n# {name}\n"
+    );
     std::fs::write(directory.join("SKILL.md"), manifest).expect("a manifest");
     let script = directory.join(script);
     std::fs::create_dir_all(script.parent().expect("a parent")).expect("a directory");

@@ -1,8 +1,9 @@
-//! A skill that steals: what is missing, and what comes out, is looked for at the other end and not in what it says.
+//! A skill that steals: what is missing, and what comes out, is looked for at the other end and not
+//! in what it says.
 //!
-//! Marked secrets stand where a thief looks: in the environment of `skillbox` and in a file. A port for connections and one
-//! for datagrams stand where it sends them. In a sandbox nothing arrives; without one everything does, which shows
-//! that the thief can steal and the ports can hear.
+//! Marked secrets stand where a thief looks: in the environment of `skillbox` and in a file. A port
+//! for connections and one for datagrams stand where it sends them. In a sandbox nothing arrives;
+//! without one everything does, which shows that the thief can steal and the ports can hear.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -17,7 +18,8 @@ use tempfile::TempDir;
 use crate::support::{Server, ended, skillbox};
 
 const SCRIPT: &str = "scripts/format.py";
-/// Leads nowhere, and is another machine's on every machine. Only who has no network may call for it.
+/// Leads nowhere, and is another machine's on every machine. Only who has no network may call for
+/// it.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// How long a caller may take to say all it has to say; it is far less.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,10 +50,12 @@ impl Sinkhole {
         let home = tempfile::tempdir().expect("a directory");
         let mark = format!("canary-{}", uuid::Uuid::now_v7().simple());
         std::fs::create_dir(home.path().join(".ssh")).expect("a directory");
-        std::fs::write(home.path().join(".ssh/id_canary"), format!("{mark}-file\n")).expect("a file");
+        std::fs::write(home.path().join(".ssh/id_canary"), format!("{mark}-file\n"))
+            .expect("a file");
         let tcp = TcpListener::bind("0.0.0.0:0").expect("a port");
         let udp = UdpSocket::bind("0.0.0.0:0").expect("a port");
-        let addresses = [Some(Ipv4Addr::LOCALHOST.into()), own_address()].into_iter().flatten().collect();
+        let addresses =
+            [Some(Ipv4Addr::LOCALHOST.into()), own_address()].into_iter().flatten().collect();
         Sinkhole { home, mark, tcp, udp, addresses }
     }
 
@@ -61,21 +65,27 @@ impl Sinkhole {
 
     /// Where it is looked at, the thief also calls for a machine that is not there.
     fn arguments(&self, elsewhere: Option<IpAddr>) -> Vec<String> {
-        let port = |address: std::io::Result<SocketAddr>| address.expect("an address").port().to_string();
+        let port =
+            |address: std::io::Result<SocketAddr>| address.expect("an address").port().to_string();
         let file = self.home.path().join(".ssh/id_canary").display().to_string();
         let mut arguments = vec!["--mark".to_owned(), self.mark.clone(), "--file".to_owned(), file];
         arguments.extend(["--tcp".to_owned(), port(self.tcp.local_addr())]);
         arguments.extend(["--udp".to_owned(), port(self.udp.local_addr())]);
         let addresses = self.addresses.iter().copied().chain(elsewhere);
-        arguments.extend(addresses.flat_map(|address| ["--address".to_owned(), address.to_string()]));
+        arguments
+            .extend(addresses.flat_map(|address| ["--address".to_owned(), address.to_string()]));
         arguments
     }
 
     /// Everything that arrives while `work` is done.
     fn heard_during(&self, work: impl FnOnce()) -> String {
         let (over, heard) = (AtomicBool::new(false), Mutex::new(String::new()));
-        let hear =
-            |bytes: &[u8]| heard.lock().expect("no panic").push_str(&format!("{}\n", String::from_utf8_lossy(bytes)));
+        let hear = |bytes: &[u8]| {
+            heard
+                .lock()
+                .expect("no panic")
+                .push_str(&format!("{}\n", String::from_utf8_lossy(bytes)))
+        };
         self.tcp.set_nonblocking(true).expect("a port");
         self.udp.set_read_timeout(Some(Duration::from_millis(20))).expect("a port");
         std::thread::scope(|scope| {
@@ -123,15 +133,22 @@ impl Sinkhole {
     #[track_caller]
     fn assert_seen(&self, attempts: &Value, elsewhere: Option<IpAddr>) {
         let port = |address: std::io::Result<SocketAddr>| address.expect("an address").port();
-        for address in self.addresses.iter().copied().filter(|address| !address.is_loopback()).chain(elsewhere) {
+        for address in
+            self.addresses.iter().copied().filter(|address| !address.is_loopback()).chain(elsewhere)
+        {
             let tcp = SocketAddr::new(address, port(self.tcp.local_addr())).to_string();
             let udp = SocketAddr::new(address, port(self.udp.local_addr())).to_string();
             for (call, to) in [("connect", &tcp), ("sendto", &udp)] {
-                let seen = attempts.as_array().is_some_and(|seen| seen.contains(&json!({"call": call, "to": to})));
+                let seen = attempts
+                    .as_array()
+                    .is_some_and(|seen| seen.contains(&json!({"call": call, "to": to})));
                 assert!(seen, "{call} {to} in {attempts}");
             }
         }
-        assert!(!attempts.to_string().contains("127.0.0.1"), "its own loopback is no attempt: {attempts}");
+        assert!(
+            !attempts.to_string().contains("127.0.0.1"),
+            "its own loopback is no attempt: {attempts}"
+        );
     }
 }
 
@@ -147,14 +164,16 @@ fn all_of(caller: &mut impl Read) -> Vec<u8> {
     said
 }
 
-/// Whether this is a request over HTTP with its body, or the first record of an encrypted connection.
+/// Whether this is a request over HTTP with its body, or the first record of an encrypted
+/// connection.
 fn is_whole(said: &[u8]) -> bool {
     if let [0x16, _, _, high, low, record @ ..] = said {
         return record.len() >= usize::from(u16::from_be_bytes([*high, *low]));
     }
     let text = String::from_utf8_lossy(said).to_ascii_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     length.is_some_and(|length| body.len() >= length)
 }
 
@@ -174,7 +193,8 @@ fn a_thief_takes_nothing_out_of_a_sandbox_and_its_record_says_what_it_tried() {
 fn the_same_thief_takes_everything_where_it_is_trusted() {
     let sinkhole = Sinkhole::dig();
     let mut audited = None;
-    let heard = sinkhole.heard_during(|| audited = Some(sinkhole.audit(&["--trust-remote-code"], None)));
+    let heard =
+        sinkhole.heard_during(|| audited = Some(sinkhole.audit(&["--trust-remote-code"], None)));
     for stolen in ["-file", "-variable"] {
         assert!(heard.contains(&format!("{}{stolen}", sinkhole.mark)), "{stolen} in {heard}");
     }
@@ -190,7 +210,8 @@ fn the_same_thief_takes_everything_where_it_is_trusted() {
 fn with_an_open_network_it_gets_out_and_finds_nothing_to_take() {
     let sinkhole = Sinkhole::dig();
     let mut audited = None;
-    let heard = sinkhole.heard_during(|| audited = Some(sinkhole.audit(&["--allow-network"], None)));
+    let heard =
+        sinkhole.heard_during(|| audited = Some(sinkhole.audit(&["--allow-network"], None)));
     assert!(heard.contains(&format!("{} found nothing, and gets out", sinkhole.mark)), "{heard}");
     assert!(!heard.contains("-file") && !heard.contains("-variable"), "{heard}");
     let (record, _) = audited.expect("a record");

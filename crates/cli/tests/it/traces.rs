@@ -1,4 +1,5 @@
-//! What is on the machine because of one server, looked for from outside of it and also after its death.
+//! What is on the machine because of one server, looked for from outside of it and also after its
+//! death.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +23,8 @@ pub struct Process {
     groups: String,
 }
 
-/// What a server had on the machine at one moment, and what was there before any server of the test.
+/// What a server had on the machine at one moment, and what was there before any server of the
+/// test.
 pub struct Traces {
     server: u32,
     processes: Vec<Process>,
@@ -54,11 +56,15 @@ impl Traces {
         let alive = processes();
         let own = cgroup_prefix(self.server);
         let known = |process: &&Process| {
-            self.processes.iter().any(|old| (old.pid, old.started) == (process.pid, process.started))
+            self.processes
+                .iter()
+                .any(|old| (old.pid, old.started) == (process.pid, process.started))
         };
         let ours = alive.iter().filter(|process| known(process) || process.groups.contains(&own));
-        let stray = alive.iter().filter(|process| process.user >= UID_BASE && !has_server(process, &alive));
-        let mut left: Vec<String> = ours.chain(stray).map(|process| format!("{process:?}")).collect();
+        let stray =
+            alive.iter().filter(|process| process.user >= UID_BASE && !has_server(process, &alive));
+        let mut left: Vec<String> =
+            ours.chain(stray).map(|process| format!("{process:?}")).collect();
         left.extend(cgroups(&own).into_iter().map(|path| path.display().to_string()));
         left.extend(mounts().difference(&self.mounts).map(|mount| format!("mount {mount}")));
         left
@@ -70,7 +76,8 @@ pub fn sees_all() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The mounts of the host, from where the tests stand; all but those of the containers and pods of other tests.
+/// The mounts of the host, from where the tests stand; all but those of the containers and pods of
+/// other tests.
 pub fn mounts() -> BTreeSet<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").expect("the mounts");
     let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/pods/", "/engine/data "];
@@ -107,7 +114,9 @@ pub fn cgroups(prefix: &str) -> Vec<PathBuf> {
     while let Some(directory) = look_in.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                found.extend(entry.file_name().to_string_lossy().starts_with(prefix).then(|| entry.path()));
+                found.extend(
+                    entry.file_name().to_string_lossy().starts_with(prefix).then(|| entry.path()),
+                );
                 look_in.push(entry.path());
             }
         }
@@ -120,16 +129,22 @@ pub fn cgroup_prefix(server: u32) -> String {
     format!("skillbox-{server}-")
 }
 
-/// Every process that is not a corpse: those of a killed server are for the machine's first process to bury.
+/// Every process that is not a corpse: those of a killed server are for the machine's first process
+/// to bury.
 fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("the processes").flatten();
-    entries.filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?, &entry.path())).collect()
+    entries
+        .filter_map(|entry| Process::read(entry.file_name().to_str()?.parse().ok()?, &entry.path()))
+        .collect()
 }
 
-/// Whether a process is in a cgroup whose server lives. Other tests' servers are none of this test's business.
+/// Whether a process is in a cgroup whose server lives. Other tests' servers are none of this
+/// test's business.
 fn has_server(process: &Process, alive: &[Process]) -> bool {
     let names = process.groups.split(['/', '\n']).filter_map(|part| part.strip_prefix("skillbox-"));
-    names.filter_map(|name| name.split('-').next()?.parse().ok()).any(|pid: u32| alive.iter().any(|p| p.pid == pid))
+    names
+        .filter_map(|name| name.split('-').next()?.parse().ok())
+        .any(|pid: u32| alive.iter().any(|p| p.pid == pid))
 }
 
 impl Process {
@@ -155,5 +170,7 @@ impl Process {
 
 /// The owner of `/proc/…` will not do: of a process that may not be dumped it is root.
 fn user(status: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse().ok())
 }

@@ -1,7 +1,8 @@
 //! Replacing a fleet process by process, with tables that a newer program has changed in between.
 //!
-//! The program of tomorrow cannot be had. A step that it may bring is made up and taken by hand; from then on the program
-//! of today is the older one, both where it runs already and where it starts.
+//! The program of tomorrow cannot be had. A step that it may bring is made up and taken by hand;
+//! from then on the program of today is the older one, both where it runs already and where it
+//! starts.
 
 use serde_json::json;
 
@@ -22,7 +23,8 @@ const LATER: &str = "ALTER TABLE executions ADD COLUMN later TEXT NOT NULL DEFAU
     INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
         VALUES (9001, 'later', TRUE, '', 0)";
 
-const SHUT_OUT: &str = "INSERT INTO settings (name, value, held_until) VALUES ('oldest schema', '9001', 0)";
+const SHUT_OUT: &str =
+    "INSERT INTO settings (name, value, held_until) VALUES ('oldest schema', '9001', 0)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_upgrade_loses_nothing() {
@@ -53,12 +55,16 @@ async fn a_rolling_upgrade_loses_nothing() {
     assert_eq!((worker.wait().code(), front.wait().code()), (Some(0), Some(0)));
     assert_eq!(settle(&api, &accepted).await, [("success exited".to_owned(), 20)].into());
 
-    // A step that older programs cannot live with shuts out who starts, and says why; who runs is the operator's to stop.
+    // A step that older programs cannot live with shuts out who starts, and says why; who runs is
+    // the operator's to stop.
     fleet.database.execute(SHUT_OUT);
     let mut refused = fleet.begin("worker");
     assert_eq!(refused.wait().code(), Some(2));
     assert!(refused.log().contains("a newer Skillbox has changed the tables"), "{}", refused.log());
-    let still = api.run(&json!({ "skill": "echo", "input": { "number": 20 } }), None).await.expect("an answer");
+    let still = api
+        .run(&json!({ "skill": "echo", "input": { "number": 20 } }), None)
+        .await
+        .expect("an answer");
     assert_eq!(still.body["output"], json!({ "number": 20 }));
     drop(second_worker);
 }

@@ -18,7 +18,11 @@ async fn a_run_carries_credentials_tenant_and_idempotency_key() {
         r#"{{"execution_id":"{ID}","status":"success","output":{{"n":1}},"duration_ms":5,"error":null,"later":true}}"#
     );
     let server = Scripted::json("200 OK", &body).await;
-    let run = RunRequest { skill: "word-count".into(), idempotency_key: Some("once".into()), ..RunRequest::default() };
+    let run = RunRequest {
+        skill: "word-count".into(),
+        idempotency_key: Some("once".into()),
+        ..RunRequest::default()
+    };
     let reply = client(&server).run(&run).await.expect("an execution");
     assert_eq!(reply.status, Status::Success);
     assert_eq!(reply.raw, body, "unknown keys are kept in the raw answer");
@@ -89,8 +93,11 @@ async fn a_signed_url_is_fetched_without_the_key() {
 
 #[tokio::test]
 async fn not_ready_is_an_answer() {
-    let server =
-        Scripted::json("503 Service Unavailable", r#"{"status":"not_ready","checks":{"postgres":"down"}}"#).await;
+    let server = Scripted::json(
+        "503 Service Unavailable",
+        r#"{"status":"not_ready","checks":{"postgres":"down"}}"#,
+    )
+    .await;
     let ready = client(&server).ready().await.expect("a readiness");
     assert_eq!((ready.http_status, ready.status.as_str()), (503, "not_ready"));
     assert_eq!(ready.checks["postgres"], "down");

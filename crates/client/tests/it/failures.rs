@@ -22,7 +22,9 @@ async fn a_closed_port_says_how_to_start_the_server() {
 
 #[tokio::test]
 async fn a_refusal_keeps_status_slug_and_request_id() {
-    let server = Scripted::json("401 Unauthorized", r#"{"error":"unauthorized","message":"Send a key."}"#).await;
+    let server =
+        Scripted::json("401 Unauthorized", r#"{"error":"unauthorized","message":"Send a key."}"#)
+            .await;
     let error = client(&server.url()).skills(&Page::default()).await.expect_err("a refusal");
     let ClientError::Api { status, slug, message, request_id } = error else { panic!("{error:?}") };
     assert_eq!((status, slug.as_str(), message.as_str()), (401, "unauthorized", "Send a key."));
@@ -38,8 +40,10 @@ async fn another_programs_page_is_not_taken_for_an_answer() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let server =
-        Scripted::answer("HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
+    let server = Scripted::answer(
+        "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+    )
+    .await;
     let error = client(&server.url()).health().await.expect_err("a redirect");
     assert_eq!(error.status(), Some(301), "{error:?}");
 }

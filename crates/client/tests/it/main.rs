@@ -1,4 +1,5 @@
-//! The client against a server that answers from a script, so that both sides of the wire can be seen.
+//! The client against a server that answers from a script, so that both sides of the wire can be
+//! seen.
 
 mod calls;
 mod failures;

@@ -1,4 +1,5 @@
-//! What the container sees of files: a root that cannot be written, bounded memory file systems, one volume of ours.
+//! What the container sees of files: a root that cannot be written, bounded memory file systems,
+//! one volume of ours.
 
 use crate::config::Policy;
 use crate::container::{HostConfig, Mount};
@@ -8,13 +9,14 @@ use crate::refusal::{Checked, forbidden};
 /// Where a memory file system may lie: nowhere that hides or replaces what the engine has set up.
 const TMPFS: &[&str] = &["/dev/shm", "/sandbox", "/skills", "/tmp", "/workspace"];
 
-/// Of what the engine hides and write-protects by itself, what kernels of today have. A list of one's own replaces that,
-/// so it must have all of these; an empty one would uncover everything.
+/// Of what the engine hides and write-protects by itself, what kernels of today have. A list of
+/// one's own replaces that, so it must have all of these; an empty one would uncover everything.
 const HIDDEN: &[&str] = &[
-    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
-    "/sys/firmware",
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/sched_debug", "/proc/scsi",
+    "/proc/timer_list", "/sys/firmware",
 ];
-const PROTECTED: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+const PROTECTED: &[&str] =
+    &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 pub fn check(host: &HostConfig, policy: &Policy) -> Checked {
     if host.readonly_rootfs != Some(true) {
@@ -43,9 +45,15 @@ pub fn guest_volumes(host: &HostConfig) -> impl Iterator<Item = &str> {
 }
 
 /// A list that was given, with what another covers too, has all that is needed.
-fn covers(name: &str, given: Option<&Vec<String>>, also: Option<&Vec<String>>, needed: &[&str]) -> Checked {
+fn covers(
+    name: &str,
+    given: Option<&Vec<String>>,
+    also: Option<&Vec<String>>,
+    needed: &[&str],
+) -> Checked {
     let Some(given) = given else { return Ok(()) };
-    let covered = |path: &&&str| given.iter().chain(also.into_iter().flatten()).any(|given| given == *path);
+    let covered =
+        |path: &&&str| given.iter().chain(also.into_iter().flatten()).any(|given| given == *path);
     match needed.iter().find(|path| !covered(path)) {
         Some(path) => forbidden(format!("{name} without {path}")),
         None => Ok(()),

@@ -29,8 +29,11 @@ pub fn sandbox() -> Value {
 }
 
 fn host() -> Value {
-    let tmpfs =
-        |mode: &str| format!("noexec,nosuid,nodev,size=134217728,nr_inodes=16384,uid=65534,gid=65534,mode={mode}");
+    let tmpfs = |mode: &str| {
+        format!(
+            "noexec,nosuid,nodev,size=134217728,nr_inodes=16384,uid=65534,gid=65534,mode={mode}"
+        )
+    };
     let ulimit = |name: &str, value: i64| json!({"Name": name, "Soft": value, "Hard": value});
     json!({
             "NetworkMode": "none",
@@ -90,7 +93,8 @@ pub fn volume() -> Value {
     json!({"Name": "skillbox-guest-2", "Driver": "local", "DriverOpts": {}, "Labels": {"skillbox.version": "0.1.0"}})
 }
 
-/// The body with the value at a path like `HostConfig.Privileged` set, added or, with `null`, taken away.
+/// The body with the value at a path like `HostConfig.Privileged` set, added or, with `null`, taken
+/// away.
 pub fn with(mut body: Value, path: &str, value: Value) -> Value {
     let mut at = &mut body;
     for step in path.split('.') {

@@ -1,5 +1,5 @@
-//! What a server may put on the engine's disk: bounded in size, in number and in time. Each attack is also tried without
-//! its bound, and then reaches the engine.
+//! What a server may put on the engine's disk: bounded in size, in number and in time. Each attack
+//! is also tried without its bound, and then reaches the engine.
 
 use docker_proxy::Config;
 use futures_util::future::join_all;
@@ -10,7 +10,8 @@ use crate::life::Direct;
 use crate::support::engine::{Engine, UNBOUNDED, VOLUMES};
 use crate::support::{Answer, Running, acted};
 
-/// Sends the body to a proxy in front of a stand-in engine: its answer, and whether the engine got anything.
+/// Sends the body to a proxy in front of a stand-in engine: its answer, and whether the engine got
+/// anything.
 async fn tried(path: &str, body: &Value, change: impl FnOnce(&mut Config)) -> (Answer, bool) {
     let engine = Engine::start().await;
     let proxy = Running::start(engine.address(), change).await;
@@ -30,18 +31,26 @@ async fn bounded(path: &str, body: &Value, words: &str, unbound: impl FnOnce(&mu
 #[tokio::test]
 async fn a_filler_cannot_write_without_end() {
     let endless = with(filler(), "Entrypoint.5", json!("1000000000000"));
-    bounded("/containers/create", &endless, "at most 67108864", |config| config.policy.max_guest_bytes = i64::MAX)
-        .await;
+    bounded("/containers/create", &endless, "at most 67108864", |config| {
+        config.policy.max_guest_bytes = i64::MAX
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_fillers_files_are_bounded_by_the_kernel_too() {
     let large = json!([{"Name": "fsize", "Soft": 1i64 << 40, "Hard": 1i64 << 40}]);
     let endless = with(filler(), "HostConfig.Ulimits", large.clone());
-    bounded("/containers/create", &endless, "\"fsize\"", |config| config.policy.max_guest_bytes = i64::MAX).await;
+    bounded("/containers/create", &endless, "\"fsize\"", |config| {
+        config.policy.max_guest_bytes = i64::MAX
+    })
+    .await;
     // What only memory holds may be as large as memory.
     let endless = with(sandbox(), "HostConfig.Ulimits", large);
-    bounded("/containers/create", &endless, "\"fsize\"", |config| config.policy.max_memory_bytes = i64::MAX).await;
+    bounded("/containers/create", &endless, "\"fsize\"", |config| {
+        config.policy.max_memory_bytes = i64::MAX
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -58,13 +67,15 @@ async fn volumes_are_counted() {
     assert_eq!(tried("/volumes/create", &again, change).await.0.status, 201);
 }
 
-/// A missing working directory is made by root, also inside a volume, and `/proc/self/fd/…` may lead out of the container.
+/// A missing working directory is made by root, also inside a volume, and `/proc/self/fd/…` may
+/// lead out of the container.
 #[tokio::test]
 async fn the_working_directory_is_the_root() {
     for directory in ["/skillbox/made", "/proc/self/fd/8"] {
         for body in [sandbox(), filler()] {
             let body = with(body, "WorkingDir", json!(directory));
-            let unbound = |config: &mut Config| config.policy.working_dirs.push(directory.to_owned());
+            let unbound =
+                |config: &mut Config| config.policy.working_dirs.push(directory.to_owned());
             bounded("/containers/create", &body, "WorkingDir other than /", unbound).await;
         }
     }
@@ -86,7 +97,10 @@ async fn an_image_brings_no_volumes_of_its_own() {
     }
     // It may be looked at, so that a launcher can say what is wrong with it.
     let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| config.policy.images.push("with-volumes:1".to_owned())).await;
+    let proxy = Running::start(engine.address(), |config| {
+        config.policy.images.push("with-volumes:1".to_owned())
+    })
+    .await;
     assert_eq!(proxy.ask("GET", "/images/with-volumes:1/json", "").await.status, 200);
     assert_eq!(proxy.create(&with(sandbox(), "Image", json!(UNBOUNDED))).await.status, 403);
 }
@@ -118,9 +132,12 @@ async fn volumes_made_at_once_are_counted_too() {
             config.policy.max_volumes = most;
         })
         .await;
-        let bodies: Vec<_> = names.iter().map(|name| with(volume(), "Name", json!(name)).to_string()).collect();
+        let bodies: Vec<_> =
+            names.iter().map(|name| with(volume(), "Name", json!(name)).to_string()).collect();
         join_all(bodies.iter().map(|body| proxy.ask("POST", "/volumes/create", body))).await;
-        let there = names.iter().filter(|name| engine.ask("GET", &format!("/volumes/{name}"), "").status == 200);
+        let there = names
+            .iter()
+            .filter(|name| engine.ask("GET", &format!("/volumes/{name}"), "").status == 200);
         assert_eq!(there.count(), made, "of {most}");
     }
 }

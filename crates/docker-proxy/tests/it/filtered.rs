@@ -19,10 +19,16 @@ async fn behind_a_filter_everything_still_works() {
     let (stream, _) = attached(proxy.connect().await).await;
     converse(stream).await;
     assert_eq!(
-        proxy.ask("POST", &format!("/containers/{OURS}/wait?condition=not-running"), "").await.json()["StatusCode"],
+        proxy
+            .ask("POST", &format!("/containers/{OURS}/wait?condition=not-running"), "")
+            .await
+            .json()["StatusCode"],
         0
     );
-    assert_eq!(proxy.ask("DELETE", &format!("/containers/{OURS}?force=true"), "").await.status, 204);
+    assert_eq!(
+        proxy.ask("DELETE", &format!("/containers/{OURS}?force=true"), "").await.status,
+        204
+    );
 }
 
 #[tokio::test]
@@ -31,7 +37,8 @@ async fn a_filter_in_front_changes_nothing() {
     let proxy = Running::start(engine.address(), |_| {}).await;
     let filter = Filter::start(proxy.address.clone()).await;
     let docker_proxy::Address::Unix(path) = filter.address() else { panic!("a unix socket") };
-    let (stream, _) = attached(tokio::net::UnixStream::connect(path).await.expect("a connection")).await;
+    let (stream, _) =
+        attached(tokio::net::UnixStream::connect(path).await.expect("a connection")).await;
     converse(stream).await;
 }
 
@@ -44,11 +51,16 @@ async fn what_a_filter_lets_through_we_do_not() {
     // The control: without us, the engine gets it.
     let docker_proxy::Address::Unix(path) = filter.address() else { panic!("a unix socket") };
     let mut stream = tokio::net::UnixStream::connect(path).await.expect("a connection");
-    tokio::io::AsyncWriteExt::write_all(&mut stream, request("POST", "/containers/create", &hostile).as_bytes())
-        .await
-        .expect("written");
+    tokio::io::AsyncWriteExt::write_all(
+        &mut stream,
+        request("POST", "/containers/create", &hostile).as_bytes(),
+    )
+    .await
+    .expect("written");
     let mut status = [0; 12];
-    in_time("an answer", tokio::io::AsyncReadExt::read_exact(&mut stream, &mut status)).await.expect("read");
+    in_time("an answer", tokio::io::AsyncReadExt::read_exact(&mut stream, &mut status))
+        .await
+        .expect("read");
     assert_eq!(&status, b"HTTP/1.1 201");
     assert_eq!(acted(&engine.seen()).len(), 1);
 

@@ -160,8 +160,10 @@ fn changed_values() -> Vec<(&'static str, Value)> {
 /// Bodies that cannot be made from a JSON value: keys twice, in another case, and worse.
 fn changed_texts() -> Vec<String> {
     let text = sandbox().to_string();
-    let in_host = |members: &str| text.replace(r#""HostConfig":{"#, &format!(r#""HostConfig":{{{members},"#));
-    let at_end = |members: &str| format!("{},{members}}}", text.trim_end_matches('}').to_owned() + "}}");
+    let in_host =
+        |members: &str| text.replace(r#""HostConfig":{"#, &format!(r#""HostConfig":{{{members},"#));
+    let at_end =
+        |members: &str| format!("{},{members}}}", text.trim_end_matches('}').to_owned() + "}}");
     let in_all = |from: &str, to: &str| {
         assert!(text.contains(from), "{from} stands in the body");
         text.replace(from, to)
@@ -196,8 +198,8 @@ fn changed_texts() -> Vec<String> {
     .to_vec();
     texts.extend(
         [
-            r#""hostconfig":{"Privileged":true}"#, r#""HostConfig":{"Privileged":true}"#, r#""hostConfig":null"#,
-            r#""image":"ubuntu""#, r#""user":"0:0""#, r#""LABELS":{}"#,
+            r#""hostconfig":{"Privileged":true}"#, r#""HostConfig":{"Privileged":true}"#,
+            r#""hostConfig":null"#, r#""image":"ubuntu""#, r#""user":"0:0""#, r#""LABELS":{}"#,
         ]
         .map(at_end),
     );
@@ -205,7 +207,10 @@ fn changed_texts() -> Vec<String> {
         in_all(r#""ReadOnly":true"#, r#""ReadOnly":true,"readonly":false"#),
         in_all(r#""ReadOnly":true"#, r#""ReadOnly":false,"ReadOnly":true"#),
         in_all(r#""Type":"volume""#, r#""Type":"volume","type":"bind""#),
-        in_all(r#""skillbox.owner":"worker-1""#, r#""skillbox.owner":"worker-1","skillbox.owner":"x""#),
+        in_all(
+            r#""skillbox.owner":"worker-1""#,
+            r#""skillbox.owner":"worker-1","skillbox.owner":"x""#,
+        ),
         in_all(r#""/tmp":"#, r#""/tmp":"exec","/tmp":"#),
         in_all(r#""NoCopy":true"#, r#""NoCopy":true,"nocopy":false"#),
         format!("{text}{text}"),
@@ -220,7 +225,11 @@ fn changed_texts() -> Vec<String> {
         "\"\"".into(),
         String::new(),
         format!("{}{}", "[".repeat(50_000), "]".repeat(50_000)),
-        format!("{{\"HostConfig\":{}{}}}", "{\"a\":".repeat(300), "1".to_owned() + &"}".repeat(300)),
+        format!(
+            "{{\"HostConfig\":{}{}}}",
+            "{\"a\":".repeat(300),
+            "1".to_owned() + &"}".repeat(300)
+        ),
     ]);
     texts
 }
@@ -254,8 +263,18 @@ async fn no_hostile_filler_reaches_the_engine() {
     let entrypoint = |words: &[&str]| json!(words);
     for (path, value) in [
         ("Entrypoint", entrypoint(&["/bin/sh", "-c", "id"])),
-        ("Entrypoint", entrypoint(&["/bin/sh", "-c", "cat > /skillbox/skillbox-guest; id", "fill", "a", "1", "b"])),
-        ("Entrypoint", entrypoint(&["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill", "$(id)", "1", "b"])),
+        (
+            "Entrypoint",
+            entrypoint(&[
+                "/bin/sh", "-c", "cat > /skillbox/skillbox-guest; id", "fill", "a", "1", "b",
+            ]),
+        ),
+        (
+            "Entrypoint",
+            entrypoint(&[
+                "/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill", "$(id)", "1", "b",
+            ]),
+        ),
         ("Entrypoint", Value::Null),
         ("Entrypoint.4", json!("skillbox-guest")),
         ("Entrypoint.4", json!("skillbox-fill-1/../../etc")),
@@ -298,7 +317,9 @@ async fn no_hostile_volume_reaches_the_engine() {
         ("ClusterVolumeSpec", json!({})),
     ];
     for (path, value) in bodies {
-        let answer = proxy.ask("POST", "/volumes/create", &with(volume(), path, value.clone()).to_string()).await;
+        let answer = proxy
+            .ask("POST", "/volumes/create", &with(volume(), path, value.clone()).to_string())
+            .await;
         assert!(matches!(answer.status, 400 | 403 | 409), "{path} = {value}: {answer:?}");
     }
     assert!(acted(&engine.seen()).is_empty());

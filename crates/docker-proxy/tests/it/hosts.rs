@@ -1,4 +1,5 @@
-//! DNS rebinding: a web page under a name that leads to this machine. Its requests have no `Origin`, but their `Host`.
+//! DNS rebinding: a web page under a name that leads to this machine. Its requests have no
+//! `Origin`, but their `Host`.
 
 use docker_proxy::{Address, ping};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +19,10 @@ async fn listening(engine: &Engine, hosts: &[&str]) -> Running {
 async fn asked(proxy: &Running, host: &str) -> Answer {
     let Address::Tcp(place) = &proxy.address else { panic!("a port") };
     let mut stream = TcpStream::connect(place).await.expect("a connection");
-    stream.write_all(format!("GET /info HTTP/1.1\r\n{host}\r\n").as_bytes()).await.expect("written");
+    stream
+        .write_all(format!("GET /info HTTP/1.1\r\n{host}\r\n").as_bytes())
+        .await
+        .expect("written");
     let mut answer = Vec::new();
     in_time("an answer", stream.read_to_end(&mut answer)).await.expect("read");
     Answer::read(&answer)

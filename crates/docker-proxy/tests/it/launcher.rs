@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use docker_proxy::{Address, LABEL};
 use sandbox::{
-    Caps, DockerConfig, DockerLauncher, Images, Job, Launcher, Owner, Runtime, Shape, Sink, SinkError, Stream, Streams,
+    Caps, DockerConfig, DockerLauncher, Images, Job, Launcher, Owner, Runtime, Shape, Sink,
+    SinkError, Stream, Streams,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -42,7 +43,15 @@ impl Sink for Said {
 
 fn shape(runtime: Runtime) -> Shape {
     let (memory_bytes, disk_bytes, pids) = (128 << 20, 32 << 20, 64);
-    Shape { runtime, image: None, memory_bytes, cpu_millis: 1000, pids, disk_bytes, disk_inodes: 4096 }
+    Shape {
+        runtime,
+        image: None,
+        memory_bytes,
+        cpu_millis: 1000,
+        pids,
+        disk_bytes,
+        disk_inodes: 4096,
+    }
 }
 
 fn job(argv: &[&str]) -> Job {
@@ -55,7 +64,12 @@ fn job(argv: &[&str]) -> Job {
         cwd: "/sandbox".into(),
         stdin: Some("from outside".into()),
         streams: Streams::Merged,
-        caps: Caps { log_bytes: 1 << 20, output_bytes: 1 << 20, artifact_bytes: 1 << 20, artifact_files: 10 },
+        caps: Caps {
+            log_bytes: 1 << 20,
+            output_bytes: 1 << 20,
+            artifact_bytes: 1 << 20,
+            artifact_files: 10,
+        },
         timeout: Duration::from_secs(30),
     }
 }
@@ -65,7 +79,11 @@ fn image(runtime: Runtime) -> String {
 }
 
 async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> DockerLauncher {
-    let images = Images { python: image(Runtime::Python), node: image(Runtime::Node), bash: image(Runtime::Bash) };
+    let images = Images {
+        python: image(Runtime::Python),
+        node: image(Runtime::Node),
+        bash: image(Runtime::Bash),
+    };
     let config = DockerConfig {
         owner,
         host: host.to_string(),
@@ -91,7 +109,8 @@ async fn proxy(engine: Address, instance: &str) -> Running {
     .await
 }
 
-/// A launcher by a way of its own to the engine. What it made there goes away with it, however a test ends.
+/// A launcher by a way of its own to the engine. What it made there goes away with it, however a
+/// test ends.
 struct Way {
     launcher: Option<DockerLauncher>,
     engine: Direct,
@@ -126,7 +145,9 @@ impl Way {
 
     fn volumes(&self) -> Vec<Value> {
         let found = self.listed("/volumes");
-        let ours = |volume: &&Value| volume["Name"].as_str().is_some_and(|name| name.ends_with(&self.suffix));
+        let ours = |volume: &&Value| {
+            volume["Name"].as_str().is_some_and(|name| name.ends_with(&self.suffix))
+        };
         found["Volumes"].as_array().into_iter().flatten().filter(ours).cloned().collect()
     }
 
@@ -140,7 +161,10 @@ impl Drop for Way {
     fn drop(&mut self) {
         self.launcher = None;
         let paths = |found: Vec<Value>, key: &str, kind: &str, rest: &str| -> Vec<String> {
-            found.iter().filter_map(|one| Some(format!("/{kind}/{}{rest}", one[key].as_str()?))).collect()
+            found
+                .iter()
+                .filter_map(|one| Some(format!("/{kind}/{}{rest}", one[key].as_str()?)))
+                .collect()
         };
         let containers = paths(self.containers(), "Id", "containers", "?force=1");
         let volumes = paths(self.volumes(), "Name", "volumes", "");
@@ -148,9 +172,17 @@ impl Drop for Way {
     }
 }
 
-async fn every_runtime_runs(engine: Direct, proxy: &Running, instance: &str, runtime: Option<&str>) {
+async fn every_runtime_runs(
+    engine: Direct,
+    proxy: &Running,
+    instance: &str,
+    runtime: Option<&str>,
+) {
     let way = Way::new(engine, &proxy.address, runtime).await;
-    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await, "from outside 65534\n");
+    assert_eq!(
+        way.says(Runtime::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
+        "from outside 65534\n"
+    );
     let python = "import sys; print(sys.stdin.read().upper())";
     assert_eq!(way.says(Runtime::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
     assert_eq!(way.says(Runtime::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
@@ -158,15 +190,22 @@ async fn every_runtime_runs(engine: Direct, proxy: &Running, instance: &str, run
     launcher.probe().await.expect("a probe");
     assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
     assert_eq!(way.containers(), Vec::<Value>::new());
-    let labels: Vec<_> = way.volumes().iter().map(|volume| volume["Labels"][LABEL].clone()).collect();
-    assert_eq!(labels, [format!("{instance}-{}", std::process::id())], "one volume, with our label");
+    let labels: Vec<_> =
+        way.volumes().iter().map(|volume| volume["Labels"][LABEL].clone()).collect();
+    assert_eq!(
+        labels,
+        [format!("{instance}-{}", std::process::id())],
+        "one volume, with our label"
+    );
 }
 
 /// A body as the launcher's own tests keep it.
 fn snapshot(name: &str) -> Value {
     let path = format!("../sandbox/src/docker/snapshots/sandbox__docker__body__tests__{name}.snap");
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a snapshot");
-    let mut body: Value = serde_json::from_str(text.splitn(3, "---\n").nth(2).expect("a body")).expect("JSON");
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .expect("a snapshot");
+    let mut body: Value =
+        serde_json::from_str(text.splitn(3, "---\n").nth(2).expect("a body")).expect("JSON");
     let profile = &mut body["HostConfig"]["SecurityOpt"][1];
     assert_eq!(profile, "seccomp=…", "the launcher's tests cut it");
     *profile = format!("seccomp={}", sandbox::seccomp_profile()).into();
@@ -199,24 +238,30 @@ async fn every_runtime_runs_through_the_proxy() {
     every_runtime_runs(engine, &proxy, "launcher", None).await;
 }
 
-/// A filler that is killed leaves its file in the volume. The next one removes it, unless it may still be at work.
+/// A filler that is killed leaves its file in the volume. The next one removes it, unless it may
+/// still be at work.
 #[tokio::test]
 async fn what_a_killed_filler_left_is_removed_by_the_next() {
-    let Some(engine) = Direct::find("what_a_killed_filler_left_is_removed_by_the_next") else { return };
+    let Some(engine) = Direct::find("what_a_killed_filler_left_is_removed_by_the_next") else {
+        return;
+    };
     let proxy = proxy(engine.address(), "fillers").await;
     let mut way = Way::new(engine, &proxy.address, None).await;
     assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
     let volumes = way.volumes();
-    let place = Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
+    let place =
+        Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
     let leave = |name: &str, age: Duration| {
-        let file = std::fs::File::create(place.join(name)).expect("the engine's volume is a directory here");
+        let file = std::fs::File::create(place.join(name))
+            .expect("the engine's volume is a directory here");
         file.set_modified(std::time::SystemTime::now() - age).expect("its time");
     };
     leave("skillbox-fill-killed", Duration::from_secs(3600));
     leave("skillbox-fill-at-work", Duration::from_secs(60));
     let left = || {
         let names = std::fs::read_dir(&place).expect("a directory").flatten();
-        let mut names: Vec<_> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<_> =
+            names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
     };
@@ -246,7 +291,9 @@ async fn and_behind_a_filter_of_urls() {
 
 #[tokio::test]
 async fn a_launcher_needs_no_more_than_a_filter_of_urls_gives() {
-    let Some(engine) = Direct::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives") else { return };
+    let Some(engine) = Direct::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives") else {
+        return;
+    };
     let filter = Filter::start(engine.address()).await;
     let way = Way::new(engine, &filter.address(), None).await;
     assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "cat"]).await, "from outside");

@@ -13,7 +13,8 @@ use crate::bodies::{filler, mount, sandbox};
 use crate::support::{Answer, FILLER, Running, in_time, request};
 
 const IMAGE: &str = "skillbox/bash:test";
-/// What the engine is given here is not what keeps anything in: the launcher's own tests try its own.
+/// What the engine is given here is not what keeps anything in: the launcher's own tests try its
+/// own.
 const OPEN: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW"}"#;
 
 /// A real engine, a proxy in front of it, and the end of everything made.
@@ -23,7 +24,8 @@ struct Real {
     volume: String,
 }
 
-/// The engine without the proxy, as an operator has it. What it is told to remove is gone when it is dropped.
+/// The engine without the proxy, as an operator has it. What it is told to remove is gone when it
+/// is dropped.
 pub struct Direct {
     socket: PathBuf,
     pub leftovers: Vec<String>,
@@ -31,13 +33,18 @@ pub struct Direct {
 
 impl Direct {
     /// The engine for tests, or a line that says what was not tried.
-    #[expect(clippy::disallowed_methods, reason = "scripts/test.sh starts the engine and says where it is")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "scripts/test.sh starts the engine and says where it is"
+    )]
     pub fn find(test: &str) -> Option<Direct> {
         let Ok(engine) = std::env::var("SKILLBOX_TEST_ENGINE") else {
             println!("NEEDS ENGINE: docker-proxy: {test}");
             return None;
         };
-        let Ok(Address::Unix(socket)) = engine.parse() else { panic!("{engine} is no unix socket") };
+        let Ok(Address::Unix(socket)) = engine.parse() else {
+            panic!("{engine} is no unix socket")
+        };
         Some(Direct { socket, leftovers: Vec::new() })
     }
 
@@ -52,7 +59,8 @@ impl Direct {
     /// For a test that has failed already, perhaps because there is no answer.
     pub fn try_ask(&self, method: &str, target: &str, body: &str) -> std::io::Result<Answer> {
         let mut stream = BlockingStream::connect(&self.socket)?;
-        let request = request(method, target, body).replacen("\r\n", "\r\nConnection: close\r\n", 1);
+        let request =
+            request(method, target, body).replacen("\r\n", "\r\nConnection: close\r\n", 1);
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
@@ -124,7 +132,10 @@ impl Real {
     }
 
     async fn code(&self, id: &str) -> Value {
-        let answer = self.proxy.ask("POST", &format!("/containers/{id}/wait?condition=not-running"), "").await;
+        let answer = self
+            .proxy
+            .ask("POST", &format!("/containers/{id}/wait?condition=not-running"), "")
+            .await;
         answer.json()["StatusCode"].clone()
     }
 
@@ -142,7 +153,13 @@ impl Real {
     }
 
     async fn removed(&self, id: &str) {
-        assert_eq!(self.proxy.ask("DELETE", &format!("/containers/{id}?force=true&v=true"), "").await.status, 204);
+        assert_eq!(
+            self.proxy
+                .ask("DELETE", &format!("/containers/{id}?force=true&v=true"), "")
+                .await
+                .status,
+            204
+        );
         assert_eq!(self.proxy.ask("GET", &format!("/containers/{id}/json"), "").await.status, 404);
     }
 }
@@ -153,7 +170,8 @@ async fn heard(stream: &mut UnixStream, want: usize) -> String {
     while text.len() < want {
         let mut head = [0; 8];
         in_time("a frame", stream.read_exact(&mut head)).await.expect("a head");
-        let mut payload = vec![0; u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize];
+        let mut payload =
+            vec![0; u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize];
         stream.read_exact(&mut payload).await.expect("a payload");
         text.extend(payload);
     }
@@ -165,8 +183,11 @@ async fn a_whole_life() {
     let Some(mut real) = real("a_whole_life").await else { return };
     real.filled().await;
     let mut body = real.body(sandbox(), mount(true)).await;
-    body["Entrypoint"] =
-        json!(["/bin/sh", "-c", "cat /skillbox/skillbox-guest; cat; id -u; echo x > /skillbox/y || echo end"]);
+    body["Entrypoint"] = json!([
+        "/bin/sh",
+        "-c",
+        "cat /skillbox/skillbox-guest; cat; id -u; echo x > /skillbox/y || echo end"
+    ]);
     let (id, mut stream) = real.run(body).await;
     assert_eq!(heard(&mut stream, 19).await, "what was filled in\n");
     stream.write_all(b"hello\n").await.expect("written");
@@ -175,7 +196,11 @@ async fn a_whole_life() {
     let inspected = real.proxy.ask("GET", &format!("/containers/{id}/json"), "").await.json();
     assert_eq!(inspected["Config"]["Labels"]["skillbox.owner"], "worker-1");
     assert_eq!(inspected["HostConfig"]["NetworkMode"], "none");
-    let stats = real.proxy.ask("GET", &format!("/containers/{id}/stats?stream=false&one-shot=true"), "").await.json();
+    let stats = real
+        .proxy
+        .ask("GET", &format!("/containers/{id}/stats?stream=false&one-shot=true"), "")
+        .await
+        .json();
     assert!(stats["memory_stats"]["usage"].as_u64().is_some_and(|bytes| bytes > 0), "{stats}");
     let listed = real.proxy.ask("GET", "/containers/json?all=true", "").await.json();
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
@@ -195,7 +220,10 @@ async fn a_kill() {
     body["Entrypoint"] = json!(["/bin/sh", "-c", "echo up; sleep 600"]);
     let (id, mut stream) = real.run(body).await;
     assert_eq!(heard(&mut stream, 3).await, "up\n");
-    assert_eq!(real.proxy.ask("POST", &format!("/containers/{id}/kill?signal=SIGKILL"), "").await.status, 204);
+    assert_eq!(
+        real.proxy.ask("POST", &format!("/containers/{id}/kill?signal=SIGKILL"), "").await.status,
+        204
+    );
     assert_eq!(real.code(&id).await, 137);
     real.removed(&id).await;
 }
@@ -204,16 +232,23 @@ async fn a_kill() {
 async fn a_foreign_container_on_the_same_engine_is_out_of_reach() {
     let Some(mut real) = real("foreign").await else { return };
     let name = format!("skillbox-stranger-{}", std::process::id());
-    let body =
-        json!({"Image": IMAGE, "Entrypoint": ["/bin/sleep", "600"], "Labels": {"skillbox.proxy": "somebody-else"}});
-    let made = real.engine.ask("POST", &format!("/containers/create?name={name}"), &body.to_string());
+    let body = json!({"Image": IMAGE, "Entrypoint": ["/bin/sleep", "600"], "Labels": {"skillbox.proxy": "somebody-else"}});
+    let made =
+        real.engine.ask("POST", &format!("/containers/create?name={name}"), &body.to_string());
     let id = made.json()["Id"].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
     real.engine.leftovers.insert(0, format!("/containers/{id}?force=1"));
     for name in [id.as_str(), name.as_str(), &id[..12]] {
-        for (method, rest) in
-            [("GET", "/json"), ("POST", "/start"), ("POST", "/kill"), ("POST", "/wait"), ("DELETE", "?force=1")]
-        {
-            assert_eq!(real.proxy.ask(method, &format!("/containers/{name}{rest}"), "").await.status, 404);
+        for (method, rest) in [
+            ("GET", "/json"),
+            ("POST", "/start"),
+            ("POST", "/kill"),
+            ("POST", "/wait"),
+            ("DELETE", "?force=1"),
+        ] {
+            assert_eq!(
+                real.proxy.ask(method, &format!("/containers/{name}{rest}"), "").await.status,
+                404
+            );
         }
     }
     assert_eq!(real.proxy.ask("GET", "/containers/json?all=1", "").await.json(), json!([]));

@@ -24,14 +24,18 @@ impl Write for Kept {
 async fn every_refusal_is_logged_once() {
     let kept = Kept::default();
     let writer = kept.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (_engine, proxy) = pair().await;
     assert_eq!(proxy.ask("GET", "/_ping", "").await.status, 200);
     for (method, target, body, reason) in [
         ("POST", "/containers/x/exec", "", "does not let POST"),
         ("GET", "/%1b[2Jinfo", "", "characters that no route has"),
-        ("POST", "/containers/create", r#"{"HostConfig":{"privileged":true}}"#, "unknown field `privileged`"),
+        (
+            "POST", "/containers/create", r#"{"HostConfig":{"privileged":true}}"#,
+            "unknown field `privileged`",
+        ),
         ("POST", &format!("/containers/{FOREIGN}/kill"), "", "no such container"),
     ] {
         kept.0.lock().expect("a lock").clear();

@@ -59,8 +59,14 @@ async fn foreign_volumes_and_images_are_not_there() {
     for name in ["skillbox-theirs", "skillbox-bound", "skillbox-nobody", "postgres-data"] {
         assert_eq!(proxy.ask("GET", &format!("/volumes/{name}"), "").await.status, 404, "{name}");
     }
-    for name in ["ubuntu", "python", "library/python:3.12-slim", "sha256:2222", "python:3.12-slim@sha256:22"] {
-        assert_eq!(proxy.ask("GET", &format!("/images/{name}/json"), "").await.status, 403, "{name}");
+    for name in [
+        "ubuntu", "python", "library/python:3.12-slim", "sha256:2222", "python:3.12-slim@sha256:22",
+    ] {
+        assert_eq!(
+            proxy.ask("GET", &format!("/images/{name}/json"), "").await.status,
+            403,
+            "{name}"
+        );
     }
     assert!(engine.seen().iter().all(|seen| !seen.target.contains("ubuntu")));
 }
@@ -69,7 +75,10 @@ async fn foreign_volumes_and_images_are_not_there() {
 async fn what_was_made_here_is_known_without_asking() {
     let (engine, proxy) = pair().await;
     let body = sandbox().to_string();
-    assert_eq!(proxy.ask("POST", "/containers/create?name=skillbox-run-1", &body).await.status, 201);
+    assert_eq!(
+        proxy.ask("POST", "/containers/create?name=skillbox-run-1", &body).await.status,
+        201
+    );
     let before = engine.seen().len();
     for name in [MADE, "skillbox-run-1"] {
         assert_eq!(proxy.ask("POST", &format!("/containers/{name}/start"), "").await.status, 204);
@@ -86,7 +95,8 @@ async fn what_was_made_here_is_known_without_asking() {
 #[tokio::test]
 async fn two_proxies_on_one_engine_do_not_see_each_other() {
     let (engine, _first) = pair().await;
-    let second = Running::start(engine.address(), |config| config.policy.instance = "second".into()).await;
+    let second =
+        Running::start(engine.address(), |config| config.policy.instance = "second".into()).await;
     assert_eq!(second.ask("POST", &format!("/containers/{OURS}/kill"), "").await.status, 404);
     assert!(acted(&engine.seen()).is_empty());
     assert_eq!(second.raw(request("GET", "/info", "").as_bytes()).await.status, 200);

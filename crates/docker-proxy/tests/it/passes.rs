@@ -25,7 +25,10 @@ async fn a_launchers_bodies_arrive_as_they_were_meant() {
         let answer = proxy.create(&body).await;
         assert_eq!((answer.status, answer.json()["Id"].as_str()), (201, Some(MADE)), "{answer:?}");
         let seen = engine.last();
-        assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/v1.44/containers/create"));
+        assert_eq!(
+            (seen.method.as_str(), seen.target.as_str()),
+            ("POST", "/v1.44/containers/create")
+        );
         assert_eq!(seen.json(), marked(body));
     }
     let answer = proxy.ask("POST", "/volumes/create", &volume().to_string()).await;
@@ -36,8 +39,9 @@ async fn a_launchers_bodies_arrive_as_they_were_meant() {
 #[tokio::test]
 async fn what_was_written_oddly_arrives_plainly() {
     let (engine, proxy) = pair().await;
-    let odd =
-        sandbox().to_string().replace(r#""Privileged":false"#, " \"Privil\\u0065ged\" :\n false, \"Sysctls\": null");
+    let odd = sandbox()
+        .to_string()
+        .replace(r#""Privileged":false"#, " \"Privil\\u0065ged\" :\n false, \"Sysctls\": null");
     assert_eq!(
         proxy.ask("POST", "/containers/create", &odd).await.status,
         403,
@@ -46,7 +50,11 @@ async fn what_was_written_oddly_arrives_plainly() {
     let odd = odd.replace(", \"Sysctls\": null", "").replace(r#""CapAdd":[]"#, r#""CapAdd":null"#);
     assert_eq!(proxy.ask("POST", "/containers/create", &odd).await.status, 201);
     let seen = engine.last();
-    assert!(seen.body.contains(r#""Privileged":false"#) && !seen.body.contains("CapAdd"), "{}", seen.body);
+    assert!(
+        seen.body.contains(r#""Privileged":false"#) && !seen.body.contains("CapAdd"),
+        "{}",
+        seen.body
+    );
 }
 
 #[tokio::test]
@@ -58,14 +66,22 @@ async fn every_route_passes() {
         ("GET", "/v1.44/version", "/v1.44/version"),
         ("GET", "/info", "/info"),
         ("GET", "/images/python:3.12-slim/json", "/images/python:3.12-slim/json"),
-        ("GET", &format!("/containers/{OURS}/json?size=false"), &format!("/containers/{OURS}/json?size=false")),
+        (
+            "GET",
+            &format!("/containers/{OURS}/json?size=false"),
+            &format!("/containers/{OURS}/json?size=false"),
+        ),
         ("GET", "/containers/skillbox-mine/json", &format!("/containers/{OURS}/json")),
         (
             "GET",
             &format!("/containers/{OURS}/stats?stream=false&one-shot=true"),
             &format!("/containers/{OURS}/stats?stream=false&one-shot=true"),
         ),
-        ("POST", &format!("/v1.44/containers/{OURS}/start"), &format!("/v1.44/containers/{OURS}/start")),
+        (
+            "POST",
+            &format!("/v1.44/containers/{OURS}/start"),
+            &format!("/v1.44/containers/{OURS}/start"),
+        ),
         (
             "POST",
             &format!("/containers/{OURS}/kill?signal=SIGKILL"),
@@ -95,8 +111,7 @@ async fn every_route_passes() {
 #[tokio::test]
 async fn nothing_of_the_requests_headers_goes_on() {
     let (engine, proxy) = pair().await;
-    let request =
-        "GET /info HTTP/1.1\r\nHost: evil\r\nX-Registry-Auth: x\r\nX-Forwarded-For: y\r\nAuthorization: z\r\n\r\n";
+    let request = "GET /info HTTP/1.1\r\nHost: evil\r\nX-Registry-Auth: x\r\nX-Forwarded-For: y\r\nAuthorization: z\r\n\r\n";
     assert_eq!(proxy.raw(request.as_bytes()).await.status, 200);
     assert_eq!(engine.last().headers, [("host".to_owned(), "docker".to_owned())]);
 }

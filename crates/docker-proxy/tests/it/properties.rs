@@ -1,4 +1,5 @@
-//! Whatever is sent: what gets through means the same to every reader, and nothing makes the proxy fall over.
+//! Whatever is sent: what gets through means the same to every reader, and nothing makes the proxy
+//! fall over.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,7 +68,11 @@ impl<'de> Deserialize<'de> for Loose {
 
 /// Names as Go's decoder compares them.
 fn fold(name: &str) -> String {
-    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().replace('\u{212a}', "k")
+    name.chars()
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect::<String>()
+        .replace('\u{212a}', "k")
 }
 
 /// Which of several members of one name a reader takes.
@@ -80,7 +85,8 @@ enum Wins {
 impl Loose {
     fn get(&self, name: &str, wins: Wins) -> Option<&Loose> {
         let Loose::Object(members) = self else { return None };
-        let mut found = members.iter().filter(|(known, _)| fold(known) == fold(name)).map(|(_, value)| value);
+        let mut found =
+            members.iter().filter(|(known, _)| fold(known) == fold(name)).map(|(_, value)| value);
         match wins {
             Wins::First => found.next(),
             Wins::Last => found.next_back(),
@@ -131,7 +137,8 @@ struct Edit {
 
 impl Edit {
     fn apply(&self, text: &str) -> String {
-        let places: Vec<_> = text.match_indices(['{', ',']).map(|(at, found)| at + found.len()).collect();
+        let places: Vec<_> =
+            text.match_indices(['{', ',']).map(|(at, found)| at + found.len()).collect();
         let at = places[self.place % places.len()];
         let name = serde_json::Value::from(self.name.as_str());
         format!("{}{name}:{},{}", &text[..at], self.value, &text[at..])
@@ -140,21 +147,27 @@ impl Edit {
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let names = prop::sample::select(vec![
-        "Privileged", "Binds", "Devices", "CapAdd", "NetworkMode", "PidMode", "IpcMode", "UTSMode", "UsernsMode",
-        "Mounts", "ReadOnly", "Type", "User", "HostConfig", "ReadonlyRootfs", "Init", "Runtime", "skillbox.extra",
-        "Soft",
+        "Privileged", "Binds", "Devices", "CapAdd", "NetworkMode", "PidMode", "IpcMode", "UTSMode",
+        "UsernsMode", "Mounts", "ReadOnly", "Type", "User", "HostConfig", "ReadonlyRootfs", "Init",
+        "Runtime", "skillbox.extra", "Soft",
     ]);
     let spelled = (names, any::<u32>(), 0..4u8).prop_map(|(name, bits, how)| match how {
         0 | 1 => name.to_owned(),
         2 => name
             .char_indices()
-            .map(|(at, c)| if bits >> (at % 32) & 1 == 1 { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
+            .map(|(at, c)| {
+                if bits >> (at % 32) & 1 == 1 {
+                    c.to_ascii_uppercase()
+                } else {
+                    c.to_ascii_lowercase()
+                }
+            })
             .collect(),
         _ => name.replace('s', "\u{17f}").replace(['k', 'K'], "\u{212a}"),
     });
     let values = prop::sample::select(vec![
-        "true", "false", "null", "[]", r#"["/:/host"]"#, r#""host""#, r#""none""#, r#""0:0""#, "1", r#""x""#, "{}",
-        r#"{"Privileged":true}"#, "[null]",
+        "true", "false", "null", "[]", r#"["/:/host"]"#, r#""host""#, r#""none""#, r#""0:0""#, "1",
+        r#""x""#, "{}", r#"{"Privileged":true}"#, "[null]",
     ]);
     let edit = (any::<usize>(), spelled, values).prop_map(|(place, name, value)| Edit {
         place,
@@ -170,8 +183,10 @@ fn what_gets_through_means_the_same_to_every_reader() {
     let (engine, proxy) = runtime.block_on(pair());
     let (passed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     // Values that were there, taken away, so that some edits put back what is missing.
-    let base = sandbox().to_string().replace(r#""Init":false,"#, "").replace(r#""Privileged":false,"#, "");
-    let mut runner = TestRunner::new(Config { cases: 1500, failure_persistence: None, ..Config::default() });
+    let base =
+        sandbox().to_string().replace(r#""Init":false,"#, "").replace(r#""Privileged":false,"#, "");
+    let mut runner =
+        TestRunner::new(Config { cases: 1500, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&edits(), |edits| {
         let text = edits.iter().fold(base.clone(), |text, edit| edit.apply(&text));
         let before = acted(&engine.seen()).len();
@@ -198,7 +213,9 @@ fn what_gets_through_means_the_same_to_every_reader() {
 
 #[test]
 fn the_careless_reader_sees_what_is_hidden_from_a_careful_one() {
-    let hidden = sandbox().to_string().replace(r#""Privileged":false"#, "\"Privileged\":false,\"PRIVILEGED\":true");
+    let hidden = sandbox()
+        .to_string()
+        .replace(r#""Privileged":false"#, "\"Privileged\":false,\"PRIVILEGED\":true");
     let body: Loose = serde_json::from_str(&hidden).expect("JSON");
     assert!(harmless(&body, Wins::First) && !harmless(&body, Wins::Last));
     let folded = sandbox().to_string().replace(r#""Binds":[]"#, "\"Bind\u{17f}\":[\"/:/host\"]");
@@ -215,7 +232,8 @@ fn no_bytes_make_it_fall_over() {
         ("(GET|POST|DELETE)", "(/v1.[0-9]{2})?/(containers|images|volumes)/[a-z0-9%./:-]{0,30}(/json|/start|/create)?(\\?[a-z]{1,6}=[ -~]{0,10})?")
             .prop_map(|(method, path)| format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()),
     ];
-    let mut runner = TestRunner::new(Config { cases: 600, failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases: 600, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&requests, |bytes| {
         runtime.block_on(proxy.raw_and_close(&bytes));
         Ok(())

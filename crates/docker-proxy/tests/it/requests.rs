@@ -1,4 +1,5 @@
-//! Requests that are odd in themselves: none is understood in one way here and in another by the engine.
+//! Requests that are odd in themselves: none is understood in one way here and in another by the
+//! engine.
 
 use docker_proxy::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,7 +69,9 @@ async fn odd_request_lines_are_refused() {
     let (engine, proxy) = pair().await;
     for line in LINES {
         let line = line.replace("ID", OURS);
-        let answer = proxy.raw(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").as_bytes()).await;
+        let answer = proxy
+            .raw(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").as_bytes())
+            .await;
         assert!(matches!(answer.status, 400 | 403 | 404), "{line}: {answer:?}");
     }
     assert!(engine.seen().is_empty(), "the engine saw {:?}", engine.seen());
@@ -78,13 +81,16 @@ async fn odd_request_lines_are_refused() {
 async fn odd_headers_are_refused() {
     let (engine, proxy) = pair().await;
     for header in HEADERS {
-        let answer = proxy.raw(format!("GET /info HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n0\r\n\r\n").as_bytes()).await;
+        let answer = proxy
+            .raw(format!("GET /info HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n0\r\n\r\n").as_bytes())
+            .await;
         assert!(matches!(answer.status, 400 | 403 | 408), "{header}: {answer:?}");
     }
     let many = "X: y\r\n".repeat(200);
     let long = format!("X: {}\r\n", "y".repeat(64 << 10));
     for headers in [many, long] {
-        let answer = proxy.raw(format!("GET /info HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).await;
+        let answer =
+            proxy.raw(format!("GET /info HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).await;
         assert!(matches!(answer.status, 0 | 400 | 431), "{answer:?}");
     }
     for line in ["GET /info HTTP/1.0", "GET /info HTTP/2.0", "GET /info", "PRI * HTTP/2.0"] {
@@ -104,9 +110,13 @@ async fn bodies_stand_where_they_belong_and_say_what_they_are() {
         "the engine once took a HostConfig here"
     );
     let body = sandbox().to_string();
-    for kind in ["", "Content-Type: text/plain\r\n", "Content-Type: application/json; charset=utf-16\r\n"] {
-        let head =
-            format!("POST /containers/create HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n", body.len());
+    for kind in
+        ["", "Content-Type: text/plain\r\n", "Content-Type: application/json; charset=utf-16\r\n"]
+    {
+        let head = format!(
+            "POST /containers/create HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
         assert_eq!(proxy.raw(format!("{head}{body}").as_bytes()).await.status, 400, "{kind}");
     }
     assert!(acted(&engine.seen()).is_empty());
@@ -115,8 +125,9 @@ async fn bodies_stand_where_they_belong_and_say_what_they_are() {
 #[tokio::test]
 async fn a_second_request_on_a_connection_is_not_read() {
     let (engine, proxy) = pair().await;
-    let smuggled =
-        format!("GET /_ping HTTP/1.1\r\nHost: x\r\n\r\nPOST /containers/{OURS}/kill HTTP/1.1\r\nHost: x\r\n\r\n");
+    let smuggled = format!(
+        "GET /_ping HTTP/1.1\r\nHost: x\r\n\r\nPOST /containers/{OURS}/kill HTTP/1.1\r\nHost: x\r\n\r\n"
+    );
     let answer = proxy.raw(smuggled.as_bytes()).await;
     assert!(answer.status == 200 && !answer.body.contains("HTTP/1.1"), "{answer:?}");
     assert_eq!(engine.seen().len(), 1);
@@ -145,7 +156,8 @@ async fn who_is_slow_is_sent_away() {
         assert!(answer.is_empty() || answer.contains("408"), "{answer}");
     }
     assert!(engine.seen().is_empty());
-    // Every place is free again. On a machine under load this request may be too slow as well, and is then sent again.
+    // Every place is free again. On a machine under load this request may be too slow as well, and
+    // is then sent again.
     let ping = request("GET", "/_ping", "");
     let served = async {
         loop {
@@ -167,7 +179,10 @@ async fn a_refusal_is_a_sentence_in_the_engines_own_form() {
     let answer = proxy.ask("POST", "/containers/x/exec", "").await;
     assert_eq!(answer.status, 403);
     assert!(answer.head.to_lowercase().contains("content-type: application/json"));
-    assert_eq!(answer.message(), r#"skillbox docker-proxy: this proxy does not let POST "/containers/x/exec" through"#);
+    assert_eq!(
+        answer.message(),
+        r#"skillbox docker-proxy: this proxy does not let POST "/containers/x/exec" through"#
+    );
 }
 
 #[tokio::test]

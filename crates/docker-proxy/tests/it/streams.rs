@@ -1,4 +1,5 @@
-//! The stream of an attached container: both directions, each with its own end, for as long as it takes.
+//! The stream of an attached container: both directions, each with its own end, for as long as it
+//! takes.
 
 use std::time::Duration;
 
@@ -44,14 +45,20 @@ pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 async fn both_directions_and_a_half_close() {
     let (_engine, proxy) = pair().await;
     let (stream, head) = attached(proxy.connect().await).await;
-    assert!(head.starts_with("HTTP/1.1 101") && head.to_lowercase().contains("upgrade: tcp"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 101") && head.to_lowercase().contains("upgrade: tcp"),
+        "{head}"
+    );
     converse(stream).await;
 }
 
 #[tokio::test]
 async fn over_tcp_too() {
     let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| config.listen = Address::Tcp("127.0.0.1:0".into())).await;
+    let proxy = Running::start(engine.address(), |config| {
+        config.listen = Address::Tcp("127.0.0.1:0".into())
+    })
+    .await;
     let Address::Tcp(place) = &proxy.address else { panic!("tcp") };
     let (stream, _) = attached(TcpStream::connect(place).await.expect("a connection")).await;
     converse(stream).await;
@@ -77,7 +84,9 @@ async fn a_megabyte_each_way_at_once() {
 async fn a_quiet_stream_outlasts_every_other_limit() {
     let engine = Engine::start().await;
     let proxy = Running::start(engine.address(), |config| {
-        for limit in [&mut config.limits.request, &mut config.limits.answer, &mut config.limits.exchange] {
+        for limit in
+            [&mut config.limits.request, &mut config.limits.answer, &mut config.limits.exchange]
+        {
             *limit = Duration::from_millis(100);
         }
     })
@@ -91,10 +100,13 @@ async fn a_quiet_stream_outlasts_every_other_limit() {
 #[tokio::test]
 async fn an_attach_needs_its_upgrade() {
     let (engine, proxy) = pair().await;
-    for upgrade in
-        ["", "Upgrade: h2c\r\nConnection: Upgrade\r\n", "Upgrade: tcp\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n"]
-    {
-        let request = format!("POST /containers/{OURS}/attach?stream=1 HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n");
+    for upgrade in [
+        "",
+        "Upgrade: h2c\r\nConnection: Upgrade\r\n",
+        "Upgrade: tcp\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n",
+    ] {
+        let request =
+            format!("POST /containers/{OURS}/attach?stream=1 HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n");
         assert_eq!(proxy.raw(request.as_bytes()).await.status, 400, "{upgrade}");
     }
     assert!(engine.seen().is_empty());
@@ -103,7 +115,9 @@ async fn an_attach_needs_its_upgrade() {
 #[tokio::test]
 async fn stopping_lets_a_stream_end_and_then_cuts_it() {
     let engine = Engine::start().await;
-    let mut proxy = Running::start(engine.address(), |config| config.limits.drain = Duration::from_secs(10)).await;
+    let mut proxy =
+        Running::start(engine.address(), |config| config.limits.drain = Duration::from_secs(10))
+            .await;
     let (stream, _) = attached(proxy.connect().await).await;
     let stopping = proxy.stop();
     let talking = converse(stream);
@@ -111,7 +125,8 @@ async fn stopping_lets_a_stream_end_and_then_cuts_it() {
     let Address::Unix(path) = &proxy.address else { panic!("a unix socket") };
     assert!(!path.exists(), "the socket goes away with the proxy");
 
-    let mut proxy = Running::start(engine.address(), |config| config.limits.drain = Duration::ZERO).await;
+    let mut proxy =
+        Running::start(engine.address(), |config| config.limits.drain = Duration::ZERO).await;
     let (mut stream, _) = attached(proxy.connect().await).await;
     proxy.stop().await;
     let mut rest = Vec::new();
@@ -120,7 +135,9 @@ async fn stopping_lets_a_stream_end_and_then_cuts_it() {
 }
 
 /// An engine that takes one request, answers with `head` and says when its connection was closed.
-async fn one_answer(head: &'static str) -> (Running, tokio::task::JoinHandle<()>, tempfile::TempDir) {
+async fn one_answer(
+    head: &'static str,
+) -> (Running, tokio::task::JoinHandle<()>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("engine.sock");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -132,8 +149,11 @@ async fn one_answer(head: &'static str) -> (Running, tokio::task::JoinHandle<()>
                 request.push(stream.read_u8().await.expect("a byte"));
             }
             if request.starts_with(b"GET /containers/") {
-                let body = format!(r#"{{"Id":"{OURS}","Config":{{"Labels":{{"skillbox.proxy":"test"}}}}}}"#);
-                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                let body = format!(
+                    r#"{{"Id":"{OURS}","Config":{{"Labels":{{"skillbox.proxy":"test"}}}}}}"#
+                );
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
                 stream.write_all(answer.as_bytes()).await.expect("written");
                 continue;
             }
@@ -142,14 +162,18 @@ async fn one_answer(head: &'static str) -> (Running, tokio::task::JoinHandle<()>
             return;
         }
     });
-    let proxy = Running::start(Address::Unix(path), |config| config.limits.answer = Duration::from_secs(2)).await;
+    let proxy =
+        Running::start(Address::Unix(path), |config| config.limits.answer = Duration::from_secs(2))
+            .await;
     (proxy, engine, directory)
 }
 
 async fn wait_for(proxy: &Running) -> UnixStream {
     let mut stream = proxy.connect().await;
     stream
-        .write_all(crate::support::request("POST", &format!("/containers/{OURS}/wait"), "").as_bytes())
+        .write_all(
+            crate::support::request("POST", &format!("/containers/{OURS}/wait"), "").as_bytes(),
+        )
         .await
         .expect("written");
     stream
@@ -157,7 +181,8 @@ async fn wait_for(proxy: &Running) -> UnixStream {
 
 #[tokio::test]
 async fn a_wait_starts_answering_at_once_and_ends_with_its_caller() {
-    let (proxy, engine, _directory) = one_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    let (proxy, engine, _directory) =
+        one_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let mut stream = wait_for(&proxy).await;
     let mut head = [0; 12];
     in_time("the head", stream.read_exact(&mut head)).await.expect("read");
@@ -185,7 +210,8 @@ async fn an_engine_that_talks_nonsense_is_not_believed() {
         let answer = proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await;
         assert!(matches!(answer.status, 502 | 504), "{head}: {answer:?}");
     }
-    let (proxy, _engine, _directory) = one_answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+    let (proxy, _engine, _directory) =
+        one_answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let (_, head) = attached(proxy.connect().await).await;
     assert!(head.starts_with("HTTP/1.1 502"), "an attach without an upgrade is no stream: {head}");
 }

@@ -1,4 +1,5 @@
-//! A stand-in engine that records what it sees, a proxy in front of it, and a client that sends bytes as they are.
+//! A stand-in engine that records what it sees, a proxy in front of it, and a client that sends
+//! bytes as they are.
 
 pub mod engine;
 pub mod filter;
@@ -57,7 +58,8 @@ impl Running {
     pub async fn start(engine: Address, change: impl FnOnce(&mut Config)) -> Running {
         let directory = tempfile::tempdir().expect("a directory");
         let listen = Address::Unix(directory.path().join("proxy.sock"));
-        let mut config = Config { listen, engine, hosts: vec![], policy: policy(), limits: Limits::default() };
+        let mut config =
+            Config { listen, engine, hosts: vec![], policy: policy(), limits: Limits::default() };
         change(&mut config);
         let proxy = Proxy::bind(config).await.expect("a proxy");
         let address = proxy.address().expect("an address");
@@ -112,7 +114,10 @@ impl Drop for Running {
 
 pub fn request(method: &str, target: &str, body: &str) -> String {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
-    format!("{method} {target} HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "{method} {target} HTTP/1.1\r\nHost: x\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// An answer, taken apart just enough.
@@ -129,7 +134,11 @@ impl Answer {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        Answer { status, head: head.to_owned(), body: if chunked { joined(body) } else { body.to_owned() } }
+        Answer {
+            status,
+            head: head.to_owned(),
+            body: if chunked { joined(body) } else { body.to_owned() },
+        }
     }
 
     pub fn json(&self) -> Value {

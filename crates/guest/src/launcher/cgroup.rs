@@ -1,5 +1,5 @@
-//! One sandbox's own control groups, in either hierarchy: made before its first process, read and removed
-//! after its last.
+//! One sandbox's own control groups, in either hierarchy: made before its first process, read and
+//! removed after its last.
 
 use guest::jail::{Cgroups, Controller, Counters, Enforced, Limits};
 use std::fs::{self, File};
@@ -7,12 +7,14 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The period over which the CPU quota is counted: the longest the kernel takes. A run is a batch job that starts
-/// an interpreter first; with a short period half a core would pause it in the middle of that, several times.
+/// The period over which the CPU quota is counted: the longest the kernel takes. A run is a batch
+/// job that starts an interpreter first; with a short period half a core would pause it in the
+/// middle of that, several times.
 const CPU_PERIOD_MICROS: u64 = 1_000_000;
 
-/// What sockets may hold of the kernel's memory on v1, which counts it apart, and only once this is set. Written
-/// when a group is made: the first one makes the kernel patch itself, and nobody waits for a spare.
+/// What sockets may hold of the kernel's memory on v1, which counts it apart, and only once this is
+/// set. Written when a group is made: the first one makes the kernel patch itself, and nobody waits
+/// for a spare.
 const SOCKET_BYTES: u64 = 16 << 20;
 
 /// The directories of one sandbox.
@@ -33,9 +35,12 @@ impl Group {
                 Ok(Group::V2 { directory, controllers: controllers.clone() })
             }
             Cgroups::V1 { directories } => {
-                let named = |(controller, base): &(_, String)| (*controller, Path::new(base).join(name));
+                let named =
+                    |(controller, base): &(_, String)| (*controller, Path::new(base).join(name));
                 let directories: Vec<_> = directories.iter().map(named).collect();
-                let made = directories.iter().try_for_each(|(controller, directory)| create_v1(*controller, directory));
+                let made = directories
+                    .iter()
+                    .try_for_each(|(controller, directory)| create_v1(*controller, directory));
                 let group = Group::V1 { directories };
                 if made.is_err() {
                     // Those that were made before one was refused.
@@ -56,8 +61,8 @@ impl Group {
 
     /// Moves the calling process in, where it could not be cloned in.
     ///
-    /// The kernel may wait out a grace period for each move, some 10 ms on an idle machine, so this is done
-    /// by a child that nobody waits for yet.
+    /// The kernel may wait out a grace period for each move, some 10 ms on an idle machine, so this
+    /// is done by a child that nobody waits for yet.
     pub fn enter(&self) -> io::Result<()> {
         if let Group::V1 { directories } = self {
             for (_, directory) in directories {
@@ -81,15 +86,20 @@ impl Group {
                         Controller::Memory => {
                             fs::write(directory.join("memory.max"), &memory)?;
                             enforced.memory = true;
-                            // Absent when the kernel has no swap accounting; then there is nothing to forbid.
-                            enforced.swap = fs::write(directory.join("memory.swap.max"), "0").is_ok();
+                            // Absent when the kernel has no swap accounting; then there is nothing
+                            // to forbid.
+                            enforced.swap =
+                                fs::write(directory.join("memory.swap.max"), "0").is_ok();
                         }
                         Controller::Pids => {
                             fs::write(directory.join("pids.max"), &pids)?;
                             enforced.pids = true;
                         }
                         Controller::Cpu => {
-                            fs::write(directory.join("cpu.max"), format!("{quota} {CPU_PERIOD_MICROS}"))?;
+                            fs::write(
+                                directory.join("cpu.max"),
+                                format!("{quota} {CPU_PERIOD_MICROS}"),
+                            )?;
                             enforced.cpu = true;
                         }
                     }
@@ -102,14 +112,19 @@ impl Group {
                             fs::write(directory.join("memory.limit_in_bytes"), &memory)?;
                             enforced.memory = true;
                             // Memory and swap together may be no more than memory: no swap.
-                            enforced.swap = fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory).is_ok();
+                            enforced.swap =
+                                fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory)
+                                    .is_ok();
                         }
                         Controller::Pids => {
                             fs::write(directory.join("pids.max"), &pids)?;
                             enforced.pids = true;
                         }
                         Controller::Cpu => {
-                            fs::write(directory.join("cpu.cfs_period_us"), CPU_PERIOD_MICROS.to_string())?;
+                            fs::write(
+                                directory.join("cpu.cfs_period_us"),
+                                CPU_PERIOD_MICROS.to_string(),
+                            )?;
                             fs::write(directory.join("cpu.cfs_quota_us"), quota.to_string())?;
                             enforced.cpu = true;
                         }
@@ -137,7 +152,8 @@ impl Group {
             counters.peak_memory_bytes = peak;
         }
         let events = read(Controller::Memory, "memory.oom_control", "memory.events");
-        counters.oom_kills = events.as_deref().and_then(|text| field(text, "oom_kill")).unwrap_or(0);
+        counters.oom_kills =
+            events.as_deref().and_then(|text| field(text, "oom_kill")).unwrap_or(0);
         let events = read(Controller::Pids, "pids.events", "pids.events");
         counters.forks_refused = events.as_deref().and_then(|text| field(text, "max")).unwrap_or(0);
     }
@@ -148,7 +164,9 @@ impl Group {
             Group::None => true,
             Group::V2 { directory, .. } => removed(directory),
             // Every directory is tried, even after one failed.
-            Group::V1 { directories } => directories.iter().filter(|(_, directory)| !removed(directory)).count() == 0,
+            Group::V1 { directories } => {
+                directories.iter().filter(|(_, directory)| !removed(directory)).count() == 0
+            }
         }
     }
 }
@@ -159,7 +177,8 @@ fn create_v1(controller: Controller, directory: &Path) -> io::Result<()> {
 }
 
 fn limit_sockets(directory: &Path) -> io::Result<()> {
-    match fs::OpenOptions::new().write(true).open(directory.join("memory.kmem.tcp.limit_in_bytes")) {
+    match fs::OpenOptions::new().write(true).open(directory.join("memory.kmem.tcp.limit_in_bytes"))
+    {
         Ok(mut file) => file.write_all(SOCKET_BYTES.to_string().as_bytes()),
         // A kernel built without it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -192,7 +211,8 @@ mod tests {
 
     #[test]
     fn limits_are_spelled_as_the_unified_hierarchy_wants_them() {
-        let base = std::env::temp_dir().join(format!("skillbox-cgroup-test-{}", std::process::id()));
+        let base =
+            std::env::temp_dir().join(format!("skillbox-cgroup-test-{}", std::process::id()));
         fs::create_dir_all(&base).expect("temporary directory");
         let cgroups = Cgroups::V2 {
             directory: base.to_string_lossy().into_owned(),
@@ -212,7 +232,8 @@ mod tests {
 
     #[test]
     fn sockets_are_limited_where_they_are_counted_apart() {
-        let base = std::env::temp_dir().join(format!("skillbox-sockets-test-{}", std::process::id()));
+        let base =
+            std::env::temp_dir().join(format!("skillbox-sockets-test-{}", std::process::id()));
         fs::create_dir_all(&base).expect("temporary directory");
         limit_sockets(&base).expect("a kernel without it is no failure");
         let file = base.join("memory.kmem.tcp.limit_in_bytes");

@@ -1,11 +1,12 @@
-//! A child on its way to being a sandbox: it does what is the same for all of them, is parked until it is asked for, and
-//! then becomes the guest within the limits it is given.
+//! A child on its way to being a sandbox: it does what is the same for all of them, is parked until
+//! it is asked for, and then becomes the guest within the limits it is given.
 
 use super::cgroup::Group;
 use super::{confine, identity, root, sys};
 use crate::shared_inodes::{self, Owner};
 use guest::jail::{
-    CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, SandboxLimits, ToLauncher, WITNESS_FD,
+    CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, SandboxLimits, ToLauncher,
+    WITNESS_FD,
 };
 use guest::protocol::FromGuest;
 use guest::{channel, frame};
@@ -35,14 +36,20 @@ struct Opened {
 }
 
 /// Prepares a sandbox, waits on `channel` until it is asked for and becomes it. Never returns.
-pub fn run(group: &Group, channel: OwnedFd, program: BorrowedFd<'_>, (plan, network): (&Plan, Network)) -> ! {
+pub fn run(
+    group: &Group,
+    channel: OwnedFd,
+    program: BorrowedFd<'_>,
+    (plan, network): (&Plan, Network),
+) -> ! {
     let opened = open(group, plan, network);
     // The launcher maps the user meanwhile, and says so.
     let Ok(Some(_)) = channel::receive(&channel) else { leave() };
     let prepared = opened.and_then(|opened| prepare(opened, plan, network));
     let Some((limits, stream)) = park(channel) else { leave() };
     // What failed is told only now, because only now there is somebody to tell.
-    let Err(failure) = prepared.and_then(|prepared| become_guest(prepared, plan, &limits, &stream, program));
+    let Err(failure) =
+        prepared.and_then(|prepared| become_guest(prepared, plan, &limits, &stream, program));
     report(&stream, &failure);
     std::process::exit(1);
 }
@@ -69,18 +76,26 @@ fn open(group: &Group, plan: &Plan, network: Network) -> Result<Opened, Failure>
 }
 
 /// The steps of the sandbox's user that are the same for every sandbox of this launcher.
-fn prepare(Opened { sources, oom_score }: Opened, plan: &Plan, network: Network) -> Result<Prepared, Failure> {
+fn prepare(
+    Opened { sources, oom_score }: Opened,
+    plan: &Plan,
+    network: Network,
+) -> Result<Prepared, Failure> {
     // Before the first file is made: it must belong to a user that exists inside.
     step("user and group", identity::assume())?;
     let root = step("new root", root::enter(plan, sources))?;
-    step("host name", rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from))?;
+    step(
+        "host name",
+        rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from),
+    )?;
     if network == Network::Own {
         step("loopback", sys::bring_up_loopback())?;
     }
     // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
     step(
         "death signal",
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from),
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(io::Error::from),
     )?;
     step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
     // Landlock and seccomp ask for this, since no capability will be left to allow them.
@@ -88,12 +103,14 @@ fn prepare(Opened { sources, oom_score }: Opened, plan: &Plan, network: Network)
     Ok(Prepared { root, oom_score })
 }
 
-/// Makes little of what is sent on connections that nobody has accepted, which is charged to nobody. Once somebody reads
-/// from one, its buffer grows as usual. Where `/proc/sys` is read-only this is left as it is.
+/// Makes little of what is sent on connections that nobody has accepted, which is charged to
+/// nobody. Once somebody reads from one, its buffer grows as usual. Where `/proc/sys` is read-only
+/// this is left as it is.
 fn shrink_receive_buffers() {
     const SIZES: &str = "/proc/sys/net/ipv4/tcp_rmem";
-    let most =
-        std::fs::read_to_string(SIZES).ok().and_then(|sizes| sizes.split_whitespace().nth(2)?.parse::<u64>().ok());
+    let most = std::fs::read_to_string(SIZES)
+        .ok()
+        .and_then(|sizes| sizes.split_whitespace().nth(2)?.parse::<u64>().ok());
     if let Some(most) = most {
         let _ = std::fs::write(SIZES, format!("4096 16384 {}", most.max(16384)));
     }
@@ -132,8 +149,8 @@ fn become_guest(
     step("start guest", Err(execute(plan, program, private)))
 }
 
-/// Leaves what the script's calls are heard on, and the list of locks, where the guest looks for them. A guest that
-/// lacks either cannot count locks, and then there are to be none.
+/// Leaves what the script's calls are heard on, and the list of locks, where the guest looks for
+/// them. A guest that lacks either cannot count locks, and then there are to be none.
 fn leave_witness(plan: &Plan, locks: Option<&OwnedFd>) -> io::Result<()> {
     let witness = confine::witness(&plan.witness);
     if let Some(witness) = &witness {

@@ -3,8 +3,8 @@
 use super::sys;
 use guest::jail::{Landlock, Rlimit};
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::process::Resource;
 use std::io;
@@ -13,8 +13,9 @@ use std::os::fd::OwnedFd;
 /// The newest rights we know; an older kernel enforces those it has.
 const KNOWN_ABI: ABI = ABI::V6;
 
-/// For the launcher and all its children. With 1 the kernel neither writes a core file nor starts the host's program
-/// that takes one, which 0 would not keep it from; and root may ask for it even where the service is held to 0.
+/// For the launcher and all its children. With 1 the kernel neither writes a core file nor starts
+/// the host's program that takes one, which 0 would not keep it from; and root may ask for it even
+/// where the service is held to 0.
 pub fn forbid_core_dumps() {
     let both = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     let _ = rustix::process::setrlimit(Resource::Core, both);
@@ -24,7 +25,8 @@ pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
     for (limit, value) in limits {
         let resource = resource(*limit);
         // The service may itself be held to less, which nobody in here could raise.
-        let value = rustix::process::getrlimit(resource).maximum.map_or(*value, |most| most.min(*value));
+        let value =
+            rustix::process::getrlimit(resource).maximum.map_or(*value, |most| most.min(*value));
         let both = rustix::process::Rlimit { current: Some(value), maximum: Some(value) };
         rustix::process::setrlimit(resource, both)?;
     }
@@ -54,15 +56,19 @@ fn resource(limit: Rlimit) -> Resource {
     }
 }
 
-/// A second wall behind the mounts: only the named paths, and no signal or abstract socket leaves the sandbox.
+/// A second wall behind the mounts: only the named paths, and no signal or abstract socket leaves
+/// the sandbox.
 pub fn restrict_paths(rules: &Landlock) -> io::Result<()> {
-    landlock_ruleset(rules).and_then(|ruleset| ruleset.restrict_self()).map_err(io::Error::other)?;
+    landlock_ruleset(rules)
+        .and_then(|ruleset| ruleset.restrict_self())
+        .map_err(io::Error::other)?;
     Ok(())
 }
 
 fn landlock_ruleset(rules: &Landlock) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(KNOWN_ABI);
-    let read_and_write = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile | AccessFs::Truncate;
+    let read_and_write =
+        AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile | AccessFs::Truncate;
     let all = AccessFs::from_all(KNOWN_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -90,8 +96,9 @@ fn allow(
     Ok(ruleset)
 }
 
-/// Installs the program whose calls are heard on the descriptor that comes back. A kernel that cannot do it, or that has
-/// somebody else listening already, is no reason not to run: nothing is allowed or refused by it.
+/// Installs the program whose calls are heard on the descriptor that comes back. A kernel that
+/// cannot do it, or that has somebody else listening already, is no reason not to run: nothing is
+/// allowed or refused by it.
 pub fn witness(program: &[u8]) -> Option<OwnedFd> {
     if program.is_empty() { None } else { sys::install_witness(program).ok() }
 }

@@ -28,24 +28,28 @@ fn boot_id() -> Vec<u8> {
     fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Another number of 22 bits, the size of a pid, for each pid: a sandbox reads its host uid in `/proc/self/uid_map`, and
-/// is not to learn a host pid from it. Four rounds of a Feistel network, so that no two pids get the same number.
+/// Another number of 22 bits, the size of a pid, for each pid: a sandbox reads its host uid in
+/// `/proc/self/uid_map`, and is not to learn a host pid from it. Four rounds of a Feistel network,
+/// so that no two pids get the same number.
 fn scrambled(pid: u32, key: &[u8]) -> u32 {
     const HALF: u32 = 11;
     const MASK: u32 = (1 << HALF) - 1;
     let round = |number: u8, half: u32| -> u32 {
         // FNV-1a with a final mix.
         let bytes = key.iter().copied().chain([number]).chain(half.to_le_bytes());
-        let hash = bytes
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         ((hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 40) as u32 & MASK
     };
-    let (left, right) =
-        (0..4).fold((pid >> HALF & MASK, pid & MASK), |(left, right), number| (right, left ^ round(number, right)));
+    let (left, right) = (0..4).fold((pid >> HALF & MASK, pid & MASK), |(left, right), number| {
+        (right, left ^ round(number, right))
+    });
     left << HALF | right
 }
 
-/// Becomes that user. Until then new files would belong to nobody, and the kernel refuses to make them.
+/// Becomes that user. Until then new files would belong to nobody, and the kernel refuses to make
+/// them.
 pub fn assume() -> io::Result<()> {
     match rustix::thread::set_thread_groups(&[]) {
         // Without privilege supplementary groups cannot be dropped; none of them is mapped inside.
@@ -58,11 +62,13 @@ pub fn assume() -> io::Result<()> {
     Ok(())
 }
 
-/// Empties the set that bounds what an exec can give. Dropping it takes a capability, so it goes before the others, and
-/// takes none away that this process has, so it can go long before.
+/// Empties the set that bounds what an exec can give. Dropping it takes a capability, so it goes
+/// before the others, and takes none away that this process has, so it can go long before.
 pub fn drop_bounding_set() -> io::Result<()> {
     for bit in 0..64 {
-        match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+        match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(
+            1 << bit,
+        )) {
             Ok(()) => {}
             // The first number this kernel does not know.
             Err(rustix::io::Errno::INVAL) => break,
@@ -93,6 +99,9 @@ mod tests {
         }
         let same = (0..10_000).filter(|pid| scrambled(*pid, b"k") == scrambled(*pid, b"l")).count();
         let unchanged = (0..10_000).filter(|pid| scrambled(*pid, b"k") == *pid).count();
-        assert!(same < 10 && unchanged < 10, "{same} the same with another key, {unchanged} unchanged");
+        assert!(
+            same < 10 && unchanged < 10,
+            "{same} the same with another key, {unchanged} unchanged"
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! The launcher: a small single-threaded process of the host that clones sandboxes and sees them to their end.
+//! The launcher: a small single-threaded process of the host that clones sandboxes and sees them to
+//! their end.
 //!
-//! It exists because a fork copies its parent's page tables and because nothing may allocate between a fork
-//! and an exec in a threaded program: the service is large and threaded, this is neither. It keeps a few
-//! children ready in their own namespaces, cgroups and roots, tells one its limits when asked for a sandbox, and when a
-//! sandbox has ended reaps it, reads its counters and removes its cgroup. When the host goes away, everything here does.
+//! It exists because a fork copies its parent's page tables and because nothing may allocate
+//! between a fork and an exec in a threaded program: the service is large and threaded, this is
+//! neither. It keeps a few children ready in their own namespaces, cgroups and roots, tells one its
+//! limits when asked for a sandbox, and when a sandbox has ended reaps it, reads its counters and
+//! removes its cgroup. When the host goes away, everything here does.
 
 mod cgroup;
 mod child;
@@ -24,10 +26,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use sys::Cloned;
 
-/// Every namespace but that of the network, which the host says, and the cgroup one, which a child enters after its
-/// cgroup.
-const NAMESPACES: libc::c_int =
-    libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+/// Every namespace but that of the network, which the host says, and the cgroup one, which a child
+/// enters after its cgroup.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
 
 /// Tells a child that its user is mapped. Whatever else is not empty would do.
 const MAPPED: &[u8] = b"mapped";
@@ -82,7 +87,9 @@ pub fn main() -> ! {
     match served {
         Ok(()) => std::process::exit(0),
         // The host went away while it was being told something, or without hearing it.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => std::process::exit(0),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET)) => {
+            std::process::exit(0)
+        }
         Err(error) => {
             eprintln!("skillbox launcher: {error}");
             std::process::exit(1);
@@ -97,7 +104,9 @@ fn start() -> io::Result<Launcher> {
     let program = std::fs::File::open("/proc/self/exe")?.into();
     confine::forbid_core_dumps();
     let packet = channel::receive(&host)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let Ok(ToLauncher::Start { cgroups, spares, network, plan }) = postcard::from_bytes(&packet.bytes) else {
+    let Ok(ToLauncher::Start { cgroups, spares, network, plan }) =
+        postcard::from_bytes(&packet.bytes)
+    else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     Ok(Launcher {
@@ -134,7 +143,8 @@ impl Launcher {
         }
     }
 
-    /// Waits for the host or the end of a sandbox, for no time at all while there is work to catch up on.
+    /// Waits for the host or the end of a sandbox, for no time at all while there is work to catch
+    /// up on.
     fn wait(&self) -> io::Result<(bool, Vec<usize>)> {
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let timeout = if self.lacks_spares() {
@@ -179,12 +189,17 @@ impl Launcher {
 
     fn clone_child(&self, group: Group) -> Result<Spare, (Group, io::Error)> {
         let attempt = || -> io::Result<_> {
-            let (ours, theirs) =
-                rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+            let (ours, theirs) = rustix::net::socketpair(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            )?;
             let target = group.clone_target()?;
             match sys::clone_into(namespaces(self.network), target.as_ref().map(AsFd::as_fd))? {
                 Cloned::Child => {
-                    // Copies of the launcher's descriptors would hide its end from the host and from siblings.
+                    // Copies of the launcher's descriptors would hide its end from the host and
+                    // from siblings.
                     sys::close_all_but([theirs.as_fd(), self.program.as_fd()])?;
                     child::run(&group, theirs, self.program.as_fd(), (&self.plan, self.network))
                 }
@@ -199,7 +214,9 @@ impl Launcher {
             }
         };
         match attempt() {
-            Ok((pid, pidfd, channel, unique_uid)) => Ok(Spare { pid, pidfd, channel, group, unique_uid }),
+            Ok((pid, pidfd, channel, unique_uid)) => {
+                Ok(Spare { pid, pidfd, channel, group, unique_uid })
+            }
             Err(error) => Err((group, error)),
         }
     }
@@ -209,7 +226,8 @@ impl Launcher {
             return Err(io::ErrorKind::InvalidData.into());
         };
         self.replenish = true;
-        // A child that waited may have died meanwhile, as any process can; one made just now has not.
+        // A child that waited may have died meanwhile, as any process can; one made just now has
+        // not.
         while let Some(spare) = self.spares.pop_front() {
             if let Ok(enforced) = hand_over(&spare, &limits.cgroup, &packet) {
                 return self.launched(id, spare, enforced);
@@ -262,7 +280,8 @@ impl Launcher {
     /// Kills all and leaves nothing.
     fn end(&mut self) {
         let spares = self.spares.drain(..).map(|spare| (spare.pid, spare.pidfd, spare.group));
-        let sandboxes = self.sandboxes.drain(..).map(|sandbox| (sandbox.pid, sandbox.pidfd, sandbox.group));
+        let sandboxes =
+            self.sandboxes.drain(..).map(|sandbox| (sandbox.pid, sandbox.pidfd, sandbox.group));
         let all: Vec<_> = spares.chain(sandboxes).collect();
         all.iter().for_each(|(_, pidfd, _)| kill(pidfd));
         let until = Instant::now() + LAST_WAIT;
@@ -320,9 +339,13 @@ fn bury(pid: i32, group: &Group) -> io::Result<Counters> {
 /// Waits for the end of a process; false when it has not come in time.
 fn ended(pidfd: &OwnedFd, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
-    let left = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+    let left = rustix::event::Timespec {
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: i64::from(left.subsec_nanos()),
+    };
     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&left))).is_ok_and(|ready| ready > 0)
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&left)))
+        .is_ok_and(|ready| ready > 0)
 }
 
 fn kill(pidfd: &OwnedFd) {

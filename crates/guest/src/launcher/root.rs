@@ -1,17 +1,19 @@
-//! The new root: a tmpfs of our own with read-only pieces of the host in it, and nothing else of the host.
+//! The new root: a tmpfs of our own with read-only pieces of the host in it, and nothing else of
+//! the host.
 
 use super::sys;
 use guest::jail::{Entry, Plan, Scratch};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
-    UnmountFlags,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
 };
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Any directory that exists everywhere; what is mounted there hides it only in this mount namespace.
+/// Any directory that exists everywhere; what is mounted there hides it only in this mount
+/// namespace.
 const ATTACH_AT: &str = "/tmp";
 
 /// A directory and a file of the scratch file system that cover masked ones.
@@ -36,7 +38,8 @@ enum Source {
 
 /// A root that stands.
 pub struct Root {
-    /// The kernel's list of the locks of this sandbox's processes, if it could be had. It is hidden from scripts.
+    /// The kernel's list of the locks of this sandbox's processes, if it could be had. It is hidden
+    /// from scripts.
     pub locks: Option<OwnedFd>,
     /// No tree of the host is there with the host's own inodes.
     pub private: bool,
@@ -44,7 +47,8 @@ pub struct Root {
     pub scratch: OwnedFd,
 }
 
-/// Opens every host path while this process may still look it up as the user who started the service.
+/// Opens every host path while this process may still look it up as the user who started the
+/// service.
 pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
     let open = |entry: &Entry| match entry {
         Entry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
@@ -57,7 +61,8 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
         }
         Entry::Device { path } => {
             let tree = clone_tree(CWD, path)?;
-            // A device on a read-only mount can be written to; its times, which every sandbox sees, cannot be set.
+            // A device on a read-only mount can be written to; its times, which every sandbox sees,
+            // cannot be set.
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | attributes, true)?;
             Ok(Some(Source::Tree(tree)))
@@ -71,8 +76,9 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
 pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
     // Nothing mounted here may travel back to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    // The scratch file system lies between the old root and the new one. So it goes with the old one, and with it all that
-    // hangs in it: each unmounting of its own would wait for every processor.
+    // The scratch file system lies between the old root and the new one. So it goes with the old
+    // one, and with it all that hangs in it: each unmounting of its own would wait for every
+    // processor.
     let scratch = mount_scratch()?;
     let root = tmpfs(&ROOT_SIZE, nosuid_nodev())?;
     attach(&root, CWD, ATTACH_AT)?;
@@ -93,7 +99,11 @@ pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
 
 /// Gives the scratch file system the size that a run is allowed.
 pub fn resize_scratch(scratch: &OwnedFd, size: &Scratch) -> io::Result<()> {
-    let context = rustix::mount::fspick(scratch, "", FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC)?;
+    let context = rustix::mount::fspick(
+        scratch,
+        "",
+        FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC,
+    )?;
     for (key, value) in size_options(size) {
         rustix::mount::fsconfig_set_string(&context, key, value.as_str())?;
     }
@@ -123,7 +133,8 @@ fn place(
                 if !own_inodes {
                     return attach(&tree, root, relative(path));
                 }
-                made.private &= attach_privately(&tree, number, root, relative(path), &made.scratch)?;
+                made.private &=
+                    attach_privately(&tree, number, root, relative(path), &made.scratch)?;
                 Ok(())
             }
             Some(Source::Tree(device)) => {
@@ -145,8 +156,9 @@ fn place(
     }
 }
 
-/// Attaches a tree through an overlay, whose inodes nobody else has and which does not tell where the tree comes from.
-/// Where the kernel makes none, as with mounts below the tree, the tree itself, and false.
+/// Attaches a tree through an overlay, whose inodes nobody else has and which does not tell where
+/// the tree comes from. Where the kernel makes none, as with mounts below the tree, the tree
+/// itself, and false.
 fn attach_privately(
     tree: &OwnedFd,
     number: usize,
@@ -181,15 +193,22 @@ fn mount_scratch() -> io::Result<OwnedFd> {
     Ok(mount)
 }
 
-/// Mounts the sandbox's own proc with these paths in it covered, and opens its list of locks before that is.
-fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) -> io::Result<Option<OwnedFd>> {
+/// Mounts the sandbox's own proc with these paths in it covered, and opens its list of locks before
+/// that is.
+fn mount_proc(
+    root: BorrowedFd<'_>,
+    scratch: BorrowedFd<'_>,
+    masked: &[String],
+) -> io::Result<Option<OwnedFd>> {
     make_directories(root, "proc")?;
     let attributes = nosuid_nodev() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    // In a container whose own proc is partly covered the kernel refuses a whole one; its processes are enough.
-    let proc =
-        file_system("proc", &[], attributes).or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
+    // In a container whose own proc is partly covered the kernel refuses a whole one; its processes
+    // are enough.
+    let proc = file_system("proc", &[], attributes)
+        .or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
     attach(&proc, root, "proc")?;
-    let locks = rustix::fs::openat(&proc, "locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+    let locks =
+        rustix::fs::openat(&proc, "locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
     // Covers are copies of the first of their kind, so that its attributes are set once.
     let (mut directory, mut file) = (None, None);
     for path in masked.iter().map(|path| relative(path)) {
@@ -205,7 +224,8 @@ fn mount_proc(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>, masked: &[String]) 
     Ok(locks)
 }
 
-/// Covers a path with a copy of the cover that lies on `first` already, or of `source` if there is none yet.
+/// Covers a path with a copy of the cover that lies on `first` already, or of `source` if there is
+/// none yet.
 fn cover<'a>(
     root: BorrowedFd<'_>,
     path: &'a str,
@@ -227,14 +247,22 @@ fn cover<'a>(
 
 fn tmpfs(size: &Scratch, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let [(bytes_key, bytes), (inodes_key, inodes)] = size_options(size);
-    file_system("tmpfs", &[(bytes_key, &bytes), (inodes_key, &inodes), ("mode", "0755")], attributes)
+    file_system(
+        "tmpfs",
+        &[(bytes_key, &bytes), (inodes_key, &inodes), ("mode", "0755")],
+        attributes,
+    )
 }
 
 fn size_options(size: &Scratch) -> [(&'static str, String); 2] {
     [("size", size.bytes.to_string()), ("nr_inodes", size.inodes.to_string())]
 }
 
-fn file_system(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+fn file_system(
+    kind: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> io::Result<OwnedFd> {
     let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
         rustix::mount::fsconfig_set_string(&context, *key, *value)?;
@@ -244,7 +272,9 @@ fn file_system(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags)
 }
 
 fn clone_tree(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
     Ok(rustix::mount::open_tree(at, path, flags)?)
 }
 

@@ -32,7 +32,8 @@ impl Cgroup {
     pub fn held(self) -> Held {
         match self {
             Cgroup::V1 => {
-                let memory_bytes = number("memory/memory.limit_in_bytes").filter(|bytes| *bytes < NO_LIMIT);
+                let memory_bytes =
+                    number("memory/memory.limit_in_bytes").filter(|bytes| *bytes < NO_LIMIT);
                 let with_swap = number("memory/memory.memsw.limit_in_bytes");
                 let quota = number("cpu/cpu.cfs_quota_us").zip(number("cpu/cpu.cfs_period_us"));
                 Held {
@@ -80,7 +81,9 @@ impl Cgroup {
             Cgroup::V2 => Counters {
                 cpu_micros: of("cpu.stat", "usage_usec").unwrap_or(0),
                 // Kernels before 5.19 do not keep the peak.
-                peak_memory_bytes: number("memory.peak").or_else(|| number("memory.current")).unwrap_or(0),
+                peak_memory_bytes: number("memory.peak")
+                    .or_else(|| number("memory.current"))
+                    .unwrap_or(0),
                 oom_kills: of("memory.events", "oom_kill").unwrap_or(0),
                 forks_refused: of("pids.events", "max").unwrap_or(0),
             },

@@ -1,7 +1,7 @@
 //! The stream to the host, with buffers of bounded size.
 //!
-//! A host that went away, or that does not speak the protocol, is the end of this process: nothing here returns
-//! an error.
+//! A host that went away, or that does not speak the protocol, is the end of this process: nothing
+//! here returns an error.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::kernel;
 /// The size of the buffer until a longer frame comes: one whole chunk and its header.
 const INPUT: usize = CHUNK + 4096;
 
-/// A host that wanted this sandbox has said something by then. One that died before its connection was made has left
-/// nobody whose going away would be the end of it.
+/// A host that wanted this sandbox has said something by then. One that died before its connection
+/// was made has left nobody whose going away would be the end of it.
 const FIRST_WORD: Duration = Duration::from_secs(300);
 
 pub struct Channel {
@@ -35,7 +35,8 @@ pub struct Channel {
 impl Channel {
     /// The stream that a launcher left for this process.
     pub fn on_socket() -> Self {
-        // SAFETY: whoever started this process left the stream on this descriptor, and nobody else here owns it.
+        // SAFETY: whoever started this process left the stream on this descriptor, and nobody else
+        // here owns it.
         let stream = unsafe { OwnedFd::from_raw_fd(CHANNEL_FD) };
         match (fcntl_setfd(&stream, FdFlags::CLOEXEC), fcntl_dupfd_cloexec(&stream, CHANNEL_FD)) {
             (Ok(()), Ok(copy)) => Channel::new(stream, copy),
@@ -82,7 +83,8 @@ impl Channel {
 
     /// Waits for the host to say anything, and not for ever.
     pub fn wait_for_first_word(&self) {
-        let mut ready = [libc::pollfd { fd: self.from_host.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        let mut ready =
+            [libc::pollfd { fd: self.from_host.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         kernel::poll(&mut ready, FIRST_WORD);
         if ready[0].revents == 0 {
             end();
@@ -102,7 +104,8 @@ impl Channel {
         frame::decode(&self.input[body..body + length]).unwrap_or_else(|_| end())
     }
 
-    /// Whether the host said to stop. To be asked before waiting for the stream: it may be here already.
+    /// Whether the host said to stop. To be asked before waiting for the stream: it may be here
+    /// already.
     pub fn stop_received(&mut self) -> bool {
         if self.whole_frame().is_none() {
             return false;

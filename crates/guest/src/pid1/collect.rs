@@ -1,7 +1,9 @@
-//! Sends the output document and the files that a run left. Every process is dead, so nothing moves meanwhile.
+//! Sends the output document and the files that a run left. Every process is dead, so nothing moves
+//! meanwhile.
 //!
-//! Nothing is opened before it is known to be a regular file or a directory, and no link is ever followed: each
-//! step opens one name in one directory. What is not sent is reported, up to a bound.
+//! Nothing is opened before it is known to be a regular file or a directory, and no link is ever
+//! followed: each step opens one name in one directory. What is not sent is reported, up to a
+//! bound.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -24,8 +26,18 @@ const LOOKED_AT: u32 = 200_000;
 /// Sends what is in the output directory. `buffer` is used for reading and must not be empty.
 pub fn collect(host: &mut Channel, bounds: &Bounds, listing: &mut Listing, buffer: &mut [u8]) {
     let path = String::with_capacity(2 * MAX_PATH);
-    let mut collector =
-        Collector { host, bounds, listing, buffer, path, files: 0, bytes: 0, reported: 0, looked_at: 0, cut: None };
+    let mut collector = Collector {
+        host,
+        bounds,
+        listing,
+        buffer,
+        path,
+        files: 0,
+        bytes: 0,
+        reported: 0,
+        looked_at: 0,
+        cut: None,
+    };
     let Ok(sandbox) = open(paths::SANDBOX, DIRECTORY, Mode::empty()) else { return };
     let Some(out) = collector.contract_directory(&sandbox, "out", paths::OUT_DIR) else { return };
     collector.output(&out);
@@ -37,10 +49,16 @@ pub fn collect(host: &mut Channel, bounds: &Bounds, listing: &mut Listing, buffe
     }
 }
 
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
-const REGULAR: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
+const REGULAR: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 
 struct Collector<'a> {
     host: &'a mut Channel,
@@ -142,8 +160,12 @@ impl Collector<'_> {
                 Ok(inner) => return Visit::Enter(inner),
                 Err(_) => Skip::Unreadable,
             },
-            Found::Regular { .. } if self.files == self.bounds.artifact_files => return Visit::Enough,
-            Found::Regular { size } if size > self.bounds.artifact_bytes - self.bytes => Skip::TooLarge,
+            Found::Regular { .. } if self.files == self.bounds.artifact_files => {
+                return Visit::Enough;
+            }
+            Found::Regular { size } if size > self.bounds.artifact_bytes - self.bytes => {
+                Skip::TooLarge
+            }
             Found::Regular { size } => match openat(directory, name, REGULAR, Mode::empty()) {
                 Ok(file) => {
                     self.file(&file, size);
@@ -157,7 +179,8 @@ impl Collector<'_> {
         Visit::On
     }
 
-    /// Makes the present path that of `name` in the present directory; false when it may not be sent like that.
+    /// Makes the present path that of `name` in the present directory; false when it may not be
+    /// sent like that.
     fn append(&mut self, name: &[u8]) -> bool {
         if !self.path.is_empty() {
             self.path.push('/');
@@ -185,7 +208,8 @@ impl Collector<'_> {
         while left > 0 {
             let most = left.min(self.buffer.len() as u64) as usize;
             match retry_on_intr(|| read(file, &mut self.buffer[..most])) {
-                // Nobody is left who could have made it shorter. The host hears of it as a guest that is gone.
+                // Nobody is left who could have made it shorter. The host hears of it as a guest
+                // that is gone.
                 Ok(0) | Err(_) => end(),
                 Ok(count) => {
                     self.host.send(&FromGuest::Chunk(&self.buffer[..count]));
@@ -242,7 +266,9 @@ impl Found {
             Found::SymbolicLink => Skip::SymbolicLink,
             Found::HardLink => Skip::HardLink,
             Found::Unreadable => Skip::Unreadable,
-            Found::Regular { .. } | Found::Directory | Found::Special | Found::Missing => Skip::Special,
+            Found::Regular { .. } | Found::Directory | Found::Special | Found::Missing => {
+                Skip::Special
+            }
         }
     }
 }
@@ -257,7 +283,9 @@ fn look(directory: impl AsFd, name: &[u8]) -> Found {
         FileType::Directory => Found::Directory,
         FileType::Symlink => Found::SymbolicLink,
         FileType::RegularFile if stat.st_nlink > 1 => Found::HardLink,
-        FileType::RegularFile => Found::Regular { size: u64::try_from(stat.st_size).unwrap_or(u64::MAX) },
+        FileType::RegularFile => {
+            Found::Regular { size: u64::try_from(stat.st_size).unwrap_or(u64::MAX) }
+        }
         _ => Found::Special,
     }
 }
@@ -272,7 +300,12 @@ fn copy<'a>(name: &[u8], space: &'a mut [u8; 256]) -> &'a [u8] {
 /// Appends a name that may not be sent in a form that may be shown.
 fn lossy(name: &[u8], path: &mut String) {
     for chunk in name.utf8_chunks() {
-        path.extend(chunk.valid().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }));
+        path.extend(
+            chunk
+                .valid()
+                .chars()
+                .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }),
+        );
         if !chunk.invalid().is_empty() {
             path.push(char::REPLACEMENT_CHARACTER);
         }

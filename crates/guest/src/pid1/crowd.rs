@@ -1,5 +1,6 @@
-//! Whether there are more processes than allowed, where no control group holds them: under gVisor, whose kernel has a
-//! limit on itself, and dies of it, but none on those inside; and in pods, of which nobody can say how many they may have.
+//! Whether there are more processes than allowed, where no control group holds them: under gVisor,
+//! whose kernel has a limit on itself, and dies of it, but none on those inside; and in pods, of
+//! which nobody can say how many they may have.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,7 +26,13 @@ impl Crowd {
     pub fn new(most: Option<u32>, cgroup: Option<Cgroup>) -> Self {
         let held = cgroup.and_then(|cgroup| cgroup.held().pids);
         let most = most.filter(|most| held.is_none_or(|held| held > u64::from(*most)));
-        Crowd { most, cgroup, gvisor: measure::is_gvisor(), too_many: false, looked: Instant::now() }
+        Crowd {
+            most,
+            cgroup,
+            gvisor: measure::is_gvisor(),
+            too_many: false,
+            looked: Instant::now(),
+        }
     }
 
     /// How long to sleep at most, when there is something to watch.
@@ -56,10 +63,15 @@ impl Crowd {
     }
 }
 
-/// The threads of every process that can be seen: a directory each, beside the two that every directory counts.
+/// The threads of every process that can be seen: a directory each, beside the two that every
+/// directory counts.
 fn listed() -> u64 {
     let Ok(processes) = fs::read_dir("/proc") else { return 0 };
     let is_number = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let processes = processes.flatten().filter(|entry| is_number(&entry.file_name()));
-    processes.filter_map(|entry| Some(entry.path().join("task").metadata().ok()?.nlink().saturating_sub(2))).sum()
+    processes
+        .filter_map(|entry| {
+            Some(entry.path().join("task").metadata().ok()?.nlink().saturating_sub(2))
+        })
+        .sum()
 }

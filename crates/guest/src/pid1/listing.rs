@@ -35,7 +35,11 @@ pub struct Level {
 
 impl Listing {
     pub fn new() -> Self {
-        let mut listing = Listing { bytes: vec![1; NAME_BYTES], names: vec![(1, 1); NAMES], batch: vec![1; BATCH] };
+        let mut listing = Listing {
+            bytes: vec![1; NAME_BYTES],
+            names: vec![(1, 1); NAMES],
+            batch: vec![1; BATCH],
+        };
         listing.bytes.clear();
         listing.names.clear();
         listing.batch.clear();
@@ -53,7 +57,8 @@ impl Listing {
             }
         };
         let bytes = &self.bytes;
-        self.names[first_name..].sort_unstable_by_key(|&(start, length)| name_at(bytes, start, length));
+        self.names[first_name..]
+            .sort_unstable_by_key(|&(start, length)| name_at(bytes, start, length));
         Ok(Level { first_byte, first_name, next: first_name, end: self.names.len(), cut })
     }
 

@@ -1,8 +1,9 @@
-//! The number of record locks in this sandbox. The kernel charges their memory to no control group, so a script could
-//! fill the machine's with them.
+//! The number of record locks in this sandbox. The kernel charges their memory to no control group,
+//! so a script could fill the machine's with them.
 //!
-//! Every call that creates one waits for this process, so what may exist is known without looking: a call adds two locks at
-//! most, by splitting one in three. Only after many calls the kernel's list is read for the true number.
+//! Every call that creates one waits for this process, so what may exist is known without looking:
+//! a call adds two locks at most, by splitting one in three. Only after many calls the kernel's
+//! list is read for the true number.
 
 use std::fs::File;
 use std::os::fd::FromRawFd;
@@ -14,7 +15,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 /// The most locks that a run may hold: 3 MiB of the kernel's memory. Databases hold a handful.
 const MOST: usize = 16 * 1024;
 
-/// How many calls are made between two counts. Reading the list makes every lock on the machine wait, so it is done seldom.
+/// How many calls are made between two counts. Reading the list makes every lock on the machine
+/// wait, so it is done seldom.
 const CALLS_PER_COUNT: usize = 4096;
 
 /// The kernel fills no more than a page at once.
@@ -30,7 +32,8 @@ pub struct Locks {
 impl Locks {
     /// The list that the launcher opened before it was hidden from scripts.
     pub fn left_by_the_launcher() -> Option<Locks> {
-        // SAFETY: nobody else here owns this number; if nothing is open on it, the next call says so.
+        // SAFETY: nobody else here owns this number; if nothing is open on it, the next call says
+        // so.
         let list = unsafe { File::from_raw_fd(LOCKS_FD) };
         match fcntl_setfd(&list, FdFlags::CLOEXEC) {
             Ok(()) => Some(Locks::new(list)),
@@ -52,7 +55,8 @@ impl Locks {
         Locks { list, calls: 0, too_many: false, buffer: vec![1; PAGE] }
     }
 
-    /// To be called for each call that may create a lock, before it is let on. False when it must not be.
+    /// To be called for each call that may create a lock, before it is let on. False when it must
+    /// not be.
     pub fn admit(&mut self) -> bool {
         self.calls += 1;
         if self.calls >= CALLS_PER_COUNT {
@@ -66,8 +70,9 @@ impl Locks {
         self.too_many
     }
 
-    /// The record locks of this sandbox's processes, or a number above `MOST` as soon as there are more. Locks of other
-    /// kinds are as many as open files at most, and the list has those of the whole machine.
+    /// The record locks of this sandbox's processes, or a number above `MOST` as soon as there are
+    /// more. Locks of other kinds are as many as open files at most, and the list has those of the
+    /// whole machine.
     fn count(&mut self) -> usize {
         let (mut offset, mut count) = (0, 0);
         while count <= MOST {
@@ -88,7 +93,9 @@ impl Locks {
 /// The lines of record locks, held or waited for; a read never ends within a line.
 fn record_locks(list: &[u8]) -> usize {
     const KIND: &[u8] = b" POSIX ";
-    list.split(|byte| *byte == b'\n').filter(|line| line.windows(KIND.len()).any(|word| word == KIND)).count()
+    list.split(|byte| *byte == b'\n')
+        .filter(|line| line.windows(KIND.len()).any(|word| word == KIND))
+        .count()
 }
 
 #[cfg(test)]

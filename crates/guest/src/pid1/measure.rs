@@ -17,8 +17,13 @@ const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "Cap
 const GVISOR: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
 
 /// Looks at everything once.
-pub fn measure(cgroup: Option<Cgroup>, witness: bool, private_inodes: bool) -> Result<Measured<'static>, Failure> {
-    let status = &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
+pub fn measure(
+    cgroup: Option<Cgroup>,
+    witness: bool,
+    private_inodes: bool,
+) -> Result<Measured<'static>, Failure> {
+    let status =
+        &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
     let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
     let gvisor = is_gvisor();
     let sockets = [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket);
@@ -31,7 +36,8 @@ pub fn measure(cgroup: Option<Cgroup>, witness: bool, private_inodes: bool) -> R
         seccomp: field(status, "Seccomp").and_then(|mode| mode.parse().ok()).unwrap_or(0),
         landlock: landlock(),
         namespaces: NAMESPACES.iter().filter_map(|&name| Some((name, namespace(name)?))).collect(),
-        root_read_only: root.f_flag.contains(StatVfsMountFlags::RDONLY) || (gvisor && root_is_mounted_read_only()),
+        root_read_only: root.f_flag.contains(StatVfsMountFlags::RDONLY)
+            || (gvisor && root_is_mounted_read_only()),
         scratch_bytes: scratch.f_blocks.saturating_mul(scratch.f_frsize),
         scratch_inodes: scratch.f_files,
         cgroup: cgroup.map(Cgroup::held),
@@ -44,8 +50,8 @@ pub fn measure(cgroup: Option<Cgroup>, witness: bool, private_inodes: bool) -> R
     })
 }
 
-/// Whether a container's root shares its inodes with no other: an overlay has its own for every file. Other ways of keeping
-/// images may or may not share.
+/// Whether a container's root shares its inodes with no other: an overlay has its own for every
+/// file. Other ways of keeping images may or may not share.
 pub fn has_overlay_root() -> bool {
     const OVERLAYFS: i64 = 0x794c_7630;
     rustix::fs::statfs("/").is_ok_and(|root| root.f_type == OVERLAYFS)
@@ -56,7 +62,8 @@ pub fn is_gvisor() -> bool {
     rustix::system::uname().version().to_bytes() == GVISOR
 }
 
-/// Everything in any of the sets. What cannot be read counts as the worst, but gVisor has no ambient set to show.
+/// Everything in any of the sets. What cannot be read counts as the worst, but gVisor has no
+/// ambient set to show.
 fn capabilities(status: &str, gvisor: bool) -> u64 {
     let shown = CAPABILITY_SETS.iter().filter(|set| !(gvisor && **set == "CapAmb"));
     shown.map(|set| hex(status, set).unwrap_or(u64::MAX)).fold(0, |all, set| all | set)
@@ -67,19 +74,21 @@ fn root_is_mounted_read_only() -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| {
         let mut words = line.split(' ').skip(1);
-        words.next() == Some("/") && words.nth(1).is_some_and(|options| options.split(',').any(|o| o == "ro"))
+        words.next() == Some("/")
+            && words.nth(1).is_some_and(|options| options.split(',').any(|o| o == "ro"))
     })
 }
 
-/// Whether any route leads further than loopback. A list that cannot be read counts as the worst; the newer protocol may
-/// be missing altogether.
+/// Whether any route leads further than loopback. A list that cannot be read counts as the worst;
+/// the newer protocol may be missing altogether.
 fn has_routes() -> bool {
     let Ok(list) = fs::read_to_string("/proc/self/net/route") else { return true };
     let newer = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
     leads_out(&list, &newer)
 }
 
-/// One list has a heading and the device in front, the other has no heading and the device at the end.
+/// One list has a heading and the device in front, the other has no heading and the device at the
+/// end.
 fn leads_out(list: &str, newer: &str) -> bool {
     let mut devices = list.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let mut newer = newer.lines().filter_map(|line| line.split_whitespace().last());
@@ -100,7 +109,8 @@ fn namespace(name: &str) -> Option<u64> {
     link.to_str()?.strip_prefix(name)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The version of Landlock, if it is what stands between us and a file whose permissions let everybody write.
+/// The version of Landlock, if it is what stands between us and a file whose permissions let
+/// everybody write.
 fn landlock() -> Option<u8> {
     let zero = |access| open("/dev/zero", access | OFlags::CLOEXEC, Mode::empty());
     let refused = zero(OFlags::RDONLY).is_ok() && zero(OFlags::WRONLY).err() == Some(Errno::ACCESS);
@@ -111,7 +121,9 @@ fn landlock() -> Option<u8> {
 fn landlock_version() -> Option<u8> {
     const ASK_FOR_VERSION: libc::c_ulong = 1;
     // SAFETY: with this flag the kernel takes no pointer and only returns a number.
-    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, ASK_FOR_VERSION) };
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, ASK_FOR_VERSION)
+    };
     u8::try_from(version).ok().filter(|&version| version > 0)
 }
 

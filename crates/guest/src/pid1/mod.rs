@@ -1,8 +1,10 @@
-//! PID 1 inside a sandbox: says what holds, places one job, runs it, buries everything, sends what it left.
+//! PID 1 inside a sandbox: says what holds, places one job, runs it, buries everything, sends what
+//! it left.
 //!
-//! It is already confined when it starts, or confines itself first, and cannot gain anything. It is one thread, keeps no more memory than
-//! the buffers it makes before the script starts, and ends as soon as its host does not listen any more, which
-//! ends the sandbox. It decides nothing: every bound comes from the host, which checks them again.
+//! It is already confined when it starts, or confines itself first, and cannot gain anything. It is
+//! one thread, keeps no more memory than the buffers it makes before the script starts, and ends as
+//! soon as its host does not listen any more, which ends the sandbox. It decides nothing: every
+//! bound comes from the host, which checks them again.
 
 mod cgroup;
 mod channel;
@@ -34,13 +36,15 @@ use witness::Witness;
 pub fn main() -> ! {
     let host = Channel::on_socket();
     kernel::close_on_exec_from(CHANNEL_FD + 1);
-    let private_inodes = std::env::args_os().any(|argument| argument.as_encoded_bytes() == PRIVATE_INODES.to_bytes());
+    let private_inodes = std::env::args_os()
+        .any(|argument| argument.as_encoded_bytes() == PRIVATE_INODES.to_bytes());
     let witness = Witness::left_by_the_launcher();
     let prepared = prepare(oom::Score::left_by_the_launcher());
     run(host, prepared.map(|oom| Prepared { oom, caps: None, witness, private_inodes }))
 }
 
-/// The same in a container, where the host is on the standard streams and says how to confine what comes.
+/// The same in a container, where the host is on the standard streams and says how to confine what
+/// comes.
 pub fn main_in_container() -> ! {
     let mut host = Channel::on_standard_streams();
     host.wait_for_first_word();
@@ -55,7 +59,8 @@ pub fn main_in_container() -> ! {
         // Before the witness, which these locks would wait for.
         let occupied = confine.own_inodes.then(|| shared_inodes::occupy(Owner::Process)).flatten();
         kernel::close_on_exec_from(CHANNEL_FD);
-        let private_inodes = measure::is_gvisor() || (occupied.is_some() && measure::has_overlay_root());
+        let private_inodes =
+            measure::is_gvisor() || (occupied.is_some() && measure::has_overlay_root());
         // Before the filters, which forbid to install another.
         let witness = watch_calls(&confine)?;
         // Last, because it forbids most of what was needed until here.
@@ -68,8 +73,8 @@ pub fn main_in_container() -> ! {
     run(host, prepared)
 }
 
-/// Installs the witness. Where it cannot count record locks there are to be none, except under gVisor, whose locks are
-/// memory of its own kernel and so within the limit of the container.
+/// Installs the witness. Where it cannot count record locks there are to be none, except under
+/// gVisor, whose locks are memory of its own kernel and so within the limit of the container.
 fn watch_calls(confine: &Confine) -> Result<Option<Witness>, Failure> {
     let locks = locks::Locks::open();
     let listener = confine::witness(&confine.witness);
@@ -124,11 +129,14 @@ fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
     if started.is_ok() {
         host.send(&FromGuest::Started);
     }
-    // Everything needed later is allocated now, while the interpreter starts: the script may leave no memory.
+    // Everything needed later is allocated now, while the interpreter starts: the script may leave
+    // no memory.
     let mut listing = listing::Listing::new();
     let mut logs = watch::Logs::new(order.bounds.log_bytes);
     let mut exit = match started {
-        Ok(running) => watch::watch(host, running, &mut logs, (&mut scratch, &mut crowd, witness.as_mut())),
+        Ok(running) => {
+            watch::watch(host, running, &mut logs, (&mut scratch, &mut crowd, witness.as_mut()))
+        }
         Err(errno) => {
             kernel::bury_everything();
             let status = ExitStatus::NotStarted(errno.raw_os_error());

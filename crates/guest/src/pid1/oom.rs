@@ -1,4 +1,5 @@
-//! Which process the kernel kills when the sandbox has used up its memory: the script, never this one.
+//! Which process the kernel kills when the sandbox has used up its memory: the script, never this
+//! one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -7,8 +8,8 @@ use std::os::fd::FromRawFd;
 use guest::jail::OOM_SCORE_FD;
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The score of this process, which a child inherits. Empty where the file cannot be written; this process is
-/// then still the smallest one, which makes it the last choice of the kernel.
+/// The score of this process, which a child inherits. Empty where the file cannot be written; this
+/// process is then still the smallest one, which makes it the last choice of the kernel.
 pub struct Score(Option<(File, String)>);
 
 /// Killed before anything else.
@@ -17,7 +18,8 @@ const FIRST: &str = "1000";
 impl Score {
     /// The file that the launcher opened for this process.
     pub fn left_by_the_launcher() -> Self {
-        // SAFETY: nobody else here owns this number; if nothing is open on it, the next call says so.
+        // SAFETY: nobody else here owns this number; if nothing is open on it, the next call says
+        // so.
         let file = unsafe { File::from_raw_fd(OOM_SCORE_FD) };
         match fcntl_setfd(&file, FdFlags::CLOEXEC) {
             Ok(()) => Score::read(file),
@@ -41,7 +43,8 @@ impl Score {
         Score(read.ok().map(|_| (file, own)))
     }
 
-    /// Makes a child while the score to inherit is that of a script, and takes it back for this process.
+    /// Makes a child while the score to inherit is that of a script, and takes it back for this
+    /// process.
     pub fn first_to_go<T>(&self, make_child: impl FnOnce() -> T) -> T {
         self.write(|_| FIRST);
         let made = make_child();

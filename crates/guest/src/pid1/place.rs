@@ -81,7 +81,8 @@ fn link(path: &str, target: &str) -> Result<(), Failure> {
     with_parents(path, || symlink(target, path)).map_err(Failure::at("make a link"))
 }
 
-/// Standard input is kept in memory of its own, where no file system limit and no name can touch it.
+/// Standard input is kept in memory of its own, where no file system limit and no name can touch
+/// it.
 fn receive_stdin(host: &mut Channel, size: u64) -> Result<OwnedFd, Failure> {
     let memory = memfd_create("stdin", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
         // Kernels before 6.3 do not know the flag.
@@ -145,12 +146,14 @@ mod tests {
 
     #[test]
     fn files_go_only_below_their_places() {
-        for path in ["/sandbox/scripts/main.py", "/skills/name/a/b", "/workspace/x", "/sandbox/input/ü.txt"] {
+        for path in
+            ["/sandbox/scripts/main.py", "/skills/name/a/b", "/workspace/x", "/sandbox/input/ü.txt"]
+        {
             assert!(check(path).is_ok(), "{path}");
         }
         for path in [
-            "/sandbox", "/sandbox/", "/sandboxes/x", "/etc/x", "/tmp/x", "sandbox/x", "/sandbox/../x", "/sandbox//x",
-            "/sandbox/a\n", "",
+            "/sandbox", "/sandbox/", "/sandboxes/x", "/etc/x", "/tmp/x", "sandbox/x",
+            "/sandbox/../x", "/sandbox//x", "/sandbox/a\n", "",
         ] {
             assert!(check(path).is_err(), "{path}");
         }

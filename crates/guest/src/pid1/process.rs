@@ -1,4 +1,5 @@
-//! Starts the script: everything is prepared before the fork, and the child only makes system calls.
+//! Starts the script: everything is prepared before the fork, and the child only makes system
+//! calls.
 
 use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -17,7 +18,8 @@ pub struct Program {
     /// The paths to try, in the order of `PATH`.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
-    /// The arguments that run it through the interpreter it names, for where its file system executes nothing.
+    /// The arguments that run it through the interpreter it names, for where its file system
+    /// executes nothing.
     by_interpreter: Vec<CString>,
     environment: Vec<CString>,
     cwd: CString,
@@ -38,12 +40,18 @@ const REPORT_FD: RawFd = 3;
 impl Program {
     pub fn new(run: &Run<'_>) -> Result<Self, Errno> {
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
-        #[expect(clippy::disallowed_methods, reason = "whoever started the guest says by PATH where interpreters are")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "whoever started the guest says by PATH where interpreters are"
+        )]
         let path = std::env::var("PATH").unwrap_or_default();
         let first = run.argv.first().ok_or(Errno::INVAL)?;
         let candidates = match first.contains('/') {
             true => vec![text(first)?],
-            false => path.split(':').map(|dir| text(&format!("{dir}/{first}"))).collect::<Result<_, _>>()?,
+            false => path
+                .split(':')
+                .map(|dir| text(&format!("{dir}/{first}")))
+                .collect::<Result<_, _>>()?,
         };
         let mut environment = vec![text(&format!("PATH={path}"))?];
         for (name, value) in &run.env {
@@ -69,7 +77,11 @@ impl Program {
 }
 
 /// Starts the program and waits until it is executed, or says why it could not be.
-pub fn start(program: &Program, stdin: Option<&OwnedFd>, oom: &oom::Score) -> Result<Running, Errno> {
+pub fn start(
+    program: &Program,
+    stdin: Option<&OwnedFd>,
+    oom: &oom::Score,
+) -> Result<Running, Errno> {
     let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (stdout, stdout_of_child) = pipe_with(PipeFlags::CLOEXEC)?;
     let split = if program.split_streams { Some(pipe_with(PipeFlags::CLOEXEC)?) } else { None };
@@ -91,7 +103,8 @@ pub fn start(program: &Program, stdin: Option<&OwnedFd>, oom: &oom::Score) -> Re
     };
     // SAFETY: this process has one thread, so the child is a whole copy of it.
     let pid = oom.first_to_go(|| match unsafe { libc::fork() } {
-        // SAFETY: this is that child, and all pointers are to memory of this function or its caller.
+        // SAFETY: this is that child, and all pointers are to memory of this function or its
+        // caller.
         0 => unsafe { child.execute() },
         pid => pid,
     });
@@ -110,7 +123,8 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// What the child needs between fork and execution. All of it points into memory made before the fork.
+/// What the child needs between fork and execution. All of it points into memory made before the
+/// fork.
 struct Child {
     candidates: Vec<*const c_char>,
     arguments: Vec<*const c_char>,
@@ -132,7 +146,8 @@ impl Child {
     unsafe fn execute(&self) -> ! {
         // SAFETY: only system calls, on pointers that the caller vouches for.
         unsafe {
-            // The report goes last to its place, because descriptor 3 is the host's stream until then.
+            // The report goes last to its place, because descriptor 3 is the host's stream until
+            // then.
             let placed = libc::dup2(self.stdin, 0) >= 0
                 && libc::dup2(self.stdout, 1) >= 0
                 && libc::dup2(self.stderr, 2) >= 0
@@ -147,7 +162,8 @@ impl Child {
             if libc::chdir(self.cwd) != 0 {
                 fail(REPORT_FD, errno());
             }
-            // As a shell does: what is there but may not be executed is a better answer than what is not there.
+            // As a shell does: what is there but may not be executed is a better answer than what
+            // is not there.
             let mut why = libc::ENOENT;
             for &candidate in &self.candidates {
                 libc::execve(candidate, self.arguments.as_ptr(), self.environment.as_ptr());
@@ -158,7 +174,11 @@ impl Child {
                 }
             }
             if why == libc::EACCES && !self.by_interpreter[0].is_null() {
-                libc::execve(self.by_interpreter[0], self.by_interpreter.as_ptr(), self.environment.as_ptr());
+                libc::execve(
+                    self.by_interpreter[0],
+                    self.by_interpreter.as_ptr(),
+                    self.environment.as_ptr(),
+                );
                 why = errno();
             }
             fail(REPORT_FD, why)
@@ -171,15 +191,22 @@ impl Child {
 /// # Safety
 /// Only in a child that is about to execute.
 unsafe fn default_signals() {
-    /// As the kernel wants it: the C library keeps two signals for itself and would leave them as they are.
+    /// As the kernel wants it: the C library keeps two signals for itself and would leave them as
+    /// they are.
     #[repr(C)]
     struct KernelAction([u64; 4]);
     let default = KernelAction([0; 4]);
-    // SAFETY: an all-zero action is the default one and an all-zero set is the empty one; both outlive the calls,
-    // and signals that cannot be set are refused without harm.
+    // SAFETY: an all-zero action is the default one and an all-zero set is the empty one; both
+    // outlive the calls, and signals that cannot be set are refused without harm.
     unsafe {
         for signal in 1..=64 {
-            libc::syscall(libc::SYS_rt_sigaction, signal, &raw const default, ptr::null::<u8>(), 8usize);
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                &raw const default,
+                ptr::null::<u8>(),
+                8usize,
+            );
         }
         let none: libc::sigset_t = std::mem::zeroed();
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());

@@ -1,6 +1,7 @@
 //! The interpreter that an executable file names in its first line.
 //!
-//! The kernel reads that line itself, but not on a file system mounted without execution, as those of a container are.
+//! The kernel reads that line itself, but not on a file system mounted without execution, as those
+//! of a container are.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,7 +27,9 @@ fn parse(start: &[u8]) -> Option<Vec<String>> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.trim_matches([' ', '\t']);
     let (program, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-    let words = [program, argument.trim_start_matches([' ', '\t'])].into_iter().filter(|word| !word.is_empty());
+    let words = [program, argument.trim_start_matches([' ', '\t'])]
+        .into_iter()
+        .filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_owned).collect();
     (!words.is_empty()).then_some(words)
 }
@@ -46,7 +49,8 @@ mod tests {
             ("", None),
         ];
         for (text, expected) in table {
-            let expected = expected.map(|words| words.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+            let expected =
+                expected.map(|words| words.iter().map(|word| word.to_string()).collect::<Vec<_>>());
             assert_eq!(parse(text.as_bytes()), expected, "{text:?}");
         }
     }

@@ -1,20 +1,24 @@
-//! The number of TCP sockets in this sandbox's network. A connection that nobody has accepted yet is charged to no control
-//! group, nor is what was sent on it, so a script could fill the machine's memory with them.
+//! The number of TCP sockets in this sandbox's network. A connection that nobody has accepted yet
+//! is charged to no control group, nor is what was sent on it, so a script could fill the machine's
+//! memory with them.
 //!
-//! Every `connect` waits for this process. Only after many of them the kernel is asked for the true number.
+//! Every `connect` waits for this process. Only after many of them the kernel is asked for the true
+//! number.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The most TCP sockets that a run may have at a time, both ends of a connection counted. With the receive buffers that
-/// the launcher sets for a sandbox's network, 2,000 connections that nobody accepts should be some 40 MiB.
+/// The most TCP sockets that a run may have at a time, both ends of a connection counted. With the
+/// receive buffers that the launcher sets for a sandbox's network, 2,000 connections that nobody
+/// accepts should be some 40 MiB.
 const MOST: usize = 2048;
 
 /// How many calls are made between two counts.
 const CALLS_PER_COUNT: usize = 128;
 
 /// For each version of IP: where the kernel tells, and the line's beginning.
-const LISTS: [(&str, &str); 2] = [("/proc/net/sockstat", "TCP: inuse "), ("/proc/net/sockstat6", "TCP6: inuse ")];
+const LISTS: [(&str, &str); 2] =
+    [("/proc/net/sockstat", "TCP: inuse "), ("/proc/net/sockstat6", "TCP6: inuse ")];
 
 pub struct Sockets {
     lists: Vec<(File, &'static str)>,
@@ -25,12 +29,14 @@ pub struct Sockets {
 impl Sockets {
     /// None where the network is not the sandbox's own: sockets of others would be counted.
     pub fn open() -> Option<Sockets> {
-        let lists = LISTS.iter().filter_map(|(path, line)| Some((File::open(path).ok()?, *line))).collect();
+        let lists =
+            LISTS.iter().filter_map(|(path, line)| Some((File::open(path).ok()?, *line))).collect();
         let sockets = Sockets { lists, calls: 0, too_many: false };
         (sockets.count() == 0).then_some(sockets)
     }
 
-    /// To be called for each call that may make a connection, before it is let on. False when it must not be.
+    /// To be called for each call that may make a connection, before it is let on. False when it
+    /// must not be.
     pub fn admit(&mut self) -> bool {
         self.calls += 1;
         if self.calls >= CALLS_PER_COUNT {

@@ -1,4 +1,5 @@
-//! Watches the running script: passes its logs on, hears the host, buries orphans, and ends with everything dead.
+//! Watches the running script: passes its logs on, hears the host, buries orphans, and ends with
+//! everything dead.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -17,10 +18,12 @@ use super::witness::Witness;
 /// How long to sleep at most, so that a full file system is noticed while it is full.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How many of the dead to bury before looking at the host again; a fork bomb makes more all the time.
+/// How many of the dead to bury before looking at the host again; a fork bomb makes more all the
+/// time.
 const FUNERALS: usize = 256;
 
-/// Runs until the script ends, has written or started too much, or the host says stop, then until every process is dead and every log byte sent.
+/// Runs until the script ends, has written or started too much, or the host says stop, then until
+/// every process is dead and every log byte sent.
 pub fn watch(
     host: &mut Channel,
     running: Running,
@@ -36,10 +39,15 @@ pub fn watch(
         && !crowd.is_too_large()
         && !witness.as_deref().is_some_and(Witness::saw_too_much_memory)
     {
-        let (first, second) = (pipes.first().and_then(Pipe::open), pipes.get(1).and_then(Pipe::open));
+        let (first, second) =
+            (pipes.first().and_then(Pipe::open), pipes.get(1).and_then(Pipe::open));
         let calls = witness.as_deref().map(Witness::as_fd);
-        let mut ready = [poll_for(Some(host.as_fd())), poll_for(first), poll_for(second), poll_for(calls)];
-        kernel::poll(&mut ready, if funerals.more { Duration::ZERO } else { crowd.tick().unwrap_or(TICK) });
+        let mut ready =
+            [poll_for(Some(host.as_fd())), poll_for(first), poll_for(second), poll_for(calls)];
+        kernel::poll(
+            &mut ready,
+            if funerals.more { Duration::ZERO } else { crowd.tick().unwrap_or(TICK) },
+        );
         if ready[0].revents != 0 {
             host.fill();
         }
@@ -58,7 +66,8 @@ pub fn watch(
         crowd.sample();
     }
     let killed = kernel::bury_everything_and_tell(pid);
-    // Nobody can write any more, so this comes to an end; a pipe that a dead process kept open is no reason to wait.
+    // Nobody can write any more, so this comes to an end; a pipe that a dead process kept open is
+    // no reason to wait.
     for pipe in &mut pipes {
         while logs.pass_on(host, pipe) {}
     }
@@ -103,7 +112,10 @@ impl Logs {
         self.budget -= allowed;
         self.dropped += count as u64 - allowed;
         if allowed > 0 {
-            host.send(&FromGuest::Log { stream: pipe.stream, bytes: &self.buffer[..allowed as usize] });
+            host.send(&FromGuest::Log {
+                stream: pipe.stream,
+                bytes: &self.buffer[..allowed as usize],
+            });
         }
         true
     }
@@ -146,7 +158,9 @@ struct Funerals {
 fn bury(script: i32) -> Funerals {
     for _ in 0..FUNERALS {
         match kernel::reap() {
-            Reaped::Child { pid, status } if pid == script => return Funerals { status: Some(status), more: true },
+            Reaped::Child { pid, status } if pid == script => {
+                return Funerals { status: Some(status), more: true };
+            }
             Reaped::Child { .. } => {}
             Reaped::Living | Reaped::Alone => return Funerals { status: None, more: false },
         }

@@ -1,8 +1,10 @@
-//! Sees the script's calls for other machines, lets every one of them go on, and tells the host of those that lead out.
-//! Calls for record locks come by here too, and those and connections are counted: they take memory that nobody charges.
+//! Sees the script's calls for other machines, lets every one of them go on, and tells the host of
+//! those that lead out. Calls for record locks come by here too, and those and connections are
+//! counted: they take memory that nobody charges.
 //!
-//! It decides nothing about the network: the namespace does. A script with two threads can change an
-//! address after it was read here, so what is told is what the script showed, not proof of what it did.
+//! It decides nothing about the network: the namespace does. A script with two threads can change
+//! an address after it was read here, so what is told is what the script showed, not proof of what
+//! it did.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,7 +37,12 @@ pub struct Witness {
 impl Witness {
     pub fn new(listener: OwnedFd, locks: Option<Locks>) -> Witness {
         // All of it now: later the script may leave no memory.
-        Witness { listener, told: Vec::with_capacity(MAX_ATTEMPTS), locks, sockets: Sockets::open() }
+        Witness {
+            listener,
+            told: Vec::with_capacity(MAX_ATTEMPTS),
+            locks,
+            sockets: Sockets::open(),
+        }
     }
 
     /// The one that the launcher left for this process, if the kernel gave it one.
@@ -44,7 +51,8 @@ impl Witness {
         if link.as_os_str() != KIND {
             return None;
         }
-        // SAFETY: the launcher left this descriptor for us, as its kind shows, and nobody else here owns it.
+        // SAFETY: the launcher left this descriptor for us, as its kind shows, and nobody else here
+        // owns it.
         let listener = unsafe { OwnedFd::from_raw_fd(WITNESS_FD) };
         fcntl_setfd(&listener, FdFlags::CLOEXEC).ok()?;
         Some(Witness::new(listener, Locks::left_by_the_launcher()))
@@ -76,10 +84,11 @@ impl Witness {
 }
 
 impl Witness {
-    /// Whether the script holds more record locks or connections than it may, which is how it takes memory that nobody
-    /// charges.
+    /// Whether the script holds more record locks or connections than it may, which is how it takes
+    /// memory that nobody charges.
     pub fn saw_too_much_memory(&self) -> bool {
-        self.locks.as_ref().is_some_and(Locks::are_too_many) || self.sockets.as_ref().is_some_and(Sockets::are_too_many)
+        self.locks.as_ref().is_some_and(Locks::are_too_many)
+            || self.sockets.as_ref().is_some_and(Sockets::are_too_many)
     }
 
     /// A call that is not admitted waits until its process is killed.
@@ -100,7 +109,10 @@ fn attempt(waiting: &libc::seccomp_notif) -> Option<Attempt> {
     };
     let mut bytes = [0; ADDRESS];
     let length = usize::try_from(length).ok()?.min(ADDRESS);
-    File::open(format!("/proc/{}/mem", waiting.pid)).ok()?.read_exact_at(&mut bytes[..length], address).ok()?;
+    File::open(format!("/proc/{}/mem", waiting.pid))
+        .ok()?
+        .read_exact_at(&mut bytes[..length], address)
+        .ok()?;
     let to = parse(&bytes[..length]).filter(|to| leads_out(to.ip()))?;
     Some(Attempt { call, to })
 }
@@ -134,11 +146,13 @@ fn receive(listener: &OwnedFd) -> Option<libc::seccomp_notif> {
 fn go_on(listener: &OwnedFd, id: u64) {
     let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
     let mut answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
-    // SAFETY: the structure outlives the call. An error means that the caller is dead, and nobody waits.
+    // SAFETY: the structure outlives the call. An error means that the caller is dead, and nobody
+    // waits.
     unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) };
 }
 
-/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND`: read and write, of this size, kind `!`, number.
+/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND`: read and write, of this size, kind
+/// `!`, number.
 const RECEIVE: libc::Ioctl = request::<libc::seccomp_notif>(0);
 const SEND: libc::Ioctl = request::<libc::seccomp_notif_resp>(1);
 

@@ -15,10 +15,12 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::sessions::Session;
 
-/// The client of one request. Dropped before its answer's end it has gone away, as far as anybody can tell.
+/// The client of one request. Dropped before its answer's end it has gone away, as far as anybody
+/// can tell.
 pub struct Listener {
     gone: CancellationToken,
-    /// With the returns of its client since this request: a connection may be found dead long after it is replaced.
+    /// With the returns of its client since this request: a connection may be found dead long after
+    /// it is replaced.
     session: Option<(Arc<Session>, watch::Receiver<u64>)>,
     patience: Duration,
     answered: bool,

@@ -28,11 +28,13 @@ pub fn begins_session(body: &[u8]) -> bool {
 
 /// Whether the SDK takes the body for a message.
 pub fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
-/// Whether a client asks for the rest of an answer. The ids of events that belong to none have no slash: who goes on to
-/// listen for news does not thereby want its runs.
+/// Whether a client asks for the rest of an answer. The ids of events that belong to none have no
+/// slash: who goes on to listen for news does not thereby want its runs.
 pub fn resumes_answer(headers: &HeaderMap) -> bool {
     headers.get(LAST_EVENT).is_some_and(|id| id.as_bytes().contains(&b'/'))
 }
@@ -43,14 +45,21 @@ pub fn unreadable(body: &[u8]) -> Answer {
     let batch = body.trim_ascii_start().starts_with(b"[");
     let (code, message) = match (well_formed, batch) {
         (false, _) => (ErrorCode::PARSE_ERROR, "The body is not JSON."),
-        (true, true) => (ErrorCode::INVALID_REQUEST, "Send one message at a time, not an array of them."),
+        (true, true) => {
+            (ErrorCode::INVALID_REQUEST, "Send one message at a time, not an array of them.")
+        }
         (true, false) => (ErrorCode::INVALID_REQUEST, "The body is not a message of JSON-RPC 2.0."),
     };
-    let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
-    let body = Full::<Bytes>::from(error.to_string()).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let error =
+        json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    let body = Full::<Bytes>::from(error.to_string())
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::BAD_REQUEST;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     response
 }
 
@@ -60,7 +69,9 @@ mod tests {
 
     #[test]
     fn only_initialize_begins_a_session() {
-        assert!(begins_session(br#"{"jsonrpc":"2.0","id":1,"method":"initi\u0061lize","params":{}}"#));
+        assert!(begins_session(
+            br#"{"jsonrpc":"2.0","id":1,"method":"initi\u0061lize","params":{}}"#
+        ));
         for other in [&b"{"[..], b"[]", br#"{"method":"tools/list"}"#, br#"{"method":7}"#, b""] {
             assert!(!begins_session(other));
         }

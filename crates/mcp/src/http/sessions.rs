@@ -1,6 +1,8 @@
-//! The sessions of older clients: whose each is, how many there may be, and whether anybody wants its runs.
+//! The sessions of older clients: whose each is, how many there may be, and whether anybody wants
+//! its runs.
 //!
-//! A slot is reserved before the SDK makes a session, so that any number of clients at once get no more than there are.
+//! A slot is reserved before the SDK makes a session, so that any number of clients at once get no
+//! more than there are.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,8 +113,8 @@ impl Sessions {
         own.then_some(session)
     }
 
-    /// Takes a slot. Where there is none, the session that was unused for longest among those that may be ended for
-    /// this caller makes room: clients that crashed leave theirs behind.
+    /// Takes a slot. Where there is none, the session that was unused for longest among those that
+    /// may be ended for this caller makes room: clients that crashed leave theirs behind.
     pub async fn reserve(self: &Arc<Self>, caller: &Caller) -> Result<Reservation, Refused> {
         self.forget_ended().await;
         let owner = Owner::of(caller);
@@ -124,7 +126,8 @@ impl Sessions {
             slots.reserved.insert(number, owner.clone());
             (number, ended)
         };
-        // From here on the slot is given back, also when this caller does not wait for the end of the other session.
+        // From here on the slot is given back, also when this caller does not wait for the end of
+        // the other session.
         let reservation = Reservation { sessions: Arc::clone(self), number, owner };
         if let Some((id, session)) = ended {
             session.wanted.cancel();
@@ -159,9 +162,13 @@ impl Sessions {
 }
 
 impl Slots {
-    /// Removes a session where a limit is reached. The narrowest limit decides whose it is: the key's own, then its
-    /// tenant's, then that of the tenant which has the most.
-    fn make_room(&mut self, owner: &Owner, limits: SessionLimits) -> Result<Option<(String, Arc<Session>)>, Refused> {
+    /// Removes a session where a limit is reached. The narrowest limit decides whose it is: the
+    /// key's own, then its tenant's, then that of the tenant which has the most.
+    fn make_room(
+        &mut self,
+        owner: &Owner,
+        limits: SessionLimits,
+    ) -> Result<Option<(String, Arc<Session>)>, Refused> {
         let own = |other: &Owner| other == owner;
         let of_tenant = |other: &Owner| other.tenant == owner.tenant;
         let id = if self.count(own) >= limits.of_identity {
@@ -185,15 +192,17 @@ impl Slots {
         self.owners().filter(|owner| counted(owner)).count()
     }
 
-    /// A session of the tenant with the most, and never of a smaller one; of tenants that have equally many, the caller's
-    /// own before others, then the session that was unused for longest.
+    /// A session of the tenant with the most, and never of a smaller one; of tenants that have
+    /// equally many, the caller's own before others, then the session that was unused for longest.
     fn unused_of_largest(&self, own: &str) -> Option<String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for owner in self.owners() {
             *counts.entry(owner.tenant.as_str()).or_default() += 1;
         }
         let most = counts.values().max()?;
-        let of_largest = self.idle().filter(|(_, session)| counts.get(session.owner.tenant.as_str()) == Some(most));
+        let of_largest = self
+            .idle()
+            .filter(|(_, session)| counts.get(session.owner.tenant.as_str()) == Some(most));
         let first = |(_, session): &(&String, &Arc<Session>)| {
             (session.owner.tenant != own, session.used.load(Ordering::Relaxed))
         };
@@ -202,7 +211,9 @@ impl Slots {
 
     fn unused(&self, eligible: impl Fn(&Owner) -> bool) -> Option<String> {
         let unused = self.idle().filter(|(_, session)| eligible(&session.owner));
-        unused.min_by_key(|(_, session)| session.used.load(Ordering::Relaxed)).map(|(id, _)| id.clone())
+        unused
+            .min_by_key(|(_, session)| session.used.load(Ordering::Relaxed))
+            .map(|(id, _)| id.clone())
     }
 
     /// Sessions that no request is using.

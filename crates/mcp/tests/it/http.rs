@@ -70,7 +70,8 @@ async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
 
 async fn run(http: &Http, caller: Caller, session: &str) -> Answer {
     let meta = json!({ "progressToken": "p" });
-    let params = json!({ "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": meta });
+    let params =
+        json!({ "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": meta });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     http.answer(caller, request(Method::POST, Some(session), &message)).await.unwrap()
 }
@@ -112,7 +113,8 @@ async fn lose_patience() {
 }
 
 async fn end(http: &Http, caller: Caller, session: &str) {
-    let ended = http.answer(caller, request(Method::DELETE, Some(session), &Value::Null)).await.unwrap();
+    let ended =
+        http.answer(caller, request(Method::DELETE, Some(session), &Value::Null)).await.unwrap();
     assert!(ended.status().is_success());
 }
 
@@ -187,7 +189,8 @@ async fn the_end_of_a_session_stops_its_run_at_once() {
     let session = begin(&http, caller.clone()).await.unwrap();
     let _answer = run(&http, caller.clone(), &session).await;
     assert_eq!(news.recv().await, Some(News::Began));
-    let ended = http.answer(caller, request(Method::DELETE, Some(&session), &Value::Null)).await.unwrap();
+    let ended =
+        http.answer(caller, request(Method::DELETE, Some(&session), &Value::Null)).await.unwrap();
     assert!(ended.status().is_success());
     assert_eq!(news.recv().await, Some(News::Stopped));
 }
@@ -198,16 +201,23 @@ async fn a_tenant_has_only_so_many_sessions_and_the_oldest_unused_makes_room() {
     let http = endpoint(LONG);
     let own = caller(&offer, "t", "k");
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    let ask = async |id: &str| http.answer(own.clone(), request(Method::POST, Some(id), &ping)).await.map(|_| ());
+    let ask = async |id: &str| {
+        http.answer(own.clone(), request(Method::POST, Some(id), &ping)).await.map(|_| ())
+    };
     let first = begin(&http, own.clone()).await.unwrap();
     let second = begin(&http, own.clone()).await.unwrap();
     ask(&first).await.unwrap();
     let third = begin(&http, own.clone()).await.unwrap();
     assert_eq!(ask(&second).await, Err(Refused::NoSession), "the one unused for longest");
 
-    let (one, other) = (run(&http, own.clone(), &first).await, run(&http, own.clone(), &third).await);
+    let (one, other) =
+        (run(&http, own.clone(), &first).await, run(&http, own.clone(), &third).await);
     assert_eq!((news.recv().await, news.recv().await), (Some(News::Began), Some(News::Began)));
-    assert_eq!(begin(&http, own.clone()).await, Err(Refused::TooManySessions), "none of a busy client is ended");
+    assert_eq!(
+        begin(&http, own.clone()).await,
+        Err(Refused::TooManySessions),
+        "none of a busy client is ended"
+    );
     begin(&http, caller(&offer, "another tenant", "k")).await.unwrap();
     assert_eq!(begin(&http, caller(&offer, "a third", "k")).await, Err(Refused::TooManySessions));
     drop((one, other));
@@ -220,7 +230,9 @@ async fn a_session_is_no_other_callers() {
     let session = begin(&http, caller(&offer, "t", "k")).await.unwrap();
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     for (tenant, identity) in [("t", "other"), ("other", "k")] {
-        let asked = http.answer(caller(&offer, tenant, identity), request(Method::POST, Some(&session), &ping)).await;
+        let asked = http
+            .answer(caller(&offer, tenant, identity), request(Method::POST, Some(&session), &ping))
+            .await;
         assert_eq!(asked.map(|_| ()), Err(Refused::NoSession));
     }
 }
@@ -277,7 +289,8 @@ async fn sessions_begun_at_once_stay_within_their_limit() {
         let sessions = begin_at_once(&http, callers()).await;
         assert_eq!(alive(&http, &sessions).await, 16, "of {} begun", sessions.len());
     }
-    let open = Arc::new(endpoint_with(SessionLimits { total: OFF, of_tenant: OFF, of_identity: OFF }));
+    let open =
+        Arc::new(endpoint_with(SessionLimits { total: OFF, of_tenant: OFF, of_identity: OFF }));
     let sessions = begin_at_once(&open, callers()).await;
     assert_eq!(alive(&open, &sessions).await, 600, "without the limits all of them live");
 }
@@ -294,7 +307,10 @@ async fn a_client_that_goes_away_while_its_session_is_made_leaves_no_uncounted_o
     }
     let mut held = Vec::new();
     for _ in 0..4 {
-        held.push((caller(&offer, "t", "k"), begin_only(&http, caller(&offer, "t", "k")).await.unwrap()));
+        held.push((
+            caller(&offer, "t", "k"),
+            begin_only(&http, caller(&offer, "t", "k")).await.unwrap(),
+        ));
     }
     assert_eq!(alive(&http, &held).await, 4, "what was left behind makes room");
     assert!(http.live_sessions().await <= 4, "{} sessions live", http.live_sessions().await);
@@ -315,7 +331,8 @@ async fn one_key_leaves_slots_to_the_others_of_its_tenant_and_one_tenant_to_othe
     let modest = caller(&offer, "t", "modest");
     let kept = begin(&http, modest.clone()).await.expect("another key has slots of its own");
 
-    // A tenant that has filled the rest ends its own idle sessions, or those of the largest, for a newcomer.
+    // A tenant that has filled the rest ends its own idle sessions, or those of the largest, for a
+    // newcomer.
     for identity in ["a", "b", "c", "d"] {
         begin(&http, caller(&offer, "other", identity)).await.unwrap();
     }

@@ -1,4 +1,5 @@
-//! The protocol with skills that are not there: what is asked of them, and when they are told to stop.
+//! The protocol with skills that are not there: what is asked of them, and when they are told to
+//! stop.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod http;

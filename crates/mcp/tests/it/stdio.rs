@@ -1,7 +1,10 @@
 //! On two streams.
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex,
+    split,
+};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,12 +28,16 @@ impl Client {
         let (input, output) = split(theirs);
         let served = tokio::spawn(mcp::serve(offer, input, output, CancellationToken::new()));
         let (input, output) = split(ours);
-        let mut client = Client { output, input: BufReader::new(input).lines(), news, served, asked: 0 };
+        let mut client =
+            Client { output, input: BufReader::new(input).lines(), news, served, asked: 0 };
         let info = json!({ "name": "test", "version": "1" });
-        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
+        let params =
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
         let answer = client.ask("initialize", params).await;
         assert_eq!(answer["result"]["serverInfo"]["name"], "skillbox", "{answer}");
-        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string()).await;
+        client
+            .say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string())
+            .await;
         client
     }
 
@@ -44,7 +51,11 @@ impl Client {
 
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.asked += 1;
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }).to_string()).await;
+        self.say(
+            &json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params })
+                .to_string(),
+        )
+        .await;
         self.hear().await
     }
 
@@ -54,7 +65,10 @@ impl Client {
             "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": { "progressToken": "p" },
         });
         let told = self.ask("tools/call", params).await;
-        assert_eq!((&told["method"], &told["params"]["message"]), (&json!("notifications/progress"), &json!("began")));
+        assert_eq!(
+            (&told["method"], &told["params"]["message"]),
+            (&json!("notifications/progress"), &json!("began"))
+        );
         assert_eq!(self.news.recv().await, Some(News::Began));
     }
 }
@@ -64,7 +78,12 @@ async fn a_cancelled_call_stops_and_gets_no_answer() {
     let mut client = Client::start().await;
     client.run().await;
     let params = json!({ "requestId": client.asked, "reason": "enough" });
-    client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()).await;
+    client
+        .say(
+            &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })
+                .to_string(),
+        )
+        .await;
     assert_eq!(client.news.recv().await, Some(News::Stopped));
     assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
 }
@@ -85,7 +104,10 @@ async fn nonsense_is_told_and_harms_nothing() {
     client.say("not JSON").await;
     assert_eq!(client.ask("no/such", json!({})).await["error"]["code"], -32601);
     assert_eq!(client.ask("tools/call", json!({ "name": 7 })).await["error"]["code"], -32602);
-    for uri in ["", "skill://", "skill://a", "skill://../../etc/passwd", "file:///etc/passwd", "execution://x/..%2fy"] {
+    for uri in [
+        "", "skill://", "skill://a", "skill://../../etc/passwd", "file:///etc/passwd",
+        "execution://x/..%2fy",
+    ] {
         let answer = client.ask("resources/read", json!({ "uri": uri })).await;
         assert!(answer["error"]["message"].is_string(), "{uri}: {answer}");
     }
@@ -97,7 +119,8 @@ async fn nonsense_is_told_and_harms_nothing() {
         ("no_such_tool", json!({})),
         ("load_skill", json!({ "skill": "x".repeat(1 << 20) })),
     ] {
-        let answer = client.ask("tools/call", json!({ "name": name, "arguments": arguments })).await;
+        let answer =
+            client.ask("tools/call", json!({ "name": name, "arguments": arguments })).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert!(answer.to_string().len() < 10_000, "what was sent is not sent back whole");
     }

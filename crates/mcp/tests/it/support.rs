@@ -26,7 +26,13 @@ impl Skills for Waiting {
     async fn list(&self, _: Option<&str>) -> Result<Page, Refusal> {
         let name = "wait".to_owned();
         let entrypoint = Some("main.sh".to_owned());
-        let listed = Listed { name, version: "1".into(), description: "d".into(), entrypoint, input_schema: None };
+        let listed = Listed {
+            name,
+            version: "1".into(),
+            description: "d".into(),
+            entrypoint,
+            input_schema: None,
+        };
         Ok(Page { skills: vec![listed], next: None })
     }
 
@@ -38,7 +44,12 @@ impl Skills for Waiting {
         Err(Refusal::NoSkill(skill.to_owned()))
     }
 
-    async fn run(&self, _: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
+    async fn run(
+        &self,
+        _: Run,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Ended, Refusal> {
         self.0.send(News::Began).unwrap();
         progress.say("began\n");
         stop.cancelled().await;

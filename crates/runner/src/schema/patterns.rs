@@ -1,5 +1,6 @@
-//! What the patterns of a schema compile to. A few characters can stand for an automaton of gigabytes (`\p{L}{9999}`), so
-//! each is compiled here first, with whatever is left of one limit for all of them.
+//! What the patterns of a schema compile to. A few characters can stand for an automaton of
+//! gigabytes (`\p{L}{9999}`), so each is compiled here first, with whatever is left of one limit
+//! for all of them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ const MAX_PATTERNS_BYTES: usize = 20_000;
 pub const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// What one pattern may keep of the automaton that it works out while it matches.
 pub const DFA_CACHE_BYTES: usize = 256 << 10;
-/// A compiled pattern holds its automaton forwards and backwards, and scratch space of the same size for each.
+/// A compiled pattern holds its automaton forwards and backwards, and scratch space of the same
+/// size for each.
 const AUTOMATA: u64 = 4;
 
 /// The cost of a schema's patterns.
@@ -41,7 +43,8 @@ impl Patterns {
         Ok(measured)
     }
 
-    /// How many states a byte of text may be compared with, over all the places where a pattern stands.
+    /// How many states a byte of text may be compared with, over all the places where a pattern
+    /// stands.
     pub fn states(&self) -> u64 {
         self.states
     }
@@ -53,14 +56,22 @@ impl Patterns {
 
 fn refuse_long(patterns: &BTreeMap<&str, u64>) -> Result<(), String> {
     if patterns.len() > MAX_PATTERNS {
-        return Err(format!("has {} different patterns and may have {MAX_PATTERNS}", patterns.len()));
+        return Err(format!(
+            "has {} different patterns and may have {MAX_PATTERNS}",
+            patterns.len()
+        ));
     }
     if let Some(long) = patterns.keys().find(|pattern| pattern.len() > MAX_PATTERN_BYTES) {
-        return Err(format!("has a pattern of {} bytes and may have patterns of {MAX_PATTERN_BYTES}", long.len()));
+        return Err(format!(
+            "has a pattern of {} bytes and may have patterns of {MAX_PATTERN_BYTES}",
+            long.len()
+        ));
     }
     let total: usize = patterns.keys().map(|pattern| pattern.len()).sum();
     match total > MAX_PATTERNS_BYTES {
-        true => Err(format!("has patterns of {total} bytes together and may have {MAX_PATTERNS_BYTES}")),
+        true => {
+            Err(format!("has patterns of {total} bytes together and may have {MAX_PATTERNS_BYTES}"))
+        }
         false => Ok(()),
     }
 }

@@ -51,7 +51,10 @@ fn schemas_that_could_burn_time_or_fetch_are_refused() {
     let refused = [
         (json!({"$ref": "#"}), "refers to itself"),
         (json!({"items": {"$ref": "#"}}), "refers to itself"),
-        (json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/%24defs/a"}}}), "not a \"#/…\" path"),
+        (
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/%24defs/a"}}}),
+            "not a \"#/…\" path",
+        ),
         (json!({"$ref": "https://example.com/s.json"}), "not a \"#/…\" path"),
         (json!({"$ref": "file:///etc/passwd"}), "not a \"#/…\" path"),
         (json!({"$dynamicRef": "#x"}), "not allowed"),
@@ -70,18 +73,24 @@ fn schemas_that_could_burn_time_or_fetch_are_refused() {
 
 /// Many patterns that differ, each of which stands for a large automaton.
 fn large_patterns(count: usize) -> Value {
-    let all: Vec<_> = (0..count).map(|number| json!({"pattern": format!(r"\p{{L}}{{200}}{number}")})).collect();
+    let all: Vec<_> =
+        (0..count).map(|number| json!({"pattern": format!(r"\p{{L}}{{200}}{number}")})).collect();
     json!({"allOf": all})
 }
 
 #[test]
 fn patterns_are_bounded_in_number_length_and_what_they_compile_to() {
-    let keys: serde_json::Map<_, _> = (0..101).map(|number| (format!("^k{number}$"), json!(true))).collect();
+    let keys: serde_json::Map<_, _> =
+        (0..101).map(|number| (format!("^k{number}$"), json!(true))).collect();
     let long = "a".repeat(1001);
-    let many_long: Vec<_> = (0..21).map(|number| json!({"pattern": format!("{number:0999}")})).collect();
+    let many_long: Vec<_> =
+        (0..21).map(|number| json!({"pattern": format!("{number:0999}")})).collect();
     let refused = [
         (large_patterns(2), "compile to more than 4194304 bytes"),
-        (json!({"patternProperties": {r"\p{L}{9999}": true}}), "compile to more than 4194304 bytes"),
+        (
+            json!({"patternProperties": {r"\p{L}{9999}": true}}),
+            "compile to more than 4194304 bytes",
+        ),
         (json!({"patternProperties": keys}), "101 different patterns and may have 100"),
         (json!({"pattern": long}), "a pattern of 1001 bytes and may have patterns of 1000"),
         (json!({"anyOf": many_long}), "20979 bytes together and may have 20000"),
@@ -96,7 +105,8 @@ fn patterns_are_bounded_in_number_length_and_what_they_compile_to() {
 #[test]
 fn without_the_limit_the_same_patterns_compile_to_far_more() {
     let schema = large_patterns(2);
-    let unbounded = jsonschema::options().with_pattern_options(PatternOptions::regex()).build(&schema);
+    let unbounded =
+        jsonschema::options().with_pattern_options(PatternOptions::regex()).build(&schema);
     assert!(unbounded.is_ok());
 }
 
@@ -110,8 +120,11 @@ fn patterns_as_people_write_them_are_let_in() {
         r"^\w{1,255}$",
         r"^https?://[^\s/$.?#].[^\s]*$",
     ];
-    let properties: serde_json::Map<_, _> =
-        patterns.iter().enumerate().map(|(n, pattern)| (n.to_string(), json!({"pattern": pattern}))).collect();
+    let properties: serde_json::Map<_, _> = patterns
+        .iter()
+        .enumerate()
+        .map(|(n, pattern)| (n.to_string(), json!({"pattern": pattern})))
+        .collect();
     let schema = compiled(json!({"properties": properties}));
     assert_eq!(schema.check(r#"{"0":"a@example.com","4":"abc"}"#), Ok(()));
     assert!(schema.check(r#"{"1":"no"}"#).is_err());
@@ -122,7 +135,12 @@ fn a_check_whose_patterns_would_take_long_is_not_begun() {
     let schema = compiled(json!({"items": {"pattern": "[ab]*a[ab]{300}c"}}));
     let text = |length: usize| json!(["ab".repeat(length / 2)]).to_string();
     let error = schema.check(&text(2 << 20)).expect_err("refused");
-    assert!(error.starts_with("#: is too large to be checked against the schema's patterns: 2097152 bytes"), "{error}");
+    assert!(
+        error.starts_with(
+            "#: is too large to be checked against the schema's patterns: 2097152 bytes"
+        ),
+        "{error}"
+    );
     assert!(schema.check(&text(1000)).expect_err("no match").contains("#/0: "));
 }
 

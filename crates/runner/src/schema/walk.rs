@@ -1,4 +1,5 @@
-//! Follows every reference of a schema, counts what evaluating it can touch, and gives up where evaluation could.
+//! Follows every reference of a schema, counts what evaluating it can touch, and gives up where
+//! evaluation could.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,9 @@ impl<'a> Walk<'a> {
         }
         match node {
             Value::Array(items) => items.iter().try_for_each(|item| self.visit(item, depth + 1)),
-            Value::Object(entries) => entries.iter().try_for_each(|(key, value)| self.visit_entry(key, value, depth)),
+            Value::Object(entries) => {
+                entries.iter().try_for_each(|(key, value)| self.visit_entry(key, value, depth))
+            }
             _ => Ok(()),
         }
     }
@@ -39,10 +42,13 @@ impl<'a> Walk<'a> {
     fn visit_entry(&mut self, key: &'a str, value: &'a Value, depth: usize) -> Result<(), String> {
         match (key, value) {
             ("$ref", Value::String(target)) => self.follow(target, depth),
-            ("$dynamicRef" | "$recursiveRef", Value::String(_)) => Err(format!("uses {key}, which is not allowed")),
+            ("$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                Err(format!("uses {key}, which is not allowed"))
+            }
             // A nested base address would change what the references below it mean.
             ("$id", Value::String(_)) if depth > 0 => Err("has an $id below its root".to_owned()),
-            // A value of `const` or `default` may look like a pattern; counting it too does no harm.
+            // A value of `const` or `default` may look like a pattern; counting it too does no
+            // harm.
             ("pattern", Value::String(pattern)) => {
                 self.count_pattern(pattern);
                 self.visit(value, depth + 1)
@@ -61,10 +67,14 @@ impl<'a> Walk<'a> {
 
     fn follow(&mut self, target: &'a str, depth: usize) -> Result<(), String> {
         if self.following.contains(&target) {
-            return Err(format!("refers to itself through {target:?}; recursive schemas are not allowed"));
+            return Err(format!(
+                "refers to itself through {target:?}; recursive schemas are not allowed"
+            ));
         }
         let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        let found = found.ok_or_else(|| format!("refers to {target:?}, which is not a \"#/…\" path inside it"))?;
+        let found = found.ok_or_else(|| {
+            format!("refers to {target:?}, which is not a \"#/…\" path inside it")
+        })?;
         self.following.push(target);
         self.visit(found, depth + 1)?;
         self.following.pop();

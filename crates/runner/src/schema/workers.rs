@@ -1,4 +1,5 @@
-//! Where schemas are compiled and documents are checked: on a few threads of their own, shared fairly, with a deadline.
+//! Where schemas are compiled and documents are checked: on a few threads of their own, shared
+//! fairly, with a deadline.
 
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ impl SchemaWorkers {
         let permit = self.threads.acquire(tenant, 1, WAIT).await.map_err(|_| WorkersBusy)?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Held by the thread and not by the caller, who may have gone away: the thread is busy all the same.
+            // Held by the thread and not by the caller, who may have gone away: the thread is busy
+            // all the same.
             drop(permit);
             done
         });

@@ -35,11 +35,16 @@ async fn a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_t
     let worker = Bench::on(elsewhere, store.clone(), second, |_| {}).await;
     let checked = tokio::spawn(async move { files_and_archive(&worker).await }).await;
     let page = Page { limit: 100, offset: 0, after: None };
-    for run in store.list_executions(&acme(), &ExecutionFilter::default(), &page).await.expect("a list") {
+    for run in
+        store.list_executions(&acme(), &ExecutionFilter::default(), &page).await.expect("a list")
+    {
         first.delete_prefix(&Prefix::execution("acme", run.id)).await.expect("deleted");
     }
-    let skill = store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
-    assert!(publisher.runner.unpublish(None, &acme(), "demo", &skill.version).await.expect("answered"));
+    let skill =
+        store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
+    assert!(
+        publisher.runner.unpublish(None, &acme(), "demo", &skill.version).await.expect("answered")
+    );
     let key = Key::skill("acme", &skill.digest);
     assert_eq!(first.get(&key, 1 << 20).await.expect("answered"), None, "it goes with its skill");
     checked.expect("all of it holds");
@@ -50,7 +55,8 @@ async fn files_and_archive(bench: &Bench) {
     assert_eq!((run.status, run.has_archive), (Status::Success, true), "{:?}", run.error);
 
     let files = bench.store.list_execution_files(&acme(), run.id).await.expect("files");
-    let listed: Vec<_> = files.iter().map(|f| (f.name.as_str(), f.size_bytes, f.content_type.as_str())).collect();
+    let listed: Vec<_> =
+        files.iter().map(|f| (f.name.as_str(), f.size_bytes, f.content_type.as_str())).collect();
     let expected = [
         ("a.txt", 5, "text/plain; charset=utf-8"),
         ("empty", 0, "application/octet-stream"),
@@ -64,9 +70,16 @@ async fn files_and_archive(bench: &Bench) {
         let bytes = bench.blobs.get(&key, 10 << 20).await.expect("answered").expect("stored");
         assert_eq!(bytes.len() as i64, file.size_bytes);
     }
-    let archive = bench.blobs.get(&Key::archive("acme", run.id), 10 << 20).await.expect("answered").expect("stored");
+    let archive = bench
+        .blobs
+        .get(&Key::archive("acme", run.id), 10 << 20)
+        .await
+        .expect("answered")
+        .expect("stored");
     let mut unpacked: Vec<(String, usize, u64)> = Vec::new();
-    for entry in tar::Archive::new(flate2::read::GzDecoder::new(&*archive)).entries().expect("a tar") {
+    for entry in
+        tar::Archive::new(flate2::read::GzDecoder::new(&*archive)).entries().expect("a tar")
+    {
         let mut entry = entry.expect("an entry");
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).expect("bytes");
@@ -74,7 +87,8 @@ async fn files_and_archive(bench: &Bench) {
         unpacked.push((name, bytes.len(), entry.header().mtime().expect("a time")));
     }
     unpacked.sort();
-    let names: Vec<_> = unpacked.iter().map(|(name, size, mtime)| (name.as_str(), *size, *mtime)).collect();
+    let names: Vec<_> =
+        unpacked.iter().map(|(name, size, mtime)| (name.as_str(), *size, *mtime)).collect();
     assert_eq!(names, expected.map(|(name, size, _)| (name, size as usize, 0)));
     let skipped = detail(&run).skipped;
     assert_eq!(skipped.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["link"]);
@@ -97,7 +111,12 @@ async fn a_failed_run_keeps_its_files_and_one_without_files_has_no_archive() {
 #[tokio::test]
 async fn when_blobs_fail_the_run_is_lost_and_nothing_half_written_stays() {
     let bench = Bench::new().await;
-    bench.script("main.sh", "echo before; echo x > ${SANDBOX_FILES_DIR}a; echo y > ${SANDBOX_FILES_DIR}b").await;
+    bench
+        .script(
+            "main.sh",
+            "echo before; echo x > ${SANDBOX_FILES_DIR}a; echo y > ${SANDBOX_FILES_DIR}b",
+        )
+        .await;
     // A file where the tenant's directory of executions has to be: no blob can be written below it.
     let in_the_way = bench.data.path().join("blobs/acme/executions");
     std::fs::write(&in_the_way, "").expect("written");
@@ -117,7 +136,10 @@ async fn what_is_lost_runs_again_when_its_skill_may() {
     let in_the_way = bench.data.path().join("blobs/acme/executions");
     std::fs::write(&in_the_way, "").expect("written");
     let run = bench.run(r#"{"skill":"demo"}"#).await;
-    assert_eq!((run.status, run.outcome.as_deref(), run.attempt), (Status::Failed, Some("lost"), 3));
+    assert_eq!(
+        (run.status, run.outcome.as_deref(), run.attempt),
+        (Status::Failed, Some("lost"), 3)
+    );
     std::fs::remove_file(&in_the_way).expect("removed");
     let run = bench.run(r#"{"skill":"demo"}"#).await;
     assert_eq!((run.status, run.attempt), (Status::Success, 1));

@@ -17,7 +17,10 @@ async fn a_running_execution_is_stopped_and_keeps_what_it_wrote() {
     assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
     let run = run.await.expect("no panic").expect("an execution");
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
-    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::AlreadyFinished));
+    assert_eq!(
+        bench.runner.cancel(&acme(), id).await.expect("answered"),
+        Some(Cancel::AlreadyFinished)
+    );
     assert_eq!(bench.runner.cancel(&acme(), Uuid::now_v7()).await.expect("answered"), None);
 }
 
@@ -45,7 +48,10 @@ async fn a_cancel_request_that_did_not_come_through_this_runner_is_announced_to_
     let run = bench.spawn(r#"{"skill":"demo"}"#, None);
     let id = bench.one(Status::Running).await.id;
     // Straight to the store, as another server would; the next heartbeat is minutes away.
-    assert_eq!(bench.store.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(
+        bench.store.request_cancel(&acme(), id).await.expect("answered"),
+        Some(Cancel::Requested)
+    );
     assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
 }
 
@@ -74,7 +80,10 @@ async fn what_is_asked_before_the_start_and_announced_to_nobody_is_heeded_at_the
     bench.launcher.launched(2).await;
     let (other, _) = open(bench.data.path()).await;
     assert!(other.watch(&acme(), followed).await.expect("answered"));
-    assert_eq!(other.request_cancel(&acme(), cancelled).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(
+        other.request_cancel(&acme(), cancelled).await.expect("answered"),
+        Some(Cancel::Requested)
+    );
     bench.launcher.open();
     let end = async |id| bench.runner.wait(&acme(), id).await.expect("an execution");
     assert_eq!(end(cancelled).await.status, Status::Cancelled);

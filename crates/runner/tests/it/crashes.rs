@@ -1,4 +1,5 @@
-//! Workers that die, stall or wake up late: every accepted execution ends once, and nothing is left of the others.
+//! Workers that die, stall or wake up late: every accepted execution ends once, and nothing is left
+//! of the others.
 
 use std::time::Duration;
 
@@ -22,7 +23,10 @@ async fn a_late_result_is_refused_and_its_blobs_are_removed() {
     assert_eq!((reaped.len(), reaped[0].requeued), (1, false));
     bench.launcher.open();
     let answered = late.await.expect("no panic").expect("an execution");
-    assert_eq!((answered.id, answered.status, answered.outcome.as_deref()), (id, Status::Failed, Some("lost")));
+    assert_eq!(
+        (answered.id, answered.status, answered.outcome.as_deref()),
+        (id, Status::Failed, Some("lost"))
+    );
     assert_eq!(answered.logs, "");
     assert!(bench.execution_blobs().is_empty(), "{:?}", bench.execution_blobs());
     assert!(bench.store.list_execution_files(&acme(), id).await.expect("files").is_empty());
@@ -49,11 +53,15 @@ async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
     for (id, running) in [(started, true), (unstarted, true), (queued, false)] {
         let dead = Born::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: false };
         let born = if running { dead } else { Born::Queued };
-        let inserted = store.insert_execution(&accepted(id, &digest, born)).await.expect("inserted");
+        let inserted =
+            store.insert_execution(&accepted(id, &digest, born)).await.expect("inserted");
         if id == started {
             let store::Inserted::New(Some(lease)) = inserted else { panic!("no lease") };
             assert!(store.mark_started(&lease).await.expect("marked").is_some());
-            blobs.put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half")).await.expect("stored");
+            blobs
+                .put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half"))
+                .await
+                .expect("stored");
         }
     }
     // The archive is there before the runner starts, as it would be.
@@ -118,7 +126,12 @@ async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing()
     assert_eq!(bench.blobs.get(&key, 100).await.expect("readable").as_deref(), Some(&b"x\n"[..]));
     let archive = runner::archive_key(&bench.stored(id).await).expect("an archive");
     assert!(bench.blobs.get(&archive, 10_000).await.expect("readable").is_some());
-    assert_eq!(bench.execution_blobs().len(), 2, "nothing is left of the other: {:?}", bench.execution_blobs());
+    assert_eq!(
+        bench.execution_blobs().len(),
+        2,
+        "nothing is left of the other: {:?}",
+        bench.execution_blobs()
+    );
 }
 
 #[tokio::test]
@@ -127,7 +140,11 @@ async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
     bench.script("main.sh", "echo at last").await;
     // More failures than one attempt has patience for.
     bench.launcher.fail(5);
-    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let id = bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("accepted");
     let done = bench.one(Status::Success).await;
     let done = (done.id, done.attempt, bench.stored(id).await.logs);
     assert_eq!(done, (id, 2, "at last\n".to_owned()));
@@ -135,10 +152,15 @@ async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
 
 #[tokio::test]
 async fn an_engine_that_is_away_for_longer_is_waited_for_and_costs_one_attempt() {
-    let bench = Bench::with(|config| (config.slots, config.probe_every) = (1, Duration::ZERO)).await;
+    let bench =
+        Bench::with(|config| (config.slots, config.probe_every) = (1, Duration::ZERO)).await;
     bench.script("main.sh", "echo at last").await;
     bench.launcher.be_away(true);
-    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let id = bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("accepted");
     let waited = tokio::time::timeout(Duration::from_secs(60), bench.launcher.probed(4));
     waited.await.expect("it is asked whether the engine is back");
     let launches = bench.launcher.launches();
@@ -153,7 +175,12 @@ async fn a_caller_who_waits_gets_a_result_although_no_sandbox_could_be_had_at_fi
     bench.script("main.sh", "echo $WORD").await;
     bench.launcher.fail(5);
     let done = bench.run(r#"{"skill":"demo","env":{"WORD":"hunter2"}}"#).await;
-    assert_eq!((done.status, done.attempt, done.logs.as_str()), (Status::Success, 2, "hunter2\n"), "{:?}", done.error);
+    assert_eq!(
+        (done.status, done.attempt, done.logs.as_str()),
+        (Status::Success, 2, "hunter2\n"),
+        "{:?}",
+        done.error
+    );
     assert_eq!(bench.stored(done.id).await.request, "", "what it needed goes with its end");
 }
 
@@ -163,7 +190,8 @@ async fn an_altered_archive_is_refused_and_goes_on_record() {
     bench.script("main.sh", "echo never").await;
     let digest = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo never")]).digest;
     let key = Key::skill("acme", &digest);
-    let mut bytes = bench.blobs.get(&key, 1 << 20).await.expect("readable").expect("stored").to_vec();
+    let mut bytes =
+        bench.blobs.get(&key, 1 << 20).await.expect("readable").expect("stored").to_vec();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     bench.blobs.put(&key, Bytes::from(bytes)).await.expect("stored");
@@ -171,13 +199,18 @@ async fn an_altered_archive_is_refused_and_goes_on_record() {
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")));
     assert!(run.error.as_deref().is_some_and(|error| error.contains("digest")), "{:?}", run.error);
     let trail = bench.store.list_audit(&acme(), &store::Page::default()).await.expect("listed");
-    assert_eq!((trail[0].action.as_str(), trail[0].object.as_str()), ("skill.altered", digest.as_str()));
+    assert_eq!(
+        (trail[0].action.as_str(), trail[0].object.as_str()),
+        ("skill.altered", digest.as_str())
+    );
     assert_eq!(bench.launcher.launches(), 0);
 }
 
 /// The running execution, as soon as it may no longer be taken up by another worker.
 async fn started(bench: &Bench) -> Uuid {
-    until(async || bench.with_status(Status::Running).await.pop().filter(|run| run.started)).await.id
+    until(async || bench.with_status(Status::Running).await.pop().filter(|run| run.started))
+        .await
+        .id
 }
 
 /// What a process does that believes every worker dead.

@@ -35,17 +35,23 @@ async fn a_skillware_class_gets_the_input_and_gives_the_output() {
         \x20   def execute(self, params: Dict[str, Any]) -> Any:\n        print('token', self.credential('TOKEN'))\n\
         \x20       return {'miles': params['km'] * MILES}\n";
     let bench = skillware(code).await;
-    let json = r#"{"skill":"unit_converter","version":"0.2.0","input":{"km":4},"env":{"TOKEN":"t"}}"#;
+    let json =
+        r#"{"skill":"unit_converter","version":"0.2.0","input":{"km":4},"env":{"TOKEN":"t"}}"#;
     let ran = bench.run(json).await;
     assert_eq!((ran.status, ran.error.as_deref()), (Status::Success, None), "{}", ran.logs);
     assert_eq!((ran.output.as_deref(), ran.logs.as_str()), (Some(r#"{"miles":2.0}"#), "token t\n"));
-    let named = bench.run(r#"{"skill":"unit_converter","script":"skill.py","input":{"km":2}}"#).await;
+    let named =
+        bench.run(r#"{"skill":"unit_converter","script":"skill.py","input":{"km":2}}"#).await;
     assert_eq!(named.output.as_deref(), Some(r#"{"miles":1.0}"#));
     let launches = bench.launcher.launches();
     let wrong = bench.run(r#"{"skill":"unit_converter","input":{"km":"far"}}"#).await;
     assert_eq!(wrong.outcome.as_deref(), Some("refused"));
     assert!(wrong.error.is_some_and(|error| error.contains("#/km: ")));
-    assert_eq!(bench.launcher.launches(), launches, "the parameters are the input schema, and cost no sandbox");
+    assert_eq!(
+        bench.launcher.launches(),
+        launches,
+        "the parameters are the input schema, and cost no sandbox"
+    );
 }
 
 #[tokio::test]
@@ -59,13 +65,20 @@ async fn a_skillware_class_may_be_asynchronous_and_needs_no_base() {
 #[tokio::test]
 async fn a_skillware_skill_that_cannot_be_called_says_why() {
     for (code, words) in [
-        ("class A:\n    def execute(self, p): pass\nclass B:\n    def execute(self, p): pass\n", "it has: A, B"),
+        (
+            "class A:\n    def execute(self, p): pass\nclass B:\n    def execute(self, p): pass\n",
+            "it has: A, B",
+        ),
         ("class A:\n    def execute(self, p): return object()\n", "not JSON serializable"),
         ("class A:\n    def execute(self, p): raise ValueError('no such unit')\n", "no such unit"),
         ("def execute(params):\n    return 1\n", "it has: none"),
     ] {
         let ran = run(&skillware(code).await).await;
-        assert_eq!((ran.status, ran.exit_code, ran.output), (Status::Failed, Some(1), None), "{code}");
+        assert_eq!(
+            (ran.status, ran.exit_code, ran.output),
+            (Status::Failed, Some(1), None),
+            "{code}"
+        );
         assert!(ran.logs.contains(words), "{code}: {}", ran.logs);
     }
 }
@@ -78,20 +91,32 @@ async fn a_sidecar_says_what_starts_where_with_what() {
         entrypoint: {command: bash, args: [tools/show.sh, --first], workdir: /skill}\n";
     let bench = Bench::new().await;
     let script = "pwd; echo \"$@ $TOKEN\"; cat notes.txt; head -c 100 /dev/zero | tr '\\0' x";
-    let files =
-        [("SKILL.md", SKILL_MD), ("skillsandbox.yaml", sidecar), ("tools/show.sh", script), ("notes.txt", "here\n")];
+    let files = [
+        ("SKILL.md", SKILL_MD),
+        ("skillsandbox.yaml", sidecar),
+        ("tools/show.sh", script),
+        ("notes.txt", "here\n"),
+    ];
     bench.publish(&files).await;
     let ran = bench.run(r#"{"skill":"demo","args":["second"],"env":{"TOKEN":"t"}}"#).await;
     assert_eq!(ran.status, Status::Success, "{:?}", ran.error);
     let expected = "/sandbox/scripts\n--first second t\nhere\nxxx";
-    assert!(ran.logs.starts_with(expected) && ran.logs.ends_with("[logs truncated]\n"), "{}", ran.logs);
+    assert!(
+        ran.logs.starts_with(expected) && ran.logs.ends_with("[logs truncated]\n"),
+        "{}",
+        ran.logs
+    );
     let elsewhere = bench.run(r#"{"skill":"demo","cwd":"sandbox"}"#).await;
     assert!(elsewhere.logs.starts_with("/sandbox\n"), "{}", elsewhere.logs);
 
     let launches = bench.launcher.launches();
     let refused = bench.run(r#"{"skill":"demo","env":{"OTHER":"x"}}"#).await;
     assert_eq!(refused.outcome.as_deref(), Some("refused"));
-    assert!(refused.error.is_some_and(|error| error.contains("OTHER") && error.contains("env_vars.allow")));
+    assert!(
+        refused
+            .error
+            .is_some_and(|error| error.contains("OTHER") && error.contains("env_vars.allow"))
+    );
     assert_eq!(bench.launcher.launches(), launches);
 }
 
@@ -142,11 +167,21 @@ async fn every_kind_of_script_runs_without_its_executable_bit() {
     // Where the bit is set it is honoured: this one starts its neighbour as a program.
     write("i.sh", "exec \"$SKILL_DIR/bin/j\"", 0o644);
     write("bin/j", "#!/bin/sh\necho executable", 0o755);
-    let package = skill::read_directory(directory.path(), &skill::Limits::default()).expect("a skill");
-    bench.runner.publish(None, &acme(), package, &[], &TenantPolicy::default()).await.expect("published");
+    let package =
+        skill::read_directory(directory.path(), &skill::Limits::default()).expect("a skill");
+    bench
+        .runner
+        .publish(None, &acme(), package, &[], &TenantPolicy::default())
+        .await
+        .expect("published");
     for (path, _, expected) in scripts.into_iter().chain([("i.sh", "", "executable\n")]) {
         let ran = bench.run(&format!(r#"{{"skill":"demo","script":"{path}"}}"#)).await;
         let printed = detail(&ran).stdout;
-        assert_eq!((ran.status, printed.as_deref()), (Status::Success, Some(expected)), "{path}: {:?}", ran.error);
+        assert_eq!(
+            (ran.status, printed.as_deref()),
+            (Status::Success, Some(expected)),
+            "{path}: {:?}",
+            ran.error
+        );
     }
 }

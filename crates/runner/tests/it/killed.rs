@@ -1,7 +1,9 @@
-//! Worker processes that are killed, or stopped past their lease, at every point of an execution's path.
+//! Worker processes that are killed, or stopped past their lease, at every point of an execution's
+//! path.
 //!
-//! The worker is this test program started anew with one test of its own, so that it is a process of its own. One
-//! worker lives at a time where blobs are a directory: a second one would take the first one's unfinished files away.
+//! The worker is this test program started anew with one test of its own, so that it is a process
+//! of its own. One worker lives at a time where blobs are a directory: a second one would take the
+//! first one's unfinished files away.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -42,7 +44,12 @@ async fn worker() {
     let (Some(dsn), Some(data)) = (variable(DSN), variable(DATA)) else { return };
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).expect("a parent");
     let owner = format!("worker-{}", Uuid::new_v4());
-    let native = NativeConfig { owner: Owner(owner.clone()), processes: 1, require: Vec::new(), search_path: None };
+    let native = NativeConfig {
+        owner: Owner(owner.clone()),
+        processes: 1,
+        require: Vec::new(),
+        search_path: None,
+    };
     let mut config = RunnerConfig::new(owner);
     (config.slots, config.lease, config.reap_tick) = (2, LEASE, Duration::from_millis(200));
     config.failpoint = variable(FAILPOINT).map(|text| text.parse().expect("a failpoint"));
@@ -53,7 +60,8 @@ async fn worker() {
     for _ in 0..variable(SUBMITS).map_or(0, |count| count.parse().expect("a number")) {
         runner.submit(&caller(), request(ONCE), None).await.expect("accepted");
     }
-    let closed = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    let closed =
+        tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     closed.await.expect("no panic").expect("a pipe");
     runner.drain(Duration::from_secs(30)).await;
 }
@@ -111,14 +119,18 @@ impl Site {
         store.ensure_tenant(&acme()).await.expect("a tenant");
         let blobs = Blobs::directory(data.path().to_owned()).expect("blobs");
         let mut config = RunnerConfig::new(format!("api-{}", Uuid::new_v4()));
-        // The dead are found by the next worker and not by this one, so that each dies where it should.
+        // The dead are found by the next worker and not by this one, so that each dies where it
+        // should.
         config.reap_tick = Duration::from_secs(600);
-        let api = Runner::start(config, store.clone(), blobs.clone(), None).await.expect("a runner");
+        let api =
+            Runner::start(config, store.clone(), blobs.clone(), None).await.expect("a runner");
         let script = "echo ran; echo x > ${SANDBOX_FILES_DIR}a.txt";
         for (name, more) in [("once", ""), ("again", "idempotent: true\n")] {
             let text = SKILL_MD.replace("name: demo", &format!("{more}name: {name}"));
             let package = package(&[("SKILL.md", &text), ("main.sh", script)]);
-            api.publish(None, &acme(), package, &[], &store::TenantPolicy::default()).await.expect("published");
+            api.publish(None, &acme(), package, &[], &store::TenantPolicy::default())
+                .await
+                .expect("published");
         }
         Site { api, store, blobs, data, dsn }
     }
@@ -128,7 +140,11 @@ impl Site {
         command.args(["--exact", "killed::worker", "--ignored", "--test-threads=1"]);
         command.env(DSN, &self.dsn).env(DATA, self.data.path()).env(SUBMITS, submits.to_string());
         command.envs(failpoint.map(|failpoint| (FAILPOINT, failpoint)));
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         let mut child = command.spawn().expect("a worker");
         // Waiting for a child closes its standard input, unless it is kept elsewhere.
         let stdin = child.stdin.take();
@@ -149,8 +165,12 @@ impl Site {
         for id in ids {
             ended.push(
                 until(async || {
-                    let found =
-                        self.store.get_execution(&acme(), *id).await.expect("answered").expect("never forgotten");
+                    let found = self
+                        .store
+                        .get_execution(&acme(), *id)
+                        .await
+                        .expect("answered")
+                        .expect("never forgotten");
                     found.status.terminal().then_some(found)
                 })
                 .await,
@@ -159,26 +179,34 @@ impl Site {
         ended
     }
 
-    /// Every execution that is stored is one of these, and has what its row says and no more: files, archive, and nothing
-    /// of lost attempts.
+    /// Every execution that is stored is one of these, and has what its row says and no more:
+    /// files, archive, and nothing of lost attempts.
     async fn check_stored(&self, ended: &[Execution]) {
         let page = store::Page { limit: 500, ..store::Page::default() };
-        let stored = self.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed");
-        let ids = |all: &[Execution]| all.iter().map(|execution| execution.id).collect::<BTreeSet<_>>();
+        let stored =
+            self.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed");
+        let ids =
+            |all: &[Execution]| all.iter().map(|execution| execution.id).collect::<BTreeSet<_>>();
         assert_eq!((stored.len(), ids(&stored)), (ended.len(), ids(ended)));
         let mut expected = Vec::new();
         for execution in ended {
             expected.extend(runner::archive_key(execution));
-            for file in self.store.list_execution_files(&acme(), execution.id).await.expect("listed") {
+            for file in
+                self.store.list_execution_files(&acme(), execution.id).await.expect("listed")
+            {
                 let key = Key::parse(&file.blob_key).expect("a key");
                 let bytes = self.blobs.get(&key, 100).await.expect("readable");
                 assert_eq!(bytes.as_deref(), Some(&b"x\n"[..]), "{execution:?}");
                 expected.push(key);
             }
         }
-        let mut expected: Vec<String> = expected.iter().map(|key| key.as_str().to_owned()).collect();
+        let mut expected: Vec<String> =
+            expected.iter().map(|key| key.as_str().to_owned()).collect();
         expected.sort();
-        assert_eq!(files_below(&self.data.path().join("acme/executions"), self.data.path()), expected);
+        assert_eq!(
+            files_below(&self.data.path().join("acme/executions"), self.data.path()),
+            expected
+        );
         let counted = self.store.storage_usage(&acme()).await.expect("read").used_bytes;
         assert_eq!(counted, self.store.recount_storage(&acme()).await.expect("counted"));
     }
@@ -197,8 +225,8 @@ fn files_below(dir: &std::path::Path, root: &std::path::Path) -> Vec<String> {
     found
 }
 
-/// What is true wherever the blow fell: nothing is lost that could be run again, and only what was in hand at a blow is
-/// lost or was taken up again, which is at most `in_hand`.
+/// What is true wherever the blow fell: nothing is lost that could be run again, and only what was
+/// in hand at a blow is lost or was taken up again, which is at most `in_hand`.
 fn check(ended: &[Execution], in_hand: usize) {
     let mut touched = 0;
     for execution in ended {
@@ -209,7 +237,11 @@ fn check(ended: &[Execution], in_hand: usize) {
                 touched += usize::from(execution.attempt > 1);
             }
             (Status::Failed, Some("lost")) => {
-                assert_eq!((execution.skill_name.as_str(), execution.has_archive), ("once", false), "{execution:?}");
+                assert_eq!(
+                    (execution.skill_name.as_str(), execution.has_archive),
+                    ("once", false),
+                    "{execution:?}"
+                );
                 touched += 1;
             }
             _ => panic!("an odd end: {execution:?}"),
@@ -222,7 +254,8 @@ fn check(ended: &[Execution], in_hand: usize) {
 async fn a_worker_killed_anywhere_loses_and_repeats_nothing() {
     let site = Site::new().await;
     let mut all = Vec::new();
-    // Two slots: what ran beside the one that struck the point may be lost too, once its job had reached a guest.
+    // Two slots: what ran beside the one that struck the point may be lost too, once its job had
+    // reached a guest.
     for point in ["claim", "launch", "run", "upload", "collect", "record"] {
         let mut dying = site.worker(Some(&format!("{point}:abort:2")), 0);
         let ids = site.submit(6).await;
@@ -244,7 +277,9 @@ async fn what_is_stored_is_accepted_even_if_the_server_dies_before_it_says_so() 
     assert_eq!(dying.exit().await.signal(), Some(Signal::KILL.as_raw()));
     let healthy = site.worker(None, 0);
     let page = store::Page { limit: 100, ..store::Page::default() };
-    let list = async || site.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed");
+    let list = async || {
+        site.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed")
+    };
     let ids: Vec<Uuid> = list().await.iter().map(|execution| execution.id).collect();
     assert_eq!(ids.len(), 3);
     check(&site.ended(&ids).await, 2);

@@ -14,7 +14,8 @@ async fn bench_with(policy: TenantPolicy) -> Bench {
 
 #[tokio::test]
 async fn more_than_the_rate_is_refused_and_told_when_to_come_back() {
-    let bench = bench_with(TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
+    let bench =
+        bench_with(TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
     for _ in 0..2 {
         assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.status, Status::Success);
     }
@@ -29,7 +30,11 @@ async fn a_full_queue_takes_no_more() {
     bench.launcher.close();
     let running = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Running).await;
-    bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("there is one place");
+    bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("there is one place");
     let refused = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await;
     assert!(matches!(refused, Err(RunError::QueueFull { retry_after_s: 1.. })), "{refused:?}");
     bench.launcher.open();

@@ -1,4 +1,5 @@
-//! The runner with real parts: SQLite, a directory of blobs, and sandboxes of the machine's own kernel.
+//! The runner with real parts: SQLite, a directory of blobs, and sandboxes of the machine's own
+//! kernel.
 
 mod artifacts;
 mod cancelling;

@@ -11,7 +11,8 @@ async fn run(frontmatter: &str, script: &str) -> Execution {
     bench.run(r#"{"skill":"demo"}"#).await
 }
 
-const SCHEMA: &str = "output_schema: {type: object, required: [n], properties: {n: {type: integer}}}\n";
+const SCHEMA: &str =
+    "output_schema: {type: object, required: [n], properties: {n: {type: integer}}}\n";
 
 #[tokio::test]
 async fn what_is_not_json_is_absent_and_no_failure() {
@@ -25,8 +26,7 @@ async fn what_is_not_json_is_absent_and_no_failure() {
 async fn a_million_levels_are_absent_and_harm_nobody() {
     let run = run("", "head -c 400000 /dev/zero | tr '\\0' '[' > $SANDBOX_OUTPUT").await;
     assert_eq!((run.status, run.output), (Status::Success, None));
-    let script =
-        "a=$(head -c 400000 /dev/zero | tr '\\0' '['); b=$(echo $a | tr '[' ']'); echo \"$a$b\" > $SANDBOX_OUTPUT";
+    let script = "a=$(head -c 400000 /dev/zero | tr '\\0' '['); b=$(echo $a | tr '[' ']'); echo \"$a$b\" > $SANDBOX_OUTPUT";
     let run = self::run("", script).await;
     assert_eq!((run.status, run.output), (Status::Success, None));
 }
@@ -34,7 +34,10 @@ async fn a_million_levels_are_absent_and_harm_nobody() {
 #[tokio::test]
 async fn too_large_is_an_outcome() {
     let run = run("", "head -c 3000000 /dev/zero | tr '\\0' 1 > $SANDBOX_OUTPUT").await;
-    assert_eq!((run.status, run.outcome.as_deref(), run.output), (Status::Failed, Some("output_too_large"), None));
+    assert_eq!(
+        (run.status, run.outcome.as_deref(), run.output),
+        (Status::Failed, Some("output_too_large"), None)
+    );
     assert!(run.error.is_some_and(|error| error.contains("1048576")));
 }
 

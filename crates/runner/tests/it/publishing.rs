@@ -13,14 +13,19 @@ async fn has_archive(bench: &Bench, digest: &str) -> bool {
 #[tokio::test]
 async fn a_replaced_version_runs_its_new_content_and_the_old_archive_goes() {
     let bench = Bench::new().await;
-    let Put::Created(first) = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await else {
+    let Put::Created(first) =
+        bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await
+    else {
         panic!("not created")
     };
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
     let again = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await;
     assert!(matches!(again, Put::Unchanged(_)), "{again:?}");
     let replaced = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]).await;
-    assert!(matches!(&replaced, Put::Replaced { old_digest, .. } if *old_digest == first.digest), "{replaced:?}");
+    assert!(
+        matches!(&replaced, Put::Replaced { old_digest, .. } if *old_digest == first.digest),
+        "{replaced:?}"
+    );
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "two\n");
     assert!(!has_archive(&bench, &first.digest).await);
 }
@@ -74,11 +79,15 @@ async fn what_was_accepted_runs_although_its_skill_is_deleted() {
 #[tokio::test]
 async fn a_schema_that_cannot_be_used_is_told_to_the_author() {
     let bench = Bench::new().await;
-    let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
+    let skill_md =
+        "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
     let package = package(&[("SKILL.md", skill_md), ("main.sh", "true")]);
     let digest = package.digest.clone();
     let refused = bench.runner.publish(None, &acme(), package, &[], &TenantPolicy::default()).await;
-    assert!(matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")),
+        "{refused:?}"
+    );
     assert!(!has_archive(&bench, &digest).await);
 }
 
@@ -87,30 +96,44 @@ async fn the_archive_of_an_upload_that_never_ended_is_removed_in_time() {
     let bench = Bench::with(|config| config.reap_tick = std::time::Duration::from_millis(10)).await;
     bench.script("main.sh", "echo kept").await;
     // A server noted it, stored it, and died.
-    let note = bench.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
-    bench.blobs.put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip")).await.expect("stored");
+    let note =
+        bench.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    bench
+        .blobs
+        .put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
+        .await
+        .expect("stored");
     // What an hour does.
     bench.store.abandon_archive(&note).await.expect("abandoned");
     until(async || (!has_archive(&bench, "sha256:dead").await).then_some(())).await;
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "kept\n");
 }
 
-/// A worker's key for the object store may be one that only reads skills. What it cannot remove it must not claim either.
+/// A worker's key for the object store may be one that only reads skills. What it cannot remove it
+/// must not claim either.
 #[tokio::test]
 async fn who_only_reads_archives_leaves_their_removal_to_others() {
     let tick = std::time::Duration::from_millis(10);
-    let worker = Bench::with(|config| (config.reap_tick, config.archives_read_only) = (tick, true)).await;
-    let note = worker.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
-    worker.blobs.put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip")).await.expect("stored");
+    let worker =
+        Bench::with(|config| (config.reap_tick, config.archives_read_only) = (tick, true)).await;
+    let note =
+        worker.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    worker
+        .blobs
+        .put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
+        .await
+        .expect("stored");
     worker.store.abandon_archive(&note).await.expect("abandoned");
-    // A file that was deleted is removed after archives are looked at: when it is gone, they were left alone.
+    // A file that was deleted is removed after archives are looked at: when it is gone, they were
+    // left alone.
     let mut upload = worker.runner.begin_upload(&acme()).await.expect("an upload");
     upload.write(b"content").await.expect("written");
     let label = FileLabel { name: "file".to_owned(), content_type: None, session_id: None };
     let file = upload.finish(label).await.expect("a file");
     worker.store.delete_file(&acme(), file.id, None).await.expect("deleted");
     let key = Key::parse(&file.blob_key).expect("a key");
-    until(async || worker.blobs.get(&key, 100).await.expect("answered").is_none().then_some(())).await;
+    until(async || worker.blobs.get(&key, 100).await.expect("answered").is_none().then_some(()))
+        .await;
     assert!(has_archive(&worker, "sha256:dead").await);
     // The control, and the way out: a server that writes archives removes it.
     let Bench { data, store, blobs, runner, .. } = worker;
@@ -122,16 +145,23 @@ async fn who_only_reads_archives_leaves_their_removal_to_others() {
 #[tokio::test]
 async fn the_same_content_published_and_removed_at_once_never_lacks_its_archive() {
     let bench = std::sync::Arc::new(Bench::new().await);
-    let skill = |version: &str| SKILL_MD.replace("---\nDo it", &format!("version: {version}\n---\nDo it"));
+    let skill =
+        |version: &str| SKILL_MD.replace("---\nDo it", &format!("version: {version}\n---\nDo it"));
     for round in 0..10 {
-        // Two versions of one name differ in their content, so the same content is published again and again.
+        // Two versions of one name differ in their content, so the same content is published again
+        // and again.
         let (publishing, removing) = (std::sync::Arc::clone(&bench), std::sync::Arc::clone(&bench));
         bench.publish(&[("SKILL.md", &skill("2.0.0")), ("main.sh", "echo same")]).await;
         let text = skill("2.0.0");
-        let publish =
-            tokio::spawn(async move { publishing.publish(&[("SKILL.md", &text), ("main.sh", "echo same")]).await });
-        let remove = tokio::spawn(async move { removing.runner.unpublish(None, &acme(), "demo", "2.0.0").await });
-        let (published, removed) = (publish.await.expect("no panic"), remove.await.expect("no panic"));
+        let publish = tokio::spawn(async move {
+            publishing.publish(&[("SKILL.md", &text), ("main.sh", "echo same")]).await
+        });
+        let remove =
+            tokio::spawn(
+                async move { removing.runner.unpublish(None, &acme(), "demo", "2.0.0").await },
+            );
+        let (published, removed) =
+            (publish.await.expect("no panic"), remove.await.expect("no panic"));
         removed.expect("answered");
         drop(published);
         let row = bench.store.get_skill(&acme(), "demo", "2.0.0").await.expect("answered");

@@ -28,7 +28,11 @@ async fn what_finds_no_slot_is_queued_and_runs_when_one_is_free() {
 async fn a_submitted_run_is_carried_out_without_its_caller() {
     let bench = Bench::new().await;
     bench.script("main.sh", "echo later").await;
-    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let id = bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("accepted");
     let done = bench.one(Status::Success).await;
     assert_eq!((done.id, bench.stored(id).await.logs.as_str()), (id, "later\n"));
 }
@@ -62,7 +66,11 @@ async fn too_many_waiting_callers_are_sent_away() {
     let third = bench.try_run(r#"{"skill":"demo"}"#).await;
     assert!(matches!(third, Err(RunError::TooBusy)), "{third:?}");
     // Whoever does not wait takes no place.
-    let later = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let later = bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("accepted");
     bench.launcher.open();
     for run in [first, second] {
         assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Success);
@@ -77,18 +85,26 @@ async fn a_flood_of_waiting_callers_of_one_tenant_keeps_no_other_tenant_out() {
     bench.store.ensure_tenant(&other).await.expect("a tenant");
     bench.script("main.sh", "true").await;
     let files = package(&[("SKILL.md", SKILL_MD), ("main.sh", "true")]);
-    bench.runner.publish(None, &other, files, &[], &TenantPolicy::default()).await.expect("published");
+    bench
+        .runner
+        .publish(None, &other, files, &[], &TenantPolicy::default())
+        .await
+        .expect("published");
     bench.launcher.close();
     let first = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Running).await;
     let flood: Vec<_> = (0..40).map(|_| bench.spawn(r#"{"skill":"demo"}"#, None)).collect();
     // Half of the places are this tenant's.
-    until(async || (flood.iter().filter(|run| run.is_finished()).count() == 36).then_some(())).await;
+    until(async || (flood.iter().filter(|run| run.is_finished()).count() == 36).then_some(()))
+        .await;
     let refused = bench.try_run(r#"{"skill":"demo"}"#).await;
     assert!(matches!(refused, Err(RunError::TooBusy)), "{refused:?}");
     let runner = Arc::clone(&bench.runner);
     let caller = Caller { tenant: other, ..caller() };
-    let served = tokio::spawn(async move { runner.execute(&caller, request(r#"{"skill":"demo"}"#), None).await });
+    let served =
+        tokio::spawn(
+            async move { runner.execute(&caller, request(r#"{"skill":"demo"}"#), None).await },
+        );
     until(async || (bench.store.load().await.expect("a load").queued == 5).then_some(())).await;
     bench.launcher.open();
     assert_eq!(served.await.expect("no panic").expect("an execution").status, Status::Success);

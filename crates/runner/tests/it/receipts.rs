@@ -44,13 +44,23 @@ async fn a_receipt_tells_what_ran_and_what_came_of_it() {
     let told = opened(&text, &key);
     assert_eq!(told["execution_id"], run.id.to_string());
     assert_eq!((&told["tenant_id"], &told["attempt"]), (&json!("acme"), &json!(1)));
-    let skill = json!({"name": "demo", "version": "1.0.0", "digest": run.digest, "script": "tool.sh"});
+    let skill =
+        json!({"name": "demo", "version": "1.0.0", "digest": run.digest, "script": "tool.sh"});
     assert_eq!(told["skill"], skill);
-    assert_eq!((&told["input_sha256"], &told["output_sha256"]), (&sha256(r#"{"b":2}"#), &sha256(r#"{"n":1.0}"#)));
-    assert_eq!((&told["args_sha256"], &told["stdin_sha256"]), (&sha256(r#"["-v"]"#), &sha256("in")));
+    assert_eq!(
+        (&told["input_sha256"], &told["output_sha256"]),
+        (&sha256(r#"{"b":2}"#), &sha256(r#"{"n":1.0}"#))
+    );
+    assert_eq!(
+        (&told["args_sha256"], &told["stdin_sha256"]),
+        (&sha256(r#"["-v"]"#), &sha256("in"))
+    );
     assert_eq!((&told["logs_sha256"], &told["env"]), (&sha256("said\n"), &json!(["TOKEN"])));
     assert_eq!(told["input_files"], json!([]));
-    assert_eq!(told["files"], json!([{"path": "a.txt", "size_bytes": 4, "sha256": sha256("data")}]));
+    assert_eq!(
+        told["files"],
+        json!([{"path": "a.txt", "size_bytes": 4, "sha256": sha256("data")}])
+    );
     assert_eq!(
         (&told["status"], &told["outcome"], &told["exit_code"]),
         (&json!("failed"), &json!("exited"), &json!(3))
@@ -69,7 +79,8 @@ async fn every_recorded_end_has_one_and_it_stays() {
     assert_eq!((&told["outcome"], &told["skill"]["script"]), (&json!("refused"), &Value::Null));
     assert_eq!(told["input_files"], json!(["0193"]));
 
-    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
+    let id =
+        bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
     let done = bench.one(Status::Success).await;
     assert_eq!(done.id, id);
     let first = receipt(&bench, id).await.expect("a receipt");
@@ -84,7 +95,8 @@ async fn what_nobody_ran_has_none() {
     bench.launcher.close();
     let busy = [bench.spawn(r#"{"skill":"demo"}"#, None), bench.spawn(r#"{"skill":"demo"}"#, None)];
     bench.launcher.launched(2).await;
-    let id = bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
+    let id =
+        bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
     assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Cancelled));
     assert_eq!(receipt(&bench, id).await, None);
     bench.launcher.open();

@@ -23,8 +23,16 @@ async fn refused_requests_are_recorded_without_a_sandbox() {
     ];
     for (json, expected) in cases {
         let run = bench.run(json).await;
-        assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")), "{json}");
-        assert!(run.error.as_ref().is_some_and(|error| error.contains(expected)), "{json}: {:?}", run.error);
+        assert_eq!(
+            (run.status, run.outcome.as_deref()),
+            (Status::Failed, Some("refused")),
+            "{json}"
+        );
+        assert!(
+            run.error.as_ref().is_some_and(|error| error.contains(expected)),
+            "{json}: {:?}",
+            run.error
+        );
         assert_eq!(bench.stored(run.id).await.error, run.error);
     }
     assert_eq!(bench.launcher.launches(), 0);
@@ -69,7 +77,8 @@ async fn with_one_flipped_bit(bench: Bench) {
     // The text is this run's own, and so is the digest: the bucket is not.
     let word = Uuid::new_v4().to_string();
     bench.script("main.sh", &format!("echo genuine {word}")).await;
-    let row = bench.store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
+    let row =
+        bench.store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
     let key = blobs::Key::skill("acme", &row.digest);
     let genuine = bench.blobs.get(&key, 1 << 20).await.expect("answered").expect("an archive");
     let mut damaged = genuine.to_vec();
@@ -85,8 +94,15 @@ async fn with_one_flipped_bit(bench: Bench) {
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")));
     assert!(run.error.is_some_and(|error| error.contains("digest")));
     assert_eq!(launches, 0);
-    assert_eq!((healed.status, healed.logs.contains(&word)), (Status::Success, true), "nothing damaged is cached");
+    assert_eq!(
+        (healed.status, healed.logs.contains(&word)),
+        (Status::Success, true),
+        "nothing damaged is cached"
+    );
     let trail = bench.store.list_audit(&acme(), &Page::default()).await.expect("a trail");
-    let trail: Vec<_> = trail.iter().map(|entry| (entry.action.as_str(), entry.object.as_str(), entry.actor)).collect();
+    let trail: Vec<_> = trail
+        .iter()
+        .map(|entry| (entry.action.as_str(), entry.object.as_str(), entry.actor))
+        .collect();
     assert_eq!(trail, [("skill.altered", row.digest.as_str(), None)]);
 }

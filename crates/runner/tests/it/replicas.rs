@@ -30,8 +30,10 @@ impl Pair {
         let store = Store::open(&dsn).await.expect("a store");
         store.ensure_tenant(&acme()).await.expect("a tenant");
         let second = Store::open(&dsn).await.expect("the same store");
-        let worker =
-            Bench::on(data, store, blobs.clone(), |config| (config.lease, config.reap_tick) = (lease, lease / 6)).await;
+        let worker = Bench::on(data, store, blobs.clone(), |config| {
+            (config.lease, config.reap_tick) = (lease, lease / 6)
+        })
+        .await;
         let mut config = runner::RunnerConfig::new(format!("api-{}", Uuid::new_v4()));
         config.queue_tick = Duration::from_secs(600);
         let api = Runner::start(config, second, blobs, None).await.expect("a runner");
@@ -67,7 +69,11 @@ async fn what_one_accepts_another_runs_and_the_caller_is_told() {
     assert!(ready.ok() && ready.sandbox.is_none(), "{ready:?}");
     for _ in 0..3 {
         // Neither tick nor heartbeat comes to help: announcements do it all.
-        let done = pair.api.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
+        let done = pair
+            .api
+            .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
+            .await
+            .expect("an execution");
         assert_eq!((done.status, done.logs.as_str()), (Status::Success, "ran elsewhere\n"));
     }
     assert_eq!(pair.worker.launcher.launches(), 3);
@@ -79,9 +85,16 @@ async fn a_cut_connection_loses_nothing() {
     pair.worker.script("main.sh", "echo ran").await;
     for _ in 0..3 {
         let dsn = pair.dsn.clone();
-        tokio::task::spawn_blocking(move || crate::postgres::cut_listeners(&dsn)).await.expect("cut");
-        // The worker does not hear that it is queued, nor the caller that it ended, until both have looked again.
-        let done = pair.api.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
+        tokio::task::spawn_blocking(move || crate::postgres::cut_listeners(&dsn))
+            .await
+            .expect("cut");
+        // The worker does not hear that it is queued, nor the caller that it ended, until both have
+        // looked again.
+        let done = pair
+            .api
+            .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
+            .await
+            .expect("an execution");
         assert_eq!(done.logs, "ran\n");
     }
 }
@@ -91,7 +104,12 @@ async fn a_cut_connection_loses_nothing() {
 async fn a_database_that_is_cut_off_again_and_again_loses_and_repeats_nothing() {
     let pair = Pair::with_lease(Duration::from_secs(3)).await;
     let skill = crate::support::SKILL_MD.replace("---\nDo it", "idempotent: true\n---\nDo it");
-    pair.worker.publish(&[("SKILL.md", &skill), ("main.sh", "echo ran; echo x > ${SANDBOX_FILES_DIR}a.txt")]).await;
+    pair.worker
+        .publish(&[
+            ("SKILL.md", &skill),
+            ("main.sh", "echo ran; echo x > ${SANDBOX_FILES_DIR}a.txt"),
+        ])
+        .await;
     let dsn = pair.dsn.clone();
     let cutting = tokio::task::spawn_blocking(move || {
         for _ in 0..25 {
@@ -120,7 +138,11 @@ async fn a_database_that_is_cut_off_again_and_again_loses_and_repeats_nothing() 
             found.status.terminal().then_some(found)
         });
         let done = done.await;
-        assert_eq!((done.status, done.logs.as_str(), done.has_archive), (Status::Success, "ran\n", true), "{done:?}");
+        assert_eq!(
+            (done.status, done.logs.as_str(), done.has_archive),
+            (Status::Success, "ran\n", true),
+            "{done:?}"
+        );
     }
     let all = pair.worker.with_status(Status::Success).await;
     assert_eq!(all.len(), 30);
@@ -131,8 +153,10 @@ async fn a_cancel_reaches_whoever_runs_it_at_once() {
     // The heartbeat, which would bring it too, comes after minutes.
     let pair = Pair::with_lease(Duration::from_secs(600)).await;
     pair.worker.script("main.sh", "echo started; sleep 600").await;
-    let id = pair.api.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
-    until(async || pair.worker.with_status(Status::Running).await.pop().filter(|run| run.started)).await;
+    let id =
+        pair.api.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    until(async || pair.worker.with_status(Status::Running).await.pop().filter(|run| run.started))
+        .await;
     assert_eq!(pair.api.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
     let ended = until(async || pair.worker.with_status(Status::Cancelled).await.pop()).await;
     assert_eq!(ended.id, id);
@@ -147,11 +171,17 @@ async fn a_caller_who_repeats_himself_on_another_server_is_told_too() {
     pair.worker.one(Status::Running).await;
     let api = Arc::clone(&pair.api);
     let key = crate::support::idempotency("key");
-    let again = tokio::spawn(async move { api.execute(&caller(), request(r#"{"skill":"demo"}"#), Some(key)).await });
-    // It waits as soon as its wish to be told is stored; there is nothing to see of that from here but the end.
+    let again = tokio::spawn(async move {
+        api.execute(&caller(), request(r#"{"skill":"demo"}"#), Some(key)).await
+    });
+    // It waits as soon as its wish to be told is stored; there is nothing to see of that from here
+    // but the end.
     tokio::task::yield_now().await;
     pair.worker.launcher.open();
-    let (first, again) = (first.await.expect("no panic").expect("done"), again.await.expect("no panic").expect("done"));
+    let (first, again) = (
+        first.await.expect("no panic").expect("done"),
+        again.await.expect("no panic").expect("done"),
+    );
     assert_eq!((first.id, first.logs.as_str()), (again.id, again.logs.as_str()));
 }
 
@@ -160,7 +190,8 @@ async fn events_are_followed_and_taken_up_on_another_server() {
     let pair = Pair::new().await;
     pair.worker.script("main.py", TALKS_UNTIL_STOPPED).await;
     pair.worker.launcher.close();
-    let id = pair.api.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+    let id =
+        pair.api.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
     let mut live = pair.events(&pair.api, id, None).await;
     let first = next(&mut live).await.expect("a state");
     assert!(matches!(first.kind, EventKind::State(Status::Queued | Status::Running)), "{first:?}");
@@ -174,7 +205,8 @@ async fn events_are_followed_and_taken_up_on_another_server() {
             break event;
         }
     };
-    // It still runs, and somebody else goes on behind what was seen, until it is stopped after the next lines.
+    // It still runs, and somebody else goes on behind what was seen, until it is stopped after the
+    // next lines.
     assert_eq!(pair.worker.stored(id).await.status, Status::Running);
     let mut resumed = pair.events(&pair.worker.runner, id, Some(logged.id)).await;
     let mut rest = Vec::new();
@@ -187,7 +219,9 @@ async fn events_are_followed_and_taken_up_on_another_server() {
     let ids: Vec<EventId> = seen.iter().chain(&rest).map(|event| event.id).collect();
     assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
     let text: String = seen.iter().chain(&rest).filter_map(log_text).collect();
-    let EventKind::Result(done) = &rest.last().expect("an end").kind else { panic!("no result: {rest:?}") };
+    let EventKind::Result(done) = &rest.last().expect("an end").kind else {
+        panic!("no result: {rest:?}")
+    };
     assert_eq!((done.status, done.logs.as_str()), (Status::Cancelled, text.as_str()));
     let lines = text.lines().count();
     assert_eq!(text, (0..lines).map(|n| format!("line {n}\n")).collect::<String>());
@@ -221,14 +255,23 @@ fn log_text(event: &Event) -> Option<String> {
 }
 
 fn text_until(seen: &[Event], rest: &[Event], id: EventId) -> usize {
-    seen.iter().chain(rest).filter(|event| event.id <= id).filter_map(log_text).map(|text| text.len()).sum()
+    seen.iter()
+        .chain(rest)
+        .filter(|event| event.id <= id)
+        .filter_map(log_text)
+        .map(|text| text.len())
+        .sum()
 }
 
 #[tokio::test]
 async fn a_run_that_nobody_follows_writes_no_pieces() {
     let pair = Pair::new().await;
     pair.worker.script("main.sh", "echo quiet").await;
-    let done = pair.api.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
+    let done = pair
+        .api
+        .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
+        .await
+        .expect("an execution");
     assert_eq!(pair.worker.store.read_log(&acme(), done.id, 1, 0, 9).await.expect("read"), []);
     let mut late = pair.events(&pair.api, done.id, None).await;
     assert_eq!(log(&mut late).await, "quiet\n");

@@ -15,7 +15,11 @@ fn in_hours(hours: i64) -> i64 {
 
 #[tokio::test]
 async fn artifacts_logs_and_rows_go_each_at_their_time() {
-    let keep = Retention { executions: Some(HOUR * 30), logs: Some(HOUR * 20), artifacts: Some(HOUR * 10) };
+    let keep = Retention {
+        executions: Some(HOUR * 30),
+        logs: Some(HOUR * 20),
+        artifacts: Some(HOUR * 10),
+    };
     let bench = Bench::with(|config| config.retention = keep).await;
     bench.script("main.sh", "echo said; echo x > ${SANDBOX_FILES_DIR}a.txt").await;
     let before = bench.stored_bytes().await;
@@ -25,9 +29,15 @@ async fn artifacts_logs_and_rows_go_each_at_their_time() {
     let look = async || bench.store.get_execution(&acme(), done.id).await.expect("answered");
 
     assert!(bench.runner.forget_old(in_hours(9)).await.expect("on duty"));
-    assert_eq!(look().await.map(|row| (row.has_archive, row.logs)), Some((true, "said\n".to_owned())));
+    assert_eq!(
+        look().await.map(|row| (row.has_archive, row.logs)),
+        Some((true, "said\n".to_owned()))
+    );
     bench.runner.forget_old(in_hours(11)).await.expect("on duty");
-    assert_eq!(look().await.map(|row| (row.has_archive, row.logs)), Some((false, "said\n".to_owned())));
+    assert_eq!(
+        look().await.map(|row| (row.has_archive, row.logs)),
+        Some((false, "said\n".to_owned()))
+    );
     let mut shrinks = async || {
         let now = bench.stored_bytes().await;
         assert!(now < std::mem::replace(&mut stored, now));
@@ -45,8 +55,11 @@ async fn artifacts_logs_and_rows_go_each_at_their_time() {
 
 #[tokio::test]
 async fn what_runs_or_waits_is_kept_whatever_its_age() {
-    let keep =
-        Retention { executions: Some(Duration::ZERO), logs: Some(Duration::ZERO), artifacts: Some(Duration::ZERO) };
+    let keep = Retention {
+        executions: Some(Duration::ZERO),
+        logs: Some(Duration::ZERO),
+        artifacts: Some(Duration::ZERO),
+    };
     let bench = Bench::with(|config| (config.slots, config.retention) = (1, keep)).await;
     bench.script("main.sh", "echo x > ${SANDBOX_FILES_DIR}a.txt").await;
     bench.launcher.close();
@@ -61,7 +74,9 @@ async fn what_runs_or_waits_is_kept_whatever_its_age() {
         assert_eq!((run.status, run.has_archive), (Status::Success, true));
     }
     bench.runner.forget_old(in_hours(1)).await.expect("on duty");
-    assert!(bench.with_status(Status::Success).await.is_empty() && bench.execution_blobs().is_empty());
+    assert!(
+        bench.with_status(Status::Success).await.is_empty() && bench.execution_blobs().is_empty()
+    );
 }
 
 #[tokio::test]
@@ -69,7 +84,12 @@ async fn one_server_at_a_time_forgets() {
     let keep = Retention { executions: Some(HOUR), ..Retention::default() };
     let bench = Bench::with(|config| config.retention = keep).await;
     assert!(bench.runner.forget_old(store::now()).await.expect("on duty"));
-    assert!(!bench.store.hold_duty("retention duty", "another server", 1000).await.expect("answered"));
+    assert!(
+        !bench.store.hold_duty("retention duty", "another server", 1000).await.expect("answered")
+    );
     bench.runner.drain(Duration::ZERO).await;
-    assert!(!bench.runner.forget_old(store::now()).await.expect("answered"), "a closed runner has no duties");
+    assert!(
+        !bench.runner.forget_old(store::now()).await.expect("answered"),
+        "a closed runner has no duties"
+    );
 }

@@ -12,18 +12,24 @@ async fn publish(bench: &Bench, script: &str, scan: ScanPolicy) -> Result<Put, R
     let package = package(&[("SKILL.md", SKILL_MD), ("main.sh", script)]);
     let scanned: Vec<Finding> = skill::scan(&package.files, package.entrypoint.as_ref());
     let policy = TenantPolicy { scan, ..TenantPolicy::default() };
-    bench.runner.publish(None, &acme(), package, &scanned, &policy).await.map(|published| published.put)
+    bench
+        .runner
+        .publish(None, &acme(), package, &scanned, &policy)
+        .await
+        .map(|published| published.put)
 }
 
 async fn review(bench: &Bench, verdict: Verdict) {
-    let row = bench.store.review_skill(&acme(), "demo", "1.0.0", None, verdict).await.expect("answered");
+    let row =
+        bench.store.review_skill(&acme(), "demo", "1.0.0", None, verdict).await.expect("answered");
     assert!(row.is_some());
 }
 
 #[tokio::test]
 async fn a_held_skill_runs_only_when_it_is_approved_and_then_for_good() {
     let bench = Bench::new().await;
-    let Put::Created(held) = publish(&bench, MINER, ScanPolicy::Review).await.expect("stored") else {
+    let Put::Created(held) = publish(&bench, MINER, ScanPolicy::Review).await.expect("stored")
+    else {
         panic!("not created")
     };
     assert_eq!((held.status, &held.findings[0]["code"]), (SkillStatus::Review, &"miner".into()));
@@ -36,7 +42,8 @@ async fn a_held_skill_runs_only_when_it_is_approved_and_then_for_good() {
     review(&bench, Verdict::Approved).await;
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "ran\n");
     // Other content is held again; the approved one stays approved, also after it was gone.
-    let Put::Replaced { row, .. } = publish(&bench, &format!("{MINER}#"), ScanPolicy::Review).await.expect("stored")
+    let Put::Replaced { row, .. } =
+        publish(&bench, &format!("{MINER}#"), ScanPolicy::Review).await.expect("stored")
     else {
         panic!("not replaced")
     };
@@ -51,10 +58,19 @@ async fn what_is_blocked_or_rejected_leaves_nothing() {
     let refused = publish(&bench, MINER, ScanPolicy::Block).await;
     let Err(RunError::ScanRefused(findings)) = refused else { panic!("{refused:?}") };
     assert_eq!(findings[0].code, "miner");
-    assert!(bench.store.list_versions(&acme(), "demo", &store::Page::default()).await.expect("listed").is_empty());
+    assert!(
+        bench
+            .store
+            .list_versions(&acme(), "demo", &store::Page::default())
+            .await
+            .expect("listed")
+            .is_empty()
+    );
 
     for policy in [ScanPolicy::Off, ScanPolicy::Report] {
-        let Put::Created(row) = publish(&bench, MINER, policy).await.expect("stored") else { panic!("not created") };
+        let Put::Created(row) = publish(&bench, MINER, policy).await.expect("stored") else {
+            panic!("not created")
+        };
         assert_eq!(row.status, SkillStatus::Available, "{policy}");
         assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     }
@@ -72,11 +88,18 @@ async fn what_waits_does_not_run_once_its_skill_is_rejected() {
     bench.launcher.close();
     let first = bench.spawn(r#"{"skill":"demo","input":1}"#, None);
     bench.one(Status::Running).await;
-    let waiting =
-        bench.runner.submit(&caller(), request(r#"{"skill":"demo","input":2}"#), None).await.expect("accepted");
+    let waiting = bench
+        .runner
+        .submit(&caller(), request(r#"{"skill":"demo","input":2}"#), None)
+        .await
+        .expect("accepted");
     review(&bench, Verdict::Rejected).await;
     bench.launcher.open();
-    assert_eq!(first.await.expect("no panic").expect("an execution").logs, "1\n", "what runs is left alone");
+    assert_eq!(
+        first.await.expect("no panic").expect("an execution").logs,
+        "1\n",
+        "what runs is left alone"
+    );
     let ended = bench.one(Status::Failed).await;
     assert_eq!((ended.id, ended.outcome.as_deref()), (waiting, Some("refused")));
     assert!(ended.error.is_some_and(|error| error.contains("rejected by a reviewer")));

@@ -24,7 +24,10 @@ async fn a_skill_turns_input_into_output_and_logs() {
     assert_eq!((run.outcome.as_deref(), run.exit_code, run.attempt), (Some("exited"), Some(0), 1));
     let detail = detail(&run);
     assert!(detail.usage.peak_memory_bytes > 0 && detail.timings.run_ms > 0.0, "{detail:?}");
-    assert_eq!(detail.isolation.as_ref().and_then(|isolation| isolation["backend"].as_str()), Some("native"));
+    assert_eq!(
+        detail.isolation.as_ref().and_then(|isolation| isolation["backend"].as_str()),
+        Some("native")
+    );
     assert_eq!((detail.stdout, detail.logs_truncated), (None, false));
 }
 
@@ -89,13 +92,18 @@ async fn env_reaches_a_script_that_had_to_queue() {
     assert_eq!(bench.stored(id).await.logs, "got it\n");
 }
 
-/// A request with a secret in a queue that nobody serves, and the row as a thief of the database would see it.
+/// A request with a secret in a queue that nobody serves, and the row as a thief of the database
+/// would see it.
 async fn queued_secret() -> (Bench, uuid::Uuid, String) {
     let bench = Bench::new().await;
     bench.script("main.sh", "test \"$TOKEN\" = hunter2 && echo got it").await;
     bench.launcher.close();
     for _ in 0..2 {
-        bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
+        bench
+            .runner
+            .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+            .await
+            .expect("accepted");
     }
     bench.launcher.launched(2).await;
     let json = r#"{"skill":"demo","env":{"TOKEN":"hunter2"}}"#;
@@ -115,7 +123,9 @@ async fn succeeded_by(bench: Bench, change: impl FnOnce(&mut runner::RunnerConfi
 /// Whether the files of the database, its log included, contain this text.
 fn database_holds(bench: &Bench, text: &str) -> bool {
     let contains = |bytes: Vec<u8>| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-    ["db", "db-wal"].iter().any(|name| std::fs::read(bench.data.path().join(name)).is_ok_and(contains))
+    ["db", "db-wal"]
+        .iter()
+        .any(|name| std::fs::read(bench.data.path().join(name)).is_ok_and(contains))
 }
 
 #[tokio::test]
@@ -125,24 +135,41 @@ async fn env_of_a_queued_run_is_encrypted_and_another_worker_opens_it() {
     assert!(!database_holds(&bench, "hunter2"));
     assert!(database_holds(&bench, "v1."), "the sealed text is there");
     let next = succeeded_by(bench, |_| ()).await;
-    let done = until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
-    assert_eq!((done.status, done.logs.as_str()), (Status::Success, "got it\n"), "{:?}", done.error);
+    let done =
+        until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+    assert_eq!(
+        (done.status, done.logs.as_str()),
+        (Status::Success, "got it\n"),
+        "{:?}",
+        done.error
+    );
 }
 
 #[tokio::test]
 async fn a_worker_with_another_secret_ends_the_run_with_a_clear_error() {
     let (bench, id, _) = queued_secret().await;
     let next = succeeded_by(bench, |config| config.env_key = runner::EnvKey::new([8; 32])).await;
-    let done = until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+    let done =
+        until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
     assert_eq!((done.status, done.outcome.as_deref()), (Status::Failed, Some("lost")));
-    assert!(done.error.as_deref().is_some_and(|error| error.contains("decrypted")), "{:?}", done.error);
+    assert!(
+        done.error.as_deref().is_some_and(|error| error.contains("decrypted")),
+        "{:?}",
+        done.error
+    );
 }
 
 #[tokio::test]
 async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
     let bench = Bench::new().await;
     bench.script("main.sh", "test \"$TOKEN\" = hunter2 && echo got it").await;
-    let digest = bench.store.get_skill(&acme(), "demo", "latest").await.expect("readable").expect("stored").digest;
+    let digest = bench
+        .store
+        .get_skill(&acme(), "demo", "latest")
+        .await
+        .expect("readable")
+        .expect("stored")
+        .digest;
     let new = store::NewExecution {
         id: uuid::Uuid::now_v7(),
         tenant: acme(),
@@ -151,7 +178,8 @@ async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
         skill_version: "0.0.0".into(),
         digest,
         input: None,
-        request: r#"{"skill":"demo","version":"latest","env":{"TOKEN":"hunter2"},"limits":{}}"#.into(),
+        request: r#"{"skill":"demo","version":"latest","env":{"TOKEN":"hunter2"},"limits":{}}"#
+            .into(),
         idempotency: None,
         idempotent: false,
         awaited: false,
@@ -159,10 +187,19 @@ async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
         born: store::Born::Queued,
     };
     bench.store.insert_execution(&new).await.expect("stored");
-    assert!(database_holds(&bench, "hunter2"), "control: what is stored in plain text can be found in the files");
+    assert!(
+        database_holds(&bench, "hunter2"),
+        "control: what is stored in plain text can be found in the files"
+    );
     let next = succeeded_by(bench, |_| ()).await;
-    let done = until(async || Some(next.stored(new.id).await).filter(|row| row.status.terminal())).await;
-    assert_eq!((done.status, done.logs.as_str()), (Status::Success, "got it\n"), "{:?}", done.error);
+    let done =
+        until(async || Some(next.stored(new.id).await).filter(|row| row.status.terminal())).await;
+    assert_eq!(
+        (done.status, done.logs.as_str()),
+        (Status::Success, "got it\n"),
+        "{:?}",
+        done.error
+    );
 }
 
 #[tokio::test]
@@ -171,7 +208,11 @@ async fn a_flood_of_logs_is_cut_and_says_so() {
     bench.script("main.sh", "head -c 10000000 /dev/zero | tr '\\0' x; echo end").await;
     let run = bench.run(r#"{"skill":"demo"}"#).await;
     assert_eq!(run.status, Status::Success, "{:?}", run.error);
-    assert!(run.logs.starts_with("xxx") && run.logs.ends_with("x\n[logs truncated]\n"), "{}", run.logs);
+    assert!(
+        run.logs.starts_with("xxx") && run.logs.ends_with("x\n[logs truncated]\n"),
+        "{}",
+        run.logs
+    );
     assert!(run.logs.len() < 1100 && detail(&run).logs_truncated);
 }
 

@@ -26,7 +26,11 @@ impl Bench {
     async fn documents(&self, run: &Execution) -> i64 {
         let text = |text: &Option<String>| text.as_deref().map_or(0, str::len);
         let receipt = self.store.get_receipt(&acme(), run.id).await.expect("read");
-        let result = run.logs.len() + text(&run.output) + text(&run.error) + text(&run.detail) + text(&receipt);
+        let result = run.logs.len()
+            + text(&run.output)
+            + text(&run.error)
+            + text(&run.detail)
+            + text(&receipt);
         text(&run.input) as i64 + (result as i64).max(store::MIN_RESULT_BYTES)
     }
 }
@@ -75,7 +79,8 @@ async fn an_archive_that_an_older_server_recorded_is_measured() {
         webhook: None,
         born: Born::Running { owner: "older".into(), lease_ms: 60_000, started: true },
     };
-    let Inserted::New(Some(lease)) = bench.store.insert_execution(&new).await.expect("stored") else {
+    let Inserted::New(Some(lease)) = bench.store.insert_execution(&new).await.expect("stored")
+    else {
         panic!("no lease")
     };
     bench.blobs.put(&Key::archive("acme", id), Bytes::from(vec![7; 4321])).await.expect("stored");
@@ -117,7 +122,8 @@ async fn the_archive_of_a_deleted_skill_counts_until_it_is_gone() {
     assert!(deleted >= archive, "{deleted} of {archive}");
     bench.launcher.open();
     let run = first.await.expect("no panic").expect("an execution");
-    until(async || (on_disk(&bench.data.path().join("blobs/acme/skills")) == 0).then_some(())).await;
+    until(async || (on_disk(&bench.data.path().join("blobs/acme/skills")) == 0).then_some(()))
+        .await;
     let documents = bench.documents(&run).await;
     until(async || (bench.counted().await == documents).then_some(())).await;
     assert_eq!(bench.stored_bytes().await, documents);

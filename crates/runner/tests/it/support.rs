@@ -8,8 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use blobs::{Blobs, S3Config};
 use runner::{Caller, Detail, EnvKey, Request, RunError, Runner, RunnerConfig};
-use sandbox::{Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape};
-use store::{Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, TenantPolicy};
+use sandbox::{
+    Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape,
+};
+use store::{
+    Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, TenantPolicy,
+};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -36,7 +40,12 @@ impl Bench {
     }
 
     /// A runner on what another one left.
-    pub async fn on(data: TempDir, store: Store, blobs: Blobs, change: impl FnOnce(&mut RunnerConfig)) -> Bench {
+    pub async fn on(
+        data: TempDir,
+        store: Store,
+        blobs: Blobs,
+        change: impl FnOnce(&mut RunnerConfig),
+    ) -> Bench {
         let owner = format!("test-{}", Uuid::new_v4());
         let launcher = Arc::new(Watched::new(&owner));
         let mut config = RunnerConfig::new(owner);
@@ -45,14 +54,19 @@ impl Bench {
         // A test that waits for the tick instead of an event would hang rather than pass slowly.
         config.queue_tick = Duration::from_secs(600);
         change(&mut config);
-        let runner =
-            Runner::start(config, store.clone(), blobs.clone(), Some(launcher.clone())).await.expect("a runner");
+        let runner = Runner::start(config, store.clone(), blobs.clone(), Some(launcher.clone()))
+            .await
+            .expect("a runner");
         Bench { runner, store, blobs, launcher, data }
     }
 
     pub async fn publish(&self, files: &[(&str, &str)]) -> Put {
         let policy = TenantPolicy::default();
-        self.runner.publish(None, &acme(), package(files), &[], &policy).await.expect("published").put
+        self.runner
+            .publish(None, &acme(), package(files), &[], &policy)
+            .await
+            .expect("published")
+            .put
     }
 
     /// A skill called `demo` with this one script.
@@ -70,8 +84,11 @@ impl Bench {
 
     /// A run whose caller waits in a task of its own.
     pub fn spawn(&self, json: &str, key: Option<&str>) -> JoinHandle<Result<Execution, RunError>> {
-        let (runner, request, key) = (Arc::clone(&self.runner), request(json), key.map(idempotency));
-        tokio::spawn(async move { runner.execute(&caller(), request, key).await.map(|held| held.into_parts().0) })
+        let (runner, request, key) =
+            (Arc::clone(&self.runner), request(json), key.map(idempotency));
+        tokio::spawn(async move {
+            runner.execute(&caller(), request, key).await.map(|held| held.into_parts().0)
+        })
     }
 
     pub async fn with_status(&self, status: Status) -> Vec<Execution> {
@@ -103,8 +120,8 @@ impl Bench {
     }
 }
 
-/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test; the bound only keeps
-/// a broken build from hanging.
+/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
+/// the bound only keeps a broken build from hanging.
 pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -120,17 +137,22 @@ pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
 pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";
 
 pub async fn open(data: &Path) -> (Store, Blobs) {
-    let store = Store::open(&format!("sqlite:{}", data.join("db").display())).await.expect("a store");
+    let store =
+        Store::open(&format!("sqlite:{}", data.join("db").display())).await.expect("a store");
     let blobs = Blobs::directory(data.join("blobs")).expect("blobs");
     (store, blobs)
 }
 
-/// The tests' S3 server, shared with others: a test stores only what is its own and removes it. Without a server the test
-/// says so and is not run.
+/// The tests' S3 server, shared with others: a test stores only what is its own and removes it.
+/// Without a server the test says so and is not run.
 pub async fn s3(test: &str) -> Option<Blobs> {
-    #[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test harness has no configuration to take it from"
+    )]
     let set = |name: &str| std::env::var(format!("SKILLBOX_TEST_S3_{name}")).ok();
-    let (Some(endpoint), Some(access_key), Some(secret_key)) = (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
+    let (Some(endpoint), Some(access_key), Some(secret_key)) =
+        (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
     else {
         println!("NEEDS S3: {test} was not run, because SKILLBOX_TEST_S3_ENDPOINT is not set");
         return None;
@@ -149,7 +171,10 @@ pub async fn s3(test: &str) -> Option<Blobs> {
 }
 
 pub fn package(files: &[(&str, &str)]) -> skill::Package {
-    let parts = files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect();
+    let parts = files
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
+        .collect();
     skill::read_parts(parts, &skill::Limits::default()).expect("a skill")
 }
 
@@ -187,8 +212,12 @@ pub struct Watched {
 
 impl Watched {
     fn new(owner: &str) -> Watched {
-        let config =
-            NativeConfig { owner: Owner(owner.to_owned()), processes: 1, require: Vec::new(), search_path: None };
+        let config = NativeConfig {
+            owner: Owner(owner.to_owned()),
+            processes: 1,
+            require: Vec::new(),
+            search_path: None,
+        };
         let native = NativeLauncher::start(config).expect("a launcher");
         Watched {
             native,
@@ -207,7 +236,11 @@ impl Watched {
 
     /// Waits until so many probes were asked for.
     pub async fn probed(&self, count: usize) {
-        self.probes.subscribe().wait_for(|probes| *probes >= count).await.expect("the sender lives");
+        self.probes
+            .subscribe()
+            .wait_for(|probes| *probes >= count)
+            .await
+            .expect("the sender lives");
     }
 
     /// The next launches fail, as they do while an engine is away.
@@ -221,7 +254,11 @@ impl Watched {
 
     /// Waits until so many launches were asked for.
     pub async fn launched(&self, count: usize) {
-        self.launches.subscribe().wait_for(|launches| *launches >= count).await.expect("the sender lives");
+        self.launches
+            .subscribe()
+            .wait_for(|launches| *launches >= count)
+            .await
+            .expect("the sender lives");
     }
 
     /// From now on launches wait.
@@ -239,7 +276,9 @@ impl Launcher for Watched {
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
         self.launches.send_modify(|launches| *launches += 1);
         let _open = self.gate.acquire().await.expect("the gate is never closed for good");
-        let failing = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let failing = self
+            .failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if failing.is_ok() || self.away.load(Ordering::SeqCst) {
             return Err(LaunchError::LauncherGone);
         }

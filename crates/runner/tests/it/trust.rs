@@ -1,5 +1,5 @@
-//! The supply chain: what a tenant that requires signatures refuses, at upload and at every run, on both databases. Each
-//! case passes where nobody asks, so that it is the rule that refuses it.
+//! The supply chain: what a tenant that requires signatures refuses, at upload and at every run, on
+//! both databases. Each case passes where nobody asks, so that it is the rule that refuses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,10 @@ use blobs::{Blobs, Key};
 use runner::{Distrust, Published, RunError, Runner, RunnerConfig};
 use skill::Package;
 use skill::signature::{SecretKey, Statement};
-use store::{Execution, NewTrustedKey, Page, SignaturePolicy, SkillRow, Status, Store, TenantPolicy, VersionPolicy};
+use store::{
+    Execution, NewTrustedKey, Page, SignaturePolicy, SkillRow, Status, Store, TenantPolicy,
+    VersionPolicy,
+};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -37,9 +40,10 @@ macro_rules! on_both {
 }
 
 on_both!(
-    unsigned_skills, keys_that_are_not_trusted, signatures_for_something_else, revoked_keys, revoked_content,
-    going_back_to_an_older_version, flipped_bits, swapped_rows, a_revocation_reaches_what_is_queued,
-    under_warn_it_is_said_and_done, a_refusal_is_in_the_audit_trail,
+    unsigned_skills, keys_that_are_not_trusted, signatures_for_something_else, revoked_keys,
+    revoked_content, going_back_to_an_older_version, flipped_bits, swapped_rows,
+    a_revocation_reaches_what_is_queued, under_warn_it_is_said_and_done,
+    a_refusal_is_in_the_audit_trail,
 );
 
 /// A runner on one of the databases, and a key that its tenant trusts.
@@ -75,7 +79,10 @@ impl Chain {
     }
 
     async fn upload(&self, package: &Package) -> Result<Published, RunError> {
-        self.bench.runner.publish(None, &acme(), package.clone(), &[], &TenantPolicy::default()).await
+        self.bench
+            .runner
+            .publish(None, &acme(), package.clone(), &[], &TenantPolicy::default())
+            .await
     }
 
     async fn store(&self, package: &Package) {
@@ -86,7 +93,9 @@ impl Chain {
     async fn refused_at_upload(&self, package: &Package, code: &str) {
         self.policy(Require).await;
         let refused = self.upload(package).await;
-        let Err(RunError::Distrusted(distrust)) = refused else { panic!("not refused: {refused:?}") };
+        let Err(RunError::Distrusted(distrust)) = refused else {
+            panic!("not refused: {refused:?}")
+        };
         assert_eq!(distrust.code(), code);
         self.policy(Off).await;
         assert_eq!(self.upload(package).await.expect("nobody asks").findings, []);
@@ -132,7 +141,9 @@ fn key(seed: u8) -> SecretKey {
 
 /// The skill `demo` in this version; `more` tells contents apart.
 fn demo(version: &str, more: &str) -> Package {
-    let text = format!("---\nname: demo\ndescription: A demonstration.\nversion: {version}\n---\n{more}\n");
+    let text = format!(
+        "---\nname: demo\ndescription: A demonstration.\nversion: {version}\n---\n{more}\n"
+    );
     package(&[("SKILL.md", &text), ("main.sh", "echo ran\n")])
 }
 
@@ -143,7 +154,12 @@ fn signed(mut package: Package, key: &SecretKey) -> Package {
 
 #[track_caller]
 fn assert_refused(run: &Execution, code: &str) {
-    assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")), "{:?}", run.error);
+    assert_eq!(
+        (run.status, run.outcome.as_deref()),
+        (Status::Failed, Some("refused")),
+        "{:?}",
+        run.error
+    );
     assert_eq!(detail(run).trust.expect("a reason").code, code);
     assert!(
         run.error.as_ref().is_some_and(|error| error.starts_with(&format!("Refused ({code}): "))),
@@ -204,8 +220,13 @@ async fn revoked_content(chain: Chain) {
         chain.bench.store.revoke_digest(&acme(), &package.digest, "stolen").await.expect("revoked");
         chain.refused_at_run("latest", "digest_revoked").await;
         let refused = chain.upload(&package).await;
-        assert!(matches!(refused, Err(RunError::Distrusted(Distrust::DigestRevoked))), "{policy}: {refused:?}");
-        assert!(chain.bench.store.unrevoke_digest(&acme(), &package.digest).await.expect("taken back"));
+        assert!(
+            matches!(refused, Err(RunError::Distrusted(Distrust::DigestRevoked))),
+            "{policy}: {refused:?}"
+        );
+        assert!(
+            chain.bench.store.unrevoke_digest(&acme(), &package.digest).await.expect("taken back")
+        );
     }
     chain.runs("latest").await;
 }
@@ -215,7 +236,8 @@ async fn going_back_to_an_older_version(chain: Chain) {
     let [old, new] = ["1.9.0", "1.10.0"].map(|version| signed(demo(version, ""), &chain.key));
     chain.store(&old).await;
     chain.store(&new).await;
-    // Pushing what is there changes nothing, so it is no step back; and who names a version gets it.
+    // Pushing what is there changes nothing, so it is no step back; and who names a version gets
+    // it.
     chain.store(&old).await;
     chain.runs("latest").await;
     chain.runs("1.9.0").await;
@@ -259,7 +281,8 @@ async fn flipped_bits(chain: Chain) {
     chain.runs("latest").await;
 }
 
-/// Somebody who can write rows, but has no key, points a version at other content that is genuine elsewhere.
+/// Somebody who can write rows, but has no key, points a version at other content that is genuine
+/// elsewhere.
 async fn swapped_rows(chain: Chain) {
     chain.policy(Require).await;
     let [one, two] = ["1.0.0", "2.0.0"].map(|version| signed(demo(version, ""), &chain.key));
@@ -284,7 +307,12 @@ async fn swapped_rows(chain: Chain) {
             size_bytes: row.size_bytes,
             signature: signature.clone(),
         };
-        chain.bench.store.put_skill(&acme(), &swapped, VersionPolicy::Mutable).await.expect("swapped");
+        chain
+            .bench
+            .store
+            .put_skill(&acme(), &swapped, VersionPolicy::Mutable)
+            .await
+            .expect("swapped");
         let code = if signature.is_none() { "signature_missing" } else { "signature_invalid" };
         chain.only_a_rule_stops("latest", code).await;
         // At upload the same is content under a version that it was not signed for.
@@ -308,9 +336,17 @@ async fn a_revocation_reaches_what_is_queued(chain: Chain) {
         let launches = chain.bench.launcher.launches();
         chain.bench.launcher.close();
         // Both slots are taken, by runs that wait for their sandboxes.
-        let busy = [chain.bench.spawn(r#"{"skill":"demo"}"#, None), chain.bench.spawn(r#"{"skill":"demo"}"#, None)];
+        let busy = [
+            chain.bench.spawn(r#"{"skill":"demo"}"#, None),
+            chain.bench.spawn(r#"{"skill":"demo"}"#, None),
+        ];
         chain.bench.launcher.launched(launches + 2).await;
-        let id = chain.bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
+        let id = chain
+            .bench
+            .runner
+            .submit(&caller(), request(r#"{"skill":"demo"}"#), None)
+            .await
+            .expect("queued");
         assert_eq!(chain.bench.stored(id).await.status, Status::Queued);
         revoke(&chain, &package).await;
         chain.bench.launcher.open();
@@ -331,12 +367,16 @@ async fn a_revocation_reaches_what_is_queued(chain: Chain) {
 type Revoking<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 fn revoke_content<'a>(chain: &'a Chain, package: &'a Package) -> Revoking<'a> {
-    Box::pin(async { drop(chain.bench.store.revoke_digest(&acme(), &package.digest, "").await.expect("revoked")) })
+    Box::pin(async {
+        drop(chain.bench.store.revoke_digest(&acme(), &package.digest, "").await.expect("revoked"))
+    })
 }
 
 fn revoke_the_key<'a>(chain: &'a Chain, _: &'a Package) -> Revoking<'a> {
     let id = chain.key.public().id().to_string();
-    Box::pin(async move { assert!(chain.bench.store.revoke_trusted_key(&acme(), &id).await.expect("revoked")) })
+    Box::pin(async move {
+        assert!(chain.bench.store.revoke_trusted_key(&acme(), &id).await.expect("revoked"))
+    })
 }
 
 /// A second runner with its own connections knows of it at once.
@@ -345,8 +385,11 @@ async fn other_server_refuses_too(chain: &Chain) {
     config.queue_tick = Duration::from_secs(600);
     let store = Store::open(&chain.dsn).await.expect("the same database");
     let launcher = Arc::clone(&chain.bench.launcher);
-    let other = Runner::start(config, store, chain.bench.blobs.clone(), Some(launcher)).await.expect("a runner");
-    let run = other.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
+    let other = Runner::start(config, store, chain.bench.blobs.clone(), Some(launcher))
+        .await
+        .expect("a runner");
+    let run =
+        other.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
     assert_refused(&run, "key_revoked");
     other.drain(Duration::ZERO).await;
 }
@@ -376,5 +419,8 @@ async fn a_refusal_is_in_the_audit_trail(chain: Chain) {
     let entry = trail.iter().find(|entry| entry.action == "execution.refused").expect("an entry");
     assert_eq!(entry.object, run.id.to_string());
     assert_eq!(entry.detail["reason"], "signature_missing");
-    assert_eq!((&entry.detail["skill"], &entry.detail["digest"]), (&"demo@1.0.0".into(), &unsigned.digest.into()));
+    assert_eq!(
+        (&entry.detail["skill"], &entry.detail["digest"]),
+        (&"demo@1.0.0".into(), &unsigned.digest.into())
+    );
 }

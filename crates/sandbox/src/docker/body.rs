@@ -1,18 +1,20 @@
 //! From a shape to the container that is asked for: a pure function, and all hardening on one page.
 //!
-//! Everything is said explicitly, also where it is an engine's default, so that it can be compared with what the
-//! engine then says it has made (`check`).
+//! Everything is said explicitly, also where it is an engine's default, so that it can be compared
+//! with what the engine then says it has made (`check`).
 
 use std::collections::HashMap;
 
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
-    MountVolumeOptions, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
+    Mount, MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 use guest::jail::{Network, Rlimit};
 
 use super::runtime::Kernel;
-use crate::contained::{GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL};
+use crate::contained::{
+    GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL,
+};
 use crate::launcher::{Owner, Shape};
 use crate::policy::{self, MASKED, WRITABLE};
 use crate::seccomp;
@@ -61,7 +63,8 @@ fn network_mode(network: Network) -> &'static str {
 
 /// Puts the program it reads from its standard input into the volume, unless it is there already.
 ///
-/// It is root, because a new volume belongs to root, without a single capability; no byte of a tenant comes near it.
+/// It is root, because a new volume belongs to root, without a single capability; no byte of a
+/// tenant comes near it.
 pub fn filler(shape: &Shape, setting: &Setting<'_>, fill: [String; 3]) -> ContainerCreateBody {
     let host = HostConfig { tmpfs: Some(HashMap::new()), ..hardened(shape, setting, false) };
     let entrypoint = FILLER.map(str::to_owned).into_iter().chain(fill);
@@ -79,8 +82,9 @@ pub const FILLER: [&str; 4] = ["/bin/sh", "-c", FILL, "fill"];
 /// The most that a filler may write, which is several times the guest.
 pub const FILL_BYTES: u64 = 64 << 20;
 
-/// With the name to write to first, the size and the SHA-256 as arguments. Nobody ever sees half a program. What a killed
-/// filler has left is removed by the next one, once it is too old to be another's that is still at work.
+/// With the name to write to first, the size and the SHA-256 as arguments. Nobody ever sees half a
+/// program. What a killed filler has left is removed by the next one, once it is too old to be
+/// another's that is still at work.
 const FILL: &str = r#"
 sum() { set -- $(sha256sum "$1" 2>/dev/null); echo "$1"; }
 program=/skillbox/skillbox-guest
@@ -106,7 +110,10 @@ fn container(setting: &Setting<'_>, host: HostConfig) -> ContainerCreateBody {
         env: Some(vec![]),
         working_dir: Some("/".to_owned()),
         labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).into()),
-        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        healthcheck: Some(HealthConfig {
+            test: Some(vec!["NONE".to_owned()]),
+            ..HealthConfig::default()
+        }),
         tty: Some(false),
         attach_stdin: Some(true),
         attach_stderr: Some(false),
@@ -134,7 +141,10 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
         cap_add: Some(vec![]),
         cap_drop: Some(vec!["ALL".to_owned()]),
         group_add: Some(vec![]),
-        security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={}", seccomp::profile())]),
+        security_opt: Some(vec![
+            "no-new-privileges".to_owned(),
+            format!("seccomp={}", seccomp::profile()),
+        ]),
         // What it sees.
         readonly_rootfs: Some(true),
         binds: Some(vec![]),
@@ -142,7 +152,9 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
         mounts: Some(vec![guest_volume(setting.volume, read_only_volume)]),
         devices: Some(vec![]),
         device_cgroup_rules: Some(vec![]),
-        masked_paths: Some(MASKED.iter().chain(MASKED_IN_SYS).map(|path| path.to_string()).collect()),
+        masked_paths: Some(
+            MASKED.iter().chain(MASKED_IN_SYS).map(|path| path.to_string()).collect(),
+        ),
         readonly_paths: Some(vec!["/proc/sys".to_owned()]),
         // How much it takes.
         memory,
@@ -155,20 +167,27 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
         // What the engine does around it: nothing.
         init: Some(false),
         auto_remove: Some(false),
-        restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: Some(0) }),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: Some(0),
+        }),
         publish_all_ports: Some(false),
-        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: Some(HashMap::new()) }),
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("none".to_owned()),
+            config: Some(HashMap::new()),
+        }),
         ..HostConfig::default()
     }
 }
 
-/// What the kernel of gVisor itself takes of the process limit, which it cannot live without; the guest holds its
-/// script to the rest. Other runtimes take none.
+/// What the kernel of gVisor itself takes of the process limit, which it cannot live without; the
+/// guest holds its script to the rest. Other runtimes take none.
 fn kernel_threads(runtime: Option<&str>) -> u32 {
     if runtime.map(Kernel::under) == Some(Kernel::Gvisor) { 1024 } else { 0 }
 }
 
-/// `noexec` costs scripts nothing, which run through their interpreters, and spares us every program that is dropped.
+/// `noexec` costs scripts nothing, which run through their interpreters, and spares us every
+/// program that is dropped.
 fn tmpfs(path: &str, shape: &Shape) -> String {
     let mode = if path == "/tmp" || path == "/dev/shm" { "1777" } else { "755" };
     format!(
@@ -183,7 +202,10 @@ fn guest_volume(name: &str, read_only: bool) -> Mount {
         source: Some(name.to_owned()),
         target: Some(GUEST_DIRECTORY.to_owned()),
         read_only: Some(read_only),
-        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(true),
+            ..MountVolumeOptions::default()
+        }),
         ..Mount::default()
     }
 }
@@ -222,7 +244,9 @@ mod tests {
                 Value::Object(map) => {
                     let mut entries: Vec<_> = map.into_iter().collect();
                     entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-                    Value::Object(entries.into_iter().map(|(key, value)| (key, sorted(value))).collect())
+                    Value::Object(
+                        entries.into_iter().map(|(key, value)| (key, sorted(value))).collect(),
+                    )
                 }
                 Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
                 Value::String(text) if text.starts_with("seccomp=") => "seccomp=…".into(),
@@ -257,20 +281,33 @@ mod tests {
 
     #[test]
     fn a_sandbox() {
-        insta::assert_json_snapshot!(readable(&sandbox(&shape(), &setting(&Owner("worker-1".to_owned())))));
+        insta::assert_json_snapshot!(readable(&sandbox(
+            &shape(),
+            &setting(&Owner("worker-1".to_owned()))
+        )));
     }
 
     #[test]
     fn another_shape_changes_only_limits_and_another_runtime_only_its_name() {
         let owner = Owner("worker-1".to_owned());
-        let small =
-            Shape { memory_bytes: 1 << 20, cpu_millis: 1500, pids: 3, disk_bytes: 4096, disk_inodes: 7, ..shape() };
+        let small = Shape {
+            memory_bytes: 1 << 20,
+            cpu_millis: 1500,
+            pids: 3,
+            disk_bytes: 4096,
+            disk_inodes: 7,
+            ..shape()
+        };
         let other = Setting { runtime: Some("runsc"), ..setting(&owner) };
-        let (before, after) = (readable(&sandbox(&shape(), &setting(&owner))), readable(&sandbox(&small, &other)));
+        let (before, after) =
+            (readable(&sandbox(&shape(), &setting(&owner))), readable(&sandbox(&small, &other)));
         let host = |body: &Value, key: &str| body["HostConfig"][key].clone();
         let keys = after["HostConfig"].as_object().expect("an object").keys();
         let changed: Vec<_> = keys.filter(|key| host(&before, key) != host(&after, key)).collect();
-        assert_eq!(changed, ["Memory", "MemorySwap", "NanoCpus", "PidsLimit", "Runtime", "Tmpfs", "Ulimits"]);
+        assert_eq!(
+            changed,
+            ["Memory", "MemorySwap", "NanoCpus", "PidsLimit", "Runtime", "Tmpfs", "Ulimits"]
+        );
         insta::assert_json_snapshot!(after["HostConfig"]["Tmpfs"]);
     }
 
@@ -279,10 +316,15 @@ mod tests {
         let owner = Owner("worker-1".to_owned());
         let pids = |runtime| {
             let setting = Setting { runtime, ..setting(&owner) };
-            sandbox(&shape(), &setting).host_config.and_then(|host| host.pids_limit).expect("a limit")
+            sandbox(&shape(), &setting)
+                .host_config
+                .and_then(|host| host.pids_limit)
+                .expect("a limit")
         };
         let plain = pids(None);
-        for (runtime, more) in [("runc", 0), ("kata", 0), ("runsc", 1024), ("io.containerd.runsc.v1", 1024)] {
+        for (runtime, more) in
+            [("runc", 0), ("kata", 0), ("runsc", 1024), ("io.containerd.runsc.v1", 1024)]
+        {
             assert_eq!(pids(Some(runtime)), plain + more, "{runtime}");
         }
     }
@@ -304,6 +346,10 @@ mod tests {
         let digest = "abc0".repeat(16);
         let fill = ["skillbox-fill-0123", "1000", &digest].map(str::to_owned);
         let shape = &crate::docker::volume::SHAPE;
-        insta::assert_json_snapshot!(readable(&filler(shape, &setting(&Owner("worker-1".to_owned())), fill)));
+        insta::assert_json_snapshot!(readable(&filler(
+            shape,
+            &setting(&Owner("worker-1".to_owned())),
+            fill
+        )));
     }
 }

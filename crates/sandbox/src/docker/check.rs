@@ -1,18 +1,23 @@
-//! Whether an engine made what it was asked for. One that does not know a field drops it and says nothing.
+//! Whether an engine made what it was asked for. One that does not know a field drops it and says
+//! nothing.
 
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, MountPoint};
 use serde_json::{Map, Value};
 
-/// Where the kernel cannot limit swap, an engine drops the limit with a warning; then `isolation` says so.
+/// Where the kernel cannot limit swap, an engine drops the limit with a warning; then `isolation`
+/// says so.
 const REPORTED_INSTEAD: [&str; 1] = ["MemorySwap"];
 
-/// The names of everything that was asked for and is not there, and of mounts that nobody asked for.
+/// The names of everything that was asked for and is not there, and of mounts that nobody asked
+/// for.
 pub fn weakened(asked: &ContainerCreateBody, found: &ContainerInspectResponse) -> Vec<String> {
     let mut asked = object(asked);
     let asked_host = asked.remove("HostConfig").map(|host| object(&host)).unwrap_or_default();
     let (found_host, found_config) = (object(&found.host_config), object(&found.config));
     let mut missing = Vec::new();
-    for (key, value) in asked_host.iter().filter(|(key, _)| !REPORTED_INSTEAD.contains(&key.as_str())) {
+    for (key, value) in
+        asked_host.iter().filter(|(key, _)| !REPORTED_INSTEAD.contains(&key.as_str()))
+    {
         if !same(value, found_host.get(key)) {
             missing.push(key.clone());
         }
@@ -30,7 +35,9 @@ pub fn weakened(asked: &ContainerCreateBody, found: &ContainerInspectResponse) -
         }
     }
     let volume = asked_host.get("Mounts").and_then(|mounts| mounts[0]["Source"].as_str());
-    missing.extend(found.mounts.iter().flatten().filter(|mount| !is_ours(mount, volume)).map(describe));
+    missing.extend(
+        found.mounts.iter().flatten().filter(|mount| !is_ours(mount, volume)).map(describe),
+    );
     missing
 }
 
@@ -50,7 +57,8 @@ fn same(asked: &Value, found: Option<&Value>) -> bool {
                 && found.iter().all(|(key, value)| asked.contains_key(key) || is_nothing(value))
         }
         (Value::Array(asked), Some(Value::Array(found))) => {
-            asked.len() == found.len() && asked.iter().zip(found).all(|(asked, found)| same(asked, Some(found)))
+            asked.len() == found.len()
+                && asked.iter().zip(found).all(|(asked, found)| same(asked, Some(found)))
         }
         (asked, Some(found)) => asked == found || (is_nothing(asked) && is_nothing(found)),
     }
@@ -139,7 +147,8 @@ mod tests {
         for (key, value) in host.iter().filter(|(_, value)| !is_nothing(value)) {
             let mut found = faithful();
             found["HostConfig"].as_object_mut().expect("an object").remove(key);
-            let expected = if REPORTED_INSTEAD.contains(&key.as_str()) { vec![] } else { vec![key.clone()] };
+            let expected =
+                if REPORTED_INSTEAD.contains(&key.as_str()) { vec![] } else { vec![key.clone()] };
             assert_eq!(judged(found), expected, "{value}");
         }
     }

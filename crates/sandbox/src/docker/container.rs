@@ -1,4 +1,5 @@
-//! One container from its creation to its removal. It is removed whatever happens: asked to, or dropped.
+//! One container from its creation to its removal. It is removed whatever happens: asked to, or
+//! dropped.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use super::engine::{Attached, Engine};
 use crate::guest::Handle;
 use crate::launcher::LaunchError;
 
-/// How long whoever waits for the end of a container waits at most. An engine that is restarting is not the run's
-/// delay: the removal goes on behind it, and a sweep comes after that.
+/// How long whoever waits for the end of a container waits at most. An engine that is restarting is
+/// not the run's delay: the removal goes on behind it, and a sweep comes after that.
 const WAITED_FOR: Duration = Duration::from_secs(10);
 
 /// How long a killed container may take to stop.
@@ -43,9 +44,14 @@ enum Ending {
 
 impl Container {
     /// Asks for a container, and refuses one that the engine made weaker than it was asked for.
-    pub async fn create(engine: &Engine, name: String, body: &ContainerCreateBody) -> Result<Container, LaunchError> {
-        // It may exist from here on: that the answer to a creation was lost does not mean that nothing was created.
-        // Then the drop removes it, and nobody waits for an engine that is away.
+    pub async fn create(
+        engine: &Engine,
+        name: String,
+        body: &ContainerCreateBody,
+    ) -> Result<Container, LaunchError> {
+        // It may exist from here on: that the answer to a creation was lost does not mean that
+        // nothing was created. Then the drop removes it, and nobody waits for an engine that is
+        // away.
         let mut container = Container {
             engine: engine.clone(),
             name,
@@ -60,7 +66,8 @@ impl Container {
             container.gone().await;
             return Err(LaunchError::Weakened(weakened));
         }
-        container.runtime_name = found.host_config.and_then(|host| host.runtime).unwrap_or_default();
+        container.runtime_name =
+            found.host_config.and_then(|host| host.runtime).unwrap_or_default();
         Ok(container)
     }
 
@@ -85,7 +92,10 @@ impl Container {
 
     /// Waits until it ended by itself.
     pub async fn exit_code(&self) -> Result<i64, LaunchError> {
-        let failed = |error| LaunchError::Setup { step: "wait".to_owned(), source: std::io::Error::other(error) };
+        let failed = |error| LaunchError::Setup {
+            step: "wait".to_owned(),
+            source: std::io::Error::other(error),
+        };
         self.engine.wait(&self.name).await.map_err(failed)
     }
 }
@@ -94,7 +104,8 @@ impl Container {
 impl Handle for Container {
     fn kill(&mut self) {
         if matches!(self.ending, Ending::NotBegun) {
-            self.ending = Ending::Begun(self.runtime.spawn(end(self.engine.clone(), self.name.clone())));
+            self.ending =
+                Ending::Begun(self.runtime.spawn(end(self.engine.clone(), self.name.clone())));
         }
     }
 
@@ -106,7 +117,8 @@ impl Handle for Container {
                 tracing::warn!(container = %self.name, "a container is still being removed; not waiting any longer");
             }
             // A task that panicked, or that a runtime at its end gave up, counted nothing.
-            self.ending = Ending::Over(ended.unwrap_or(Ok(Counters::default())).unwrap_or_default());
+            self.ending =
+                Ending::Over(ended.unwrap_or(Ok(Counters::default())).unwrap_or_default());
         }
         match self.ending {
             Ending::Over(counters) => counters,

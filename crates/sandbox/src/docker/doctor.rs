@@ -1,4 +1,5 @@
-//! What a Docker engine offers to sandboxes, and what is known to be wrong with its parts, for a person to read.
+//! What a Docker engine offers to sandboxes, and what is known to be wrong with its parts, for a
+//! person to read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,8 +53,8 @@ impl Facts {
 
 type Version = [u32; 3];
 
-/// A release of a part with a hole that matters to us, closed from these releases on (one for each line that is
-/// looked after).
+/// A release of a part with a hole that matters to us, closed from these releases on (one for each
+/// line that is looked after).
 struct Floor {
     part: &'static str,
     closed_in: &'static [Version],
@@ -96,11 +97,15 @@ pub async fn docker_doctor(config: DockerConfig) -> DockerReport {
     let (host, wanted) = (config.host.clone(), config.runtime.clone());
     let launcher = match DockerLauncher::start(config).await {
         Ok(launcher) => launcher,
-        Err(error) => return DockerReport::new(host, wanted, Facts::default(), Some(told(&error)), None),
+        Err(error) => {
+            return DockerReport::new(host, wanted, Facts::default(), Some(told(&error)), None);
+        }
     };
     let facts = match launcher.engine.facts().await {
         Ok(facts) => facts.with_gvisor(wanted.as_deref()).await,
-        Err(error) => return DockerReport::new(host, wanted, Facts::default(), Some(told(&error)), None),
+        Err(error) => {
+            return DockerReport::new(host, wanted, Facts::default(), Some(told(&error)), None);
+        }
     };
     match launcher.probe().await {
         Ok(isolation) => DockerReport::new(host, wanted, facts, None, Some(isolation)),
@@ -149,14 +154,19 @@ impl DockerReport {
 }
 
 /// What is known to be wrong, each with what it means.
-fn warnings(versions: &BTreeMap<String, String>, runtime: Option<&str>, security: &[String]) -> Vec<String> {
+fn warnings(
+    versions: &BTreeMap<String, String>,
+    runtime: Option<&str>,
+    security: &[String],
+) -> Vec<String> {
     let mut warnings = Vec::new();
     for floor in FLOORS.iter().filter(|floor| concerns(floor.part, runtime)) {
         let Some(text) = versions.get(floor.part) else { continue };
         if let Some(version) = parse(text)
             && !is_closed(version, floor.closed_in)
         {
-            let fixed: Vec<String> = floor.closed_in.iter().map(|version| spell(*version)).collect();
+            let fixed: Vec<String> =
+                floor.closed_in.iter().map(|version| spell(*version)).collect();
             warnings.push(format!(
                 "{} {text} is older than {}. {}. Update it, unless your distribution has closed this in its own version.",
                 floor.part,
@@ -179,7 +189,10 @@ fn warnings(versions: &BTreeMap<String, String>, runtime: Option<&str>, security
         Kernel::Gvisor | Kernel::Kata | Kernel::Shared => {}
     }
     if !versions.is_empty() && !security.iter().any(|option| option.contains("seccomp")) {
-        warnings.push("the engine was built without seccomp, so only the guest's own filter is in force.".to_owned());
+        warnings.push(
+            "the engine was built without seccomp, so only the guest's own filter is in force."
+                .to_owned(),
+        );
     }
     warnings
 }
@@ -187,14 +200,15 @@ fn warnings(versions: &BTreeMap<String, String>, runtime: Option<&str>, security
 /// Flaws of one runtime are none of a skill's that runs under another.
 fn concerns(part: &str, runtime: Option<&str>) -> bool {
     match part {
-        "runc" => runtime.is_none_or(|name| name.contains("runc") && Kernel::under(name) == Kernel::Shared),
+        "runc" => runtime
+            .is_none_or(|name| name.contains("runc") && Kernel::under(name) == Kernel::Shared),
         GVISOR => runtime.map(Kernel::under) == Some(Kernel::Gvisor),
         _ => true,
     }
 }
 
-/// The first three numbers of a version such as `20.10.24+dfsg1` or `v1.7.27`. Releases of gVisor are days, written
-/// `release-20241028.0` or, by Debian, `0.0~20221219.0`.
+/// The first three numbers of a version such as `20.10.24+dfsg1` or `v1.7.27`. Releases of gVisor
+/// are days, written `release-20241028.0` or, by Debian, `0.0~20221219.0`.
 fn parse(text: &str) -> Option<Version> {
     let text = text.strip_prefix("release-").or_else(|| text.strip_prefix("0.0~")).unwrap_or(text);
     let mut numbers = text.trim_start_matches('v').splitn(3, '.').map(|part| {
@@ -208,7 +222,8 @@ fn spell(version: Version) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 
-/// Whether a release has the fix: the one of its own line, or it is of a later line than the last one that needed it.
+/// Whether a release has the fix: the one of its own line, or it is of a later line than the last
+/// one that needed it.
 fn is_closed(version: Version, closed_in: &[Version]) -> bool {
     let line = closed_in.iter().find(|fixed| fixed[..2] == version[..2]);
     match line {
@@ -249,8 +264,12 @@ mod tests {
     use super::*;
 
     fn found(parts: &[(&str, &str)], runtime: &str) -> Vec<String> {
-        let versions = parts.iter().map(|(part, version)| ((*part).to_owned(), (*version).to_owned())).collect();
-        let mut found = warnings(&versions, Some(runtime), &["name=seccomp,profile=builtin".to_owned()]);
+        let versions = parts
+            .iter()
+            .map(|(part, version)| ((*part).to_owned(), (*version).to_owned()))
+            .collect();
+        let mut found =
+            warnings(&versions, Some(runtime), &["name=seccomp,profile=builtin".to_owned()]);
         // About the kind of runtime, and not about its version.
         found.retain(|warning| !warning.starts_with("containers share"));
         found
@@ -275,9 +294,15 @@ mod tests {
 
     #[test]
     fn old_parts_are_named_with_what_it_means() {
-        let old = found(&[("engine", "19.3.5"), ("runc", "1.1.5+ds1"), ("containerd", "1.6.20~ds1")], "runc");
+        let old = found(
+            &[("engine", "19.3.5"), ("runc", "1.1.5+ds1"), ("containerd", "1.6.20~ds1")],
+            "runc",
+        );
         assert_eq!(old.len(), 4, "{old:#?}");
-        assert!(old[0].starts_with("engine 19.3.5") && old[1].contains("CVE-2024-21626"), "{old:#?}");
+        assert!(
+            old[0].starts_with("engine 19.3.5") && old[1].contains("CVE-2024-21626"),
+            "{old:#?}"
+        );
         let new = [("engine", "28.5.1"), ("runc", "1.3.3"), ("containerd", "2.1.4")];
         assert_eq!(found(&new, "runc"), Vec::<String>::new());
         for closed in ["1.2.8", "1.4.0", "2.0.0"] {
@@ -290,16 +315,24 @@ mod tests {
 
     #[test]
     fn a_shared_kernel_is_warned_about_where_it_is_shared() {
-        let versions =
-            [("engine".to_owned(), "28.5.1".to_owned()), (GVISOR.to_owned(), "release-20261102.0".to_owned())];
+        let versions = [
+            ("engine".to_owned(), "28.5.1".to_owned()),
+            (GVISOR.to_owned(), "release-20261102.0".to_owned()),
+        ];
         let shares = |runtime: &str| {
             let security = ["name=seccomp,profile=builtin".to_owned()];
             let warnings = warnings(&versions.clone().into(), Some(runtime), &security);
-            warnings.iter().any(|warning| warning.starts_with("containers share the engine's kernel"))
+            warnings
+                .iter()
+                .any(|warning| warning.starts_with("containers share the engine's kernel"))
         };
-        for (runtime, is_shared) in
-            [("runc", true), ("crun", true), ("runsc", false), ("kata", false), ("kata-qemu", false)]
-        {
+        for (runtime, is_shared) in [
+            ("runc", true),
+            ("crun", true),
+            ("runsc", false),
+            ("kata", false),
+            ("kata-qemu", false),
+        ] {
             assert_eq!(shares(runtime), is_shared, "{runtime}");
         }
     }
@@ -310,7 +343,10 @@ mod tests {
         assert_eq!(found(&both("release-20261102.0"), "runsc"), Vec::<String>::new());
         let old = found(&both("0.0~20221219.0"), "runsc");
         assert!(old.len() == 1 && old[0].contains("CVE-2023-7258"), "{old:?}");
-        assert_eq!(found(&[("runc", "1.4.0"), (GVISOR, "0.0~20221219.0")], "runc"), Vec::<String>::new());
+        assert_eq!(
+            found(&[("runc", "1.4.0"), (GVISOR, "0.0~20221219.0")], "runc"),
+            Vec::<String>::new()
+        );
         let unknown = found(&[("runc", "1.0.0")], "runsc-kvm");
         assert!(unknown.len() == 1 && unknown[0].contains("runsc --version"), "{unknown:?}");
     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerSummary, ImageInspect, VolumeCreateRequest,
+    ContainerCreateBody, ContainerInspectResponse, ContainerSummary, ImageInspect,
+    VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
@@ -47,10 +48,16 @@ impl Engine {
         let seconds = TIMEOUT.as_secs();
         let docker = match host.split_once("://") {
             Some(("unix", _)) => Docker::connect_with_unix(host, seconds, API_DEFAULT_VERSION),
-            Some(("tcp" | "http", _)) => Docker::connect_with_http(host, seconds, API_DEFAULT_VERSION),
+            Some(("tcp" | "http", _)) => {
+                Docker::connect_with_http(host, seconds, API_DEFAULT_VERSION)
+            }
             _ => {
-                let source = io::Error::new(io::ErrorKind::InvalidInput, "expected unix://… or tcp://…");
-                return Err(LaunchError::Setup { step: format!("Docker engine at {host:?}"), source });
+                let source =
+                    io::Error::new(io::ErrorKind::InvalidInput, "expected unix://… or tcp://…");
+                return Err(LaunchError::Setup {
+                    step: format!("Docker engine at {host:?}"),
+                    source,
+                });
             }
         };
         let step = format!("reach the Docker engine at {host}");
@@ -60,7 +67,8 @@ impl Engine {
 
     /// What the engine says about itself.
     pub async fn facts(&self) -> Result<Facts, LaunchError> {
-        let version = self.docker.version().await.map_err(failed("ask the engine for its version"))?;
+        let version =
+            self.docker.version().await.map_err(failed("ask the engine for its version"))?;
         let info = self.docker.info().await.map_err(failed("ask the engine about itself"))?;
         let runtimes = info.runtimes.unwrap_or_default().into_iter();
         let parts = version.components.unwrap_or_default().into_iter();
@@ -85,23 +93,34 @@ impl Engine {
 
     /// Makes a volume; one that is there already stays as it is.
     pub async fn make_volume(&self, name: &str) -> Result<(), LaunchError> {
-        let request = VolumeCreateRequest { name: Some(name.to_owned()), ..VolumeCreateRequest::default() };
+        let request =
+            VolumeCreateRequest { name: Some(name.to_owned()), ..VolumeCreateRequest::default() };
         self.docker.create_volume(request).await.map(drop).map_err(failed("create volume"))
     }
 
     pub async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<(), LaunchError> {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
-        let created = self.docker.create_container(Some(options), body).await.map_err(failed("create container"))?;
+        let created = self
+            .docker
+            .create_container(Some(options), body)
+            .await
+            .map_err(failed("create container"))?;
         for warning in created.warnings {
             tracing::debug!(%warning, "the engine warns about a container");
         }
         Ok(())
     }
 
-    /// Takes hold of the standard streams of a container that has not started, so that nothing is missed.
+    /// Takes hold of the standard streams of a container that has not started, so that nothing is
+    /// missed.
     pub async fn attach(&self, name: &str, output: bool) -> Result<Attached, LaunchError> {
-        let options = AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(output).build();
-        let attached = self.docker.attach_container(name, Some(options)).await.map_err(failed("attach"))?;
+        let options = AttachContainerOptionsBuilder::default()
+            .stream(true)
+            .stdin(true)
+            .stdout(output)
+            .build();
+        let attached =
+            self.docker.attach_container(name, Some(options)).await.map_err(failed("attach"))?;
         let output: Output = Box::pin(attached.output.map(|piece| match piece {
             Ok(LogOutput::StdOut { message }) => Ok(message),
             Ok(_) => Err(io::Error::other("the engine sent something else than standard output")),
@@ -130,12 +149,15 @@ impl Engine {
     }
 
     /// A container, if there is one of this name.
-    pub async fn inspect(&self, name: &str) -> Result<Option<ContainerInspectResponse>, LaunchError> {
+    pub async fn inspect(
+        &self,
+        name: &str,
+    ) -> Result<Option<ContainerInspectResponse>, LaunchError> {
         found(self.docker.inspect_container(name, None).await, "inspect container")
     }
 
-    /// Removes a container with its anonymous volumes; one that is not there is no failure. One that runs is killed if
-    /// `force` says so, and else stays, which is the answer `false`.
+    /// Removes a container with its anonymous volumes; one that is not there is no failure. One
+    /// that runs is killed if `force` says so, and else stays, which is the answer `false`.
     pub async fn remove(&self, name: &str, force: bool) -> Result<bool, LaunchError> {
         let options = RemoveContainerOptionsBuilder::default().force(force).v(true).build();
         match self.docker.remove_container(name, Some(options)).await {

@@ -7,10 +7,11 @@ use tokio::process::Command;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the engine's program for gVisor says when it is asked here. Nothing when it is not on this machine, as with an
-/// engine elsewhere or from inside a container.
+/// What the engine's program for gVisor says when it is asked here. Nothing when it is not on this
+/// machine, as with an engine elsewhere or from inside a container.
 pub async fn version(program: &str) -> Option<String> {
-    let asking = Command::new(program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
+    let asking =
+        Command::new(program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
     let said = tokio::time::timeout(PATIENCE, asking).await.ok()?.ok()?;
     read(&String::from_utf8_lossy(&said.stdout))
 }
@@ -28,7 +29,10 @@ mod tests {
 
     #[test]
     fn only_a_version_is_taken_for_one() {
-        assert_eq!(read("runsc version 0.0~20221219.0\nspec: 1.0.2-dev\n").as_deref(), Some("0.0~20221219.0"));
+        assert_eq!(
+            read("runsc version 0.0~20221219.0\nspec: 1.0.2-dev\n").as_deref(),
+            Some("0.0~20221219.0")
+        );
         for other in ["", "runc version 1.1.5\n", "runsc version \x1b[2J\n"] {
             assert_eq!(read(other), None, "{other:?}");
         }

@@ -1,7 +1,9 @@
-//! The Docker sandbox: one hardened container a run, on an engine that may be anywhere, with the same guest inside.
+//! The Docker sandbox: one hardened container a run, on an engine that may be anywhere, with the
+//! same guest inside.
 //!
-//! It asks an engine for containers and nothing else: no copying, no executing, no binding of host paths. All
-//! that is said to a container goes through its standard streams, and is the same conversation as everywhere.
+//! It asks an engine for containers and nothing else: no copying, no executing, no binding of host
+//! paths. All that is said to a container goes through its standard streams, and is the same
+//! conversation as everywhere.
 
 mod body;
 mod check;
@@ -41,8 +43,8 @@ use volume::Volume;
 /// How long a guest may take to say that it is ready, on a machine under load and under gVisor.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is added to the life of a container before anybody may remove it: the time to start it, and the difference of
-/// the clocks of those who make containers and those who sweep.
+/// What is added to the life of a container before anybody may remove it: the time to start it, and
+/// the difference of the clocks of those who make containers and those who sweep.
 const LEASE_SLACK: Duration = Duration::from_secs(3600);
 
 /// The settings of the Docker launcher.
@@ -51,7 +53,8 @@ pub struct DockerConfig {
     pub owner: Owner,
     /// `unix://…` or `tcp://…`.
     pub host: String,
-    /// An OCI runtime by the name the engine knows it by, such as `runsc`; the engine's default when `None`.
+    /// An OCI runtime by the name the engine knows it by, such as `runsc`; the engine's default
+    /// when `None`.
     pub runtime: Option<String>,
     /// No container is wanted longer than this once it runs.
     pub lifetime: Duration,
@@ -68,7 +71,8 @@ pub struct DockerLauncher {
     network: Network,
     engine: Engine,
     volume: Volume,
-    /// Whether the engine has the guest; held while it is brought there, so that it is brought once.
+    /// Whether the engine has the guest; held while it is brought there, so that it is brought
+    /// once.
     filled: AsyncMutex<bool>,
     seen: Mutex<Seen>,
     #[cfg(feature = "weakened")]
@@ -103,7 +107,10 @@ impl DockerLauncher {
     }
 
     /// The same, of containers that see the whole network of the engine's machine.
-    pub async fn start_on_host_network(config: DockerConfig, _: HostNetwork) -> Result<DockerLauncher, LaunchError> {
+    pub async fn start_on_host_network(
+        config: DockerConfig,
+        _: HostNetwork,
+    ) -> Result<DockerLauncher, LaunchError> {
         Ok(DockerLauncher { network: Network::Host, ..DockerLauncher::start(config).await? })
     }
 
@@ -149,7 +156,8 @@ impl DockerLauncher {
             keeper: "engine's cgroup",
         };
         let describe = |measured: &Measured<'_>| contained::isolation(measured, shape, &around);
-        Ok(Guest::connect(stream, Box::new(container), shape.clone(), READY_WITHIN, describe).await?)
+        Ok(Guest::connect(stream, Box::new(container), shape.clone(), READY_WITHIN, describe)
+            .await?)
     }
 
     /// Brings the guest to the engine, unless this was done.

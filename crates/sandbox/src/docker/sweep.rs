@@ -1,8 +1,9 @@
 //! Which containers nobody will ever remove.
 //!
-//! Several workers use one engine, and none knows which of the others live. So a container of another owner goes
-//! when its lease is over, or when it has ended and its owner, who removes it within a moment, has not done so. A
-//! worker that dies takes its containers with it: they end when their standard input does.
+//! Several workers use one engine, and none knows which of the others live. So a container of
+//! another owner goes when its lease is over, or when it has ended and its owner, who removes it
+//! within a moment, has not done so. A worker that dies takes its containers with it: they end when
+//! their standard input does.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,18 +13,21 @@ use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 use crate::contained::{LEASE_LABEL, OWNER_LABEL};
 use crate::launcher::Owner;
 
-/// How long an owner has to remove what has ended. Less than the 15 seconds within which nothing may be left.
+/// How long an owner has to remove what has ended. Less than the 15 seconds within which nothing
+/// may be left.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// How long a container may wait from being made to being started: its owner makes two calls in between. An owner that
-/// needs longer loses a container in which nothing ran, and launches another.
+/// How long a container may wait from being made to being started: its owner makes two calls in
+/// between. An owner that needs longer loses a container in which nothing ran, and launches
+/// another.
 const STARTING: Duration = Duration::from_secs(8);
 
 /// A container to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abandoned {
     pub id: String,
-    /// Even if it runs. One that was never started when it was seen is left alone if it has been since.
+    /// Even if it runs. One that was never started when it was seen is left alone if it has been
+    /// since.
     pub force: bool,
 }
 
@@ -33,14 +37,21 @@ pub struct Seen(HashMap<String, Instant>);
 
 impl Seen {
     /// What is to be removed now.
-    pub fn abandoned(&mut self, all: &[ContainerSummary], owner: &Owner, now: Instant) -> Vec<Abandoned> {
+    pub fn abandoned(
+        &mut self,
+        all: &[ContainerSummary],
+        owner: &Owner,
+        now: Instant,
+    ) -> Vec<Abandoned> {
         let others = all.iter().filter(|container| label(container, OWNER_LABEL) != Some(&owner.0));
         let mut still = HashMap::new();
         let mut abandoned = Vec::new();
         for container in others {
             let Some(id) = container.id.clone() else { continue };
             let patience = match container.state {
-                Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD) => Some(GRACE),
+                Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD) => {
+                    Some(GRACE)
+                }
                 Some(ContainerSummaryStateEnum::CREATED) => Some(STARTING),
                 _ => None,
             };
@@ -48,7 +59,10 @@ impl Seen {
             if lease_is_over(container) {
                 abandoned.push(Abandoned { id, force: true });
             } else if patience.is_some_and(|patience| now - since >= patience) {
-                abandoned.push(Abandoned { id, force: container.state != Some(ContainerSummaryStateEnum::CREATED) });
+                abandoned.push(Abandoned {
+                    id,
+                    force: container.state != Some(ContainerSummaryStateEnum::CREATED),
+                });
             } else if patience.is_some() {
                 still.insert(id, since);
             }
@@ -65,7 +79,9 @@ fn label<'a>(container: &'a ContainerSummary, name: &str) -> Option<&'a String> 
 /// A lease that cannot be read is none.
 fn lease_is_over(container: &ContainerSummary) -> bool {
     let now = seconds_since_1970();
-    label(container, LEASE_LABEL).and_then(|until| until.parse::<u64>().ok()).is_none_or(|until| until < now)
+    label(container, LEASE_LABEL)
+        .and_then(|until| until.parse::<u64>().ok())
+        .is_none_or(|until| until < now)
 }
 
 pub fn seconds_since_1970() -> u64 {
@@ -76,7 +92,12 @@ pub fn seconds_since_1970() -> u64 {
 mod tests {
     use super::*;
 
-    fn container(id: &str, owner: &str, lease: u64, state: ContainerSummaryStateEnum) -> ContainerSummary {
+    fn container(
+        id: &str,
+        owner: &str,
+        lease: u64,
+        state: ContainerSummaryStateEnum,
+    ) -> ContainerSummary {
         let labels = [(OWNER_LABEL, owner.to_owned()), (LEASE_LABEL, lease.to_string())];
         ContainerSummary {
             id: Some(id.to_owned()),
@@ -120,14 +141,19 @@ mod tests {
     fn nothing_that_a_dead_owner_left_is_there_after_fifteen_seconds() {
         use ContainerSummaryStateEnum::{CREATED, EXITED};
         let (me, lease) = (Owner("me".to_owned()), seconds_since_1970() + 1000);
-        // How often it is looked, by default: it is left just after a look, and each look comes when the one before
-        // has ended.
+        // How often it is looked, by default: it is left just after a look, and each look comes
+        // when the one before has ended.
         let look = Duration::from_millis(2600);
         for state in [CREATED, EXITED] {
             let left = [container("left", "dead", lease, state)];
             let (mut seen, start) = (Seen::default(), Instant::now());
-            let gone = (1..).map(|n| look * n).find(|after| !seen.abandoned(&left, &me, start + *after).is_empty());
-            assert!(gone.is_some_and(|after| after < Duration::from_secs(15)), "{state:?}: {gone:?}");
+            let gone = (1..)
+                .map(|n| look * n)
+                .find(|after| !seen.abandoned(&left, &me, start + *after).is_empty());
+            assert!(
+                gone.is_some_and(|after| after < Duration::from_secs(15)),
+                "{state:?}: {gone:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The guest program on an engine: a volume that is filled once, and read only by the containers that run it.
+//! The guest program on an engine: a volume that is filled once, and read only by the containers
+//! that run it.
 
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ pub const SHAPE: Shape = Shape {
     disk_inodes: 64,
 };
 
-/// The volume of exactly this program, reached by this address: another version, or another build of it, has another
-/// one, and so has another way to the same engine, because a proxy lets nobody into a volume that it did not make.
+/// The volume of exactly this program, reached by this address: another version, or another build
+/// of it, has another one, and so has another way to the same engine, because a proxy lets nobody
+/// into a volume that it did not make.
 pub struct Volume {
     pub name: String,
     digest: String,
@@ -39,10 +41,14 @@ impl Volume {
     pub fn of_this_program(host: &str) -> Volume {
         let digest = hexadecimal(GUEST);
         let (program, way) = (&digest[..12], &hexadecimal(host.as_bytes())[..8]);
-        Volume { name: format!("skillbox-guest-{}-{program}-{way}", env!("CARGO_PKG_VERSION")), digest }
+        Volume {
+            name: format!("skillbox-guest-{}-{program}-{way}", env!("CARGO_PKG_VERSION")),
+            digest,
+        }
     }
 
-    /// Makes sure that the engine has the volume with the program in it, by a container that puts it there.
+    /// Makes sure that the engine has the volume with the program in it, by a container that puts
+    /// it there.
     pub async fn fill(&self, engine: &Engine, setting: &Setting<'_>) -> Result<(), LaunchError> {
         engine.make_volume(&self.name).await?;
         let name = format!("skillbox-fill-{}", Uuid::new_v4().simple());
@@ -64,7 +70,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 async fn pour(container: &mut Container) -> Result<(), LaunchError> {
     let mut stream = container.start(false).await?;
-    // When the program is there already it ends without reading, and an engine may then let us write for ever.
+    // When the program is there already it ends without reading, and an engine may then let us
+    // write for ever.
     let pouring = async {
         let _ = stream.write_all(GUEST).await;
         let _ = stream.flush().await;
@@ -76,12 +83,15 @@ async fn pour(container: &mut Container) -> Result<(), LaunchError> {
     };
     match code {
         0 => Ok(()),
-        code => {
-            Err(failed(&format!("its container ended with {code}; does the bash image have sh, head and sha256sum?")))
-        }
+        code => Err(failed(&format!(
+            "its container ended with {code}; does the bash image have sh, head and sha256sum?"
+        ))),
     }
 }
 
 fn failed(why: &str) -> LaunchError {
-    LaunchError::Setup { step: "put the guest on the engine".to_owned(), source: std::io::Error::other(why.to_owned()) }
+    LaunchError::Setup {
+        step: "put the guest on the engine".to_owned(),
+        source: std::io::Error::other(why.to_owned()),
+    }
 }

@@ -1,7 +1,8 @@
 //! From a shape to the pod that is asked for: a pure function, and all hardening on one page.
 //!
-//! It satisfies the *restricted* Pod Security Standard. What we rely on is said explicitly, also where it is a default,
-//! so that it can be compared with what the API server then says it has made (`check`).
+//! It satisfies the *restricted* Pod Security Standard. What we rely on is said explicitly, also
+//! where it is a default, so that it can be compared with what the API server then says it has made
+//! (`check`).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::contained::{GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL};
+use crate::contained::{
+    GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL,
+};
 use crate::launcher::{Owner, Shape};
 use crate::policy::WRITABLE;
 
@@ -46,7 +49,8 @@ pub struct Setting<'a> {
     pub guest_digest: &'a str,
     /// The cluster's default when `None`.
     pub runtime_class: Option<&'a str>,
-    /// A profile on the nodes, below the kubelet's own directory; the container runtime's default when `None`.
+    /// A profile on the nodes, below the kubelet's own directory; the container runtime's default
+    /// when `None`.
     pub seccomp_profile: Option<&'a str>,
     pub user_namespaces: bool,
     pub owner: &'a Owner,
@@ -87,7 +91,8 @@ fn annotations() -> BTreeMap<String, String> {
     let annotations = [
         // A run that is moved is a run that is lost.
         ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
-        // What the container says is a tenant's, in frames; no collector of logs has business with it.
+        // What the container says is a tenant's, in frames; no collector of logs has business with
+        // it.
         ("fluentbit.io/exclude", "true"),
     ];
     annotations.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
@@ -95,7 +100,8 @@ fn annotations() -> BTreeMap<String, String> {
 
 /// An owner's name as far as the API server takes it for a label.
 pub fn label_value(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let plain =
+        |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let text: String = text.chars().map(plain).take(63).collect();
     text.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
@@ -115,7 +121,10 @@ fn spec(shape: &Shape, setting: &Setting<'_>) -> PodSpec {
         share_process_namespace: Some(false),
         dns_policy: Some("None".to_owned()),
         // The API server wants one; nothing answers there.
-        dns_config: Some(PodDNSConfig { nameservers: Some(vec!["127.0.0.1".to_owned()]), ..PodDNSConfig::default() }),
+        dns_config: Some(PodDNSConfig {
+            nameservers: Some(vec!["127.0.0.1".to_owned()]),
+            ..PodDNSConfig::default()
+        }),
         // What runs in it, once.
         runtime_class_name: setting.runtime_class.map(str::to_owned),
         node_selector: Some([("kubernetes.io/os".to_owned(), "linux".to_owned())].into()),
@@ -143,12 +152,16 @@ fn pod_security(setting: &Setting<'_>) -> PodSecurityContext {
 
 fn seccomp(setting: &Setting<'_>) -> SeccompProfile {
     match setting.seccomp_profile {
-        Some(profile) => SeccompProfile { type_: "Localhost".to_owned(), localhost_profile: Some(profile.to_owned()) },
+        Some(profile) => SeccompProfile {
+            type_: "Localhost".to_owned(),
+            localhost_profile: Some(profile.to_owned()),
+        },
         None => SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None },
     }
 }
 
-/// The container of the script: the guest is its first process, and says nothing before it is spoken to.
+/// The container of the script: the guest is its first process, and says nothing before it is
+/// spoken to.
 fn skill(shape: &Shape, setting: &Setting<'_>) -> Container {
     let scratch = WRITABLE.iter().map(|path| mount(volume_name(path), path, false));
     Container {
@@ -158,7 +171,9 @@ fn skill(shape: &Shape, setting: &Setting<'_>) -> Container {
         stdin_once: Some(true),
         tty: Some(false),
         resources: Some(resources(shape.cpu_millis, shape.memory_bytes, setting.ephemeral_bytes)),
-        volume_mounts: Some(std::iter::once(mount(GUEST, GUEST_DIRECTORY, true)).chain(scratch).collect()),
+        volume_mounts: Some(
+            std::iter::once(mount(GUEST, GUEST_DIRECTORY, true)).chain(scratch).collect(),
+        ),
         ..container(SKILL, setting.image, setting)
     }
 }
@@ -205,10 +220,15 @@ fn resources(cpu_millis: u32, memory_bytes: u64, ephemeral_bytes: u64) -> Resour
         ("ephemeral-storage".to_owned(), bytes(ephemeral_bytes)),
     ]
     .into();
-    ResourceRequirements { limits: Some(amounts.clone()), requests: Some(amounts), ..ResourceRequirements::default() }
+    ResourceRequirements {
+        limits: Some(amounts.clone()),
+        requests: Some(amounts),
+        ..ResourceRequirements::default()
+    }
 }
 
-/// In memory, all of them: nothing of a tenant touches the node's disk, and what lies there counts as memory.
+/// In memory, all of them: nothing of a tenant touches the node's disk, and what lies there counts
+/// as memory.
 fn volumes(shape: &Shape) -> Vec<Volume> {
     let scratch = WRITABLE.iter().map(|path| volume(volume_name(path), shape.disk_bytes));
     std::iter::once(volume(GUEST, GUEST_VOLUME_BYTES)).chain(scratch).collect()
@@ -297,7 +317,9 @@ pub mod tests {
             (Value::Object(one), Value::Object(other)) => {
                 let keys: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
                 for key in keys {
-                    let get = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+                    let get = |map: &serde_json::Map<String, Value>| {
+                        map.get(key).cloned().unwrap_or_default()
+                    };
                     differences(&get(one), &get(other), &format!("{at}/{key}"), found);
                 }
             }
@@ -321,8 +343,15 @@ pub mod tests {
         let owner = Owner("worker-1".to_owned());
         let small = Shape { memory_bytes: 1 << 20, cpu_millis: 1500, disk_bytes: 4096, ..shape() };
         let mut found = Vec::new();
-        differences(&json(&shape(), &setting(&owner)), &json(&small, &setting(&owner)), "", &mut found);
-        let ours = |place: &String| place.ends_with("/sizeLimit") || place.contains("/containers/0/resources/");
+        differences(
+            &json(&shape(), &setting(&owner)),
+            &json(&small, &setting(&owner)),
+            "",
+            &mut found,
+        );
+        let ours = |place: &String| {
+            place.ends_with("/sizeLimit") || place.contains("/containers/0/resources/")
+        };
         assert!(found.iter().all(ours) && found.len() == 9, "{found:#?}");
     }
 
@@ -341,12 +370,17 @@ pub mod tests {
         assert_eq!(changed(users), ["/spec/hostUsers"]);
         let profile = Setting { seccomp_profile: Some("skillbox.json"), ..setting(&owner) };
         let places = changed(profile);
-        assert!(places.iter().all(|place| place.contains("/seccompProfile/")) && places.len() == 6, "{places:?}");
+        assert!(
+            places.iter().all(|place| place.contains("/seccompProfile/")) && places.len() == 6,
+            "{places:?}"
+        );
     }
 
     #[test]
     fn an_owners_name_becomes_a_label() {
-        for (name, label) in [("0198-abc", "0198-abc"), ("host:1/worker ", "host-1-worker"), ("..a", "a")] {
+        for (name, label) in
+            [("0198-abc", "0198-abc"), ("host:1/worker ", "host-1-worker"), ("..a", "a")]
+        {
             assert_eq!(label_value(name), label);
         }
         assert_eq!(label_value(&"x".repeat(100)).len(), 63);

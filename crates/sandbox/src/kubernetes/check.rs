@@ -1,23 +1,26 @@
-//! Whether the API server made what it was asked for. Admission may change a pod, and an old server drops the fields that
-//! it does not know.
+//! Whether the API server made what it was asked for. Admission may change a pod, and an old server
+//! drops the fields that it does not know.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value};
 
 /// What a cluster adds to every pod, by the name of the field, and that gives a script nothing.
 const ADDED_TO_POD: [&str; 14] = [
-    "nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy", "serviceAccount",
-    "serviceAccountName", "imagePullSecrets", "tolerations", "overhead", "nodeSelector", "affinity",
-    "topologySpreadConstraints", "schedulingGates",
+    "nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy",
+    "serviceAccount", "serviceAccountName", "imagePullSecrets", "tolerations", "overhead",
+    "nodeSelector", "affinity", "topologySpreadConstraints", "schedulingGates",
 ];
 
 /// The same of each container.
-const ADDED_TO_CONTAINER: [&str; 3] = ["terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy"];
+const ADDED_TO_CONTAINER: [&str; 3] =
+    ["terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy"];
 
-/// Where a pod is placed, and by what of its own: more of it than we asked for is the operator's business.
+/// Where a pod is placed, and by what of its own: more of it than we asked for is the operator's
+/// business.
 const PLACING: [&str; 2] = ["tolerations", "nodeSelector"];
 
-/// What is on where nobody says otherwise, so that a `false` that was dropped is not the same as one that was kept.
+/// What is on where nobody says otherwise, so that a `false` that was dropped is not the same as
+/// one that was kept.
 const ON_BY_DEFAULT: [&str; 4] =
     ["automountServiceAccountToken", "enableServiceLinks", "hostUsers", "allowPrivilegeEscalation"];
 
@@ -28,8 +31,11 @@ pub fn weakened(asked: &Pod, found: &Pod) -> Vec<String> {
     for (key, value) in asked_spec.iter().filter(|(key, _)| !PLACING.contains(&key.as_str())) {
         compare(value, found_spec.get(key), key, &mut missing);
     }
-    let added = |key: &&String| !asked_spec.contains_key(*key) && !ADDED_TO_POD.contains(&key.as_str());
-    missing.extend(found_spec.keys().filter(added).filter(|key| !is_nothing(&found_spec[*key])).cloned());
+    let added =
+        |key: &&String| !asked_spec.contains_key(*key) && !ADDED_TO_POD.contains(&key.as_str());
+    missing.extend(
+        found_spec.keys().filter(added).filter(|key| !is_nothing(&found_spec[*key])).cloned(),
+    );
     let (labels, kept) = (asked.metadata.labels.iter().flatten(), found.metadata.labels.as_ref());
     let lost = labels.filter(|(name, value)| kept.and_then(|kept| kept.get(*name)) != Some(*value));
     missing.extend(lost.map(|(name, _)| format!("label {name}")));
@@ -50,7 +56,9 @@ fn compare(asked: &Value, found: Option<&Value>, at: &str, missing: &mut Vec<Str
             for (key, value) in asked {
                 compare(value, found.get(key), &format!("{at}.{key}"), missing);
             }
-            let added = |key: &&String| !asked.contains_key(*key) && !ADDED_TO_CONTAINER.contains(&key.as_str());
+            let added = |key: &&String| {
+                !asked.contains_key(*key) && !ADDED_TO_CONTAINER.contains(&key.as_str())
+            };
             let added = found.keys().filter(added).filter(|key| !is_nothing(&found[*key]));
             missing.extend(added.map(|key| format!("{at}.{key}")));
         }
@@ -61,8 +69,9 @@ fn compare(asked: &Value, found: Option<&Value>, at: &str, missing: &mut Vec<Str
         }
         (asked, found) => {
             let found = found.unwrap_or(&Value::Null);
-            let both_nothing =
-                is_nothing(asked) && is_nothing(found) && !ON_BY_DEFAULT.iter().any(|on| at.ends_with(on));
+            let both_nothing = is_nothing(asked)
+                && is_nothing(found)
+                && !ON_BY_DEFAULT.iter().any(|on| at.ends_with(on));
             if asked != found && !both_nothing && !same_amount(asked, found) {
                 missing.push(at.to_owned());
             }
@@ -105,7 +114,8 @@ fn thousandths(text: &str) -> Option<u128> {
         ("m", 0),
         ("", 1),
     ];
-    let (number, unit) = UNITS.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))?;
+    let (number, unit) =
+        UNITS.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)))?;
     let number: u128 = number.parse().ok()?;
     Some(if unit == 0 { number } else { number * unit * 1000 })
 }
@@ -155,10 +165,17 @@ mod tests {
         let spec = faithful()["spec"].as_object().expect("an object").clone();
         let ours = object(&asked().spec);
         let relied_on = |key: &String| ours.contains_key(key) && !PLACING.contains(&key.as_str());
-        for key in spec.keys().filter(|key| relied_on(key) && !is_nothing(&spec[*key]) && *key != "containers") {
+        for key in spec
+            .keys()
+            .filter(|key| relied_on(key) && !is_nothing(&spec[*key]) && *key != "containers")
+        {
             let mut found = faithful();
             found["spec"].as_object_mut().expect("an object").remove(key);
-            assert_eq!(judged(found).first().map(|named| named.starts_with(key.as_str())), Some(true), "{key}");
+            assert_eq!(
+                judged(found).first().map(|named| named.starts_with(key.as_str())),
+                Some(true),
+                "{key}"
+            );
         }
     }
 
@@ -167,27 +184,47 @@ mod tests {
         let container = |key: &str| format!("/spec/containers/0/{key}");
         let changes = [
             ("/spec/hostNetwork".to_owned(), json!(true), "hostNetwork"),
-            ("/spec/automountServiceAccountToken".to_owned(), json!(true), "automountServiceAccountToken"),
+            (
+                "/spec/automountServiceAccountToken".to_owned(),
+                json!(true),
+                "automountServiceAccountToken",
+            ),
             ("/spec/enableServiceLinks".to_owned(), json!(null), "enableServiceLinks"),
             ("/spec/activeDeadlineSeconds".to_owned(), json!(null), "activeDeadlineSeconds"),
-            ("/spec/volumes/1/emptyDir/sizeLimit".to_owned(), json!("1Gi"), "volumes[1].emptyDir.sizeLimit"),
+            (
+                "/spec/volumes/1/emptyDir/sizeLimit".to_owned(),
+                json!("1Gi"),
+                "volumes[1].emptyDir.sizeLimit",
+            ),
             ("/spec/volumes".to_owned(), json!([]), "volumes"),
             (
                 container("securityContext/allowPrivilegeEscalation"),
                 json!(null),
                 "containers[0].securityContext.allowPrivilegeEscalation",
             ),
-            (container("securityContext/runAsUser"), json!(0), "containers[0].securityContext.runAsUser"),
+            (
+                container("securityContext/runAsUser"),
+                json!(0),
+                "containers[0].securityContext.runAsUser",
+            ),
             (
                 container("securityContext/capabilities/add"),
                 json!(["NET_RAW"]),
                 "containers[0].securityContext.capabilities.add",
             ),
-            (container("resources/limits/memory"), json!("1Gi"), "containers[0].resources.limits.memory"),
+            (
+                container("resources/limits/memory"),
+                json!("1Gi"),
+                "containers[0].resources.limits.memory",
+            ),
             (container("resources/limits/cpu"), json!("1"), "containers[0].resources.limits.cpu"),
             (container("image"), json!("other"), "containers[0].image"),
             (container("env"), json!([{ "name": "A", "value": "b" }]), "containers[0].env"),
-            ("/spec/initContainers/0/command".to_owned(), json!(["sh"]), "initContainers[0].command"),
+            (
+                "/spec/initContainers/0/command".to_owned(),
+                json!(["sh"]),
+                "initContainers[0].command",
+            ),
             ("/metadata/labels/skillbox.owner".to_owned(), json!("you"), "label skillbox.owner"),
         ];
         for (place, value, named) in changes {
@@ -206,7 +243,14 @@ mod tests {
     #[test]
     fn amounts_are_compared_by_value() {
         let same = |one: &str, other: &str| same_amount(&json!(one), &json!(other));
-        assert!(same("67108864", "64Mi") && same("1500m", "1500m") && same("1000m", "1") && same("64000000", "64M"));
-        assert!(!same("64Mi", "64M") && !same("1", "1m") && !same("x", "x") && !same("Never", "Always"));
+        assert!(
+            same("67108864", "64Mi")
+                && same("1500m", "1500m")
+                && same("1000m", "1")
+                && same("64000000", "64M")
+        );
+        assert!(
+            !same("64Mi", "64M") && !same("1", "1m") && !same("x", "x") && !same("Never", "Always")
+        );
     }
 }

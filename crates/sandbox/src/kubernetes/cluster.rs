@@ -1,4 +1,5 @@
-//! The calls we make to a cluster's API server to run skills, and no others; `docs/kubernetes-sandbox.md` has the same list.
+//! The calls we make to a cluster's API server to run skills, and no others;
+//! `docs/kubernetes-sandbox.md` has the same list.
 
 use std::future::Future;
 use std::io;
@@ -47,11 +48,17 @@ pub enum Refusal {
 }
 
 impl Cluster {
-    /// Reads how to reach the API server: from this file, else as `kubectl` does, else as a pod of the cluster does.
-    pub async fn connect(kubeconfig: Option<&Path>, namespace: &str) -> Result<Cluster, LaunchError> {
+    /// Reads how to reach the API server: from this file, else as `kubectl` does, else as a pod of
+    /// the cluster does.
+    pub async fn connect(
+        kubeconfig: Option<&Path>,
+        namespace: &str,
+    ) -> Result<Cluster, LaunchError> {
         let mut config = match kubeconfig {
             Some(path) => from_file(path.to_owned()).await?,
-            None => kube::Config::infer().await.map_err(|error| setup("find out how to reach Kubernetes", error))?,
+            None => kube::Config::infer()
+                .await
+                .map_err(|error| setup("find out how to reach Kubernetes", error))?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let address = config.cluster_url.to_string();
@@ -120,10 +127,15 @@ async fn from_file(path: PathBuf) -> Result<kube::Config, LaunchError> {
     let step = format!("read {}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| setup(&step, error))?;
     let options = KubeConfigOptions::default();
-    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| setup(&step, error))
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(|error| setup(&step, error))
 }
 
-async fn within<T>(step: &str, call: impl Future<Output = Result<T, Error>>) -> Result<T, LaunchError> {
+async fn within<T>(
+    step: &str,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, LaunchError> {
     match timeout(TIMEOUT, call).await {
         Ok(answer) => answer.map_err(|error| setup(step, told(error))),
         Err(_) => Err(too_slow(step)),
@@ -138,7 +150,10 @@ fn told(error: Error) -> Box<dyn std::error::Error + Send + Sync> {
     }
 }
 
-pub fn setup(step: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> LaunchError {
+pub fn setup(
+    step: &str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> LaunchError {
     LaunchError::Setup { step: step.to_owned(), source: io::Error::other(error) }
 }
 
@@ -148,7 +163,9 @@ fn too_slow(step: &str) -> LaunchError {
 
 fn refusal(status: &Status) -> Refusal {
     match (status.code, status.reason.as_str()) {
-        (403, _) if status.message.contains("exceeded quota") => Refusal::NoRoom(status.message.clone()),
+        (403, _) if status.message.contains("exceeded quota") => {
+            Refusal::NoRoom(status.message.clone())
+        }
         (409, "AlreadyExists") => Refusal::Made,
         // Two pods at once, for one quota.
         (409, _) => Refusal::NoRoom(status.message.clone()),
@@ -175,7 +192,9 @@ mod tests {
         ));
         assert!(matches!(refused(409, "AlreadyExists", ""), Refusal::Made));
         let security = "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\"";
-        let Refusal::Refused(error) = refused(403, "Forbidden", security) else { panic!("it is final") };
+        let Refusal::Refused(error) = refused(403, "Forbidden", security) else {
+            panic!("it is final")
+        };
         assert!(error.to_string().contains(security), "{error}");
         assert!(matches!(refused(500, "InternalError", "etcd"), Refusal::Failed(_)));
     }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicySpec};
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -90,7 +92,11 @@ impl KubernetesReport {
         self.look_at_network(cluster).await;
         self.look_at_runtime_class(cluster).await;
         if !self.missing_rights.is_empty() && self.problem.is_none() {
-            self.problem = Some(format!("we may not {} in {}", self.missing_rights.join(", "), self.namespace));
+            self.problem = Some(format!(
+                "we may not {} in {}",
+                self.missing_rights.join(", "),
+                self.namespace
+            ));
         }
         if self.problem.is_none() {
             match launcher.probe().await {
@@ -123,13 +129,16 @@ impl KubernetesReport {
                     ));
                 }
             }
-            Answer::None => self.problem = Some(format!("there is no namespace {}", self.namespace)),
+            Answer::None => {
+                self.problem = Some(format!("there is no namespace {}", self.namespace))
+            }
             Answer::Unknown => self.unknown("which pods the namespace lets in (get namespaces)"),
         }
     }
 
     async fn look_at_network(&mut self, cluster: &Cluster) {
-        let policies: Api<NetworkPolicy> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let policies: Api<NetworkPolicy> =
+            Api::namespaced(cluster.client.clone(), &cluster.namespace);
         match answer(policies.list(&ListParams::default())).await {
             Answer::Yes(list) if list.items.iter().any(|policy| policy.spec.as_ref().is_some_and(denies_all)) => {}
             Answer::Yes(_) | Answer::None => self.warnings.push(format!(
@@ -178,7 +187,10 @@ async fn may(cluster: &Cluster, verb: &str, resource: &str, part: Option<&str>) 
         subresource: part.map(str::to_owned),
         ..ResourceAttributes::default()
     };
-    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), non_resource_attributes: None };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        non_resource_attributes: None,
+    };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     match answer(reviews.create(&PostParams::default(), &review)).await {
         Answer::Yes(review) => review.status.map(|status| status.allowed),
@@ -201,7 +213,8 @@ fn denies_all(policy: &NetworkPolicySpec) -> bool {
             && selector.match_expressions.as_ref().is_none_or(|expressions| expressions.is_empty())
     });
     let types = policy.policy_types.as_deref().unwrap_or_default();
-    let both = ["Ingress", "Egress"].iter().all(|direction| types.iter().any(|named| named == direction));
+    let both =
+        ["Ingress", "Egress"].iter().all(|direction| types.iter().any(|named| named == direction));
     let nothing = policy.ingress.as_ref().is_none_or(|rules| rules.is_empty())
         && policy.egress.as_ref().is_none_or(|rules| rules.is_empty());
     everybody && both && nothing
@@ -225,7 +238,11 @@ impl fmt::Display for KubernetesReport {
         writeln!(f, "  version     {}", self.version.as_deref().unwrap_or("unknown"))?;
         let security = self.pod_security.as_deref().unwrap_or("unknown");
         writeln!(f, "namespace     {} (pod security: {security})", self.namespace)?;
-        writeln!(f, "runtime class {}", self.runtime_class.as_deref().unwrap_or("the cluster's default"))?;
+        writeln!(
+            f,
+            "runtime class {}",
+            self.runtime_class.as_deref().unwrap_or("the cluster's default")
+        )?;
         if let Some(isolation) = &self.isolation {
             writeln!(f, "\nisolation, measured in a pod made just now")?;
             for control in Control::ALL {
@@ -258,6 +275,8 @@ mod tests {
         assert!(judged(json!({ "podSelector": {}, "policyTypes": both })));
         assert!(!judged(json!({ "podSelector": {}, "policyTypes": ["Ingress"] })));
         assert!(!judged(json!({ "podSelector": {}, "policyTypes": both, "egress": [{}] })));
-        assert!(!judged(json!({ "podSelector": { "matchLabels": { "a": "b" } }, "policyTypes": both })));
+        assert!(!judged(
+            json!({ "podSelector": { "matchLabels": { "a": "b" } }, "policyTypes": both })
+        ));
     }
 }

@@ -1,7 +1,8 @@
-//! The Kubernetes sandbox: one hardened pod a run, in a namespace of its own, with the same guest inside.
+//! The Kubernetes sandbox: one hardened pod a run, in a namespace of its own, with the same guest
+//! inside.
 //!
-//! It asks an API server for pods and nothing else: no executing, no copying, no secrets. All that is said to a pod goes
-//! through its standard streams, and is the same conversation as everywhere.
+//! It asks an API server for pods and nothing else: no executing, no copying, no secrets. All that
+//! is said to a pod goes through its standard streams, and is the same conversation as everywhere.
 
 mod body;
 mod check;
@@ -67,7 +68,8 @@ pub struct KubernetesConfig {
     pub schedule_timeout: Duration,
     /// No pod is wanted longer than this once it runs.
     pub lifetime: Duration,
-    /// How long the removal of a pod is tried while the API server does not answer. After that it is the sweep's.
+    /// How long the removal of a pod is tried while the API server does not answer. After that it
+    /// is the sweep's.
     pub removing: Duration,
     /// The most that a run may say: logs, output and files together.
     pub said_bytes: u64,
@@ -112,16 +114,23 @@ impl KubernetesLauncher {
         loop {
             let asked = [image, &self.config.guest_image].map(|name| self.pins.reference(name));
             let mut pod = self.create_pod(shape, &asked, until).await?;
-            let ran = pod.running(&asked[0], until).await.map_err(|error| explain_pin(error, image))?;
+            let ran =
+                pod.running(&asked[0], until).await.map_err(|error| explain_pin(error, image))?;
             let kept = [(image, &ran.skill), (&*self.config.guest_image, &ran.guest)];
-            let kept = kept.iter().zip(&asked).all(|((name, ran), asked)| self.pins.keep(name, asked, ran.as_ref()));
+            let kept = kept
+                .iter()
+                .zip(&asked)
+                .all(|((name, ran), asked)| self.pins.keep(name, asked, ran.as_ref()));
             if !kept {
-                // A tag was moved between two first pods. The next one is asked for by digest, so this ends.
+                // A tag was moved between two first pods. The next one is asked for by digest, so
+                // this ends.
                 pod.gone().await;
                 continue;
             }
             let stream = pod.attach().await?;
-            return self.greet(pod, stream, shape, &pins::reported(image, ran.skill.as_ref())).await;
+            return self
+                .greet(pod, stream, shape, &pins::reported(image, ran.skill.as_ref()))
+                .await;
         }
     }
 
@@ -138,10 +147,17 @@ impl KubernetesLauncher {
     }
 
     /// Tells the guest how to confine itself, and waits until it has.
-    async fn greet(&self, pod: Pod, mut stream: Attached, shape: &Shape, image: &str) -> Result<Guest, LaunchError> {
-        // A pod has a network, and no word of ours takes it away. So no script gets a socket that could lead there, and
-        // there is no call for other machines to be seen.
-        let confinement = contained::encode(contained::confinement(shape, seccomp::program_without_network()))?;
+    async fn greet(
+        &self,
+        pod: Pod,
+        mut stream: Attached,
+        shape: &Shape,
+        image: &str,
+    ) -> Result<Guest, LaunchError> {
+        // A pod has a network, and no word of ours takes it away. So no script gets a socket that
+        // could lead there, and there is no call for other machines to be seen.
+        let confinement =
+            contained::encode(contained::confinement(shape, seccomp::program_without_network()))?;
         // When this fails the guest is gone, which is noticed in the next step.
         let _ = stream.write_all(&confinement).await;
         let _ = stream.flush().await;
@@ -212,7 +228,8 @@ impl Launcher for KubernetesLauncher {
         self.start_guest(shape).await?.holding(&self.config.require).await
     }
 
-    /// Whose a pod is does not matter: what is held here is this launcher's, and all else may be abandoned.
+    /// Whose a pod is does not matter: what is held here is this launcher's, and all else may be
+    /// abandoned.
     async fn sweep(&self, _: &Owner) -> Result<usize, LaunchError> {
         let all = self.cluster.owned().await?;
         let starting = self.config.launched_within();
@@ -234,8 +251,8 @@ impl Launcher for KubernetesLauncher {
     }
 }
 
-/// Puts the guest that this program carries into a directory, for a pod: what its init container does. It is refused
-/// when somebody wants another one.
+/// Puts the guest that this program carries into a directory, for a pod: what its init container
+/// does. It is refused when somebody wants another one.
 pub fn copy_guest(directory: &std::path::Path, wanted: Option<&str>) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;
 
@@ -259,7 +276,9 @@ mod tests {
 
     #[test]
     fn what_keeps_scripts_from_the_network_is_told_with_its_price() {
-        let FromGuest::Ready(measured) = crate::played::ready() else { panic!("a guest that is ready") };
+        let FromGuest::Ready(measured) = crate::played::ready() else {
+            panic!("a guest that is ready")
+        };
         let closed = |routes, sockets| closed(&Measured { routes, sockets, ..measured.clone() });
         assert_eq!(closed(true, true), None, "a network and a socket are a way out");
         assert!(closed(true, false).is_some_and(|how| how.contains("nor to loopback")));
@@ -276,7 +295,10 @@ mod tests {
         for _ in 0..2 {
             copy_guest(directory.path(), Some(&program_digest())).expect("copied");
         }
-        assert_eq!(std::fs::read(directory.path().join("skillbox-guest")).expect("a file"), program::GUEST);
+        assert_eq!(
+            std::fs::read(directory.path().join("skillbox-guest")).expect("a file"),
+            program::GUEST
+        );
         assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(copy_guest(&directory.path().join("nowhere"), None).is_err());
     }

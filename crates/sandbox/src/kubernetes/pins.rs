@@ -1,8 +1,9 @@
 //! Which image a pod is asked for: by digest, as soon as a node has reported what a tag leads to.
 //!
-//! A worker has no access to registries, so the first pod of an image is asked for by its configured name. Its status has
-//! the digest, and every later pod of this process is asked for by that: a tag that is moved, or that another node has
-//! in an older version, changes nothing until the worker is restarted.
+//! A worker has no access to registries, so the first pod of an image is asked for by its
+//! configured name. Its status has the digest, and every later pod of this process is asked for by
+//! that: a tag that is moved, or that another node has in an older version, changes nothing until
+//! the worker is restarted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,13 +18,15 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// From `imageID`, which every container runtime writes in its own way: `docker.io/library/bash@sha256:…`,
-    /// `docker-pullable://bash@sha256:…`, `docker://sha256:…`, `sha256:…`, or the hexadecimal digits alone.
+    /// From `imageID`, which every container runtime writes in its own way:
+    /// `docker.io/library/bash@sha256:…`, `docker-pullable://bash@sha256:…`, `docker://sha256:…`,
+    /// `sha256:…`, or the hexadecimal digits alone.
     pub fn parse(image_id: &str) -> Option<Identity> {
         let text = image_id.rsplit_once("://").map_or(image_id, |(_, text)| text);
         let (repository, digest) = text.rsplit_once('@').unwrap_or(("", text));
         let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
-        let is_digest = hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_digest =
+            hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let identity = if repository.is_empty() { Identity::Id } else { Identity::Digest };
         is_digest.then(|| identity(format!("sha256:{hex}")))
     }
@@ -44,24 +47,33 @@ impl Pins {
     /// What a pod is asked for instead of `name`.
     pub fn reference(&self, name: &str) -> String {
         let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.get(name).map_or_else(|| name.to_owned(), |digest| format!("{}@{digest}", repository(name)))
+        pins.get(name)
+            .map_or_else(|| name.to_owned(), |digest| format!("{}@{digest}", repository(name)))
     }
 
-    /// Learns from a pod that was asked for as `asked`. False when it runs another image than other pods of this name
-    /// since one of them was heard of first: it must not be used.
+    /// Learns from a pod that was asked for as `asked`. False when it runs another image than other
+    /// pods of this name since one of them was heard of first: it must not be used.
     pub fn keep(&self, name: &str, asked: &str, ran: Option<&Identity>) -> bool {
         let Some(Identity::Digest(ran)) = ran else { return true };
         if has_digest(asked) {
             if !asked.ends_with(ran.as_str()) {
-                // Some runtimes name the manifest of a platform where its index was asked for. What runs is what was
-                // asked for all the same: a runtime checks digests.
-                tracing::debug!(asked, ran, "a node reports another digest of an image than was asked for");
+                // Some runtimes name the manifest of a platform where its index was asked for. What
+                // runs is what was asked for all the same: a runtime checks digests.
+                tracing::debug!(
+                    asked,
+                    ran,
+                    "a node reports another digest of an image than was asked for"
+                );
             }
             return true;
         }
         let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pin = pins.entry(name.to_owned()).or_insert_with(|| {
-            tracing::info!(image = name, digest = ran, "pods of this worker keep to this digest of the image");
+            tracing::info!(
+                image = name,
+                digest = ran,
+                "pods of this worker keep to this digest of the image"
+            );
             ran.clone()
         });
         pin == ran
@@ -99,14 +111,18 @@ mod tests {
     #[test]
     fn every_runtime_is_understood() {
         let (digest, hex) = (sha('a'), "a".repeat(64));
-        for text in [format!("docker.io/library/bash@{digest}"), format!("docker-pullable://r.example:5000/b@{digest}")]
-        {
+        for text in [
+            format!("docker.io/library/bash@{digest}"),
+            format!("docker-pullable://r.example:5000/b@{digest}"),
+        ] {
             assert_eq!(Identity::parse(&text), Some(Identity::Digest(digest.clone())), "{text}");
         }
         for text in [digest.clone(), format!("docker://{digest}"), hex.clone()] {
             assert_eq!(Identity::parse(&text), Some(Identity::Id(digest.clone())), "{text}");
         }
-        for text in ["", "bash:5", "bash@sha256:aa", &format!("bash@sha512:{hex}"), &hex.to_uppercase()] {
+        for text in
+            ["", "bash:5", "bash@sha256:aa", &format!("bash@sha512:{hex}"), &hex.to_uppercase()]
+        {
             assert_eq!(Identity::parse(text), None, "{text}");
         }
     }
@@ -134,7 +150,10 @@ mod tests {
         assert_eq!(pins.reference("bash:5"), pinned);
         // A pod that was asked for by name at the same time, and found the tag moved.
         assert!(!pins.keep("bash:5", "bash:5", Some(&moved)));
-        assert!(pins.keep("bash:5", &pinned, Some(&moved)), "asked for by digest, it is what was asked for");
+        assert!(
+            pins.keep("bash:5", &pinned, Some(&moved)),
+            "asked for by digest, it is what was asked for"
+        );
         assert_eq!(pins.reference("bash:5"), pinned);
         assert_eq!(pins.reference("node:20"), "node:20", "each name has its own");
     }
@@ -148,6 +167,9 @@ mod tests {
         }
         assert_eq!(reported("bash:5", None), "bash:5");
         assert_eq!(reported("bash:5", Some(&Identity::Id(sha('1')))), sha('1'));
-        assert_eq!(reported("r:5/bash:5", Some(&Identity::Digest(sha('1')))), format!("r:5/bash@{}", sha('1')));
+        assert_eq!(
+            reported("r:5/bash:5", Some(&Identity::Digest(sha('1')))),
+            format!("r:5/bash@{}", sha('1'))
+        );
     }
 }

@@ -37,7 +37,8 @@ const ATTACH_PAUSE: Duration = Duration::from_millis(500);
 /// How long the cluster may take to say why a guest went away.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How long whoever waits for the end of a pod waits at most; the removal goes on behind it, and a sweep comes after that.
+/// How long whoever waits for the end of a pod waits at most; the removal goes on behind it, and a
+/// sweep comes after that.
 const WAITED_FOR: Duration = Duration::from_secs(15);
 
 /// Between two attempts to remove a pod.
@@ -70,8 +71,9 @@ enum Ending {
 }
 
 impl Pod {
-    /// Asks for a pod, waiting for quota until `until`, and refuses one that was made weaker than it was asked for. It is
-    /// held as long as anything here works on it, and its removal is tried for so long.
+    /// Asks for a pod, waiting for quota until `until`, and refuses one that was made weaker than
+    /// it was asked for. It is held as long as anything here works on it, and its removal is tried
+    /// for so long.
     pub async fn create(
         cluster: &Cluster,
         watch: &Watch,
@@ -80,7 +82,8 @@ impl Pod {
         until: Instant,
     ) -> Result<Pod, LaunchError> {
         let name = body.metadata.name.clone().unwrap_or_default();
-        // It may exist from here on: that the answer to a creation was lost does not mean that nothing was created.
+        // It may exist from here on: that the answer to a creation was lost does not mean that
+        // nothing was created.
         let mut pod = Pod {
             cluster: cluster.clone(),
             runtime: runtime::Handle::current(),
@@ -111,7 +114,8 @@ impl Pod {
                 Ok(made) => return Ok(made),
                 Err(Refusal::Made) => {
                     let made = self.cluster.get(&self.name).await?;
-                    return made.ok_or_else(|| setup("create a pod", "it was made and is gone again"));
+                    return made
+                        .ok_or_else(|| setup("create a pod", "it was made and is gone again"));
                 }
                 Err(Refusal::NoRoom(said)) if Instant::now() + QUOTA_PAUSE >= until => {
                     self.answered = true;
@@ -127,7 +131,8 @@ impl Pod {
         }
     }
 
-    /// Waits until the guest runs, and returns of which images: for a node until `until`, then for the node a while longer.
+    /// Waits until the guest runs, and returns of which images: for a node until `until`, then for
+    /// the node a while longer.
     pub async fn running(&mut self, image: &str, until: Instant) -> Result<RanImages, LaunchError> {
         let Some(mut following) = self.following.take() else { return Err(gone(&self.name)) };
         let ran = wait(&self.cluster, &self.name, &mut following, image, until).await;
@@ -160,7 +165,9 @@ impl Pod {
     }
 
     fn is_over(&mut self) -> bool {
-        self.following.as_mut().is_none_or(|following| matches!(following.standing(), Standing::Over(_)))
+        self.following
+            .as_mut()
+            .is_none_or(|following| matches!(following.standing(), Standing::Over(_)))
     }
 }
 
@@ -203,18 +210,25 @@ async fn wait(
 
 /// What a standing means for a launch; none while there is hope and time.
 fn verdict(standing: &Standing, image: &str, late: bool) -> Option<Result<RanImages, LaunchError>> {
-    let unfit = |said: &str| Err(LaunchError::ImageUnfit { image: image.to_owned(), why: said.to_owned() });
+    let unfit =
+        |said: &str| Err(LaunchError::ImageUnfit { image: image.to_owned(), why: said.to_owned() });
     Some(match standing {
         Standing::Running(images) => Ok(images.clone()),
         Standing::Over(end) => Err(match end.cause {
-            Cause::Rejected | Cause::Preempted | Cause::Evicted => LaunchError::NoRoom(end.said.clone()),
+            Cause::Rejected | Cause::Preempted | Cause::Evicted => {
+                LaunchError::NoRoom(end.said.clone())
+            }
             _ => setup("start a pod", format!("{:?}: {}", end.cause, end.said)),
         }),
         Standing::Waiting(Waiting { trouble: Trouble::NoSuchImage, said, .. }) => unfit(said),
-        Standing::Waiting(Waiting { trouble: Trouble::Hopeless, said, .. }) => Err(setup("start a pod", said.clone())),
+        Standing::Waiting(Waiting { trouble: Trouble::Hopeless, said, .. }) => {
+            Err(setup("start a pod", said.clone()))
+        }
         _ if !late => return None,
         Standing::Waiting(Waiting { trouble: Trouble::Image, said, .. }) => unfit(said),
-        Standing::Waiting(Waiting { placed: false, said, .. }) => Err(LaunchError::NoRoom(said.clone())),
+        Standing::Waiting(Waiting { placed: false, said, .. }) => {
+            Err(LaunchError::NoRoom(said.clone()))
+        }
         Standing::Waiting(Waiting { said, .. }) => {
             let said = if said.is_empty() { "its node did not start it in time" } else { said };
             Err(setup("start a pod", said.to_owned()))
@@ -251,13 +265,16 @@ impl Handle for Pod {
             // A task that panicked, or that a runtime at its end gave up, saw nothing.
             self.ending = Ending::Over(ended.unwrap_or(Ok(None)).unwrap_or_default());
         }
-        let out_of_memory = matches!(&self.ending, Ending::Over(Some(End { cause: Cause::OutOfMemory, .. })));
+        let out_of_memory =
+            matches!(&self.ending, Ending::Over(Some(End { cause: Cause::OutOfMemory, .. })));
         Counters { oom_kills: u64::from(out_of_memory), ..Counters::default() }
     }
 
     fn ended_by(&self) -> Option<EndedBy> {
         match &self.ending {
-            Ending::Over(Some(end)) => Some(EndedBy { outcome: end.cause.outcome(), because: end.cause.because() }),
+            Ending::Over(Some(end)) => {
+                Some(EndedBy { outcome: end.cause.outcome(), because: end.cause.because() })
+            }
             _ => None,
         }
     }
@@ -270,9 +287,16 @@ impl Drop for Pod {
 }
 
 /// Finds out how it ended, if it did so by itself.
-async fn end(cluster: &Cluster, name: &str, following: Option<Following>, hung_up: bool) -> Option<End> {
+async fn end(
+    cluster: &Cluster,
+    name: &str,
+    following: Option<Following>,
+    hung_up: bool,
+) -> Option<End> {
     let end = match following {
-        Some(following) => ended(cluster, name, following, if hung_up { SETTLING } else { Duration::ZERO }).await,
+        Some(following) => {
+            ended(cluster, name, following, if hung_up { SETTLING } else { Duration::ZERO }).await
+        }
         None => None,
     };
     if let Some(end) = end.as_ref().filter(|end| end.cause != Cause::Exited) {
@@ -282,7 +306,12 @@ async fn end(cluster: &Cluster, name: &str, following: Option<Following>, hung_u
 }
 
 /// How the pod ended, if that is known within this time.
-async fn ended(cluster: &Cluster, name: &str, mut following: Following, within: Duration) -> Option<End> {
+async fn ended(
+    cluster: &Cluster,
+    name: &str,
+    mut following: Following,
+    within: Duration,
+) -> Option<End> {
     let asked = Instant::now();
     loop {
         if let Standing::Over(end) = following.standing() {
@@ -330,18 +359,27 @@ mod tests {
     fn a_launch_waits_as_long_as_there_is_hope() {
         use LaunchError::{ImageUnfit, NoRoom, Setup};
         let over = |cause| Standing::Over(End { cause, said: "words".to_owned() });
-        for (standing, late) in
-            [(waiting(false, Trouble::None), false), (waiting(true, Trouble::Image), false), (Standing::Unseen, false)]
-        {
+        for (standing, late) in [
+            (waiting(false, Trouble::None), false),
+            (waiting(true, Trouble::Image), false),
+            (Standing::Unseen, false),
+        ] {
             assert!(verdict(&standing, "i", late).is_none(), "{standing:?}");
         }
         let error = |standing: Standing, late| match verdict(&standing, "i", late) {
             Some(Err(error)) => error,
             other => panic!("{standing:?}: {other:?}"),
         };
-        assert!(matches!(verdict(&Standing::Running(RanImages::default()), "i", true), Some(Ok(_))));
-        assert!(matches!(error(waiting(false, Trouble::None), true), NoRoom(said) if said == "words"));
-        assert!(matches!(error(waiting(true, Trouble::Image), true), ImageUnfit { image, .. } if image == "i"));
+        assert!(matches!(
+            verdict(&Standing::Running(RanImages::default()), "i", true),
+            Some(Ok(_))
+        ));
+        assert!(
+            matches!(error(waiting(false, Trouble::None), true), NoRoom(said) if said == "words")
+        );
+        assert!(
+            matches!(error(waiting(true, Trouble::Image), true), ImageUnfit { image, .. } if image == "i")
+        );
         assert!(matches!(error(waiting(true, Trouble::NoSuchImage), false), ImageUnfit { .. }));
         assert!(matches!(error(waiting(true, Trouble::Hopeless), false), Setup { .. }));
         assert!(matches!(error(waiting(true, Trouble::None), true), Setup { .. }));

@@ -1,6 +1,8 @@
 //! From a pod as the API server shows it to what that means for a run. Pure; knows nothing of time.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus,
+};
 
 use super::body::{GUEST, SKILL};
 use super::pins::{Identity, RanImages};
@@ -130,7 +132,8 @@ fn end(status: Option<&PodStatus>, ended: Option<&ContainerStateTerminated>, del
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     let message = status.and_then(|status| status.message.as_deref()).unwrap_or_default();
     let guest = status.and_then(|status| state(status.init_container_statuses.as_deref(), GUEST));
-    let not_brought = guest.and_then(|state| state.terminated.as_ref()).filter(|guest| guest.exit_code != 0);
+    let not_brought =
+        guest.and_then(|state| state.terminated.as_ref()).filter(|guest| guest.exit_code != 0);
     let (cause, said) = if let Some(cause) = by_reason(reason, message) {
         (cause, words(Some(reason), Some(message)))
     } else if let Some(cause) = status.and_then(disruption) {
@@ -140,7 +143,8 @@ fn end(status: Option<&PodStatus>, ended: Option<&ContainerStateTerminated>, del
     } else {
         match ended {
             Some(ended) => (exit(ended), words(ended.reason.as_deref(), ended.message.as_deref())),
-            // A node that answers ends a deleted pod; one that does not leaves it as it was, and not ready.
+            // A node that answers ends a deleted pod; one that does not leaves it as it was, and
+            // not ready.
             None if deleted && status.is_some_and(is_unready) => (Cause::NodeLost, String::new()),
             None if deleted => (Cause::Deleted, String::new()),
             None => (Cause::Exited, words(Some(reason), Some(message))),
@@ -160,7 +164,8 @@ fn exit(ended: &ContainerStateTerminated) -> Cause {
 /// What the kubelet and the node controller write on a whole pod.
 fn by_reason(reason: &str, message: &str) -> Option<Cause> {
     match reason {
-        // The kubelet tells its own limits, which only this pod can have met, from a node that runs short.
+        // The kubelet tells its own limits, which only this pod can have met, from a node that runs
+        // short.
         "Evicted"
             if ["exceeds the limit", "exceeded its local", "exceeds the total limit"]
                 .iter()
@@ -182,14 +187,17 @@ fn by_reason(reason: &str, message: &str) -> Option<Cause> {
 fn is_unready(status: &PodStatus) -> bool {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     status.phase.as_deref() == Some("Running")
-        && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "False")
+        && conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "False")
 }
 
 /// Newer clusters say on a condition who took a pod away.
 fn disruption(status: &PodStatus) -> Option<Cause> {
     let conditions = status.conditions.as_deref().unwrap_or_default();
-    let target =
-        conditions.iter().find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")?;
+    let target = conditions
+        .iter()
+        .find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")?;
     match target.reason.as_deref()? {
         "PreemptionByScheduler" => Some(Cause::Preempted),
         "DeletionByTaintManager" | "DeletionByPodGC" => Some(Cause::NodeLost),
@@ -198,7 +206,10 @@ fn disruption(status: &PodStatus) -> Option<Cause> {
 }
 
 fn waiting(pod: &Pod, status: Option<&PodStatus>) -> Waiting {
-    let placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_some_and(|name| !name.is_empty()));
+    let placed = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.as_ref().is_some_and(|name| !name.is_empty()));
     let guest = status.and_then(|status| state(status.init_container_statuses.as_deref(), GUEST));
     let skill = status.and_then(|status| state(status.container_statuses.as_deref(), SKILL));
     let said = |state: Option<&ContainerState>| {
@@ -215,19 +226,28 @@ fn waiting(pod: &Pod, status: Option<&PodStatus>) -> Waiting {
         return Waiting { placed, trouble, said };
     }
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let unplaced = conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
-    let said = unplaced.map(|condition| words(condition.reason.as_deref(), condition.message.as_deref()));
+    let unplaced = conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+    let said =
+        unplaced.map(|condition| words(condition.reason.as_deref(), condition.message.as_deref()));
     Waiting { placed, trouble: Trouble::None, said: said.unwrap_or_default() }
 }
 
 fn trouble(reason: &str, message: &str) -> Trouble {
-    const NEVER: [&str; 6] =
-        ["not found", "manifest unknown", "does not exist", "access denied", "unauthorized", "insufficient_scope"];
+    const NEVER: [&str; 6] = [
+        "not found", "manifest unknown", "does not exist", "access denied", "unauthorized",
+        "insufficient_scope",
+    ];
     match reason {
         "InvalidImageName" | "ErrImageNeverPull" => Trouble::NoSuchImage,
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "ImageInspectError" => {
             let message = message.to_lowercase();
-            if NEVER.iter().any(|never| message.contains(never)) { Trouble::NoSuchImage } else { Trouble::Image }
+            if NEVER.iter().any(|never| message.contains(never)) {
+                Trouble::NoSuchImage
+            } else {
+                Trouble::Image
+            }
         }
         "CreateContainerConfigError" => Trouble::Hopeless,
         _ => Trouble::None,

@@ -34,8 +34,12 @@ fn a_pod_on_its_way() {
     let expected = Waiting { placed: false, trouble: Trouble::None, said };
     assert_eq!(placed(unplaced, None), Standing::Waiting(expected));
     let creating = json!({ "phase": "Pending", "containerStatuses": skill(json!({ "waiting": { "reason": "PodInitializing" } })) });
-    assert!(matches!(standing(creating), Standing::Waiting(Waiting { placed: true, trouble: Trouble::None, .. })));
-    let running = json!({ "phase": "Running", "containerStatuses": skill(json!({ "running": {} })) });
+    assert!(matches!(
+        standing(creating),
+        Standing::Waiting(Waiting { placed: true, trouble: Trouble::None, .. })
+    ));
+    let running =
+        json!({ "phase": "Running", "containerStatuses": skill(json!({ "running": {} })) });
     assert_eq!(standing(running), Standing::Running(RanImages::default()));
     assert!(matches!(placed(json!({}), None), Standing::Waiting(_)));
 }
@@ -66,7 +70,9 @@ fn images_and_starts_that_fail() {
             (json!({ "initContainerStatuses": guest(state.clone()) }), of_guest),
         ] {
             match standing(status) {
-                Standing::Waiting(waiting) => assert_eq!(waiting.trouble, expected, "{reason} {message}"),
+                Standing::Waiting(waiting) => {
+                    assert_eq!(waiting.trouble, expected, "{reason} {message}")
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -75,20 +81,43 @@ fn images_and_starts_that_fail() {
 
 #[test]
 fn every_end_has_its_cause() {
-    let ended = |reason: &str, code: i32| skill(json!({ "terminated": { "reason": reason, "exitCode": code } }));
+    let ended = |reason: &str, code: i32| {
+        skill(json!({ "terminated": { "reason": reason, "exitCode": code } }))
+    };
     let failed = |reason: &str, message: &str| json!({ "phase": "Failed", "reason": reason, "message": message });
     let target = |reason: &str| json!({ "phase": "Failed", "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": reason }] });
     let table = [
-        (json!({ "phase": "Failed", "containerStatuses": ended("OOMKilled", 137) }), Cause::OutOfMemory),
+        (
+            json!({ "phase": "Failed", "containerStatuses": ended("OOMKilled", 137) }),
+            Cause::OutOfMemory,
+        ),
         (json!({ "phase": "Running", "containerStatuses": ended("Error", 1) }), Cause::Exited),
-        (json!({ "phase": "Succeeded", "containerStatuses": ended("Completed", 0) }), Cause::Exited),
-        (json!({ "phase": "Failed", "containerStatuses": ended("StartError", 128) }), Cause::NotStarted),
+        (
+            json!({ "phase": "Succeeded", "containerStatuses": ended("Completed", 0) }),
+            Cause::Exited,
+        ),
+        (
+            json!({ "phase": "Failed", "containerStatuses": ended("StartError", 128) }),
+            Cause::NotStarted,
+        ),
         (failed("Evicted", "The node was low on resource: memory."), Cause::Evicted),
-        (failed("Evicted", "Usage of EmptyDir volume \"tmp\" exceeds the limit \"1Mi\"."), Cause::Storage),
-        (failed("Evicted", "Container skill exceeded its local ephemeral storage limit \"1Mi\"."), Cause::Storage),
+        (
+            failed("Evicted", "Usage of EmptyDir volume \"tmp\" exceeds the limit \"1Mi\"."),
+            Cause::Storage,
+        ),
+        (
+            failed(
+                "Evicted",
+                "Container skill exceeded its local ephemeral storage limit \"1Mi\".",
+            ),
+            Cause::Storage,
+        ),
         (failed("DeadlineExceeded", ""), Cause::Deadline),
         (failed("NodeLost", ""), Cause::NodeLost),
-        (failed("Terminated", "Pod was terminated in response to imminent node shutdown."), Cause::NodeLost),
+        (
+            failed("Terminated", "Pod was terminated in response to imminent node shutdown."),
+            Cause::NodeLost,
+        ),
         (failed("OutOfmemory", "Node didn't have enough resource"), Cause::Rejected),
         (failed("", ""), Cause::Exited),
         (target("PreemptionByScheduler"), Cause::Preempted),
@@ -102,12 +131,12 @@ fn every_end_has_its_cause() {
 
 #[test]
 fn a_guest_that_was_not_brought_says_why() {
-    let state = json!({ "terminated": { "reason": "Error", "exitCode": 1, "message": "another guest\n" } });
+    let state =
+        json!({ "terminated": { "reason": "Error", "exitCode": 1, "message": "another guest\n" } });
     let status = json!({ "phase": "Failed", "initContainerStatuses": guest(state) });
     let expected = End { cause: Cause::NotStarted, said: "Error: another guest".to_owned() };
     assert_eq!(standing(status), Standing::Over(expected));
-    let done =
-        json!({ "phase": "Pending", "initContainerStatuses": guest(json!({ "terminated": { "exitCode": 0 } })) });
+    let done = json!({ "phase": "Pending", "initContainerStatuses": guest(json!({ "terminated": { "exitCode": 0 } })) });
     assert!(matches!(standing(done), Standing::Waiting(_)));
 }
 
@@ -119,12 +148,18 @@ fn one_that_somebody_deletes_is_over() {
         "status": { "phase": "Running", "containerStatuses": skill(json!({ "running": {} })) },
     });
     let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
-    assert_eq!(Standing::of(&pod), Standing::Over(End { cause: Cause::Deleted, said: String::new() }));
+    assert_eq!(
+        Standing::of(&pod),
+        Standing::Over(End { cause: Cause::Deleted, said: String::new() })
+    );
     // As a node controller leaves it.
     let unready = json!([{ "type": "Ready", "status": "False" }]);
     let status = pod.status.as_mut().expect("a status");
     status.conditions = serde_json::from_value(unready).expect("conditions");
-    assert_eq!(Standing::of(&pod), Standing::Over(End { cause: Cause::NodeLost, said: String::new() }));
+    assert_eq!(
+        Standing::of(&pod),
+        Standing::Over(End { cause: Cause::NodeLost, said: String::new() })
+    );
 }
 
 #[test]
@@ -140,7 +175,11 @@ fn the_images_of_what_runs_are_those_that_the_node_reports() {
     skill[0]["imageID"] = json!(format!("docker.io/library/bash@{}", digest("1")));
     let mut guest = guest(json!({ "terminated": { "exitCode": 0 } }));
     guest[0]["imageID"] = json!(digest("2"));
-    let status = json!({ "phase": "Running", "containerStatuses": skill, "initContainerStatuses": guest });
-    let images = RanImages { skill: Some(Identity::Digest(digest("1"))), guest: Some(Identity::Id(digest("2"))) };
+    let status =
+        json!({ "phase": "Running", "containerStatuses": skill, "initContainerStatuses": guest });
+    let images = RanImages {
+        skill: Some(Identity::Digest(digest("1"))),
+        guest: Some(Identity::Id(digest("2"))),
+    };
     assert_eq!(standing(status), Standing::Running(images));
 }

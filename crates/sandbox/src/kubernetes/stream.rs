@@ -1,7 +1,9 @@
-//! The byte stream to a guest in a pod: the attach websocket, which ends when either side of it does.
+//! The byte stream to a guest in a pod: the attach websocket, which ends when either side of it
+//! does.
 //!
-//! The connection is worked on by a task of the client, which says nothing to a reader when it fails. So the reader also
-//! listens to the end of that task, and to the end of the pod: a node that is lost closes no connection.
+//! The connection is worked on by a task of the client, which says nothing to a reader when it
+//! fails. So the reader also listens to the end of that task, and to the end of the pod: a node
+//! that is lost closes no connection.
 
 use std::future::Future;
 use std::io;
@@ -49,7 +51,8 @@ impl Attached {
         standing: watch::Receiver<Standing>,
         hung_up: Arc<AtomicBool>,
     ) -> Result<Attached, LaunchError> {
-        let (Some(output), Some(input), Some(status)) = (process.stdout(), process.stdin(), process.take_status())
+        let (Some(output), Some(input), Some(status)) =
+            (process.stdout(), process.stdin(), process.take_status())
         else {
             return Err(setup("attach to a pod", "the client has no streams"));
         };
@@ -57,7 +60,15 @@ impl Attached {
             status.await;
         });
         let pod_over = Box::pin(over(cluster.clone(), name.to_owned(), standing));
-        Ok(Attached { output, input, disconnected, pod_over, hung_up, ended: false, _process: process })
+        Ok(Attached {
+            output,
+            input,
+            disconnected,
+            pod_over,
+            hung_up,
+            ended: false,
+            _process: process,
+        })
     }
 }
 
@@ -77,12 +88,18 @@ async fn over(cluster: Cluster, name: String, mut standing: watch::Receiver<Stan
 }
 
 impl AsyncRead for Attached {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let before = buffer.filled().len();
         if !this.ended {
             match Pin::new(&mut this.output).poll_read(cx, buffer) {
-                Poll::Ready(Ok(())) if buffer.filled().len() > before => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) if buffer.filled().len() > before => {
+                    return Poll::Ready(Ok(()));
+                }
                 Poll::Ready(_) => this.ended = true,
                 Poll::Pending => {
                     let done = this.disconnected.as_mut().poll(cx).is_ready();
@@ -107,7 +124,11 @@ impl AsyncRead for Attached {
 }
 
 impl AsyncWrite for Attached {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.input).poll_write(cx, bytes)
     }
 

@@ -1,9 +1,10 @@
 //! Which pods nobody will ever remove.
 //!
-//! Several workers use one namespace, and none knows which of the others live. So a pod of another owner goes when its
-//! lease is over, or when it has ended, or never started, and its owner has not removed it. A worker that dies takes its
-//! pods with it: they end when their standard input does. Of its own pods a worker knows which ones it still holds; one
-//! that it could not remove while the API server was away is like one of another owner.
+//! Several workers use one namespace, and none knows which of the others live. So a pod of another
+//! owner goes when its lease is over, or when it has ended, or never started, and its owner has not
+//! removed it. A worker that dies takes its pods with it: they end when their standard input does.
+//! Of its own pods a worker knows which ones it still holds; one that it could not remove while the
+//! API server was away is like one of another owner.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,11 +52,20 @@ pub struct Seen(HashMap<String, Instant>);
 
 impl Seen {
     /// The names of what is to be removed now. `starting` is how long a pod may take until it runs.
-    pub fn abandoned(&mut self, all: &[Pod], held: &Held, starting: Duration, now: Instant) -> Vec<String> {
+    pub fn abandoned(
+        &mut self,
+        all: &[Pod],
+        held: &Held,
+        starting: Duration,
+        now: Instant,
+    ) -> Vec<String> {
         let mut still = HashMap::new();
         let mut abandoned = Vec::new();
         for pod in all.iter().filter(|pod| label(pod, OWNER_LABEL).is_some()) {
-            let Some(name) = pod.metadata.name.clone().filter(|name| !held.open().contains(name)) else { continue };
+            let Some(name) = pod.metadata.name.clone().filter(|name| !held.open().contains(name))
+            else {
+                continue;
+            };
             let patience = match Standing::of(pod) {
                 // Somebody removes it already, and only its node can say that it is gone.
                 Standing::Over(End { cause: Cause::Deleted, .. }) => None,
@@ -82,7 +92,9 @@ fn label<'a>(pod: &'a Pod, name: &str) -> Option<&'a String> {
 /// A lease that cannot be read is none.
 fn lease_is_over(pod: &Pod) -> bool {
     let now = seconds_since_1970();
-    label(pod, LEASE_LABEL).and_then(|until| until.parse::<u64>().ok()).is_none_or(|until| until < now)
+    label(pod, LEASE_LABEL)
+        .and_then(|until| until.parse::<u64>().ok())
+        .is_none_or(|until| until < now)
 }
 
 pub fn seconds_since_1970() -> u64 {
@@ -97,8 +109,7 @@ mod tests {
 
     fn pod(name: &str, owner: &str, lease: u64, phase: &str) -> Pod {
         let state = if phase == "Running" { json!({ "running": {} }) } else { json!({}) };
-        let skill =
-            json!({ "name": "skill", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state });
+        let skill = json!({ "name": "skill", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state });
         let pod = json!({
             "metadata": { "name": name, "labels": { OWNER_LABEL: owner, LEASE_LABEL: lease.to_string() } },
             "spec": { "containers": [] },
@@ -121,7 +132,8 @@ mod tests {
             pod("overdue", "other", 1, "Running"),
         ];
         let mut seen = Seen::default();
-        let mut abandoned = |all: &[Pod], after: Duration| seen.abandoned(all, &held, STARTING, start + after);
+        let mut abandoned =
+            |all: &[Pod], after: Duration| seen.abandoned(all, &held, STARTING, start + after);
         assert_eq!(abandoned(&all, Duration::ZERO), ["overdue"]);
         assert_eq!(abandoned(&all[..4], GRACE / 2), Vec::<String>::new());
         assert_eq!(abandoned(&all[..4], GRACE), ["ended"]);

@@ -1,7 +1,8 @@
 //! One watch for all pods of a launcher, and whoever wants to know about one of them.
 //!
-//! It goes on when it is dropped, from where it was, or with a new list when that is too long ago; an API server that is
-//! away is asked again every few seconds. Nobody may rely on it alone: who waits for a pod also asks for it now and then.
+//! It goes on when it is dropped, from where it was, or with a new list when that is too long ago;
+//! an API server that is away is asked again every few seconds. Nobody may rely on it alone: who
+//! waits for a pod also asks for it now and then.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -23,7 +24,8 @@ use crate::contained::OWNER_LABEL;
 use crate::launcher::Owner;
 
 /// Pauses between attempts while the API server is away.
-const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// How long a watch is asked for. A connection that died in silence is noticed a little later.
 const WATCH_SECONDS: u32 = 60;
@@ -94,8 +96,10 @@ impl Ledger {
                 self.note(&pod, Standing::of(&pod));
             }
             Event::InitDone => {
-                // What was there and is not on a new list is gone, unless it was made while the list was.
-                for (_, standing) in self.open().iter().filter(|(name, _)| !listed.contains(*name)) {
+                // What was there and is not on a new list is gone, unless it was made while the
+                // list was.
+                for (_, standing) in self.open().iter().filter(|(name, _)| !listed.contains(*name))
+                {
                     standing.send_if_modified(|standing| match standing {
                         Standing::Waiting(_) | Standing::Running(_) => {
                             *standing = Standing::Absent;
@@ -126,10 +130,13 @@ impl Ledger {
     }
 }
 
-/// An end is an end, of which a later look may know more but never less: one that was deleted has still run out of memory.
+/// An end is an end, of which a later look may know more but never less: one that was deleted has
+/// still run out of memory.
 fn renew(noted: &mut Standing, standing: Standing) -> bool {
     let keep = match (&*noted, &standing) {
-        (Standing::Over(_), Standing::Over(later)) => matches!(later.cause, Cause::Deleted | Cause::Exited),
+        (Standing::Over(_), Standing::Over(later)) => {
+            matches!(later.cause, Cause::Deleted | Cause::Exited)
+        }
         (Standing::Over(_), _) => true,
         (noted, standing) => noted == standing,
     };
@@ -200,14 +207,14 @@ mod tests {
     use super::*;
 
     fn pod(name: &str, status: serde_json::Value) -> Pod {
-        let pod = json!({ "metadata": { "name": name }, "spec": { "containers": [] }, "status": status });
+        let pod =
+            json!({ "metadata": { "name": name }, "spec": { "containers": [] }, "status": status });
         serde_json::from_value(pod).expect("a pod")
     }
 
     fn running(name: &str) -> Pod {
         let state = json!({ "running": {} });
-        let skill =
-            json!({ "name": "skill", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state });
+        let skill = json!({ "name": "skill", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state });
         pod(name, json!({ "phase": "Running", "containerStatuses": [skill] }))
     }
 
@@ -220,7 +227,8 @@ mod tests {
     #[test]
     fn a_list_after_a_cut_shows_what_is_gone() {
         let (ledger, mut listed) = (Ledger::default(), HashSet::new());
-        let (mut stays, mut goes, mut coming) = (follow(&ledger, "a"), follow(&ledger, "b"), follow(&ledger, "c"));
+        let (mut stays, mut goes, mut coming) =
+            (follow(&ledger, "a"), follow(&ledger, "b"), follow(&ledger, "c"));
         for name in ["a", "b"] {
             ledger.take(Event::Apply(running(name)), &mut listed);
         }
@@ -243,7 +251,8 @@ mod tests {
     fn an_end_keeps_its_cause() {
         let (ledger, mut listed) = (Ledger::default(), HashSet::new());
         let mut followed = follow(&ledger, "a");
-        let evicted = pod("a", json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
+        let evicted =
+            pod("a", json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
         ledger.take(Event::Apply(evicted), &mut listed);
         ledger.take(Event::Apply(running("a")), &mut listed);
         ledger.take(Event::Delete(running("a")), &mut listed);

@@ -1,7 +1,7 @@
 //! Where this service's sandboxes get their control groups, and what a dead service left there.
 //!
-//! Every service process has a directory of its own, named by its process id and start time, below the cgroup
-//! it runs in itself, so that limits set on the service hold for its sandboxes too.
+//! Every service process has a directory of its own, named by its process id and start time, below
+//! the cgroup it runs in itself, so that limits set on the service hold for its sandboxes too.
 
 use guest::jail::{Cgroups, Controller};
 use rustix::process::{Pid, Signal};
@@ -15,7 +15,8 @@ const CONTROLLERS: [(Controller, &str); 3] =
 /// What our directories start with.
 const PREFIX: &str = "skillbox-";
 
-/// The leaf a service moves itself to, because a v2 group with limits below it may hold no process itself.
+/// The leaf a service moves itself to, because a v2 group with limits below it may hold no process
+/// itself.
 const SERVER_LEAF: &str = "server";
 
 /// The hierarchies as this process sees them.
@@ -45,13 +46,19 @@ impl Hierarchy {
         };
         let unified = mounts.iter().find(|mount| mount.kind == "cgroup2");
         if let Some(group) = unified.and_then(|mount| Some(mount.group(own_path("")?))) {
-            // In a mixed set-up the unified hierarchy may have only controllers that are of no use here.
-            if controllers_of(&group).split_whitespace().any(|name| CONTROLLERS.iter().any(|(_, ours)| *ours == name)) {
+            // In a mixed set-up the unified hierarchy may have only controllers that are of no use
+            // here.
+            if controllers_of(&group)
+                .split_whitespace()
+                .any(|name| CONTROLLERS.iter().any(|(_, ours)| *ours == name))
+            {
                 return Hierarchy::V2(without_leaf(group));
             }
         }
         let v1 = CONTROLLERS.iter().filter_map(|(controller, name)| {
-            let mount = mounts.iter().find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == *name))?;
+            let mount = mounts
+                .iter()
+                .find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == *name))?;
             Some((*controller, mount.group(own_path(name)?)))
         });
         let v1: Vec<_> = v1.collect();
@@ -84,7 +91,8 @@ impl Hierarchy {
         }
     }
 
-    /// Kills and removes what services that are no longer alive left; says how many sandboxes that were.
+    /// Kills and removes what services that are no longer alive left; says how many sandboxes that
+    /// were.
     pub fn sweep(&self) -> usize {
         let groups: Vec<&PathBuf> = match self {
             Hierarchy::None => vec![],
@@ -92,7 +100,8 @@ impl Hierarchy {
             Hierarchy::V1(groups) => groups.iter().map(|(_, group)| group).collect(),
         };
         let swept = groups.into_iter().map(|group| {
-            let dead = subdirectories(group).into_iter().filter(|directory| !owner_is_alive(directory));
+            let dead =
+                subdirectories(group).into_iter().filter(|directory| !owner_is_alive(directory));
             dead.map(|directory| remove(&directory)).sum()
         });
         // A sandbox has one directory in each v1 hierarchy.
@@ -102,8 +111,10 @@ impl Hierarchy {
 
 fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
     let available = fs::read_to_string(group.join("cgroup.controllers"))?;
-    let wanted: Vec<_> =
-        CONTROLLERS.iter().filter(|(_, name)| available.split_whitespace().any(|a| a == *name)).collect();
+    let wanted: Vec<_> = CONTROLLERS
+        .iter()
+        .filter(|(_, name)| available.split_whitespace().any(|a| a == *name))
+        .collect();
     let enable = wanted.iter().map(|(_, name)| format!("+{name}")).collect::<Vec<_>>().join(" ");
     if fs::write(group.join("cgroup.subtree_control"), &enable).is_err() {
         // Busy: we are in this very group. Step into a leaf of it and try again.
@@ -126,11 +137,15 @@ pub fn release(cgroups: &Cgroups) {
     }
 }
 
-/// Removes what a launcher process that is gone left of its sandboxes, whose names start with its id.
+/// Removes what a launcher process that is gone left of its sandboxes, whose names start with its
+/// id.
 pub fn remove_launched(cgroups: &Cgroups, launcher: u32) {
     let prefix = format!("{launcher}-");
     let of_launcher = |group: &PathBuf| {
-        group.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix))
+        group
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with(&prefix))
     };
     for directory in own(cgroups) {
         subdirectories(directory).iter().filter(|group| of_launcher(group)).for_each(|group| {
@@ -144,7 +159,9 @@ fn own(cgroups: &Cgroups) -> Vec<&Path> {
     match cgroups {
         Cgroups::None => vec![],
         Cgroups::V2 { directory, .. } => vec![Path::new(directory)],
-        Cgroups::V1 { directories } => directories.iter().map(|(_, directory)| Path::new(directory)).collect(),
+        Cgroups::V1 { directories } => {
+            directories.iter().map(|(_, directory)| Path::new(directory)).collect()
+        }
     }
 }
 
@@ -176,8 +193,10 @@ impl<'a> Mount<'a> {
 
 /// When a service was itself started from within another's leaf, their groups are neighbours.
 fn without_leaf(group: PathBuf) -> PathBuf {
-    let is_leaf =
-        group.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SERVER_LEAF));
+    let is_leaf = group
+        .file_name()
+        .and_then(|n| n.to_str())
+        .is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SERVER_LEAF));
     match group.parent() {
         Some(parent) if is_leaf => parent.to_owned(),
         _ => group,
@@ -213,7 +232,10 @@ fn owner_is_alive(directory: &Path) -> bool {
 
 fn subdirectories(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn make(directory: &Path) -> io::Result<()> {
@@ -258,7 +280,9 @@ mod tests {
     #[test]
     fn without_unified_controllers_each_hierarchy_is_used() {
         let own = "3:pids:/\n2:memory:/\n1:cpu,cpuacct:/\n0::/\n";
-        let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| "hugetlb\n".into()) else { panic!("not v1") };
+        let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| "hugetlb\n".into()) else {
+            panic!("not v1")
+        };
         let controllers: Vec<_> = groups.iter().map(|(controller, _)| *controller).collect();
         assert_eq!(controllers, [Controller::Memory, Controller::Pids, Controller::Cpu]);
         assert_eq!(groups[2].1, Path::new("/sys/fs/cgroup/cpu,cpuacct"));

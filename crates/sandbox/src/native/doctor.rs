@@ -78,8 +78,15 @@ impl fmt::Display for DoctorReport {
         writeln!(f, "\ninterpreters")?;
         for runtime in Runtime::ALL {
             match self.interpreters.0.get(&runtime) {
-                Some(found) => writeln!(f, "  ok   {runtime:<8} {:<10} {}", found.version, found.program.display())?,
-                None => writeln!(f, "  --   {runtime:<8} not found in PATH: skills in it cannot run")?,
+                Some(found) => writeln!(
+                    f,
+                    "  ok   {runtime:<8} {:<10} {}",
+                    found.version,
+                    found.program.display()
+                )?,
+                None => {
+                    writeln!(f, "  --   {runtime:<8} not found in PATH: skills in it cannot run")?
+                }
             }
         }
         writeln!(f, "\nisolation, measured in a sandbox made just now")?;

@@ -35,7 +35,8 @@ impl Interpreters {
 
     /// The host directories to bind besides the system's, without those inside others.
     pub fn binds(&self) -> Vec<PathBuf> {
-        let mut binds: Vec<PathBuf> = self.0.values().flat_map(|found| found.binds.iter().cloned()).collect();
+        let mut binds: Vec<PathBuf> =
+            self.0.values().flat_map(|found| found.binds.iter().cloned()).collect();
         binds.sort();
         binds.dedup_by(|later, earlier| later.starts_with(earlier));
         binds
@@ -43,7 +44,10 @@ impl Interpreters {
 
     /// `PATH` inside: the interpreters that were found come before any other of the same name.
     pub fn path(&self) -> String {
-        let own = self.0.values().filter_map(|found| Some(found.program.parent()?.to_string_lossy().into_owned()));
+        let own = self
+            .0
+            .values()
+            .filter_map(|found| Some(found.program.parent()?.to_string_lossy().into_owned()));
         let mut directories: Vec<String> = Vec::new();
         for directory in own.chain(DEFAULT_PATH.split(':').map(str::to_owned)) {
             if !directories.contains(&directory) {
@@ -54,25 +58,32 @@ impl Interpreters {
     }
 }
 
-/// Asks the first program of the runtime's name that answers. A version manager's shim answers for the real one.
+/// Asks the first program of the runtime's name that answers. A version manager's shim answers for
+/// the real one.
 fn ask(runtime: Runtime, path: &OsStr) -> Option<Interpreter> {
-    const ASK_PYTHON: &str =
-        "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
+    const ASK_PYTHON: &str = "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
     let (name, arguments): (&str, &[&str]) = match runtime {
         Runtime::Python => ("python3", &["-I", "-c", ASK_PYTHON]),
         Runtime::Node => ("node", &["-p", "process.versions.node + '\\n' + process.execPath"]),
         Runtime::Bash => ("bash", &["-c", "echo ${BASH_VERSION%%(*}; echo $BASH"]),
     };
-    let candidates = std::env::split_paths(path).map(|directory| directory.join(name)).filter(|file| file.is_file());
+    let candidates = std::env::split_paths(path)
+        .map(|directory| directory.join(name))
+        .filter(|file| file.is_file());
     candidates.into_iter().find_map(|candidate| {
-        let output = probe(&candidate, path).args(arguments).output().ok().filter(|output| output.status.success())?;
+        let output = probe(&candidate, path)
+            .args(arguments)
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
         let answer = String::from_utf8(output.stdout).ok()?;
         understand(runtime, &answer.lines().collect::<Vec<_>>())
     })
 }
 
-/// A program to be asked what it is. It sees nothing of our environment, where the server's secrets are and where a
-/// variable may change what an interpreter loads; only what version managers' shims need to find the real program.
+/// A program to be asked what it is. It sees nothing of our environment, where the server's secrets
+/// are and where a variable may change what an interpreter loads; only what version managers' shims
+/// need to find the real program.
 fn probe(program: &Path, path: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
@@ -84,7 +95,9 @@ fn probe(program: &Path, path: &OsStr) -> Command {
 }
 
 fn home_of(uid: u32, accounts: &str) -> Option<&str> {
-    let account = accounts.lines().find(|account| account.split(':').nth(2) == Some(uid.to_string().as_str()))?;
+    let account = accounts
+        .lines()
+        .find(|account| account.split(':').nth(2) == Some(uid.to_string().as_str()))?;
     account.split(':').nth(5).filter(|home| !home.is_empty())
 }
 
@@ -101,7 +114,11 @@ fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
     wanted.retain(|path| is_bindable(path));
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     if let Some(home) = wanted.iter().find(|path| holds_a_home(path, &accounts)) {
-        tracing::warn!("{} is not used: scripts would see all of {}", program.display(), home.display());
+        tracing::warn!(
+            "{} is not used: scripts would see all of {}",
+            program.display(),
+            home.display()
+        );
         return None;
     }
     wanted.sort();
@@ -109,7 +126,8 @@ fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
     Some(Interpreter { program, version, binds: wanted })
 }
 
-/// The installation a Node program belongs to, or the program alone when it lies among other things.
+/// The installation a Node program belongs to, or the program alone when it lies among other
+/// things.
 fn node_home(program: &Path) -> PathBuf {
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let home = real.parent().and_then(Path::parent).map(Path::to_owned);
@@ -118,13 +136,18 @@ fn node_home(program: &Path) -> PathBuf {
 
 /// Never the whole file system, nor what the system part of the root holds anyway.
 fn is_bindable(path: &Path) -> bool {
-    let system = [SYSTEM, "/bin", "/sbin", "/lib", "/lib64"].iter().any(|system| path.starts_with(system));
+    let system =
+        [SYSTEM, "/bin", "/sbin", "/lib", "/lib64"].iter().any(|system| path.starts_with(system));
     path.is_absolute() && path.parent().is_some() && !system && path.exists()
 }
 
-/// Whether somebody's files lie there: an interpreter can be installed with a home directory as its prefix.
+/// Whether somebody's files lie there: an interpreter can be installed with a home directory as its
+/// prefix.
 fn holds_a_home(path: &Path, accounts: &str) -> bool {
-    accounts.lines().filter_map(|account| account.split(':').nth(5)).any(|home| Path::new(home).starts_with(path))
+    accounts
+        .lines()
+        .filter_map(|account| account.split(':').nth(5))
+        .any(|home| Path::new(home).starts_with(path))
 }
 
 #[cfg(test)]
@@ -150,8 +173,13 @@ mod tests {
         // Cargo gives every test this variable; it stands for whatever a server was given.
         const OURS: &str = "CARGO_MANIFEST_DIR=";
         let env = Path::new("/usr/bin/env");
-        let seen = |mut command: Command| String::from_utf8(command.output().expect("run").stdout).expect("text");
-        assert!(seen(Command::new(env)).contains(OURS), "control: a program started plainly sees it");
+        let seen = |mut command: Command| {
+            String::from_utf8(command.output().expect("run").stdout).expect("text")
+        };
+        assert!(
+            seen(Command::new(env)).contains(OURS),
+            "control: a program started plainly sees it"
+        );
         let probed = seen(probe(env, OsStr::new("/usr/bin:/bin")));
         let names: Vec<_> = probed.lines().filter_map(|line| line.split('=').next()).collect();
         assert!(names.iter().all(|name| ["PATH", "HOME"].contains(name)), "{probed}");
@@ -160,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_home_is_found_by_the_user_id() {
-        let accounts = "root:x:0:0::/root:/bin/sh\nme:x:1000:1::/home/me:/bin/sh\nnone:x:7:7:::/bin/sh\n";
+        let accounts =
+            "root:x:0:0::/root:/bin/sh\nme:x:1000:1::/home/me:/bin/sh\nnone:x:7:7:::/bin/sh\n";
         assert_eq!(home_of(1000, accounts), Some("/home/me"));
         assert_eq!((home_of(7, accounts), home_of(1, accounts)), (None, None));
     }
@@ -171,7 +200,10 @@ mod tests {
         for path in ["/home/me", "/home", "/root"] {
             assert!(holds_a_home(Path::new(path), accounts), "{path}");
         }
-        for path in ["/home/me/.pyenv/versions/3.12", "/root/.nvm/versions/node/v24", "/opt/python", "/home/m"] {
+        for path in [
+            "/home/me/.pyenv/versions/3.12", "/root/.nvm/versions/node/v24", "/opt/python",
+            "/home/m",
+        ] {
             assert!(!holds_a_home(Path::new(path), accounts), "{path}");
         }
     }

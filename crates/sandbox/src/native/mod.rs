@@ -1,4 +1,5 @@
-//! The native sandbox: the kernel's own namespaces, cgroups, Landlock and seccomp, on one Linux machine.
+//! The native sandbox: the kernel's own namespaces, cgroups, Landlock and seccomp, on one Linux
+//! machine.
 
 mod cgroups;
 pub mod doctor;
@@ -71,7 +72,10 @@ impl NativeLauncher {
     }
 
     /// The same, of sandboxes that see the whole network of this machine.
-    pub fn start_on_host_network(config: NativeConfig, _: HostNetwork) -> Result<NativeLauncher, LaunchError> {
+    pub fn start_on_host_network(
+        config: NativeConfig,
+        _: HostNetwork,
+    ) -> Result<NativeLauncher, LaunchError> {
         NativeLauncher::start_with(config, Network::Host)
     }
 
@@ -83,7 +87,12 @@ impl NativeLauncher {
     ) -> Result<NativeLauncher, LaunchError> {
         let interpreters = Interpreters::find(config.search_path.as_deref());
         let plan = plan::plan(&HostRoot::read(), &interpreters, Network::Own);
-        NativeLauncher::start_planned(config, Network::Own, interpreters, crate::weakened::plan(plan, defence))
+        NativeLauncher::start_planned(
+            config,
+            Network::Own,
+            interpreters,
+            crate::weakened::plan(plan, defence),
+        )
     }
 
     fn start_with(config: NativeConfig, network: Network) -> Result<NativeLauncher, LaunchError> {
@@ -101,7 +110,9 @@ impl NativeLauncher {
         allow_many_descriptors();
         let hierarchy = Hierarchy::find();
         let cgroups = hierarchy.claim();
-        let start = || Process::start(&cgroups, network, &plan).map(|process| Mutex::new(Arc::new(process)));
+        let start = || {
+            Process::start(&cgroups, network, &plan).map(|process| Mutex::new(Arc::new(process)))
+        };
         let processes = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
         Ok(NativeLauncher {
             require: config.require,
@@ -134,13 +145,21 @@ impl NativeLauncher {
         let ours = tokio::net::UnixStream::from_std(ours).map_err(setup)?;
         let launched = self.clone_guest(shape, theirs.as_fd()).await?;
         drop(theirs);
-        let describe = |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
-        let guest = Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_WITHIN, describe).await?;
+        let describe =
+            |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
+        let guest =
+            Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_WITHIN, describe)
+                .await?;
         Ok(guest)
     }
 
-    /// Asks a launcher process; another one when it dies over the request, for then nothing has been started.
-    async fn clone_guest(&self, shape: &Shape, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
+    /// Asks a launcher process; another one when it dies over the request, for then nothing has
+    /// been started.
+    async fn clone_guest(
+        &self,
+        shape: &Shape,
+        stream: BorrowedFd<'_>,
+    ) -> Result<Launched, LaunchError> {
         let mut attempts = 0..self.processes.len();
         loop {
             match self.process()?.launch(plan::limits(shape, &self.cgroups), stream).await {
@@ -150,7 +169,8 @@ impl NativeLauncher {
         }
     }
 
-    /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set to.
+    /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set
+    /// to.
     fn isolation(&self, measured: &Measured<'_>, enforced: &Enforced, shape: &Shape) -> Isolation {
         let mut controls = BTreeMap::new();
         let mut set = |control, holds: bool, how: &str| {
@@ -159,7 +179,8 @@ impl NativeLauncher {
             }
         };
         let own = |name: &str| {
-            let inside = measured.namespaces.iter().find(|(n, _)| *n == name).map(|(_, inode)| *inode);
+            let inside =
+                measured.namespaces.iter().find(|(n, _)| *n == name).map(|(_, inode)| *inode);
             inside.is_some() && inside != self.namespaces.get(name).copied()
         };
         set(Control::UserNamespace, own("user"), "own");
@@ -172,16 +193,28 @@ impl NativeLauncher {
         set(Control::NoNewPrivileges, measured.no_new_privileges, "set");
         set(Control::Capabilities, measured.capabilities == 0, "none");
         set(Control::Seccomp, measured.seccomp == 2, "filter");
-        set(Control::Landlock, measured.landlock.is_some(), &format!("abi {}", measured.landlock.unwrap_or(0)));
+        set(
+            Control::Landlock,
+            measured.landlock.is_some(),
+            &format!("abi {}", measured.landlock.unwrap_or(0)),
+        );
         set(Control::ReadOnlyRoot, measured.root_read_only, "tmpfs with read-only binds");
-        set(Control::DiskLimit, measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes, "tmpfs");
+        set(
+            Control::DiskLimit,
+            measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes,
+            "tmpfs",
+        );
         let cgroup = self.hierarchy.name();
         set(Control::MemoryLimit, enforced.memory, cgroup);
         set(Control::SwapLimit, enforced.swap, cgroup);
         set(Control::CpuLimit, enforced.cpu, cgroup);
         // In a user namespace of its own the process rlimit counts this sandbox alone.
         let by_rlimit = !plan::has(&self.cgroups, Controller::Pids);
-        set(Control::ProcessLimit, enforced.pids || by_rlimit, if by_rlimit { "rlimit" } else { cgroup });
+        set(
+            Control::ProcessLimit,
+            enforced.pids || by_rlimit,
+            if by_rlimit { "rlimit" } else { cgroup },
+        );
         set(Control::UniqueUid, enforced.unique_uid, "per run");
         set(Control::PrivateInodes, measured.private_inodes, "overlay");
         let network = if own("net") { Network::Own } else { Network::Host };
@@ -201,9 +234,9 @@ impl Launcher for NativeLauncher {
     async fn sweep(&self, _owner: &Owner) -> Result<usize, LaunchError> {
         let hierarchy = self.hierarchy.clone();
         // Cgroups of the dead may take a moment to empty.
-        tokio::task::spawn_blocking(move || hierarchy.sweep())
-            .await
-            .map_err(|error| LaunchError::Setup { step: "sweep".to_owned(), source: std::io::Error::other(error) })
+        tokio::task::spawn_blocking(move || hierarchy.sweep()).await.map_err(|error| {
+            LaunchError::Setup { step: "sweep".to_owned(), source: std::io::Error::other(error) }
+        })
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
@@ -222,9 +255,10 @@ impl Drop for NativeLauncher {
     }
 }
 
-/// Raises this process's limit on open files as far as it may. Every sandbox takes some; and without root, scripts
-/// could otherwise use up what all processes of this user together may have on the way through sockets, as
-/// many as the limit of whoever sends the next one, and sandboxes are asked for in that way.
+/// Raises this process's limit on open files as far as it may. Every sandbox takes some; and
+/// without root, scripts could otherwise use up what all processes of this user together may have
+/// on the way through sockets, as many as the limit of whoever sends the next one, and sandboxes
+/// are asked for in that way.
 fn allow_many_descriptors() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -236,6 +270,10 @@ fn allow_many_descriptors() {
 fn own_namespaces() -> BTreeMap<String, u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
-    let inode = |entry: &std::fs::DirEntry| std::fs::metadata(entry.path()).ok().map(|metadata| metadata.ino());
-    entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, inode(&entry)?))).collect()
+    let inode = |entry: &std::fs::DirEntry| {
+        std::fs::metadata(entry.path()).ok().map(|metadata| metadata.ino())
+    };
+    entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, inode(&entry)?)))
+        .collect()
 }

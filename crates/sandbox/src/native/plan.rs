@@ -1,23 +1,27 @@
-//! The plan of the sandboxes on this host, and the limits of one: pure functions, and the whole native policy on one page.
+//! The plan of the sandboxes on this host, and the limits of one: pure functions, and the whole
+//! native policy on one page.
 
 use super::interpreters::Interpreters;
 use crate::launcher::Shape;
 use crate::policy::{self, MASKED, MASKED_NATIVELY, WRITABLE};
 use crate::seccomp;
-use guest::jail::{Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, SandboxLimits, Scratch};
+use guest::jail::{
+    Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, SandboxLimits, Scratch,
+};
 use guest::protocol::paths;
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Parts of `/etc` that programs need and that say nothing of the host: where libraries are, and which of
-/// several programs a name means.
+/// Parts of `/etc` that programs need and that say nothing of the host: where libraries are, and
+/// which of several programs a name means.
 const ETC: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 
-/// What a script needs beside the network itself, where it has the host's: how names are resolved, and whose
-/// certificates are believed. Never the directory around the certificates, which has private keys in it too.
+/// What a script needs beside the network itself, where it has the host's: how names are resolved,
+/// and whose certificates are believed. Never the directory around the certificates, which has
+/// private keys in it too.
 const NETWORK_ETC: [&str; 7] = [
-    "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf",
-    "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs",
+    "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs",
 ];
 
 /// What the host has at the top of its file system, read once.
@@ -32,12 +36,15 @@ pub struct HostRoot {
 impl HostRoot {
     pub fn read() -> HostRoot {
         let top =
-            ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(
-                |path| match std::fs::read_link(path) {
-                    Ok(target) => Some(Entry::Symlink { path: path.to_string(), target: target.to_str()?.to_owned() }),
+            ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(|path| {
+                match std::fs::read_link(path) {
+                    Ok(target) => Some(Entry::Symlink {
+                        path: path.to_string(),
+                        target: target.to_str()?.to_owned(),
+                    }),
                     Err(_) => std::path::Path::new(path).is_dir().then(|| bind(path)),
-                },
-            );
+                }
+            });
         let there = |paths: &[&str]| -> Vec<String> {
             let there = paths.iter().filter(|path| std::path::Path::new(path).exists());
             there.map(|path| path.to_string()).collect()
@@ -49,7 +56,11 @@ impl HostRoot {
 /// What a sandbox of this shape may use.
 pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
     SandboxLimits {
-        cgroup: Limits { memory_bytes: shape.memory_bytes, cpu_millis: shape.cpu_millis, pids: shape.pids },
+        cgroup: Limits {
+            memory_bytes: shape.memory_bytes,
+            cpu_millis: shape.cpu_millis,
+            pids: shape.pids,
+        },
         scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         rlimits: rlimits(shape, cgroups),
     }
@@ -80,10 +91,15 @@ fn root(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Vec<E
     });
     root.push(etc("hostname", "sandbox\n"));
     root.extend(DEVICES.iter().map(|path| Entry::Device { path: path.to_string() }));
-    root.extend([("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].map(|(name, number)| {
-        Entry::Symlink { path: format!("/dev/{name}"), target: format!("/proc/self/fd{number}") }
-    }));
-    root.push(Entry::Proc { masked: MASKED.iter().chain(MASKED_NATIVELY).map(|path| path.to_string()).collect() });
+    root.extend([("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].map(
+        |(name, number)| Entry::Symlink {
+            path: format!("/dev/{name}"),
+            target: format!("/proc/self/fd{number}"),
+        },
+    ));
+    root.push(Entry::Proc {
+        masked: MASKED.iter().chain(MASKED_NATIVELY).map(|path| path.to_string()).collect(),
+    });
     root.extend(WRITABLE.iter().map(|path| Entry::Scratch { path: path.to_string() }));
     // After the writable directories, in case an interpreter lives below one of them.
     root.extend(interpreters.binds().iter().map(|path| bind(&path.to_string_lossy())));
@@ -133,7 +149,9 @@ pub fn has(cgroups: &Cgroups, wanted: Controller) -> bool {
     match cgroups {
         Cgroups::None => false,
         Cgroups::V2 { controllers, .. } => controllers.contains(&wanted),
-        Cgroups::V1 { directories } => directories.iter().any(|(controller, _)| *controller == wanted),
+        Cgroups::V1 { directories } => {
+            directories.iter().any(|(controller, _)| *controller == wanted)
+        }
     }
 }
 
@@ -159,7 +177,10 @@ mod tests {
     };
 
     fn host() -> HostRoot {
-        let link = |path: &str, target: &str| Entry::Symlink { path: path.to_owned(), target: target.to_owned() };
+        let link = |path: &str, target: &str| Entry::Symlink {
+            path: path.to_owned(),
+            target: target.to_owned(),
+        };
         HostRoot {
             top: vec![link("/bin", "usr/bin"), link("/lib", "usr/lib")],
             etc: vec!["/etc/ld.so.cache".to_owned()],
@@ -186,10 +207,14 @@ mod tests {
 
     #[test]
     fn a_sandbox_with_cgroups() {
-        let directories =
-            [Controller::Memory, Controller::Pids, Controller::Cpu].map(|c| (c, "/x".to_owned())).to_vec();
+        let directories = [Controller::Memory, Controller::Pids, Controller::Cpu]
+            .map(|c| (c, "/x".to_owned()))
+            .to_vec();
         let plan = plan(&host(), &pyenv(), Network::Own);
-        insta::assert_debug_snapshot!((readable(plan), limits(&SHAPE, &Cgroups::V1 { directories })));
+        insta::assert_debug_snapshot!((
+            readable(plan),
+            limits(&SHAPE, &Cgroups::V1 { directories })
+        ));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use crate::launcher::LaunchError;
 use crate::program;
 use async_trait::async_trait;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Network, Plan, SandboxLimits, ToLauncher};
+use guest::jail::{
+    Cgroups, Counters, Enforced, FromLauncher, Network, Plan, SandboxLimits, ToLauncher,
+};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -65,9 +67,11 @@ impl Process {
             next_id: AtomicU64::new(1),
         };
         process.send(&start, None)?;
-        let reader = process.socket.try_clone().map_err(|source| setup("start launcher", source))?;
+        let reader =
+            process.socket.try_clone().map_err(|source| setup("start launcher", source))?;
         let (cgroups, pid) = (cgroups.clone(), process.child.id());
-        // A thread rather than a task: the socket blocks, and must be read whatever the runtime does.
+        // A thread rather than a task: the socket blocks, and must be read whatever the runtime
+        // does.
         std::thread::Builder::new()
             .name("skillbox-launcher".to_owned())
             .spawn(move || {
@@ -85,13 +89,21 @@ impl Process {
     }
 
     /// Asks for a sandbox whose guest speaks on `stream`.
-    pub async fn launch(&self, limits: SandboxLimits, stream: BorrowedFd<'_>) -> Result<Launched, LaunchError> {
+    pub async fn launch(
+        &self,
+        limits: SandboxLimits,
+        stream: BorrowedFd<'_>,
+    ) -> Result<Launched, LaunchError> {
         let _permit = self.in_flight.acquire().await.map_err(|_| LaunchError::LauncherGone)?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply, replied) = oneshot::channel();
-        self.waiting.with(|tables| tables.launches.insert(id, reply)).ok_or(LaunchError::LauncherGone)?;
+        self.waiting
+            .with(|tables| tables.launches.insert(id, reply))
+            .ok_or(LaunchError::LauncherGone)?;
         match self.send(&ToLauncher::Launch { id, limits }, Some(stream)) {
-            Err(LaunchError::Setup { source, .. }) if source.raw_os_error() == Some(libc::EPIPE) => {
+            Err(LaunchError::Setup { source, .. })
+                if source.raw_os_error() == Some(libc::EPIPE) =>
+            {
                 // Its end was not noticed yet; whoever comes next must not ask it again.
                 self.waiting.close();
                 return Err(LaunchError::LauncherGone);
@@ -99,11 +111,15 @@ impl Process {
             sent => sent?,
         }
         let (pidfd, enforced, ended) = replied.await.map_err(|_| LaunchError::LauncherGone)??;
-        Ok(Launched { enforced, handle: NativeHandle { pidfd, ended: Some(ended), counters: Counters::default() } })
+        Ok(Launched {
+            enforced,
+            handle: NativeHandle { pidfd, ended: Some(ended), counters: Counters::default() },
+        })
     }
 
     fn send(&self, message: &ToLauncher, fd: Option<BorrowedFd<'_>>) -> Result<(), LaunchError> {
-        let bytes = postcard::to_allocvec(message).map_err(|error| setup("encode", io::Error::other(error)))?;
+        let bytes = postcard::to_allocvec(message)
+            .map_err(|error| setup("encode", io::Error::other(error)))?;
         channel::send(&self.socket, &bytes, fd).map_err(|source| setup("ask launcher", source))
     }
 }
@@ -117,8 +133,12 @@ impl Drop for Process {
 }
 
 fn spawn() -> io::Result<(OwnedFd, Child)> {
-    let (ours, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let program = program::sealed()?;
     let child = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
         .arg0("skillbox-launcher")
@@ -139,8 +159,12 @@ fn listen(socket: &OwnedFd, waiting: &Waiting) {
         match postcard::from_bytes(&packet.bytes) {
             Ok(FromLauncher::Launched { id, enforced, .. }) => match packet.fd {
                 Some(pidfd) => waiting.launched(id, pidfd, enforced),
-                // No descriptor was free to receive it with. Only this sandbox is lost: it ends with its stream.
-                None => waiting.reply(id, Err(setup("hold sandbox", io::Error::from_raw_os_error(libc::EMFILE)))),
+                // No descriptor was free to receive it with. Only this sandbox is lost: it ends
+                // with its stream.
+                None => waiting.reply(
+                    id,
+                    Err(setup("hold sandbox", io::Error::from_raw_os_error(libc::EMFILE))),
+                ),
             },
             Ok(FromLauncher::Failed { id, step, errno }) => {
                 waiting.reply(id, Err(setup(&step, io::Error::from_raw_os_error(errno))));

@@ -1,23 +1,25 @@
 //! Listed calls that are refused (`EPERM`) with certain arguments.
 //!
-//! Where a call is a family of its own, only the named members of it are left: what a kernel to come adds to `fcntl`,
-//! `ioctl`, `prctl` or `setsockopt` is refused until somebody needs it.
+//! Where a call is a family of its own, only the named members of it are left: what a kernel to
+//! come adds to `fcntl`, `ioctl`, `prctl` or `setsockopt` is refused until somebody needs it.
 
 use std::collections::BTreeMap;
 
 /// The only socket families.
 pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The same on the host's network, where the names of its abstract Unix sockets live too: whoever can open such a socket
-/// there can speak to the host's own services. Pairs of them have no name, and stay.
+/// The same on the host's network, where the names of its abstract Unix sockets live too: whoever
+/// can open such a socket there can speak to the host's own services. Pairs of them have no name,
+/// and stay.
 pub const HOST_NETWORK_FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
 
-/// The same where a network stands around that no script is to reach: no socket but those between processes.
+/// The same where a network stands around that no script is to reach: no socket but those between
+/// processes.
 pub const FAMILIES_WITHOUT_NETWORK: [i32; 1] = [libc::AF_UNIX];
 
-/// The only protocols: the usual one of the family, by default or by name. Others are rarely used code of the
-/// kernel, some of which it loads at the mere asking. Not the name that Unix sockets have for theirs: its number is that
-/// of ICMP, and would make ping sockets.
+/// The only protocols: the usual one of the family, by default or by name. Others are rarely used
+/// code of the kernel, some of which it loads at the mere asking. Not the name that Unix sockets
+/// have for theirs: its number is that of ICMP, and would make ping sockets.
 const SOCKET_PROTOCOLS: [i32; 3] = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
 
 /// The old way to a packet socket, whatever the family; libc calls its own name for it deprecated.
@@ -26,8 +28,8 @@ const SOCK_PACKET: i32 = 10;
 /// Kinds of sockets that are not streams, datagrams or sequences of packets.
 const REFUSED_SOCKETS: [i32; 4] = [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, SOCK_PACKET];
 
-/// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not listed at
-/// all, and C libraries fall back to `clone`.
+/// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not
+/// listed at all, and C libraries fall back to `clone`.
 const NAMESPACE_FLAGS: [i32; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -39,13 +41,15 @@ const NAMESPACE_FLAGS: [i32; 8] = [
     0x80, // CLONE_NEWTIME
 ];
 
-/// Descriptors belong to a process: its threads share them, and nobody else does. Otherwise record locks, which belong to
-/// the table of descriptors, could outlive the process that the kernel names as their holder, and be counted by nobody.
+/// Descriptors belong to a process: its threads share them, and nobody else does. Otherwise record
+/// locks, which belong to the table of descriptors, could outlive the process that the kernel names
+/// as their holder, and be counted by nobody.
 const OF_A_THREAD: u32 = (libc::CLONE_FILES | libc::CLONE_THREAD) as u32;
 const HALF_THREADS: [i32; 2] = [libc::CLONE_FILES, libc::CLONE_THREAD];
 
-/// What is done with descriptors, and record locks of processes, which SQLite lives on; the guest counts those. Locks of
-/// open files (`F_OFD_SETLK`) cannot be counted from inside. Leases and `F_NOTIFY` tell of what others do with a file.
+/// What is done with descriptors, and record locks of processes, which SQLite lives on; the guest
+/// counts those. Locks of open files (`F_OFD_SETLK`) cannot be counted from inside. Leases and
+/// `F_NOTIFY` tell of what others do with a file.
 const FCNTL_COMMANDS: [i32; 13] = [
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -62,10 +66,12 @@ const FCNTL_COMMANDS: [i32; 13] = [
     libc::F_GET_SEALS,
 ];
 
-/// The commands that create a record lock. The kernel charges the memory of locks to no control group.
+/// The commands that create a record lock. The kernel charges the memory of locks to no control
+/// group.
 pub const LOCK_COMMANDS: [i32; 2] = [libc::F_SETLK, libc::F_SETLKW];
 
-/// What programs ask of a descriptor that may be a terminal, of which there is none inside, and of one that they read.
+/// What programs ask of a descriptor that may be a terminal, of which there is none inside, and of
+/// one that they read.
 const IOCTL_REQUESTS: [i32; 10] = [
     libc::TCGETS as i32,
     libc::TCGETS2 as i32,
@@ -80,8 +86,9 @@ const IOCTL_REQUESTS: [i32; 10] = [
     0xc018_2101_u32 as i32, // SECCOMP_IOCTL_NOTIF_SEND
 ];
 
-/// Of `prctl` what programs do with their own name, with their children, and to give up more. Not among them: merging
-/// pages with those of other runs (KSM), filters, tools for checkpoints, and keeping half of a core idle.
+/// Of `prctl` what programs do with their own name, with their children, and to give up more. Not
+/// among them: merging pages with those of other runs (KSM), filters, tools for checkpoints, and
+/// keeping half of a core idle.
 const PRCTL_OPERATIONS: [i32; 15] = [
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -100,8 +107,8 @@ const PRCTL_OPERATIONS: [i32; 15] = [
     libc::PR_GET_KEEPCAPS,
 ];
 
-/// Of `madvise` everything but what lets the kernel merge pages with those of other runs, takes a shared file out of
-/// memory, or plays a broken memory chip.
+/// Of `madvise` everything but what lets the kernel merge pages with those of other runs, takes a
+/// shared file out of memory, or plays a broken memory chip.
 const ADVICE_ON_MEMORY: [i32; 18] = [
     libc::MADV_NORMAL,
     libc::MADV_RANDOM,
@@ -132,9 +139,10 @@ const ADVICE_ON_FILES: [i32; 5] = [
     libc::POSIX_FADV_NOREUSE,
 ];
 
-/// Options of sockets by level: those of ordinary clients and servers on loopback. Not among them: programs for the
-/// kernel (`SO_ATTACH_FILTER` and its kin; Linux 6.18 may never come back from freeing a thousand of them), other
-/// protocols inside of TCP and UDP (`TCP_ULP`, `UDP_ENCAP`), and multicast groups, whose memory is charged to nobody.
+/// Options of sockets by level: those of ordinary clients and servers on loopback. Not among them:
+/// programs for the kernel (`SO_ATTACH_FILTER` and its kin; Linux 6.18 may never come back from
+/// freeing a thousand of them), other protocols inside of TCP and UDP (`TCP_ULP`, `UDP_ENCAP`), and
+/// multicast groups, whose memory is charged to nobody.
 const SOCKET_OPTIONS: [(i32, &[i32]); 4] = [
     (
         libc::SOL_SOCKET,
@@ -166,12 +174,19 @@ const SOCKET_OPTIONS: [(i32, &[i32]); 4] = [
     ),
     (
         libc::IPPROTO_IP,
-        &[libc::IP_TOS, libc::IP_TTL, libc::IP_RECVERR, libc::IP_MTU_DISCOVER, libc::IP_BIND_ADDRESS_NO_PORT],
+        &[
+            libc::IP_TOS,
+            libc::IP_TTL,
+            libc::IP_RECVERR,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+        ],
     ),
     (libc::IPPROTO_IPV6, &[libc::IPV6_V6ONLY, libc::IPV6_RECVERR, libc::IPV6_MTU_DISCOVER]),
 ];
 
-const SOCKET_LEVELS: [i32; 4] = [SOCKET_OPTIONS[0].0, SOCKET_OPTIONS[1].0, SOCKET_OPTIONS[2].0, SOCKET_OPTIONS[3].0];
+const SOCKET_LEVELS: [i32; 4] =
+    [SOCKET_OPTIONS[0].0, SOCKET_OPTIONS[1].0, SOCKET_OPTIONS[2].0, SOCKET_OPTIONS[3].0];
 
 /// One test of one argument, of which only the lower half counts, as it does for the kernel.
 #[derive(Debug, Clone, Copy)]
@@ -182,7 +197,8 @@ pub enum Test {
     NoneOf { argument: u8, values: &'static [i32] },
 }
 
-/// The listed calls that are refused when one of their rules holds; a rule holds when all its tests do.
+/// The listed calls that are refused when one of their rules holds; a rule holds when all its tests
+/// do.
 pub fn refusals(families: &'static [i32]) -> BTreeMap<i64, Vec<Vec<Test>>> {
     BTreeMap::from([
         (libc::SYS_clone, clones()),
@@ -234,7 +250,9 @@ fn other_socket_options() -> Vec<Vec<Test>> {
     let of_a_level = |(level, options): &(i32, &'static [i32])| {
         vec![bits(1, u32::MAX, *level as u32), Test::NoneOf { argument: 2, values: options }]
     };
-    std::iter::once(none_of(1, &SOCKET_LEVELS)).chain(SOCKET_OPTIONS.iter().map(of_a_level)).collect()
+    std::iter::once(none_of(1, &SOCKET_LEVELS))
+        .chain(SOCKET_OPTIONS.iter().map(of_a_level))
+        .collect()
 }
 
 fn devices(argument: u8) -> Vec<Vec<Test>> {

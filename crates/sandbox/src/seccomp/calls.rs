@@ -1,7 +1,7 @@
 //! The system calls that exist inside a sandbox, by what they are for.
 //!
-//! Each of them is made by a guest or by a script of our tests: `tests/fixtures/system-calls.txt` says by which, and
-//! `scripts/trace-system-calls.sh` writes that list anew.
+//! Each of them is made by a guest or by a script of our tests: `tests/fixtures/system-calls.txt`
+//! says by which, and `scripts/trace-system-calls.sh` writes that list anew.
 
 /// A system call, by the number it has here and the name it has everywhere.
 pub struct Call {
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn no_call_is_listed_twice() {
-        let mut calls: Vec<i64> = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number)).collect();
+        let mut calls: Vec<i64> =
+            ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number)).collect();
         calls.sort_unstable();
         let listed = calls.len();
         calls.dedup();
@@ -155,12 +156,15 @@ mod tests {
     #[test]
     fn every_call_is_one_that_a_script_or_a_guest_was_seen_to_make() {
         let made = include_str!("../../tests/fixtures/system-calls.txt");
-        let made: Vec<&str> = made.lines().filter_map(|line| line.split_once(' ')).map(|(call, _)| call).collect();
-        let listed: Vec<&str> = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(Call::name)).collect();
+        let made: Vec<&str> =
+            made.lines().filter_map(|line| line.split_once(' ')).map(|(call, _)| call).collect();
+        let listed: Vec<&str> =
+            ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(Call::name)).collect();
         let unused: Vec<_> = listed.iter().filter(|call| !made.contains(call)).collect();
         assert!(unused.is_empty(), "nobody makes {unused:?}; see scripts/trace-system-calls.sh");
         // And the list of what was made is of these sandboxes.
-        let refused: Vec<_> = made.iter().filter(|call| **call != "#" && !listed.contains(call)).collect();
+        let refused: Vec<_> =
+            made.iter().filter(|call| **call != "#" && !listed.contains(call)).collect();
         assert!(refused.is_empty(), "{refused:?} do not exist inside");
     }
 
@@ -203,7 +207,10 @@ mod tests {
             libc::SYS_seccomp,
         ];
         for call in refused {
-            assert!(!ALLOWED.iter().any(|(_, calls)| calls.iter().any(|c| c.number == call)), "{call} is listed");
+            assert!(
+                !ALLOWED.iter().any(|(_, calls)| calls.iter().any(|c| c.number == call)),
+                "{call} is listed"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! From the lists to programs for the kernel.
 //!
-//! The kernel runs a program once for every call that exists when it is installed, and translates it, so the time of a
-//! launch depends on how it is built: one program, which finds a call by bisection. What a general compiler made of
-//! these lists, a comparison for each call and a program for each answer, took 356 µs to install; this takes 164 µs (docs/decisions/0036).
+//! The kernel runs a program once for every call that exists when it is installed, and translates
+//! it, so the time of a launch depends on how it is built: one program, which finds a call by
+//! bisection. What a general compiler made of these lists, a comparison for each call and a program
+//! for each answer, took 356 µs to install; this takes 164 µs (docs/decisions/0036).
 
 use super::arguments::{LOCK_COMMANDS, Test, refusals};
 use super::calls::ALLOWED;
@@ -17,7 +18,8 @@ pub type Program = Vec<sock_filter>;
 #[cfg(target_arch = "x86_64")]
 const AUDIT_ARCH: u32 = 0xc000_003e;
 
-/// Where a filter finds the number and the architecture of a call, and its arguments of eight bytes each.
+/// Where a filter finds the number and the architecture of a call, and its arguments of eight bytes
+/// each.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
@@ -52,7 +54,8 @@ struct Rule {
 pub fn allowed_calls(families: &'static [i32]) -> Program {
     let mut rules = rules(families);
     let numbers = ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number));
-    let answers = numbers.map(|number| (number as u32, decide(&rules.remove(&number).unwrap_or_default())));
+    let answers =
+        numbers.map(|number| (number as u32, decide(&rules.remove(&number).unwrap_or_default())));
     by_number(&answers.collect(), NO_SUCH_CALL)
 }
 
@@ -65,17 +68,23 @@ pub fn allowed_numbers() -> Program {
 
 /// Refuses record locks as the kernel does when it has no memory for them.
 pub fn no_locks() -> Program {
-    let command = |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NO_MORE_LOCKS };
+    let command = |command: &i32| Rule {
+        conditions: vec![equals(1, *command as u32)],
+        answer: NO_MORE_LOCKS,
+    };
     let fcntl = decide(&LOCK_COMMANDS.iter().map(command).collect::<Vec<_>>());
     by_number(&BTreeMap::from([(libc::SYS_fcntl as u32, fcntl)]), ALLOW)
 }
 
-/// Makes calls that may lead to another machine, and those that create a record lock, wait for the guest.
+/// Makes calls that may lead to another machine, and those that create a record lock, wait for the
+/// guest.
 pub fn watched_calls() -> Program {
     const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
-    let command = |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NOTIFY };
+    let command =
+        |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NOTIFY };
     // Without an address, of which either half is enough, it is an ordinary write.
-    let to_an_address = not_null(4).map(|condition| Rule { conditions: vec![condition], answer: NOTIFY });
+    let to_an_address =
+        not_null(4).map(|condition| Rule { conditions: vec![condition], answer: NOTIFY });
     let answers = BTreeMap::from([
         (libc::SYS_connect as u32, vec![answer(NOTIFY)]),
         (libc::SYS_fcntl as u32, decide(&LOCK_COMMANDS.iter().map(command).collect::<Vec<_>>())),
@@ -86,7 +95,10 @@ pub fn watched_calls() -> Program {
 
 /// All rules about arguments. Where several hold, the first one counts.
 fn rules(families: &'static [i32]) -> BTreeMap<i64, Vec<Rule>> {
-    let refuse = |tests: Vec<Test>| Rule { conditions: tests.iter().map(condition).collect(), answer: REFUSE };
+    let refuse = |tests: Vec<Test>| Rule {
+        conditions: tests.iter().map(condition).collect(),
+        answer: REFUSE,
+    };
     let mut rules: BTreeMap<i64, Vec<Rule>> = refusals(families)
         .into_iter()
         .map(|(call, refused)| (call, refused.into_iter().map(refuse).collect()))
@@ -98,13 +110,19 @@ fn rules(families: &'static [i32]) -> BTreeMap<i64, Vec<Rule>> {
     rules.entry(libc::SYS_prlimit64).or_default().extend(prlimit_of_the_kept_limit());
     let setrlimit = Rule { conditions: vec![equals(0, KEPT_LIMIT)], answer: PRETEND };
     rules.entry(libc::SYS_setrlimit).or_default().push(setrlimit);
-    // Connections that nobody accepts would get the receive buffer too, and those are charged to nobody.
-    let receive_buffer = vec![equals(1, libc::SOL_SOCKET as u32), equals(2, libc::SO_RCVBUF as u32)];
-    rules.entry(libc::SYS_setsockopt).or_default().push(Rule { conditions: receive_buffer, answer: PRETEND });
+    // Connections that nobody accepts would get the receive buffer too, and those are charged to
+    // nobody.
+    let receive_buffer =
+        vec![equals(1, libc::SOL_SOCKET as u32), equals(2, libc::SO_RCVBUF as u32)];
+    rules
+        .entry(libc::SYS_setsockopt)
+        .or_default()
+        .push(Rule { conditions: receive_buffer, answer: PRETEND });
     rules
 }
 
-/// A new value for the kept limit is refused when the old one is to be told as well, and otherwise said to be set.
+/// A new value for the kept limit is refused when the old one is to be told as well, and otherwise
+/// said to be set.
 fn prlimit_of_the_kept_limit() -> impl Iterator<Item = Rule> {
     let new_value = not_null(2).map(|new| vec![equals(1, KEPT_LIMIT), new]);
     let with = |conditions: &Vec<Condition>, more: &[Condition], answer| Rule {
@@ -119,7 +137,9 @@ fn prlimit_of_the_kept_limit() -> impl Iterator<Item = Rule> {
 
 fn condition(test: &Test) -> Condition {
     match *test {
-        Test::Bits { argument, mask, value } => Condition::Bits { half: low(argument), mask, value },
+        Test::Bits { argument, mask, value } => {
+            Condition::Bits { half: low(argument), mask, value }
+        }
         Test::NoneOf { argument, values } => Condition::NoneOf { half: low(argument), values },
     }
 }
@@ -133,7 +153,8 @@ fn not_null(argument: u8) -> [Condition; 2] {
     [low(argument), high(argument)].map(|half| Condition::NoneOf { half, values: &[0] })
 }
 
-/// Where the lower half of an argument is: all that the kernel itself looks at, unless it is an address.
+/// Where the lower half of an argument is: all that the kernel itself looks at, unless it is an
+/// address.
 fn low(argument: u8) -> u32 {
     ARGUMENTS + 8 * u32::from(argument)
 }
@@ -161,8 +182,9 @@ fn decide_by(rule: &Rule) -> Program {
             }
             Condition::NoneOf { half, values } => {
                 let left = values.len() - 1;
-                let test =
-                    |(number, value): (usize, &i32)| jump(libc::BPF_JEQ, *value as u32, left - number + behind, 0);
+                let test = |(number, value): (usize, &i32)| {
+                    jump(libc::BPF_JEQ, *value as u32, left - number + behind, 0)
+                };
                 [load(*half)].into_iter().chain(values.iter().enumerate().map(test)).collect()
             }
         };
@@ -171,7 +193,8 @@ fn decide_by(rule: &Rule) -> Program {
     program
 }
 
-/// Goes to the instructions for a call; to an answer for all others of this machine, and there are none of other machines.
+/// Goes to the instructions for a call; to an answer for all others of this machine, and there are
+/// none of other machines.
 fn by_number(calls: &BTreeMap<u32, Program>, others: u32) -> Program {
     let mut ranges = BTreeMap::from([(0, vec![answer(others)])]);
     for (number, program) in calls {
@@ -183,7 +206,12 @@ fn by_number(calls: &BTreeMap<u32, Program>, others: u32) -> Program {
     let mut ranges: Vec<(u32, Program)> = ranges.into_iter().collect();
     // Most neighbours are answered alike.
     ranges.dedup_by(|next, previous| bytes(&next.1) == bytes(&previous.1));
-    let start = [load(ARCHITECTURE), jump(libc::BPF_JEQ, AUDIT_ARCH, 1, 0), answer(NO_SUCH_CALL), load(NUMBER)];
+    let start = [
+        load(ARCHITECTURE),
+        jump(libc::BPF_JEQ, AUDIT_ARCH, 1, 0),
+        answer(NO_SUCH_CALL),
+        load(NUMBER),
+    ];
     start.into_iter().chain(bisect(&ranges)).collect()
 }
 
@@ -213,7 +241,12 @@ fn and(mask: u32) -> sock_filter {
 /// Skips so many instructions when the comparison holds, and so many when it does not.
 fn jump(comparison: u32, value: u32, if_true: usize, if_false: usize) -> sock_filter {
     let distance = |count: usize| u8::try_from(count).expect("the rules of one call are short");
-    instruction(libc::BPF_JMP | comparison | libc::BPF_K, distance(if_true), distance(if_false), value)
+    instruction(
+        libc::BPF_JMP | comparison | libc::BPF_K,
+        distance(if_true),
+        distance(if_false),
+        value,
+    )
 }
 
 fn skip(count: usize) -> sock_filter {
@@ -239,10 +272,13 @@ pub fn bytes(program: &Program) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::{FAMILIES_WITHOUT_NETWORK, HOST_NETWORK_FAMILIES, SOCKET_FAMILIES};
+    use super::super::arguments::{
+        FAMILIES_WITHOUT_NETWORK, HOST_NETWORK_FAMILIES, SOCKET_FAMILIES,
+    };
     use super::*;
 
-    const KINDS: [&[i32]; 3] = [&SOCKET_FAMILIES, &HOST_NETWORK_FAMILIES, &FAMILIES_WITHOUT_NETWORK];
+    const KINDS: [&[i32]; 3] =
+        [&SOCKET_FAMILIES, &HOST_NETWORK_FAMILIES, &FAMILIES_WITHOUT_NETWORK];
 
     /// What a program answers to a call, by running it.
     fn run(program: &Program, architecture: u32, number: u32, arguments: [u64; 6]) -> u32 {
@@ -258,7 +294,11 @@ mod tests {
                         ARCHITECTURE => architecture,
                         half => {
                             let argument = arguments[((half - ARGUMENTS) / 8) as usize];
-                            if (half - ARGUMENTS).is_multiple_of(8) { argument as u32 } else { (argument >> 32) as u32 }
+                            if (half - ARGUMENTS).is_multiple_of(8) {
+                                argument as u32
+                            } else {
+                                (argument >> 32) as u32
+                            }
                         }
                     };
                     continue;
@@ -282,8 +322,12 @@ mod tests {
     /// What the lists say, without a program.
     fn expected(refused: &[Vec<Test>], number: i64, arguments: [u64; 6]) -> u32 {
         let holds = |test: &Test| match *test {
-            Test::Bits { argument, mask, value } => arguments[usize::from(argument)] as u32 & mask == value,
-            Test::NoneOf { argument, values } => !values.contains(&(arguments[usize::from(argument)] as i32)),
+            Test::Bits { argument, mask, value } => {
+                arguments[usize::from(argument)] as u32 & mask == value
+            }
+            Test::NoneOf { argument, values } => {
+                !values.contains(&(arguments[usize::from(argument)] as i32))
+            }
         };
         let low = |argument: usize| arguments[argument] as u32;
         let sets_kept = number == libc::SYS_prlimit64 && low(1) == KEPT_LIMIT && arguments[2] != 0;
@@ -308,7 +352,8 @@ mod tests {
             Condition::NoneOf { values, .. } => values.iter().map(|value| *value as u32).collect(),
         });
         let near = named.flat_map(|value| [value.wrapping_sub(1), value, value.wrapping_add(1)]);
-        let mut values: Vec<u64> = near.map(u64::from).chain([u64::from(u32::MAX), 1 << 32, u64::MAX]).collect();
+        let mut values: Vec<u64> =
+            near.map(u64::from).chain([u64::from(u32::MAX), 1 << 32, u64::MAX]).collect();
         values.sort_unstable();
         values.dedup();
         values
@@ -319,7 +364,9 @@ mod tests {
         let program = allowed_numbers();
         // Past the last call, and the numbers of the x32 ABI, which share the architecture.
         for number in (0..1024).chain(0x4000_0000..0x4000_0400) {
-            let listed = ALLOWED.iter().any(|(_, calls)| calls.iter().any(|call| call.number == i64::from(number)));
+            let listed = ALLOWED
+                .iter()
+                .any(|(_, calls)| calls.iter().any(|call| call.number == i64::from(number)));
             let answered = run(&program, AUDIT_ARCH, number, [0; 6]);
             assert_eq!(answered, if listed { ALLOW } else { NO_SUCH_CALL }, "call {number}");
             let elsewhere = run(&program, 0x4000_0003, number, [0; 6]);
@@ -332,10 +379,16 @@ mod tests {
         let values = telling_values();
         for families in KINDS {
             let program = allowed_calls(families);
-            let numbers: Vec<i64> =
-                ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.number)).collect();
+            let numbers: Vec<i64> = ALLOWED
+                .iter()
+                .flat_map(|(_, calls)| calls.iter().map(|call| call.number))
+                .collect();
             for number in (0..1024).filter(|number| !numbers.contains(number)) {
-                assert_eq!(run(&program, AUDIT_ARCH, number as u32, [0; 6]), NO_SUCH_CALL, "call {number}");
+                assert_eq!(
+                    run(&program, AUDIT_ARCH, number as u32, [0; 6]),
+                    NO_SUCH_CALL,
+                    "call {number}"
+                );
             }
             let (refusals, rules) = (refusals(families), rules(families));
             for number in numbers {
@@ -348,7 +401,11 @@ mod tests {
                             let mut arguments = [if number % 2 == 0 { 0 } else { 0xfff_0000 }; 6];
                             (arguments[one], arguments[other]) = (*first, *second);
                             let answered = run(&program, AUDIT_ARCH, number as u32, arguments);
-                            assert_eq!(answered, expected(refused, number, arguments), "{number} {arguments:x?}");
+                            assert_eq!(
+                                answered,
+                                expected(refused, number, arguments),
+                                "{number} {arguments:x?}"
+                            );
                         }
                     }
                 }
@@ -360,7 +417,12 @@ mod tests {
     fn the_kept_limit_is_told_to_be_set_and_is_not() {
         let program = allowed_calls(&SOCKET_FAMILIES);
         let prlimit = |new: u64, old: u64| {
-            run(&program, AUDIT_ARCH, libc::SYS_prlimit64 as u32, [0, KEPT_LIMIT.into(), new, old, 0, 0])
+            run(
+                &program,
+                AUDIT_ARCH,
+                libc::SYS_prlimit64 as u32,
+                [0, KEPT_LIMIT.into(), new, old, 0, 0],
+            )
         };
         assert_eq!(prlimit(0x7f00_0000_1000, 0), PRETEND);
         assert_eq!(prlimit(0x7f00_0000_0000, 0), PRETEND, "of an address either half is enough");
@@ -370,22 +432,38 @@ mod tests {
 
     #[test]
     fn calls_for_others_and_record_locks_wait_for_the_guest() {
-        let asked = |call: i64, arguments| run(&watched_calls(), AUDIT_ARCH, call as u32, arguments);
+        let asked =
+            |call: i64, arguments| run(&watched_calls(), AUDIT_ARCH, call as u32, arguments);
         let fcntl = |command: i32| asked(libc::SYS_fcntl, [3, command as u64, 0, 0, 0, 0]);
         assert_eq!(asked(libc::SYS_connect, [0; 6]), libc::SECCOMP_RET_USER_NOTIF);
         assert_eq!(fcntl(libc::F_SETLK), libc::SECCOMP_RET_USER_NOTIF);
         assert_eq!(fcntl(libc::F_SETLKW), libc::SECCOMP_RET_USER_NOTIF);
         assert_eq!(fcntl(libc::F_GETLK), ALLOW);
-        for (address, answer) in
-            [(0, ALLOW), (0x1000, libc::SECCOMP_RET_USER_NOTIF), (1 << 40, libc::SECCOMP_RET_USER_NOTIF)]
-        {
+        for (address, answer) in [
+            (0, ALLOW),
+            (0x1000, libc::SECCOMP_RET_USER_NOTIF),
+            (1 << 40, libc::SECCOMP_RET_USER_NOTIF),
+        ] {
             assert_eq!(asked(libc::SYS_sendto, [3, 0, 0, 0, address, 0]), answer);
         }
         assert_eq!(asked(libc::SYS_write, [0; 6]), ALLOW);
         assert_eq!(
-            run(&no_locks(), AUDIT_ARCH, libc::SYS_fcntl as u32, [3, libc::F_SETLK as u64, 0, 0, 0, 0]),
+            run(
+                &no_locks(),
+                AUDIT_ARCH,
+                libc::SYS_fcntl as u32,
+                [3, libc::F_SETLK as u64, 0, 0, 0, 0]
+            ),
             NO_MORE_LOCKS
         );
-        assert_eq!(run(&no_locks(), AUDIT_ARCH, libc::SYS_fcntl as u32, [3, libc::F_GETFD as u64, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(
+            run(
+                &no_locks(),
+                AUDIT_ARCH,
+                libc::SYS_fcntl as u32,
+                [3, libc::F_GETFD as u64, 0, 0, 0, 0]
+            ),
+            ALLOW
+        );
     }
 }

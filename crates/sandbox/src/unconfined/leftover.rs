@@ -1,5 +1,5 @@
-//! What a script left, read from the directory it wrote it to. Its processes are dead by now, as far as they were found;
-//! still, no link is followed and only regular files are read.
+//! What a script left, read from the directory it wrote it to. Its processes are dead by now, as
+//! far as they were found; still, no link is followed and only regular files are read.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -44,7 +44,8 @@ pub fn document(path: &Path, cap: u64) -> Document {
 fn regular(path: &Path) -> Option<(File, u64)> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.nlink() == 1)?;
+    let metadata =
+        file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.nlink() == 1)?;
     let size = metadata.len();
     Some((file, size))
 }
@@ -59,14 +60,20 @@ pub struct Files {
 
 impl Files {
     pub fn new(root: PathBuf, caps: &Caps) -> Files {
-        Files { root, left_bytes: caps.artifact_bytes, left_files: caps.artifact_files, skipped: Vec::new() }
+        Files {
+            root,
+            left_bytes: caps.artifact_bytes,
+            left_files: caps.artifact_files,
+            skipped: Vec::new(),
+        }
     }
 
     pub async fn send(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
         let mut waiting = vec![String::new()];
         while let Some(path) = waiting.pop() {
             let place = self.root.join(&path);
-            let is_directory = std::fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_dir());
+            let is_directory =
+                std::fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_dir());
             if is_directory {
                 waiting.extend(self.entries(&path));
             } else if let Some((file, size)) = self.admit(&path, &place) {
@@ -109,7 +116,8 @@ impl Files {
     fn skip(&mut self, path: &str, why: &str) {
         const LISTED: usize = 100;
         if self.skipped.len() < LISTED {
-            self.skipped.push(Skipped { path: path.escape_debug().to_string(), why: why.to_owned() });
+            self.skipped
+                .push(Skipped { path: path.escape_debug().to_string(), why: why.to_owned() });
         }
     }
 }

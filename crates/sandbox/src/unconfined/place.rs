@@ -18,8 +18,10 @@ use crate::job::{Caps, Job, Sink, StreamedFile, Streams};
 use crate::outcome::Skipped;
 
 /// Variables of the contract that are paths; all others are the caller's own, or text.
-const PATH_VARIABLES: [&str; 6] =
-    ["SANDBOX_OUTPUT", "SANDBOX_FILES_DIR", "SANDBOX_INPUT_DIR", "SKILL_DIR", "CLAUDE_SKILL_DIR", "HOME"];
+const PATH_VARIABLES: [&str; 6] = [
+    "SANDBOX_OUTPUT", "SANDBOX_FILES_DIR", "SANDBOX_INPUT_DIR", "SKILL_DIR", "CLAUDE_SKILL_DIR",
+    "HOME",
+];
 
 /// Everything of one run. Dropped, all of it goes.
 pub struct Place {
@@ -29,8 +31,14 @@ pub struct Place {
 impl Place {
     pub async fn make(job: &Job) -> io::Result<Place> {
         let place = Place { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
-        let directories =
-            [paths::SCRIPTS, paths::INPUT_DIR, paths::FILES_DIR, paths::SKILLS, paths::WORKSPACE, paths::TMP];
+        let directories = [
+            paths::SCRIPTS,
+            paths::INPUT_DIR,
+            paths::FILES_DIR,
+            paths::SKILLS,
+            paths::WORKSPACE,
+            paths::TMP,
+        ];
         for directory in directories {
             std::fs::create_dir_all(place.inside(directory))?;
         }
@@ -38,7 +46,8 @@ impl Place {
             let path = place.inside(&file.path);
             path.parent().map(std::fs::create_dir_all).transpose()?;
             let mode = if file.executable { 0o755 } else { 0o644 };
-            let mut new = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+            let mut new =
+                std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
             new.write_all(&file.bytes)?;
         }
         for file in &job.streamed {
@@ -53,7 +62,12 @@ impl Place {
     async fn receive(&self, file: &StreamedFile) -> io::Result<()> {
         let path = self.inside(&file.path);
         path.parent().map(std::fs::create_dir_all).transpose()?;
-        let mut new = tokio::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(path).await?;
+        let mut new = tokio::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(path)
+            .await?;
         let mut stream = file.source.open().await?.take(file.size);
         let read = tokio::io::copy(&mut stream, &mut new).await?;
         new.flush().await?;
@@ -66,7 +80,8 @@ impl Place {
         command.env_clear().envs(search_path.map(|path| ("PATH", path)));
         for (name, value) in &job.env {
             let is_path = PATH_VARIABLES.contains(&name.as_str());
-            command.env(name, if is_path { self.inside(value).into() } else { OsString::from(value) });
+            command
+                .env(name, if is_path { self.inside(value).into() } else { OsString::from(value) });
         }
         let pipes = self.streams(job, &mut command)?;
         command.current_dir(self.inside(&job.cwd)).process_group(0).kill_on_drop(true);
@@ -98,7 +113,11 @@ impl Place {
         }
     }
 
-    pub async fn collect(&self, caps: &Caps, sink: &mut dyn Sink) -> Result<(Document, Vec<Skipped>), GuestError> {
+    pub async fn collect(
+        &self,
+        caps: &Caps,
+        sink: &mut dyn Sink,
+    ) -> Result<(Document, Vec<Skipped>), GuestError> {
         let document = leftover::document(&self.inside(paths::OUTPUT_JSON), caps.output_bytes);
         let mut files = Files::new(self.inside(paths::FILES_DIR), caps);
         files.send(sink).await?;
@@ -112,7 +131,11 @@ impl Place {
 
     /// The script's own path, or that of what runs it; other words mean what the caller meant.
     fn translate(&self, job: &Job, word: &str) -> OsString {
-        let mut placed = job.files.iter().map(|file| &file.path).chain(job.streamed.iter().map(|file| &file.path));
+        let mut placed = job
+            .files
+            .iter()
+            .map(|file| &file.path)
+            .chain(job.streamed.iter().map(|file| &file.path));
         let is_placed = placed.any(|path| path == word);
         if is_placed { self.inside(word).into() } else { word.into() }
     }

@@ -50,7 +50,8 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
     let mut job = job(Runtime::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
     job.env = vec![("GREETING".into(), "grüße\nzwei".into()), ("EMPTY".into(), String::new())];
     let (_, kept) = run(on, Runtime::Python, &job).await;
-    let found: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&kept.merged).unwrap();
+    let found: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&kept.merged).unwrap();
     assert_eq!(found["GREETING"], "grüße\nzwei");
     assert_eq!(found["EMPTY"], "");
     // LC_CTYPE is set by Python itself when it finds no locale.
@@ -60,8 +61,7 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
 }
 
 async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals(on: Backend) {
-    let script =
-        "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
+    let script = "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
     let mut job = job(Runtime::Bash, script);
     job.cwd = "/workspace".into();
     let (_, kept) = run(on, Runtime::Bash, &job).await;
@@ -94,7 +94,11 @@ async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
     let script = "cp /sandbox/input/big /sandbox/out/files/big; cat > /sandbox/out/files/stdin";
     let mut job = job(Runtime::Bash, script);
     let big: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
-    job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes: big.clone().into(), executable: false });
+    job.files.push(JobFile {
+        path: "/sandbox/input/big".into(),
+        bytes: big.clone().into(),
+        executable: false,
+    });
     job.stdin = Some(big.clone().into());
     let (ran, kept) = run(on, Runtime::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
@@ -135,11 +139,16 @@ async fn nothing_runs_when_a_streamed_file_cannot_be_read(on: Backend) {
     let mut job = job(Runtime::Bash, "echo ran");
     let short = Repeated { bytes: 10, fails_with: None };
     let missing = Repeated { bytes: 0, fails_with: Some(io::ErrorKind::NotFound) };
-    for (source, kind) in [(short, io::ErrorKind::UnexpectedEof), (missing, io::ErrorKind::NotFound)] {
+    for (source, kind) in
+        [(short, io::ErrorKind::UnexpectedEof), (missing, io::ErrorKind::NotFound)]
+    {
         job.streamed = vec![streamed(11, source)];
         let (failed, kept) = try_run(on, Runtime::Bash, &job).await;
         let Err(GuestError::Source { path, source }) = failed else { panic!("it ran: {failed:?}") };
-        assert_eq!((path.as_str(), source.kind(), kept.text().as_str()), ("/sandbox/input/a/big", kind, ""));
+        assert_eq!(
+            (path.as_str(), source.kind(), kept.text().as_str()),
+            ("/sandbox/input/a/big", kind, "")
+        );
     }
 }
 
@@ -151,7 +160,8 @@ async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {
 }
 
 async fn split_streams_are_told_apart(on: Backend) {
-    let mut job = job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
+    let mut job =
+        job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
     job.streams = Streams::Split;
     let (_, kept) = run(on, Runtime::Node, &job).await;
     assert_eq!((&kept.stdout[..], &kept.stderr[..]), (&b"out\nend"[..], &b"err\n"[..]));

@@ -4,12 +4,16 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{DockerConfig, DockerLauncher, Job, LaunchError, Launcher, Outcome, Owner, Runtime, Shape};
+use sandbox::{
+    DockerConfig, DockerLauncher, Job, LaunchError, Launcher, Outcome, Owner, Runtime, Shape,
+};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::inventory::Inventory;
-use crate::support::{Backend, Kept, MACHINE, docker_config, job, owner, run_in, shape, test_engine};
+use crate::support::{
+    Backend, Kept, MACHINE, docker_config, job, owner, run_in, shape, test_engine,
+};
 
 /// Set for a copy of this test program that is to launch a guest and wait to be killed.
 const PARK: &str = "SKILLBOX_TEST_PARK";
@@ -25,7 +29,10 @@ async fn images_are_refused_by_name_before_anything_is_made() {
     let launcher = DockerLauncher::start(config).await.unwrap();
     let with = |image: &str| Shape { image: Some(image.to_owned()), ..shape(Runtime::Bash) };
     let error = launcher.launch(&with("skillbox/other:test")).await.err().unwrap();
-    assert!(matches!(&error, LaunchError::ImageNotAllowed(name) if name == "skillbox/other:test"), "{error}");
+    assert!(
+        matches!(&error, LaunchError::ImageNotAllowed(name) if name == "skillbox/other:test"),
+        "{error}"
+    );
     let error = launcher.launch(&with("skillbox/none:such")).await.err().unwrap();
     assert!(error.to_string().contains("docker pull skillbox/none:such"), "{error}");
     // A skill's own image, when it is allowed.
@@ -45,7 +52,8 @@ async fn an_engine_that_is_not_there_is_named() {
         allowlist: vec![],
         require: vec![],
     };
-    for host in ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "ssh://somewhere", "nonsense"] {
+    for host in ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "ssh://somewhere", "nonsense"]
+    {
         let error = DockerLauncher::start(config(host)).await.err().unwrap();
         assert!(error.to_string().contains(host), "{error}");
     }
@@ -80,7 +88,10 @@ async fn a_guest_that_is_let_go_leaves_nothing() {
 async fn park() {
     #[expect(clippy::disallowed_methods, reason = "said by the test below to its copy")]
     let Ok(name) = std::env::var(PARK) else { return };
-    let launcher = DockerLauncher::start(DockerConfig { owner: Owner(name), ..docker_config(None) }).await.unwrap();
+    let launcher =
+        DockerLauncher::start(DockerConfig { owner: Owner(name), ..docker_config(None) })
+            .await
+            .unwrap();
     let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let running = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     println!("\nPARKED");
@@ -110,8 +121,10 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let parked =
-        BufReader::new(worker.stdout.take().unwrap()).lines().map_while(Result::ok).any(|line| line == "PARKED");
+    let parked = BufReader::new(worker.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line == "PARKED");
     let left_before = Inventory::containers_of(&victim).await;
     worker.kill().unwrap();
     worker.wait().unwrap();
@@ -125,7 +138,9 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     for guest in [alive, other] {
-        let ran = guest.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+        let ran = guest
+            .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+            .await;
         assert_eq!(ran.unwrap().exit_code, Some(0));
     }
 }
@@ -156,12 +171,15 @@ async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
     assert_eq!(Inventory::containers_of(&mine).await, 0);
 }
 
-/// Other tests at the same time would not survive the restart of the engine, so it waits until it is alone.
+/// Other tests at the same time would not survive the restart of the engine, so it waits until it
+/// is alone.
 #[tokio::test]
 async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() {
     #[expect(clippy::disallowed_methods, reason = "how whoever has an engine to restart says how")]
     let Ok(restart) = std::env::var("SKILLBOX_TEST_ENGINE_RESTART") else {
-        println!("NEEDS ENGINE: the restart of an engine: SKILLBOX_TEST_ENGINE_RESTART names no command");
+        println!(
+            "NEEDS ENGINE: the restart of an engine: SKILLBOX_TEST_ENGINE_RESTART names no command"
+        );
         return;
     };
     let _machine = MACHINE.write().await;
@@ -173,17 +191,21 @@ async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() 
     let started = CancellationToken::new();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(started.clone());
-    let job_that_waits = Job { timeout: Duration::from_secs(600), ..job(Runtime::Bash, "echo on; sleep 1000") };
+    let job_that_waits =
+        Job { timeout: Duration::from_secs(600), ..job(Runtime::Bash, "echo on; sleep 1000") };
     let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
     let restarting = async {
         started.cancelled().await;
-        let done = tokio::process::Command::new("sh").args(["-c", &restart]).status().await.unwrap();
+        let done =
+            tokio::process::Command::new("sh").args(["-c", &restart]).status().await.unwrap();
         assert!(done.success());
     };
     let (ran, ()) = tokio::join!(run, restarting);
     assert_eq!(ran.unwrap().outcome, Outcome::Lost);
     // One that waited for its job is lost as well, and says so rather than hang.
-    let ran = parked.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    let ran = parked
+        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .await;
     assert!(ran.map_or(true, |ran| ran.outcome == Outcome::Lost));
     let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
     assert_eq!(ran.exit_code, Some(0));

@@ -8,10 +8,12 @@ use sandbox::{Control, Defence, Launcher, NativeLauncher, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Backend, Kept, MACHINE, job, lacks, native_config, native_launcher, on_every_backend, run_in, shape,
+    Backend, Kept, MACHINE, job, lacks, native_config, native_launcher, on_every_backend, run_in,
+    shape,
 };
 
-/// Hands back whatever can be read in `/proc`, of each file the beginning; of processes this one and the guest.
+/// Hands back whatever can be read in `/proc`, of each file the beginning; of processes this one
+/// and the guest.
 const READ_ALL: &str = r#"
 import json, os
 SKIPPED = ("task", "map_files", "fd", "kmsg", "kcore", "mem", "pagemap", "kpagecount", "kpageflags", "kpagecgroup")
@@ -29,8 +31,8 @@ for top in ["/proc", "/proc/self/", "/proc/1"]:
 json.dump(found, open("/sandbox/out/files/found.json", "w"))
 "#;
 
-/// The mount tables of a container, which cannot be covered for every process to come: the engine's directories and the
-/// disk they are on stand there.
+/// The mount tables of a container, which cannot be covered for every process to come: the engine's
+/// directories and the disk they are on stand there.
 const MOUNT_TABLES: [&str; 3] = ["/mountinfo", "/mounts", "/mountstats"];
 
 // Not of pods: their `/proc` is what their node makes of it.
@@ -44,7 +46,11 @@ async fn proc_names_nothing_of_the_host(on: Backend) {
     if on != Backend::Native {
         found.retain(|path, _| !MOUNT_TABLES.iter().any(|table| path.ends_with(table)));
     }
-    assert!(found.contains_key("/proc/self/status") && found.contains_key("/proc/meminfo"), "{:?}", found.keys());
+    assert!(
+        found.contains_key("/proc/self/status") && found.contains_key("/proc/meminfo"),
+        "{:?}",
+        found.keys()
+    );
     assert_eq!(traces(&found), Vec::<String>::new());
 }
 
@@ -54,7 +60,10 @@ async fn an_open_proc_names_this_boot_and_the_disks() {
     let launcher = NativeLauncher::start_without(native_config(), Defence::ClosedProc).unwrap();
     let traces = traces(&read_proc(&launcher).await);
     for file in ["/proc/sys/kernel/random/boot_id", "/proc/cmdline", "/proc/partitions"] {
-        assert!(traces.iter().any(|trace| trace.starts_with(file)), "{file} is not among {traces:?}");
+        assert!(
+            traces.iter().any(|trace| trace.starts_with(file)),
+            "{file} is not among {traces:?}"
+        );
     }
 }
 
@@ -63,14 +72,19 @@ async fn mounts_of_the_hosts_own_trees_name_its_disk() {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::OwnInodes).unwrap();
     let traces = traces(&read_proc(&launcher).await);
-    assert!(traces.iter().any(|trace| trace.starts_with("/proc/self/mountinfo has ")), "{traces:?}");
+    assert!(
+        traces.iter().any(|trace| trace.starts_with("/proc/self/mountinfo has ")),
+        "{traces:?}"
+    );
 }
 
 #[tokio::test]
 async fn the_user_id_outside_does_not_tell_the_guests_pid() {
     let _machine = MACHINE.read().await;
     let launcher = native_launcher();
-    if lacks(&launcher, &[Control::UniqueUid], "the_user_id_outside_does_not_tell_the_guests_pid").await {
+    if lacks(&launcher, &[Control::UniqueUid], "the_user_id_outside_does_not_tell_the_guests_pid")
+        .await
+    {
         return;
     }
     let (running, stop) = (CancellationToken::new(), CancellationToken::new());
@@ -86,13 +100,15 @@ async fn the_user_id_outside_does_not_tell_the_guests_pid() {
     let (ran, processes) = tokio::join!(guest.run(&job, stop.clone(), &mut kept), look);
     ran.unwrap();
     let outside: u32 = kept.text().split_whitespace().nth(1).unwrap().parse().unwrap();
-    let pids: Vec<u32> = processes.into_iter().filter(|(_, uid)| *uid == outside).map(|(pid, _)| pid).collect();
+    let pids: Vec<u32> =
+        processes.into_iter().filter(|(_, uid)| *uid == outside).map(|(pid, _)| pid).collect();
     assert!(pids.len() >= 2, "the guest and its script are seen from outside: {pids:?}");
     assert!(!pids.contains(&(outside - UID_BASE)), "user {outside} of {pids:?}");
 }
 
 async fn read_proc(launcher: &dyn Launcher) -> BTreeMap<String, String> {
-    let (ran, kept) = run_in(launcher, &shape(Runtime::Python), &job(Runtime::Python, READ_ALL)).await;
+    let (ran, kept) =
+        run_in(launcher, &shape(Runtime::Python), &job(Runtime::Python, READ_ALL)).await;
     assert_eq!(ran.exit_code, Some(0), "{}", kept.text());
     serde_json::from_slice(&kept.files["found.json"]).unwrap()
 }
@@ -101,7 +117,8 @@ async fn read_proc(launcher: &dyn Launcher) -> BTreeMap<String, String> {
 fn traces(found: &BTreeMap<String, String>) -> Vec<String> {
     let secrets = secrets();
     let traces_in = |(path, text): (&String, &String)| {
-        let words: Vec<&str> = text.split(|c: char| !(c.is_alphanumeric() || "-_/.=".contains(c))).collect();
+        let words: Vec<&str> =
+            text.split(|c: char| !(c.is_alphanumeric() || "-_/.=".contains(c))).collect();
         let found = secrets.iter().filter(|secret| words.iter().any(|word| holds(word, secret)));
         found.map(|secret| format!("{path} has {secret}")).collect::<Vec<_>>()
     };
@@ -110,15 +127,23 @@ fn traces(found: &BTreeMap<String, String>) -> Vec<String> {
 
 /// A device's name is a word of its own or the end of a path; a path may have more behind it.
 fn holds(word: &str, secret: &str) -> bool {
-    word == secret || word.ends_with(&format!("/{secret}")) || (secret.starts_with('/') && word.starts_with(secret))
+    word == secret
+        || word.ends_with(&format!("/{secret}"))
+        || (secret.starts_with('/') && word.starts_with(secret))
 }
 
-/// What only the host knows: its boot, the words of its kernel's command line, its disks, and a directory of its own.
+/// What only the host knows: its boot, the words of its kernel's command line, its disks, and a
+/// directory of its own.
 fn secrets() -> Vec<String> {
     let read = |path: &str| fs::read_to_string(path).unwrap().trim().to_owned();
     let command_line = read("/proc/cmdline");
-    let arguments = command_line.split_whitespace().filter(|argument| argument.contains('=')).map(str::to_owned);
-    let disks = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().file_name().into_string().unwrap());
+    let arguments = command_line
+        .split_whitespace()
+        .filter(|argument| argument.contains('='))
+        .map(str::to_owned);
+    let disks = fs::read_dir("/sys/block")
+        .unwrap()
+        .map(|disk| disk.unwrap().file_name().into_string().unwrap());
     let others = [read("/proc/sys/kernel/random/boot_id"), env!("CARGO_MANIFEST_DIR").to_owned()];
     arguments.chain(disks).chain(others).collect()
 }
@@ -130,7 +155,13 @@ fn processes_of_sandboxes() -> Vec<(u32, u32)> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         // The directory itself is root's, because the guest is hidden.
         let status = fs::read_to_string(entry.path().join("status")).ok()?;
-        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()?;
+        let uid = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:"))?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
         Some((pid, uid))
     };
     all.filter_map(pid_and_user).filter(|(_, uid)| *uid >= UID_BASE).collect()

@@ -1,4 +1,5 @@
-//! Every attack of `fixtures/hostile` ends as its `expect.json` says, and leaves nothing on the machine.
+//! Every attack of `fixtures/hostile` ends as its `expect.json` says, and leaves nothing on the
+//! machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::inventory::Inventory;
-use crate::support::{Backend, Kept, MACHINE, MIB, job, lacks, native_launcher, on_every_backend, run_in, shape};
+use crate::support::{
+    Backend, Kept, MACHINE, MIB, job, lacks, native_launcher, on_every_backend, run_in, shape,
+};
 
 /// `expect.json`; the README beside the fixtures says what the keys mean.
 #[derive(Deserialize)]
@@ -82,7 +85,8 @@ async fn every_attack_ends_as_expected_and_leaves_nothing(on: Backend) {
             if found.is_empty() { "as expected" } else { "WRONG" }
         );
         wrong.extend(found.into_iter().map(|what| format!("{name}: {what}")));
-        let after = if on == Backend::Pod { settled(&before).await } else { Inventory::take().await };
+        let after =
+            if on == Backend::Pod { settled(&before).await } else { Inventory::take().await };
         if after != before {
             wrong.push(format!("{name}: left something: {before:#?} became {after:#?}"));
         }
@@ -102,7 +106,8 @@ async fn until_quiet() {
     }
 }
 
-/// A pod is gone for the API before its node has ended it; what is left after a while is left for good.
+/// A pod is gone for the API before its node has ended it; what is left after a while is left for
+/// good.
 async fn settled(before: &Inventory) -> Inventory {
     for _ in 0..200 {
         if Inventory::take().await == *before {
@@ -114,20 +119,33 @@ async fn settled(before: &Inventory) -> Inventory {
 }
 
 fn fixtures() -> Vec<PathBuf> {
-    let all = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hostile")).unwrap();
-    let mut directories: Vec<_> = all.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    let all =
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/hostile")).unwrap();
+    let mut directories: Vec<_> =
+        all.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     directories.sort();
     directories
 }
 
 /// Runs one fixture as often as it asks for, and says all that was not as expected.
-async fn attack(on: Backend, launcher: &dyn Launcher, directory: &Path, name: &str, canary: &Canary) -> Vec<String> {
+async fn attack(
+    on: Backend,
+    launcher: &dyn Launcher,
+    directory: &Path,
+    name: &str,
+    canary: &Canary,
+) -> Vec<String> {
     let mut expected = expected(on, directory);
     if lacks(launcher, &expected.needs, name).await {
         return Vec::new();
     }
-    if on == Backend::Native && expected.outcome == Outcome::TooManyProcesses && !counts_refused_forks(launcher).await {
-        println!("NEEDS ROOT: {name} ends as it must, but without a cgroup nothing counts refused forks to name them");
+    if on == Backend::Native
+        && expected.outcome == Outcome::TooManyProcesses
+        && !counts_refused_forks(launcher).await
+    {
+        println!(
+            "NEEDS ROOT: {name} ends as it must, but without a cgroup nothing counts refused forks to name them"
+        );
         expected.outcome = Outcome::Exited;
     }
     let (shape, job) = plan(directory, &expected);
@@ -151,13 +169,17 @@ async fn counts_refused_forks(launcher: &dyn Launcher) -> bool {
 
 /// What is expected on this backend: `on` says what differs from the rest, and why.
 fn expected(on: Backend, directory: &Path) -> Expected {
-    let mut all: Value = serde_json::from_slice(&fs::read(directory.join("expect.json")).unwrap()).unwrap();
+    let mut all: Value =
+        serde_json::from_slice(&fs::read(directory.join("expect.json")).unwrap()).unwrap();
     let differences = all.as_object_mut().unwrap().remove("on").unwrap_or_default();
     // What differs in containers differs in those of pods too.
     let kinds: &[&str] = if on == Backend::Native { &["native"] } else { &["docker", on.name()] };
     for difference in kinds.iter().filter_map(|kind| differences.get(kind)) {
         let mut difference = difference.as_object().unwrap().clone();
-        assert!(difference.remove("why").is_some_and(|why| why.is_string()), "{directory:?} does not say why");
+        assert!(
+            difference.remove("why").is_some_and(|why| why.is_string()),
+            "{directory:?} does not say why"
+        );
         all.as_object_mut().unwrap().extend(difference);
     }
     serde_json::from_value(all).unwrap()
@@ -165,8 +187,9 @@ fn expected(on: Backend, directory: &Path) -> Expected {
 
 fn plan(directory: &Path, expected: &Expected) -> (Shape, Job) {
     let runtime = expected.runtime.unwrap_or(Runtime::Python);
-    let script =
-        ["main.py", "main.js", "main.sh"].iter().find_map(|name| fs::read_to_string(directory.join(name)).ok());
+    let script = ["main.py", "main.js", "main.sh"]
+        .iter()
+        .find_map(|name| fs::read_to_string(directory.join(name)).ok());
     let mut job = job(runtime, &script.expect("a fixture has a main.py, main.js or main.sh"));
     job.timeout = Duration::from_millis(expected.timeout_ms.unwrap_or(20_000));
     let mut shape = shape(runtime);
@@ -180,7 +203,11 @@ fn compare(expected: &Expected, ran: &Ran, kept: &Kept) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |what: &str, holds: bool, found: String| {
         if !holds {
-            wrong.push(format!("{what}: found {found}; exit {:?}, log: {}", ran.exit_code, end_of(&kept.text())));
+            wrong.push(format!(
+                "{what}: found {found}; exit {:?}, log: {}",
+                ran.exit_code,
+                end_of(&kept.text())
+            ));
         }
     };
     let ok = ran.outcome == Outcome::Exited && ran.exit_code == Some(0);
@@ -188,19 +215,36 @@ fn compare(expected: &Expected, ran: &Ran, kept: &Kept) -> Vec<String> {
     check("outcome", outcomes.contains(&ran.outcome), ran.outcome.to_string());
     check("status_ok", ok == expected.status_ok, ok.to_string());
     if let Some(output) = &expected.output {
-        let found = ran.output.as_ref().map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap_or_default());
+        let found = ran
+            .output
+            .as_ref()
+            .map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap_or_default());
         let found = found.unwrap_or_default();
         check("output", contains(&found, output), found.to_string());
     }
     let skipped: Vec<_> = ran.skipped.iter().map(|skipped| skipped.path.as_str()).collect();
     let names = kept.names();
-    let same = |wanted: &Option<Vec<String>>, found: &[&str]| wanted.as_ref().is_none_or(|wanted| wanted == found);
+    let same = |wanted: &Option<Vec<String>>, found: &[&str]| {
+        wanted.as_ref().is_none_or(|wanted| wanted == found)
+    };
     check("files", same(&expected.files, &names), format!("{names:?}"));
-    check("file_count", expected.file_count.is_none_or(|count| count == names.len()), names.len().to_string());
+    check(
+        "file_count",
+        expected.file_count.is_none_or(|count| count == names.len()),
+        names.len().to_string(),
+    );
     check("skipped", same(&expected.skipped, &skipped), format!("{skipped:?}"));
-    check("skipped_count", expected.skipped_count.is_none_or(|count| count == skipped.len()), format!("{skipped:?}"));
+    check(
+        "skipped_count",
+        expected.skipped_count.is_none_or(|count| count == skipped.len()),
+        format!("{skipped:?}"),
+    );
     let cut = ran.logs_truncated;
-    check("logs_truncated", expected.logs_truncated.is_none_or(|wanted| wanted == cut), cut.to_string());
+    check(
+        "logs_truncated",
+        expected.logs_truncated.is_none_or(|wanted| wanted == cut),
+        cut.to_string(),
+    );
     check("log cap", kept.merged.len() as u64 <= MIB, kept.merged.len().to_string());
     wrong
 }
@@ -239,7 +283,8 @@ impl Canary {
         let secret = format!("{:016x}{:016x}", rand(), rand());
         let file = tempfile::Builder::new().prefix("skillbox-canary-").tempfile_in("/tmp").unwrap();
         fs::write(file.path(), &secret).unwrap();
-        // SAFETY: only Rust code reads the environment of this process, under the standard library's own lock.
+        // SAFETY: only Rust code reads the environment of this process, under the standard
+        // library's own lock.
         unsafe { std::env::set_var("SKILLBOX_CANARY", format!("skillbox-canary {secret}")) };
         Canary { file, secret }
     }
@@ -248,7 +293,9 @@ impl Canary {
         assert!(self.file.path().exists());
         let texts = [&kept.merged[..], ran.output.as_deref().unwrap_or_default()];
         let texts = texts.into_iter().chain(kept.files.values().map(|bytes| &bytes[..]));
-        let holds = |text: &[u8]| text.windows(self.secret.len()).any(|window| window == self.secret.as_bytes());
+        let holds = |text: &[u8]| {
+            text.windows(self.secret.len()).any(|window| window == self.secret.as_bytes())
+        };
         texts.into_iter().any(holds)
     }
 }

@@ -12,7 +12,8 @@ use sandbox::Owner;
 
 use crate::support::test_engine;
 
-/// Processes, cgroups, mounts, files, and containers and volumes of the engine. Other programs on the machine do not count, so two of these can be compared.
+/// Processes, cgroups, mounts, files, and containers and volumes of the engine. Other programs on
+/// the machine do not count, so two of these can be compared.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Inventory {
     pub processes: BTreeMap<u32, String>,
@@ -42,14 +43,19 @@ impl Inventory {
     }
 }
 
-/// The containers of launchers in this process, and all volumes but the guest's, where there is an engine.
+/// The containers of launchers in this process, and all volumes but the guest's, where there is an
+/// engine.
 async fn on_engine() -> (BTreeSet<String>, BTreeSet<String>) {
     let Some(docker) = docker().await else { return Default::default() };
     let ours = format!("test-{}-", std::process::id());
-    let volumes = docker.list_volumes(None::<ListVolumesOptions>).await.unwrap().volumes.unwrap_or_default();
+    let volumes =
+        docker.list_volumes(None::<ListVolumesOptions>).await.unwrap().volumes.unwrap_or_default();
     let containers = containers(&docker, |owner| owner.starts_with(&ours)).await;
     // That of the guest stays, one for each build of it.
-    let names = volumes.into_iter().map(|volume| volume.name).filter(|name| !name.starts_with("skillbox-guest-"));
+    let names = volumes
+        .into_iter()
+        .map(|volume| volume.name)
+        .filter(|name| !name.starts_with("skillbox-guest-"));
     (containers, names.collect())
 }
 
@@ -78,15 +84,21 @@ fn own_prefix() -> String {
     format!("skillbox-{}-", std::process::id())
 }
 
-/// Every process that descends from this one or is in one of its cgroups, dead ones that nobody reaped included.
+/// Every process that descends from this one or is in one of its cgroups, dead ones that nobody
+/// reaped included.
 fn processes() -> BTreeMap<u32, String> {
     let mut all: BTreeMap<u32, (u32, String)> = BTreeMap::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         // A process may end while we look.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let Some((name, rest)) = stat.rsplit_once(')') else { continue };
-        let Some(parent) = rest.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()) else { continue };
+        let Some(parent) = rest.split_whitespace().nth(1).and_then(|parent| parent.parse().ok())
+        else {
+            continue;
+        };
         let groups = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
         let ours = groups.contains(&own_prefix());
         all.insert(pid, (if ours { std::process::id() } else { parent }, name.to_owned()));
@@ -100,10 +112,14 @@ fn processes() -> BTreeMap<u32, String> {
         }
         false
     };
-    all.iter().filter(|(pid, _)| descends(**pid)).map(|(pid, (_, name))| (*pid, name.clone())).collect()
+    all.iter()
+        .filter(|(pid, _)| descends(**pid))
+        .map(|(pid, (_, name))| (*pid, name.clone()))
+        .collect()
 }
 
-/// All but those of containers and pods: an engine or a cluster may work for others too, and ours are counted by name.
+/// All but those of containers and pods: an engine or a cluster may work for others too, and ours
+/// are counted by name.
 fn mounts() -> BTreeSet<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let theirs = [" - overlay ", "/netns/", "/containers/", "/kubelet/", "/engine/data "];
@@ -119,7 +135,11 @@ pub fn cgroups() -> BTreeSet<PathBuf> {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 look_in.push(entry.path());
-                if entry.path().iter().any(|part| part.to_str().is_some_and(|part| part.starts_with(&own_prefix()))) {
+                if entry
+                    .path()
+                    .iter()
+                    .any(|part| part.to_str().is_some_and(|part| part.starts_with(&own_prefix())))
+                {
                     found.insert(entry.path());
                 }
             }
@@ -131,7 +151,10 @@ pub fn cgroups() -> BTreeSet<PathBuf> {
 /// What belongs to a user that only exists in sandboxes, in the places where programs leave things.
 fn directories() -> BTreeSet<PathBuf> {
     let places = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into(), "/run".into()];
-    let entries = places.iter().flat_map(|place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten());
-    let of_a_sandbox = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.uid() >= UID_BASE);
+    let entries = places
+        .iter()
+        .flat_map(|place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten());
+    let of_a_sandbox =
+        |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.uid() >= UID_BASE);
     entries.map(|entry| entry.path()).filter(of_a_sandbox).collect()
 }

@@ -1,5 +1,5 @@
-//! Memory of the kernel that a run makes it allocate, seen from the host: what is charged to no control group must not
-//! take a run beyond its limit.
+//! Memory of the kernel that a run makes it allocate, seen from the host: what is charged to no
+//! control group must not take a run beyond its limit.
 
 use std::fs;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const LIMIT: u64 = 64 * MIB;
 
 /// Every kind of allocation that `fixtures/kernel-memory.py` knows.
 const KINDS: [&str; 20] = [
-    "attributes", "descriptors_on_the_way", "epoll", "event_files", "flocks", "inotify", "keys", "mappings",
-    "message_queues", "names", "page_tables", "pipes", "posix_timers", "signals", "tcp", "tcp_not_accepted", "udp",
-    "unix_datagrams", "unix_names", "unix_sockets",
+    "attributes", "descriptors_on_the_way", "epoll", "event_files", "flocks", "inotify", "keys",
+    "mappings", "message_queues", "names", "page_tables", "pipes", "posix_timers", "signals",
+    "tcp", "tcp_not_accepted", "udp", "unix_datagrams", "unix_names", "unix_sockets",
 ];
 
 #[tokio::test]
@@ -94,8 +94,8 @@ fn record_locks() -> Job {
     job
 }
 
-/// Runs an attack until it ends or says that it holds what it wanted, and tells how much the kernel's memory grew by at
-/// the most.
+/// Runs an attack until it ends or says that it holds what it wanted, and tells how much the
+/// kernel's memory grew by at the most.
 async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (Ran, u64) {
     let (holding, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut kept = Kept::until_log(holding.clone());
@@ -126,15 +126,19 @@ async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (R
 fn bytes_of_locks() -> u64 {
     let caches = fs::read_to_string("/proc/slabinfo").unwrap();
     let locks = caches.lines().find(|line| line.starts_with("file_lock_cache ")).unwrap();
-    let columns: Vec<u64> = locks.split_whitespace().skip(1).take(3).map(|number| number.parse().unwrap()).collect();
+    let columns: Vec<u64> =
+        locks.split_whitespace().skip(1).take(3).map(|number| number.parse().unwrap()).collect();
     // Objects there are, in use or not, and the size of one.
     columns[1] * columns[2]
 }
 
-/// The kernel's own memory, as far as the rest of the machine leaves it alone: caches that it cannot empty, stacks, buffers
-/// of sockets, and the page tables of sandboxes.
+/// The kernel's own memory, as far as the rest of the machine leaves it alone: caches that it
+/// cannot empty, stacks, buffers of sockets, and the page tables of sandboxes.
 fn kernel_bytes() -> u64 {
-    let kernel: u64 = ["SUnreclaim:", "KernelStack:"].map(|name| kilobytes("/proc/meminfo", name)).into_iter().sum();
+    let kernel: u64 = ["SUnreclaim:", "KernelStack:"]
+        .map(|name| kilobytes("/proc/meminfo", name))
+        .into_iter()
+        .sum();
     (kernel + page_tables_of_sandboxes()) * 1024 + pages_of_sockets() * 4096
 }
 
@@ -145,7 +149,10 @@ fn kilobytes(file: &str, name: &str) -> u64 {
 }
 
 fn page_tables_of_sandboxes() -> u64 {
-    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| format!("{}/status", entry.path().display()));
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| format!("{}/status", entry.path().display()));
     processes
         .filter(|status| kilobytes(status, "Uid:") >= UID_BASE.into())
         .map(|status| kilobytes(&status, "VmPTE:"))
@@ -155,6 +162,7 @@ fn page_tables_of_sandboxes() -> u64 {
 /// Of all network namespaces together: `TCP: inuse 4 … mem 1`.
 fn pages_of_sockets() -> u64 {
     let all = fs::read_to_string("/proc/net/sockstat").unwrap();
-    let pages = |line: &str| line.split_once(" mem ").map(|(_, pages)| pages.parse::<u64>().unwrap());
+    let pages =
+        |line: &str| line.split_once(" mem ").map(|(_, pages)| pages.parse::<u64>().unwrap());
     all.lines().filter_map(pages).sum()
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use cluster::{Image, Quota};
 use k8s_openapi::api::core::v1::Pod;
-use sandbox::{GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome, Ran, Runtime};
+use sandbox::{
+    GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome, Ran,
+    Runtime,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::pods::{NAMESPACE, StandIn, worker_rules};
@@ -27,7 +30,8 @@ async fn troubled(
     let started = CancellationToken::new();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(started.clone());
-    let waits = Job { timeout: Duration::from_secs(60), ..job(Runtime::Bash, "echo on; sleep 1000") };
+    let waits =
+        Job { timeout: Duration::from_secs(60), ..job(Runtime::Bash, "echo on; sleep 1000") };
     let run = guest.run(&waits, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async {
         started.cancelled().await;
@@ -38,7 +42,8 @@ async fn troubled(
 
 /// The same launcher still works, and nothing of any pod is left.
 async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
-    let (ran, kept) = run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "echo fine")).await;
+    let (ran, kept) =
+        run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "echo fine")).await;
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "fine\n"));
     assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
 }
@@ -106,7 +111,8 @@ async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
     let ran = evicted.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
     assert!(ran.because.is_some(), "an eviction has a reason");
-    let cut = troubled(&stand_in, &launcher, async |_| stand_in.cluster.cut_attachments()).await.unwrap();
+    let cut =
+        troubled(&stand_in, &launcher, async |_| stand_in.cluster.cut_attachments()).await.unwrap();
     assert_eq!(cut.outcome, Outcome::Lost);
     let lost = troubled(&stand_in, &launcher, async |pod| {
         stand_in.cluster.lose_node(pod);
@@ -125,16 +131,23 @@ async fn no_room_is_waited_for_and_then_said() {
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
-    let impatient = KubernetesConfig { schedule_timeout: Duration::from_secs(2), ..stand_in.config() };
+    let impatient =
+        KubernetesConfig { schedule_timeout: Duration::from_secs(2), ..stand_in.config() };
     let impatient = KubernetesLauncher::start(impatient).await.unwrap();
     let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
     stand_in.cluster.quota(Some(none.clone()));
     let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
-    assert!(matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")), "{error}");
+    assert!(
+        matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")),
+        "{error}"
+    );
     stand_in.cluster.quota(None);
     stand_in.cluster.no_room(true);
     let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
-    assert!(matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")), "{error}");
+    assert!(
+        matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")),
+        "{error}"
+    );
     assert!(stand_in.cluster.until_empty().await);
     // Room that comes in time is taken.
     let patient = launcher(&stand_in).await;
@@ -163,7 +176,10 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
     let launcher = launcher(&stand_in).await;
     stand_in.cluster.miss_image("skillbox/bash:test", true);
     let error = launcher.launch(&shape(Runtime::Bash)).await.err().unwrap();
-    assert!(matches!(&error, LaunchError::ImageUnfit { image, .. } if image == "skillbox/bash:test"), "{error}");
+    assert!(
+        matches!(&error, LaunchError::ImageUnfit { image, .. } if image == "skillbox/bash:test"),
+        "{error}"
+    );
     stand_in.cluster.miss_image("skillbox/bash:test", false);
     goes_on(&stand_in, &launcher).await;
     for missing in ["create", "attach"] {
@@ -180,12 +196,14 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
     goes_on(&stand_in, &launcher).await;
 }
 
-/// Whether the script sees a file of the image that somebody pushed, and what is reported as its image.
+/// Whether the script sees a file of the image that somebody pushed, and what is reported as its
+/// image.
 async fn which_image(launcher: &dyn Launcher) -> (String, String) {
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let image = guest.isolation().image.clone().unwrap();
     let mut kept = Kept::default();
-    let look = job(Runtime::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
+    let look =
+        job(Runtime::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
     guest.run(&look, CancellationToken::new(), &mut kept).await.unwrap();
     (kept.text().trim().to_owned(), image)
 }
@@ -207,7 +225,8 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
     let image = Image::new("skillbox/bash:test").with_program("planted", planted.path().to_owned());
     stand_in.cluster.move_tag(image);
     assert_eq!(which_image(&worker).await, ("own".to_owned(), first.clone()));
-    // Control: a pod that is asked for by its name, as the first of a worker is, runs the new image, and says so.
+    // Control: a pod that is asked for by its name, as the first of a worker is, runs the new
+    // image, and says so.
     let (seen, second) = which_image(&launcher(&stand_in).await).await;
     assert_eq!(seen, "planted");
     assert_ne!(second, first);
@@ -242,18 +261,25 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
         let names = loop {
             let pods = stand_in.cluster.pods();
             if pods.len() == 2 {
-                break pods.into_iter().filter_map(|pod| pod.spec?.containers.pop()?.image).collect::<Vec<_>>();
+                break pods
+                    .into_iter()
+                    .filter_map(|pod| pod.spec?.containers.pop()?.image)
+                    .collect::<Vec<_>>();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        let planted = Image { env: vec![("PLANTED".to_owned(), "1".to_owned())], ..Image::new("skillbox/bash:test") };
+        let planted = Image {
+            env: vec![("PLANTED".to_owned(), "1".to_owned())],
+            ..Image::new("skillbox/bash:test")
+        };
         stand_in.cluster.move_tag_after_next_pull(planted);
         stand_in.cluster.no_room(false);
         names
     });
     assert_eq!(names, ["skillbox/bash:test"; 2]);
     assert_eq!(one, two);
-    // Control: the two pods had different images, and one of the runs needed a third pod, by digest.
+    // Control: the two pods had different images, and one of the runs needed a third pod, by
+    // digest.
     let pulled = stand_in.cluster.pulled("skillbox/bash");
     let [first, second, third] = &pulled[..] else { panic!("{pulled:?}") };
     assert_ne!(first, second);
@@ -285,7 +311,8 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     let survivor = KubernetesLauncher::start(config).await.unwrap();
     let mine = survivor.launch(&shape(Runtime::Bash)).await.unwrap();
     // A pod whose worker ended before it attached: nobody's input ends with it.
-    let kubeconfig = stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::Rule::all()]).unwrap();
+    let kubeconfig =
+        stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::Rule::all()]).unwrap();
     let mut orphan = stand_in.cluster.pods()[0].clone();
     orphan.metadata.name = Some("skillbox-run-orphan".to_owned());
     orphan.metadata.labels.as_mut().unwrap().insert("skillbox.owner".to_owned(), "dead".to_owned());
@@ -295,7 +322,8 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     let text = std::fs::read_to_string(kubeconfig).unwrap();
     let config: kube::config::Kubeconfig = serde_json::from_str(&text).unwrap();
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
-    let api: kube::Api<Pod> = kube::Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE);
+    let api: kube::Api<Pod> =
+        kube::Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE);
     api.create(&Default::default(), &orphan).await.unwrap();
     let until = tokio::time::Instant::now() + 6 * SOON;
     let left = || stand_in.cluster.pods().len();
@@ -304,7 +332,9 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
         survivor.sweep(&me).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    let ran = mine.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    let ran = mine
+        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.until_empty().await);
 }
@@ -325,14 +355,20 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
     guest.discard().await;
     stand_in.cluster.resume_api().unwrap();
     let used = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    assert_eq!(stand_in.cluster.pods().len(), 2, "one that nobody removes, and one that waits for its job");
+    assert_eq!(
+        stand_in.cluster.pods().len(),
+        2,
+        "one that nobody removes, and one that waits for its job"
+    );
     let until = tokio::time::Instant::now() + 6 * SOON;
     while stand_in.cluster.pods().len() > 1 {
         assert!(tokio::time::Instant::now() < until, "{:?}", stand_in.cluster.pods());
         launcher.sweep(&me).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    let ran = used.run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default()).await;
+    let ran = used
+        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.until_empty().await);
 }

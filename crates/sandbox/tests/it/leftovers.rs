@@ -90,7 +90,8 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     let before = Inventory::take().await;
     let launcher = native_launcher();
     let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let victim = children().into_iter().find(|child| !before.processes.contains_key(child)).unwrap();
+    let victim =
+        children().into_iter().find(|child| !before.processes.contains_key(child)).unwrap();
     let its_cgroups = || {
         let name = format!("{victim}-");
         let ours = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&name);
@@ -120,5 +121,9 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
 fn children() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
-    children.flat_map(|pids| pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()).collect()
+    children
+        .flat_map(|pids| {
+            pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()
+        })
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! The sandbox as its callers see it: real launchers, real scripts, and an inventory of the machine around them.
+//! The sandbox as its callers see it: real launchers, real scripts, and an inventory of the machine
+//! around them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 

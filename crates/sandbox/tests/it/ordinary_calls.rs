@@ -1,4 +1,5 @@
-//! What ordinary scripts do works under the list of system calls; and every call on the list is one that somebody makes.
+//! What ordinary scripts do works under the list of system calls; and every call on the list is one
+//! that somebody makes.
 
 use sandbox::{Outcome, Runtime};
 

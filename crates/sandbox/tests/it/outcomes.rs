@@ -6,7 +6,9 @@ use bytes::Bytes;
 use sandbox::{Control, GuestError, JobFile, Outcome, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Backend, Kept, MACHINE, MIB, job, lacks, on_every_backend, run, run_in, shape};
+use crate::support::{
+    Backend, Kept, MACHINE, MIB, job, lacks, on_every_backend, run, run_in, shape,
+};
 
 on_every_backend! {
     exit_codes_and_signals_are_the_scripts_own,
@@ -23,24 +25,32 @@ on_every_backend! {
 }
 
 async fn exit_codes_and_signals_are_the_scripts_own(on: Backend) {
-    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143)] {
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143)]
+    {
         let (ran, _) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{script}");
     }
 }
 
 async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Backend) {
-    for (program, code) in [("no-such-program", 127), ("/sandbox/nothing", 127), ("/sandbox/input.json", 126)] {
+    for (program, code) in
+        [("no-such-program", 127), ("/sandbox/nothing", 127), ("/sandbox/input.json", 126)]
+    {
         let mut job = job(Runtime::Bash, "");
         job.argv = vec![program.into()];
         let (ran, kept) = run(on, Runtime::Bash, &job).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{program}");
-        assert!(kept.text().starts_with(&format!("skillbox: cannot start {program}: ")), "{}", kept.text());
+        assert!(
+            kept.text().starts_with(&format!("skillbox: cannot start {program}: ")),
+            "{}",
+            kept.text()
+        );
     }
 }
 
 async fn results_of_a_failed_run_are_kept(on: Backend) {
-    let script = "echo '{}' > $SANDBOX_OUTPUT; echo x > $SANDBOX_FILES_DIR/kept; echo failing; exit 3";
+    let script =
+        "echo '{}' > $SANDBOX_OUTPUT; echo x > $SANDBOX_FILES_DIR/kept; echo failing; exit 3";
     let (ran, kept) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
     assert_eq!(ran.exit_code, Some(3));
     assert_eq!(ran.output.as_deref(), Some(&b"{}\n"[..]));
@@ -115,27 +125,43 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     if on == Backend::Native
-        && lacks(&*launcher, &[Control::MemoryLimit, Control::UniqueUid], "the full list of controls").await
+        && lacks(
+            &*launcher,
+            &[Control::MemoryLimit, Control::UniqueUid],
+            "the full list of controls",
+        )
+        .await
     {
         return;
     }
     let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
     let isolation = ran.isolation;
-    // Whether swap can be limited, and whether there is Landlock, depends on how the kernel was built.
+    // Whether swap can be limited, and whether there is Landlock, depends on how the kernel was
+    // built.
     let mut may_miss = vec![Control::SwapLimit];
     if !has_landlock() {
         may_miss.push(Control::Landlock);
     }
     match on {
-        Backend::Native => assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("native", None)),
+        Backend::Native => {
+            assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("native", None))
+        }
         Backend::Runc => {
             assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("docker", Some("runc")));
             may_miss.extend([Control::UserNamespace, Control::UniqueUid]);
         }
         Backend::Runsc => {
-            assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("docker", Some("runsc")));
+            assert_eq!(
+                (isolation.backend, isolation.runtime.as_deref()),
+                ("docker", Some("runsc"))
+            );
             assert_eq!(isolation.controls[&Control::PidNamespace], "gvisor");
-            may_miss.extend([Control::UserNamespace, Control::UniqueUid, Control::ProcessLimit, Control::Landlock]);
+            may_miss.extend([
+                Control::UserNamespace,
+                Control::UniqueUid,
+                Control::ProcessLimit,
+                Control::Landlock,
+            ]);
         }
         Backend::Pod => {
             assert_eq!((isolation.backend, isolation.runtime.as_deref()), ("kubernetes", None));
@@ -148,7 +174,8 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     let image = isolation.image.as_deref().unwrap_or_default();
     let known = match on {
         Backend::Native => image.is_empty(),
-        // Nodes that got their images without a registry, as those of a real cluster for tests, know only an id.
+        // Nodes that got their images without a registry, as those of a real cluster for tests,
+        // know only an id.
         Backend::Pod => image.starts_with("skillbox/bash@sha256:") || image.starts_with("sha256:"),
         Backend::Runc | Backend::Runsc => image.starts_with("sha256:"),
     };

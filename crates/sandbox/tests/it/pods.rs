@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cluster::{Cluster, Image, Rule, Settings};
 use sandbox::{
-    Guest, Images, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Shape, copy_guest,
+    Guest, Images, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner,
+    Shape, copy_guest,
 };
 use tempfile::TempDir;
 
@@ -24,7 +25,10 @@ const COPY: &str = "#!/bin/sh
 
 /// The kubeconfig of a real cluster, as `scripts/test-cluster.sh` names it.
 fn real() -> Option<PathBuf> {
-    #[expect(clippy::disallowed_methods, reason = "how the test scripts say where their cluster is")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how the test scripts say where their cluster is"
+    )]
     std::env::var_os("SKILLBOX_TEST_CLUSTER_WORKER").map(PathBuf::from)
 }
 
@@ -62,7 +66,8 @@ impl StandIn {
         let guest = Image::new(GUEST_IMAGE)
             .with_program("skillbox", copy)
             .with_program("guest", programs.path().join("skillbox-guest"));
-        let runtimes = ["python", "node", "bash"].map(|name| Image::new(&format!("skillbox/{name}:test")));
+        let runtimes =
+            ["python", "node", "bash"].map(|name| Image::new(&format!("skillbox/{name}:test")));
         let images = runtimes.into_iter().chain([guest]).collect();
         let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).unwrap();
         let user = "system:serviceaccount:skillbox:skillbox-worker";
@@ -105,7 +110,8 @@ pub struct Pods {
 impl Pods {
     pub async fn start() -> Pods {
         let stand_in = if real().is_some() { None } else { Some(StandIn::start()) };
-        let kubeconfig = real().or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));
+        let kubeconfig =
+            real().or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));
         let launcher = KubernetesLauncher::start(config(kubeconfig.unwrap())).await.unwrap();
         Pods { launcher, _stand_in: stand_in }
     }

@@ -13,9 +13,10 @@ const ATTACK: &str = include_str!("../fixtures/hostile/refused-options/main.py")
 async fn unchecked_arguments_are_granted() {
     let Answers { granted, errors } = answers_without(Defence::CheckedArguments).await;
     for option in [
-        "prctl PR_SET_MEMORY_MERGE", "madvise MADV_MERGEABLE", "madvise MADV_PAGEOUT", "setsockopt UDP_ENCAP",
-        "setsockopt SO_ZEROCOPY", "setsockopt IP_ADD_MEMBERSHIP", "fcntl F_SETLEASE", "fcntl F_NOTIFY",
-        "fcntl F_OFD_SETLK", "fcntl F_SETOWN", "ioctl SIOCGIFCONF",
+        "prctl PR_SET_MEMORY_MERGE", "madvise MADV_MERGEABLE", "madvise MADV_PAGEOUT",
+        "setsockopt UDP_ENCAP", "setsockopt SO_ZEROCOPY", "setsockopt IP_ADD_MEMBERSHIP",
+        "fcntl F_SETLEASE", "fcntl F_NOTIFY", "fcntl F_OFD_SETLK", "fcntl F_SETOWN",
+        "ioctl SIOCGIFCONF",
     ] {
         assert!(granted.iter().any(|name| name == option), "{option} is not among {granted:?}");
     }
@@ -43,6 +44,7 @@ struct Answers {
 async fn answers_without(defence: Defence) -> Answers {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), defence).unwrap();
-    let (ran, kept) = run_in(&launcher, &shape(Runtime::Python), &job(Runtime::Python, ATTACK)).await;
+    let (ran, kept) =
+        run_in(&launcher, &shape(Runtime::Python), &job(Runtime::Python, ATTACK)).await;
     serde_json::from_slice(&ran.output.unwrap_or_else(|| panic!("{}", kept.text()))).unwrap()
 }

@@ -1,4 +1,5 @@
-//! Two runs at the same time learn nothing of each other through locks on inodes that both can open.
+//! Two runs at the same time learn nothing of each other through locks on inodes that both can
+//! open.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,9 @@ use sandbox::{Control, Defence, DockerLauncher, Job, Launcher, NativeLauncher, O
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Backend, Kept, MACHINE, docker_config, job, native_config, on_every_backend, run_in, shape};
+use crate::support::{
+    Backend, Kept, MACHINE, docker_config, job, native_config, on_every_backend, run_in, shape,
+};
 
 /// By the name of what was opened: the answers to everything that can be asked about its locks.
 type Seen = BTreeMap<String, Value>;
@@ -20,7 +23,8 @@ async fn one_run_does_not_see_the_locks_of_another(on: Backend) {
     let launcher = on.launcher().await;
     let isolation = launcher.probe().await.unwrap();
     let private = isolation.controls.contains_key(&Control::PrivateInodes);
-    // A pod's files are whatever its node makes of an image; our stand-in of a node shares the machine's `/usr`, and says so.
+    // A pod's files are whatever its node makes of an image; our stand-in of a node shares the
+    // machine's `/usr`, and says so.
     assert!(private || on == Backend::Pod, "{isolation:?}");
     let seen = differences(&*launcher).await;
     assert_eq!(seen.is_empty(), private, "{seen:?}");
@@ -45,7 +49,8 @@ async fn without_inodes_of_its_own_a_container_sees_them() {
         return;
     }
     let _machine = MACHINE.write().await;
-    let launcher = DockerLauncher::start_without(docker_config(None), Defence::OwnInodes).await.unwrap();
+    let launcher =
+        DockerLauncher::start_without(docker_config(None), Defence::OwnInodes).await.unwrap();
     assert!(launcher.probe().await.unwrap().missing().contains(&Control::PrivateInodes));
     let seen = differences(&launcher).await;
     for shared in ["/skillbox", "/skillbox/skillbox-guest", "epoll"] {
@@ -61,10 +66,12 @@ async fn differences(launcher: &dyn Launcher) -> Vec<String> {
     for sender in ["exclusive", "shared"] {
         let beside = seen_beside(launcher, sender).await;
         assert_eq!(idle.keys().collect::<Vec<_>>(), beside.keys().collect::<Vec<_>>());
-        differences.extend(beside.into_iter().filter(|(name, seen)| idle[name] != *seen).map(|(name, seen)| {
-            println!("beside {sender}: {name} {seen}, otherwise {}", idle[&name]);
-            name
-        }));
+        differences.extend(beside.into_iter().filter(|(name, seen)| idle[name] != *seen).map(
+            |(name, seen)| {
+                println!("beside {sender}: {name} {seen}, otherwise {}", idle[&name]);
+                name
+            },
+        ));
     }
     differences
 }
@@ -81,7 +88,8 @@ async fn seen_beside(launcher: &dyn Launcher, sender: &str) -> Seen {
         stop.cancel();
         received
     };
-    let (sent, (received, log)) = tokio::join!(guest.run(&sender, stop.clone(), &mut kept), receive);
+    let (sent, (received, log)) =
+        tokio::join!(guest.run(&sender, stop.clone(), &mut kept), receive);
     assert_eq!(sent.unwrap().outcome, Outcome::Cancelled, "{}", kept.text());
     let output = received.output.unwrap_or_else(|| panic!("{}", log.text()));
     serde_json::from_slice(&output).unwrap()

@@ -1,4 +1,5 @@
-//! Launchers of every kind, a job with the contract's environment, and a sink that keeps everything.
+//! Launchers of every kind, a job with the contract's environment, and a sink that keeps
+//! everything.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,15 +8,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sandbox::{
-    Caps, Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher, NativeConfig,
-    NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError, Stream, Streams, paths,
+    Caps, Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher,
+    NativeConfig, NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError, Stream, Streams,
+    paths,
 };
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 
 pub const MIB: u64 = 1 << 20;
 
-/// Held for reading by tests that run sandboxes, for writing by those that count what is on the machine.
+/// Held for reading by tests that run sandboxes, for writing by those that count what is on the
+/// machine.
 pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// What the same tests run on.
@@ -26,7 +29,8 @@ pub enum Backend {
     Runc,
     /// Docker with gVisor.
     Runsc,
-    /// Pods of Kubernetes: of our stand-in for it, or of the real one that `SKILLBOX_TEST_CLUSTER_WORKER` leads to.
+    /// Pods of Kubernetes: of our stand-in for it, or of the real one that
+    /// `SKILLBOX_TEST_CLUSTER_WORKER` leads to.
     Pod,
 }
 
@@ -40,7 +44,8 @@ impl Backend {
         }
     }
 
-    /// Whether tests can run on it. Without an engine to test on they say so, for the summary to repeat.
+    /// Whether tests can run on it. Without an engine to test on they say so, for the summary to
+    /// repeat.
     pub fn is_here(self, test: &str) -> bool {
         match self {
             Backend::Native => true,
@@ -63,7 +68,9 @@ impl Backend {
         match self {
             Backend::Native => Box::new(native_launcher()),
             Backend::Runc => Box::new(DockerLauncher::start(docker_config(None)).await.unwrap()),
-            Backend::Runsc => Box::new(DockerLauncher::start(docker_config(Some("runsc"))).await.unwrap()),
+            Backend::Runsc => {
+                Box::new(DockerLauncher::start(docker_config(Some("runsc"))).await.unwrap())
+            }
             Backend::Pod => Box::new(crate::pods::Pods::start().await),
         }
     }
@@ -96,9 +103,13 @@ pub fn test_engine() -> Option<String> {
     std::env::var("SKILLBOX_TEST_ENGINE").ok().filter(|host| !host.is_empty())
 }
 
-/// How launchers reach it: through a `skillbox docker-proxy` if one is named, so that the same tests try that too.
+/// How launchers reach it: through a `skillbox docker-proxy` if one is named, so that the same
+/// tests try that too.
 pub fn way_to_engine() -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "who starts a proxy for the tests says where it is")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "who starts a proxy for the tests says where it is"
+    )]
     let proxy = std::env::var("SKILLBOX_TEST_PROXY").ok().filter(|host| !host.is_empty());
     proxy.or_else(test_engine)
 }
@@ -114,7 +125,10 @@ pub fn native_launcher() -> NativeLauncher {
 }
 
 pub fn native_config() -> NativeConfig {
-    #[expect(clippy::disallowed_methods, reason = "the interpreters that the developer uses are those to test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the interpreters that the developer uses are those to test"
+    )]
     let search_path = std::env::var_os("PATH");
     NativeConfig { owner: owner(), processes: 1, require: vec![], search_path }
 }
@@ -136,9 +150,13 @@ pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
 /// The controls that hold on this machine, for tests that need one of them.
 pub async fn lacks(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
     let missing = launcher.probe().await.unwrap().missing();
-    let lacking: Vec<_> = needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
+    let lacking: Vec<_> =
+        needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
     if !lacking.is_empty() {
-        println!("NEEDS ROOT: {what} was not run, because this machine does not enforce {}", lacking.join(", "));
+        println!(
+            "NEEDS ROOT: {what} was not run, because this machine does not enforce {}",
+            lacking.join(", ")
+        );
     }
     !lacking.is_empty()
 }
@@ -180,7 +198,12 @@ pub fn job(runtime: Runtime, script: &str) -> Job {
         cwd: paths::SANDBOX.into(),
         stdin: None,
         streams: Streams::Merged,
-        caps: Caps { log_bytes: MIB, output_bytes: MIB, artifact_bytes: 256 * MIB, artifact_files: 1000 },
+        caps: Caps {
+            log_bytes: MIB,
+            output_bytes: MIB,
+            artifact_bytes: 256 * MIB,
+            artifact_files: 1000,
+        },
         timeout: Duration::from_secs(20),
     }
 }

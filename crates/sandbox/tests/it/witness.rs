@@ -35,7 +35,8 @@ a.sendall(b"pair")
 print(b.recv(4).decode())
 "#;
 
-/// In a pod, which has a network that nobody but the cluster could close, there is no socket to call with.
+/// In a pod, which has a network that nobody but the cluster could close, there is no socket to
+/// call with.
 const NO_SOCKET: &str = r#"
 import socket
 for family in (socket.AF_INET, socket.AF_INET6):
@@ -57,7 +58,10 @@ async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
         return;
     }
     let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, REACHES)).await;
-    assert_eq!((ran.outcome, ran.exit_code, kept.text().as_str()), (Outcome::Exited, Some(0), "hello\npair\n"));
+    assert_eq!(
+        (ran.outcome, ran.exit_code, kept.text().as_str()),
+        (Outcome::Exited, Some(0), "hello\npair\n")
+    );
     let expected = [
         (Call::Connect, "203.0.113.7:443"),
         (Call::SendTo, "198.51.100.1:53"),
@@ -66,7 +70,9 @@ async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
     ];
     let expected = expected.map(|(call, to)| Attempt { call, to: to.parse().unwrap() });
     match backend {
-        Backend::Native | Backend::Runc => assert_eq!(ran.attempts.as_deref(), Some(expected.as_slice())),
+        Backend::Native | Backend::Runc => {
+            assert_eq!(ran.attempts.as_deref(), Some(expected.as_slice()))
+        }
         // Its kernel has no such thing, and then nothing is said at all.
         Backend::Runsc | Backend::Pod => assert_eq!(ran.attempts, None),
     }
@@ -88,7 +94,11 @@ async fn a_flood_of_calls_is_cut_and_ends(backend: Backend) {
     let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, FLOOD)).await;
     if backend == Backend::Pod {
         // There is nothing to call with, which each thread is told.
-        assert!(ran.outcome == Outcome::Exited && kept.text().ends_with("done\n") && ran.attempts.is_none());
+        assert!(
+            ran.outcome == Outcome::Exited
+                && kept.text().ends_with("done\n")
+                && ran.attempts.is_none()
+        );
         return;
     }
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "done\n"));

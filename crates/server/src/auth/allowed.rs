@@ -66,7 +66,10 @@ impl<P: Permission> FromRequestParts<Shared> for Allowed<P> {
     async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
         if !caller.identity.has(P::SCOPE) {
-            return Err(ApiError::forbidden(format!("This key or token lacks the scope `{}`.", P::SCOPE)));
+            return Err(ApiError::forbidden(format!(
+                "This key or token lacks the scope `{}`.",
+                P::SCOPE
+            )));
         }
         if P::SERVICE && !caller.identity.is_service() {
             return Err(ApiError::forbidden("This needs a service key."));

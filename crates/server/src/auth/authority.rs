@@ -7,13 +7,17 @@ use super::Identity;
 impl Identity {
     /// Whether this caller may list and revoke `key`, which is one of the tenant acted in.
     ///
-    /// A caller that could revoke keys beyond its own restrictions could lock out its own administrators. Scopes are no
-    /// restriction here, because `admin`, which managing keys requires, may grant each of them. Nor is the expiry of a
-    /// token: its subject gets a new one from the same provider.
+    /// A caller that could revoke keys beyond its own restrictions could lock out its own
+    /// administrators. Scopes are no restriction here, because `admin`, which managing keys
+    /// requires, may grant each of them. Nor is the expiry of a token: its subject gets a new one
+    /// from the same provider.
     pub fn may_manage(&self, key: &Key) -> bool {
         let outlived_by = |end: Micros| key.expires_at.is_none_or(|other| other > end);
-        let ends_first = matches!(self, Identity::Key(own) if own.expires_at.is_some_and(outlived_by));
-        (self.is_service() || !key.service) && self.covers_skills(key.skills.as_deref()) && !ends_first
+        let ends_first =
+            matches!(self, Identity::Key(own) if own.expires_at.is_some_and(outlived_by));
+        (self.is_service() || !key.service)
+            && self.covers_skills(key.skills.as_deref())
+            && !ends_first
     }
 
     /// Whether a key limited to `skills` could use no skill that this caller may not use.
@@ -88,12 +92,18 @@ mod tests {
             })))
         };
         assert!(operator(|_| ()).may_manage(&target));
-        let restrictions: [fn(&mut Key); 3] =
-            [|key| key.service = false, |key| key.skills = skills(&["b"]), |key| key.expires_at = Some(4)];
+        let restrictions: [fn(&mut Key); 3] = [
+            |key| key.service = false,
+            |key| key.skills = skills(&["b"]),
+            |key| key.expires_at = Some(4),
+        ];
         for (index, restriction) in restrictions.into_iter().enumerate() {
             assert!(!operator(restriction).may_manage(&target), "restriction {index}");
         }
-        assert!(operator(|key| key.expires_at = Some(5)).may_manage(&target), "it ends at the same moment");
+        assert!(
+            operator(|key| key.expires_at = Some(5)).may_manage(&target),
+            "it ends at the same moment"
+        );
     }
 
     #[test]

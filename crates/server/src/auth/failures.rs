@@ -1,8 +1,8 @@
 //! Failed authentications by client address.
 //!
-//! A client that has used up its failures is refused before its key is looked up, so that it can neither guess on nor
-//! keep the database busy. Keys in use are not locked out with it: a key that this process has seen to be valid is
-//! always looked up, whoever shares its address.
+//! A client that has used up its failures is refused before its key is looked up, so that it can
+//! neither guess on nor keep the database busy. Keys in use are not locked out with it: a key that
+//! this process has seen to be valid is always looked up, whoever shares its address.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,8 @@ use crate::auth::token_bucket::{Rate, TokenBucket};
 use crate::error::{ApiError, Slug};
 use crate::http::peer::Peer;
 
-/// Addresses that are told apart. Those beyond share one bucket: to have many addresses buys no more attempts.
+/// Addresses that are told apart. Those beyond share one bucket: to have many addresses buys no
+/// more attempts.
 const MAX_CLIENTS: usize = 4096;
 /// How often room is made in a full table.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +34,10 @@ impl AuthFailures {
     pub fn new(rate: Rate) -> AuthFailures {
         let now = Instant::now();
         let others = TokenBucket::full(rate, now);
-        AuthFailures { rate, clients: Mutex::new(Clients { buckets: HashMap::new(), others, swept_at: now }) }
+        AuthFailures {
+            rate,
+            clients: Mutex::new(Clients { buckets: HashMap::new(), others, swept_at: now }),
+        }
     }
 
     /// Refuses a client that has failed too often.
@@ -69,7 +73,11 @@ impl AuthFailures {
             clients.sweep(rate, now);
         }
         if known || clients.buckets.len() < MAX_CLIENTS {
-            clients.buckets.entry(client).or_insert_with(|| TokenBucket::full(rate, now)).take(rate, now);
+            clients
+                .buckets
+                .entry(client)
+                .or_insert_with(|| TokenBucket::full(rate, now))
+                .take(rate, now);
         } else {
             clients.others.take(rate, now);
         }
@@ -127,7 +135,10 @@ mod tests {
             failures.count_at(client(number), now);
         }
         assert_eq!(failures.clients().buckets.len(), MAX_CLIENTS);
-        assert!(failures.check_at(client(u32::MAX), now).is_err(), "another address is no new chance");
+        assert!(
+            failures.check_at(client(u32::MAX), now).is_err(),
+            "another address is no new chance"
+        );
         let later = now + Duration::from_secs(60);
         failures.count_at(client(u32::MAX), later);
         assert_eq!(failures.clients().buckets.len(), 1, "the forgiven are forgotten");

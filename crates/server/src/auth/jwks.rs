@@ -1,14 +1,16 @@
 //! The keys of an identity provider, fetched from its URL and kept.
 //!
-//! A key that is unknown makes us look again, so that the provider can change its keys without telling anybody; not
-//! more often than every few seconds, because anybody can name a key. While the URL does not answer, the keys known
-//! last go on for a bounded time.
+//! A key that is unknown makes us look again, so that the provider can change its keys without
+//! telling anybody; not more often than every few seconds, because anybody can name a key. While
+//! the URL does not answer, the keys known last go on for a bounded time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
+};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
@@ -31,8 +33,11 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-const PATIENCE: Patience =
-    Patience { fresh: Duration::from_secs(600), stale: Duration::from_secs(24 * 3600), pause: Duration::from_secs(10) };
+const PATIENCE: Patience = Patience {
+    fresh: Duration::from_secs(600),
+    stale: Duration::from_secs(24 * 3600),
+    pause: Duration::from_secs(10),
+};
 
 type Keys = HashMap<String, Arc<VerifyingKey>>;
 
@@ -78,7 +83,8 @@ impl KeySet {
         Ok(KeySet { url: url.to_owned(), http, patience, known, fetching })
     }
 
-    /// The key a token names. One that names none is checked with the only key there is, if there is only one.
+    /// The key a token names. One that names none is checked with the only key there is, if there
+    /// is only one.
     pub async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
         let (found, age) = self.look(kid);
         let expected = match (&found, age) {
@@ -120,7 +126,8 @@ impl KeySet {
         }
         match self.fetch().await {
             Ok(keys) => {
-                // A provider that withdraws its last key says so like this. Only silence lets old keys go on.
+                // A provider that withdraws its last key says so like this. Only silence lets old
+                // keys go on.
                 if keys.is_empty() {
                     tracing::warn!(
                         "no key in the set for tokens (SKILLBOX_JWT_JWKS_URL) can be used: RSA and P-256 keys for \
@@ -166,11 +173,14 @@ fn usable(listed: &[Value]) -> Keys {
     keys
 }
 
-/// The algorithm follows from the kind of key. Secrets do not belong into a public set, so they are never used.
+/// The algorithm follows from the kind of key. Secrets do not belong into a public set, so they are
+/// never used.
 fn verifying_key(jwk: &Jwk) -> Option<VerifyingKey> {
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,
-        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => Algorithm::ES256,
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P256 => {
+            Algorithm::ES256
+        }
         _ => return None,
     };
     let named = match jwk.common.key_algorithm {
@@ -179,8 +189,10 @@ fn verifying_key(jwk: &Jwk) -> Option<VerifyingKey> {
         Some(KeyAlgorithm::ES256) => algorithm == Algorithm::ES256,
         Some(_) => false,
     };
-    let signs = jwk.common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature);
-    let verifies = jwk.common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify));
+    let signs =
+        jwk.common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature);
+    let verifies =
+        jwk.common.key_operations.as_ref().is_none_or(|uses| uses.contains(&KeyOperations::Verify));
     let key = DecodingKey::from_jwk(jwk).ok()?;
     (named && signs && verifies).then_some(VerifyingKey { algorithm, key })
 }

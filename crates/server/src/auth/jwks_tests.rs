@@ -88,7 +88,8 @@ async fn an_outage_is_survived_for_a_bounded_time() {
     let old = Patience { fresh: Duration::ZERO, ..EAGER };
     let keys = KeySet::with(&url, old).expect("a set");
     assert!(keys.find(Some("a")).await.is_some());
-    for outage in [None, Some("<html>".into()), Some("{}".into()), Some("x".repeat(MAX_BYTES + 1))] {
+    for outage in [None, Some("<html>".into()), Some("{}".into()), Some("x".repeat(MAX_BYTES + 1))]
+    {
         provider.say(outage);
         let asked = provider.asked();
         assert!(keys.find(Some("a")).await.is_some(), "what was known goes on");

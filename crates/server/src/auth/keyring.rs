@@ -21,11 +21,13 @@ const REMEMBERED_KEYS: u64 = 10_000;
 /// Recognises keys.
 pub struct Keyring {
     hash_key: [u8; 32],
-    /// Keys seen lately, by generation and hash. A revocation starts a new generation after it is committed, so a lookup
-    /// that raced with it can only fill the old one, which nobody reads any more.
+    /// Keys seen lately, by generation and hash. A revocation starts a new generation after it is
+    /// committed, so a lookup that raced with it can only fill the old one, which nobody reads any
+    /// more.
     seen: Cache<(u64, String), Arc<Key>>,
     generation: AtomicU64,
-    /// Hashes of keys that were valid at some time since the start. It opens nothing: it tells keys in use from guesses.
+    /// Hashes of keys that were valid at some time since the start. It opens nothing: it tells keys
+    /// in use from guesses.
     known: Cache<String, ()>,
 }
 
@@ -52,7 +54,11 @@ impl Keyring {
     }
 
     /// The key behind a string, if it is valid now.
-    pub async fn authenticate(&self, store: &Store, text: &str) -> Result<Option<Arc<Key>>, ApiError> {
+    pub async fn authenticate(
+        &self,
+        store: &Store,
+        text: &str,
+    ) -> Result<Option<Arc<Key>>, ApiError> {
         if text.len() > MAX_KEY_LENGTH {
             return Ok(None);
         }
@@ -91,7 +97,8 @@ pub fn new_key() -> String {
     format!("sk-{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
-/// The start of a key, kept to tell keys apart in lists. Short keys show less, so that most of a key stays secret.
+/// The start of a key, kept to tell keys apart in lists. Short keys show less, so that most of a
+/// key stays secret.
 pub fn display_prefix(key: &str) -> String {
     let shown = (key.len() / 4).min(8);
     key.chars().take(shown).collect()

@@ -1,4 +1,5 @@
-//! A token bucket: a burst, and then so many a second. The caller brings the clock, so that it is tested without one.
+//! A token bucket: a burst, and then so many a second. The caller brings the clock, so that it is
+//! tested without one.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ pub struct Rate {
     pub per_second: f64,
 }
 
-/// Tokens left. They may become a debt of one burst: what was already under way when the last token went is counted.
+/// Tokens left. They may become a debt of one burst: what was already under way when the last token
+/// went is counted.
 pub struct TokenBucket {
     tokens: f64,
     filled_at: Instant,
@@ -30,7 +32,9 @@ impl TokenBucket {
     pub fn wait(&mut self, rate: Rate, now: Instant) -> Option<Duration> {
         self.refill(rate, now);
         let missing = 1.0 - self.tokens;
-        (missing > 0.0).then(|| Duration::try_from_secs_f64(missing / rate.per_second).unwrap_or(Duration::MAX))
+        (missing > 0.0).then(|| {
+            Duration::try_from_secs_f64(missing / rate.per_second).unwrap_or(Duration::MAX)
+        })
     }
 
     pub fn is_full(&mut self, rate: Rate, now: Instant) -> bool {

@@ -1,8 +1,8 @@
 //! Tokens (JWT) of an identity provider, as an alternative to keys.
 //!
-//! Nothing a token says decides how it is checked: the configured key has one algorithm, and headers that carry or
-//! point to keys are not looked at. What is wrong with a token goes to the log; its bearer hears what the bearer of a
-//! bad key hears.
+//! Nothing a token says decides how it is checked: the configured key has one algorithm, and
+//! headers that carry or point to keys are not looked at. What is wrong with a token goes to the
+//! log; its bearer hears what the bearer of a bad key hears.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,17 +76,21 @@ impl Tokens {
             }),
             JwtKey::PublicKey(path) => {
                 let path_text = path.display().to_string();
-                let pem = std::fs::read(path)
-                    .map_err(|source| TokensError::Unreadable { path: path_text.clone(), source })?;
+                let pem = std::fs::read(path).map_err(|source| TokensError::Unreadable {
+                    path: path_text.clone(),
+                    source,
+                })?;
                 Source::Fixed(public_key(&pem, path_text)?)
             }
             JwtKey::Jwks(url) => Source::Set(KeySet::new(url).map_err(TokensError::Client)?),
         };
-        let tenants = Cache::builder().max_capacity(REMEMBERED_TENANTS).time_to_live(REMEMBERED).build();
+        let tenants =
+            Cache::builder().max_capacity(REMEMBERED_TENANTS).time_to_live(REMEMBERED).build();
         Ok(Tokens { source, settings, tenants })
     }
 
-    /// Whether a credential has the shape of a token: three parts, the first of them an object in JSON.
+    /// Whether a credential has the shape of a token: three parts, the first of them an object in
+    /// JSON.
     pub fn looks_like_one(text: &str) -> bool {
         let parts: Vec<&str> = text.split('.').collect();
         let [head, _, _] = parts[..] else { return false };
@@ -104,7 +108,9 @@ impl Tokens {
         };
         if self.tenants.get(&token.tenant).await.is_none() {
             if store.get_tenant(&token.tenant).await?.is_none() {
-                return Ok(Checked::Useless("This token names a tenant that does not exist here.".into()));
+                return Ok(Checked::Useless(
+                    "This token names a tenant that does not exist here.".into(),
+                ));
             }
             self.tenants.insert(token.tenant.clone(), ()).await;
         }
@@ -122,7 +128,8 @@ impl Tokens {
             return None;
         }
         let head = jsonwebtoken::decode_header(text).ok()?;
-        // What a sender calls critical must be understood or refused, and we understand nothing of the kind.
+        // What a sender calls critical must be understood or refused, and we understand nothing of
+        // the kind.
         if head.crit.is_some() || head.enc.is_some() || head.zip.is_some() {
             tracing::debug!("a token was refused: it demands what is not supported");
             return None;
@@ -131,9 +138,16 @@ impl Tokens {
             Source::Fixed(key) => key.clone(),
             Source::Set(keys) => keys.find(head.kid.as_deref()).await?.as_ref().clone(),
         };
-        let claims = jsonwebtoken::decode::<Map<String, Value>>(text, &key.key, &self.validation(key.algorithm));
+        let claims = jsonwebtoken::decode::<Map<String, Value>>(
+            text,
+            &key.key,
+            &self.validation(key.algorithm),
+        );
         match claims {
-            Ok(token) if token.claims.get("iss").and_then(Value::as_str) == Some(&self.settings.issuer) => {
+            Ok(token)
+                if token.claims.get("iss").and_then(Value::as_str)
+                    == Some(&self.settings.issuer) =>
+            {
                 Some(token.claims)
             }
             Ok(_) => None,
@@ -157,17 +171,22 @@ impl Tokens {
     /// What the claims mean to us, or why nothing.
     fn read(&self, claims: &Map<String, Value>) -> Result<Token, String> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        let tenant = text(&self.settings.tenant_claim).and_then(|name| TenantId::try_from(name).ok());
         let tenant =
-            tenant.ok_or_else(|| format!("This token names no tenant in `{}`.", self.settings.tenant_claim))?;
-        let subject = text("sub").filter(|subject| (1..=MAX_SUBJECT_LENGTH).contains(&subject.len()));
-        let subject = subject.ok_or_else(|| format!("`sub` must have 1 to {MAX_SUBJECT_LENGTH} characters."))?;
+            text(&self.settings.tenant_claim).and_then(|name| TenantId::try_from(name).ok());
+        let tenant = tenant.ok_or_else(|| {
+            format!("This token names no tenant in `{}`.", self.settings.tenant_claim)
+        })?;
+        let subject =
+            text("sub").filter(|subject| (1..=MAX_SUBJECT_LENGTH).contains(&subject.len()));
+        let subject = subject
+            .ok_or_else(|| format!("`sub` must have 1 to {MAX_SUBJECT_LENGTH} characters."))?;
         let expires_at = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         Ok(Token {
             tenant,
             subject: subject.to_owned(),
             scopes: scopes(claims.get(&self.settings.scopes_claim)),
-            // Floats convert to the nearest number there is, so an end beyond all time is the end of time.
+            // Floats convert to the nearest number there is, so an end beyond all time is the end
+            // of time.
             expires_at: (expires_at * 1e6) as i64,
         })
     }
@@ -200,7 +219,8 @@ fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokensError> {
     }
 }
 
-/// What the caller of a useless token is told: it is genuine, so its bearer may know why it opens nothing.
+/// What the caller of a useless token is told: it is genuine, so its bearer may know why it opens
+/// nothing.
 impl Checked {
     pub fn into_token(self, refused: impl FnOnce() -> ApiError) -> Result<Arc<Token>, ApiError> {
         match self {
@@ -222,7 +242,15 @@ mod tests {
         let read = |claim: Value| scopes(Some(&claim));
         assert_eq!(read(json!("openid read  execute")), [Scope::Read, Scope::Execute]);
         assert_eq!(read(json!(["publish", "email", 7])), [Scope::Publish]);
-        for none in [json!(""), json!([]), json!(null), json!(1), json!({ "read": true }), json!("READ"), json!("*")] {
+        for none in [
+            json!(""),
+            json!([]),
+            json!(null),
+            json!(1),
+            json!({ "read": true }),
+            json!("READ"),
+            json!("*"),
+        ] {
             assert_eq!(read(none), []);
         }
         assert_eq!(scopes(None), []);
@@ -231,10 +259,14 @@ mod tests {
     #[test]
     fn keys_do_not_look_like_tokens() {
         let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
-        for token in [format!("{}.e30.", part(r#"{"alg":"none"}"#)), format!("{}.a.b", part("  {}"))] {
+        for token in
+            [format!("{}.e30.", part(r#"{"alg":"none"}"#)), format!("{}.a.b", part("  {}"))]
+        {
             assert!(Tokens::looks_like_one(&token), "{token}");
         }
-        for key in ["sk-abc", "", ".", "..", "team.service.key", "a.b.c.d", "eyJhbGciOiJub25lIn0.e30"] {
+        for key in
+            ["sk-abc", "", ".", "..", "team.service.key", "a.b.c.d", "eyJhbGciOiJub25lIn0.e30"]
+        {
             assert!(!Tokens::looks_like_one(key), "{key}");
         }
     }

@@ -1,4 +1,5 @@
-//! Who may read the metrics: they are about the whole installation, so no tenant's own key opens them.
+//! Who may read the metrics: they are about the whole installation, so no tenant's own key opens
+//! them.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -8,8 +9,8 @@ use super::{Allowed, Operate, bearer};
 use crate::app::Shared;
 use crate::error::ApiError;
 
-/// Proof that the caller has the token for metrics, or administers the installation. The token is asked for first,
-/// because that needs no database.
+/// Proof that the caller has the token for metrics, or administers the installation. The token is
+/// asked for first, because that needs no database.
 pub struct Watcher;
 
 impl FromRequestParts<Shared> for Watcher {

@@ -16,7 +16,8 @@ pub struct Args {
     pub values: BTreeMap<String, String>,
 }
 
-/// The identifier of the file's flag. Identifiers carry our prefix so that they meet no other argument's.
+/// The identifier of the file's flag. Identifiers carry our prefix so that they meet no other
+/// argument's.
 const CONFIG: &str = "SKILLBOX_CONFIG";
 
 impl clap::Args for Args {

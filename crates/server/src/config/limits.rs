@@ -1,5 +1,5 @@
-//! Limits that are no settings: nobody should have to change them. They stand in the configuration so that a test can
-//! show what happens without them.
+//! Limits that are no settings: nobody should have to change them. They stand in the configuration
+//! so that a test can show what happens without them.
 
 use std::time::Duration;
 

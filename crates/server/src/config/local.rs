@@ -1,5 +1,6 @@
-//! What the commands that need no server take from their surroundings: where interpreters are, where an engine might be,
-//! where the user keeps a policy. Nothing of a server's state is looked at, so nothing of it can be wrong.
+//! What the commands that need no server take from their surroundings: where interpreters are,
+//! where an engine might be, where the user keeps a policy. Nothing of a server's state is looked
+//! at, so nothing of it can be wrong.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,8 +16,8 @@ const USUAL_ENGINE: &str = "unix:///var/run/docker.sock";
 
 /// The variables that are obeyed, by their file keys.
 const OBEYED: [&str; 8] = [
-    "sandbox", "docker_host", "docker_runtime", "image_python", "image_node", "image_bash", "image_allowlist",
-    "runtime_path",
+    "sandbox", "docker_host", "docker_runtime", "image_python", "image_node", "image_bash",
+    "image_allowlist", "runtime_path",
 ];
 
 /// The surroundings of a run without a server.
@@ -36,7 +37,10 @@ impl Local {
         Local::resolve(&environment()?, Surroundings::look())
     }
 
-    fn resolve(environment: &BTreeMap<String, String>, surroundings: Surroundings) -> Result<Local, ConfigError> {
+    fn resolve(
+        environment: &BTreeMap<String, String>,
+        surroundings: Surroundings,
+    ) -> Result<Local, ConfigError> {
         let mut set = Values::new();
         for setting in OBEYED.iter().filter_map(|key| settings::find(key)) {
             if let Some(value) = environment.get(&setting.env())
@@ -47,12 +51,15 @@ impl Local {
         }
         let read = Reader(&set);
         let image_allowlist = read.get("image_allowlist", images)?;
-        let host = read.optional("docker_host", docker_host)?.unwrap_or_else(|| USUAL_ENGINE.to_owned());
+        let host =
+            read.optional("docker_host", docker_host)?.unwrap_or_else(|| USUAL_ENGINE.to_owned());
         Ok(Local {
             in_docker: read.optional("sandbox", local_kind)?,
             docker: Docker { host, ..Docker::read(&read, &image_allowlist)? },
             image_allowlist,
-            runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(surroundings.path),
+            runtime_path: read
+                .optional("runtime_path", |text| Ok(text.into()))?
+                .or(surroundings.path),
             user_policy: policy(surroundings.config_home, surroundings.home),
         })
     }
@@ -63,14 +70,17 @@ fn local_kind(text: &str) -> Result<bool, String> {
     match sandbox_kind(text)? {
         Kind::Native => Ok(false),
         Kind::Docker => Ok(true),
-        Kind::Kubernetes => Err("`kubernetes` is for servers; a run without one is `native` or `docker`".into()),
+        Kind::Kubernetes => {
+            Err("`kubernetes` is for servers; a run without one is `native` or `docker`".into())
+        }
     }
 }
 
 /// `skillbox/skillbox.toml` in the user's directory of configurations.
 fn policy(config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
-    let base = config_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".config")))?;
+    let base =
+        config_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".config")))?;
     Some(base.join("skillbox/skillbox.toml"))
 }
 
@@ -79,8 +89,12 @@ mod tests {
     use super::*;
 
     fn resolve(variables: &[(&str, &str)]) -> Result<Local, ConfigError> {
-        let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let surroundings = Surroundings { home: Some("/home/me".into()), ..Surroundings::default() };
+        let environment = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let surroundings =
+            Surroundings { home: Some("/home/me".into()), ..Surroundings::default() };
         Local::resolve(&environment, surroundings)
     }
 
@@ -93,7 +107,10 @@ mod tests {
 
     #[test]
     fn what_is_said_is_obeyed_and_a_bad_value_is_named() {
-        let local = resolve(&[("SKILLBOX_SANDBOX", "docker"), ("SKILLBOX_DOCKER_HOST", "tcp://proxy:2375")]);
+        let local = resolve(&[
+            ("SKILLBOX_SANDBOX", "docker"),
+            ("SKILLBOX_DOCKER_HOST", "tcp://proxy:2375"),
+        ]);
         let local = local.expect("good");
         assert_eq!((local.in_docker, local.docker.host.as_str()), (Some(true), "tcp://proxy:2375"));
         let error = resolve(&[("SKILLBOX_SANDBOX", "jail")]).expect_err("bad");

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-/// Of memory that nobody limits, this part is ours: the sandboxes and the rest of the machine need theirs.
+/// Of memory that nobody limits, this part is ours: the sandboxes and the rest of the machine need
+/// theirs.
 const PART_OF_MACHINE: u64 = 4;
 
-/// The limit of the process's own control group, or a part of the machine's memory when that is less. Nothing when
-/// neither can be read.
+/// The limit of the process's own control group, or a part of the machine's memory when that is
+/// less. Nothing when neither can be read.
 pub fn available(root: &Path) -> Option<u64> {
     let machine = total(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
     let limit = limit(root).unwrap_or(u64::MAX);
@@ -15,8 +16,8 @@ pub fn available(root: &Path) -> Option<u64> {
     Some(if limit < machine { limit } else { machine / PART_OF_MACHINE })
 }
 
-/// Everything that requests and runs may buffer at once. The rest is for skills that are kept, for what the program
-/// itself needs, and for what an allocator wastes.
+/// Everything that requests and runs may buffer at once. The rest is for skills that are kept, for
+/// what the program itself needs, and for what an allocator wastes.
 pub fn buffer_bytes(available: u64) -> u64 {
     (available / 5 * 2).clamp(64 << 20, 2 << 30)
 }
@@ -34,7 +35,9 @@ fn limit(root: &Path) -> Option<u64> {
         let (controllers, path) = rest.split_once(':')?;
         let (mount, file) = match controllers {
             "" => ("sys/fs/cgroup", "memory.max"),
-            named if named.split(',').any(|name| name == "memory") => ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            named if named.split(',').any(|name| name == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
             _ => return None,
         };
         lowest(&root.join(mount), path, file)
@@ -42,11 +45,12 @@ fn limit(root: &Path) -> Option<u64> {
     groups.lines().filter_map(of).min()
 }
 
-/// A group's own limit or that of one around it. In a container the path may be one of the host, of which only the
-/// container's own group is to be seen, at the mount itself.
+/// A group's own limit or that of one around it. In a container the path may be one of the host, of
+/// which only the container's own group is to be seen, at the mount itself.
 fn lowest(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = Path::new(path.trim_start_matches('/'));
-    let read = |group: &Path| fs::read_to_string(mount.join(group).join(file)).ok()?.trim().parse().ok();
+    let read =
+        |group: &Path| fs::read_to_string(mount.join(group).join(file)).ok()?.trim().parse().ok();
     group.ancestors().filter_map(read).min()
 }
 

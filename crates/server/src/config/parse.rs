@@ -1,4 +1,5 @@
-//! One function a kind of value. Each refusal says what would be accepted, and never repeats a secret.
+//! One function a kind of value. Each refusal says what would be accepted, and never repeats a
+//! secret.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -35,7 +36,11 @@ pub fn sandbox_kind(text: &str) -> Result<Kind, String> {
 /// The name of a namespace, or of anything else that Kubernetes names alike.
 pub fn namespace(text: &str) -> Result<String, String> {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
-    match text.len() <= 63 && text.bytes().all(plain) && !text.starts_with(['-', '.']) && !text.ends_with(['-', '.']) {
+    match text.len() <= 63
+        && text.bytes().all(plain)
+        && !text.starts_with(['-', '.'])
+        && !text.ends_with(['-', '.'])
+    {
         true => Ok(text.to_owned()),
         false => Err(format!("`{text}` is not a name such as `skillbox-sandboxes` or `gvisor`")),
     }
@@ -43,23 +48,28 @@ pub fn namespace(text: &str) -> Result<String, String> {
 
 /// The place of a seccomp profile below the kubelet's directory of them.
 pub fn profile(text: &str) -> Result<String, String> {
-    let outside = text.starts_with('/') || text.split('/').any(|part| part.is_empty() || part == "..");
+    let outside =
+        text.starts_with('/') || text.split('/').any(|part| part.is_empty() || part == "..");
     match outside || text.contains(char::is_whitespace) {
-        true => {
-            Err(format!("`{text}` is not a path such as `profiles/skillbox.json`, below the kubelet's own directory"))
-        }
+        true => Err(format!(
+            "`{text}` is not a path such as `profiles/skillbox.json`, below the kubelet's own directory"
+        )),
         false => Ok(text.to_owned()),
     }
 }
 
 pub fn docker_host(text: &str) -> Result<String, String> {
-    let socket = text.strip_prefix("unix://").is_some_and(|path| path.starts_with('/') && path.len() > 1);
+    let socket =
+        text.strip_prefix("unix://").is_some_and(|path| path.starts_with('/') && path.len() > 1);
     let address = text.strip_prefix("tcp://").is_some_and(|host| {
-        host.parse::<http::uri::Authority>().is_ok_and(|host| host.port().is_some() && !host.as_str().contains('@'))
+        host.parse::<http::uri::Authority>()
+            .is_ok_and(|host| host.port().is_some() && !host.as_str().contains('@'))
     });
     match socket || address {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is not an engine such as unix:///var/run/docker.sock or tcp://proxy:2375")),
+        false => Err(format!(
+            "`{text}` is not an engine such as unix:///var/run/docker.sock or tcp://proxy:2375"
+        )),
     }
 }
 
@@ -75,7 +85,9 @@ pub fn dsn(text: &str) -> Result<String, String> {
 pub fn address(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
-        _ => text.parse().map_err(|_| format!("`{text}` is not an IP address such as 127.0.0.1 or 0.0.0.0")),
+        _ => text
+            .parse()
+            .map_err(|_| format!("`{text}` is not an IP address such as 127.0.0.1 or 0.0.0.0")),
     }
 }
 
@@ -110,7 +122,9 @@ pub fn jwks_url(text: &str) -> Result<String, String> {
 pub fn long_secret(text: &str) -> Result<String, String> {
     match text.chars().count() >= MIN_SECRET_LENGTH {
         true => Ok(text.to_owned()),
-        false => Err(format!("must have at least {MIN_SECRET_LENGTH} characters; `openssl rand -hex 32` makes one")),
+        false => Err(format!(
+            "must have at least {MIN_SECRET_LENGTH} characters; `openssl rand -hex 32` makes one"
+        )),
     }
 }
 
@@ -131,18 +145,24 @@ pub fn claim(text: &str) -> Result<String, String> {
     let known = ["iss", "aud", "exp", "nbf", "iat", "jti"];
     match header_word(text) {
         Ok(name) if !known.contains(&name.as_str()) => Ok(name),
-        _ => Err(format!("`{text}` is not a claim that can carry this; use one such as `tenant` or `scope`")),
+        _ => Err(format!(
+            "`{text}` is not a claim that can carry this; use one such as `tenant` or `scope`"
+        )),
     }
 }
 
 pub fn bucket(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let inner = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+    };
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
     let named = (3..=63).contains(&bytes.len()) && bytes.iter().all(|byte| inner(*byte));
     match named && edge(bytes.first()) && edge(bytes.last()) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is not a bucket: 3 to 63 lower-case letters, digits, `-` and `.`")),
+        false => Err(format!(
+            "`{text}` is not a bucket: 3 to 63 lower-case letters, digits, `-` and `.`"
+        )),
     }
 }
 
@@ -187,8 +207,9 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
 
 pub fn networks(text: &str) -> Result<TrustedProxies, String> {
     let network = |text: &str| {
-        Network::parse(text)
-            .ok_or_else(|| format!("`{text}` is not an address or network such as 10.0.0.5 or 10.1.0.0/16"))
+        Network::parse(text).ok_or_else(|| {
+            format!("`{text}` is not an address or network such as 10.0.0.5 or 10.1.0.0/16")
+        })
     };
     words(text).map(network).collect::<Result<_, _>>().map(TrustedProxies)
 }
@@ -212,7 +233,10 @@ pub fn key(text: &str) -> Result<String, String> {
 
 pub fn controls(text: &str) -> Result<Vec<Control>, String> {
     words(text)
-        .map(|word| word.parse().map_err(|_| format!("`{word}` is not a control; `skillbox doctor` lists them")))
+        .map(|word| {
+            word.parse()
+                .map_err(|_| format!("`{word}` is not a control; `skillbox doctor` lists them"))
+        })
         .collect()
 }
 
@@ -286,10 +310,14 @@ pub fn log_level(text: &str) -> Result<String, String> {
     // The filter takes any other word for a target to be traced, and then says nothing at all.
     let level = |word: &&str| word.contains('=') || word.parse::<LevelFilter>().is_ok();
     if let Some(word) = words(text).find(|word| !level(word)) {
-        return Err(format!("`{word}` is not a log level; use error, warn, info, debug, trace or off"));
+        return Err(format!(
+            "`{word}` is not a log level; use error, warn, info, debug, trace or off"
+        ));
     }
     let filter = tracing_subscriber::EnvFilter::builder().parse(text);
-    filter.map(|_| text.to_owned()).map_err(|e| format!("`{text}` is not a log level such as info: {e}"))
+    filter
+        .map(|_| text.to_owned())
+        .map_err(|e| format!("`{text}` is not a log level such as info: {e}"))
 }
 
 pub fn log_format(text: &str) -> Result<LogFormat, String> {

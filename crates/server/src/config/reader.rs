@@ -7,14 +7,22 @@ pub struct Reader<'a>(pub &'a Values);
 
 impl Reader<'_> {
     /// A setting whose default stands in the table.
-    pub fn get<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, ConfigError> {
+    pub fn get<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
         let default = settings::find(key).map_or("", |setting| setting.default);
         let value = self.0.get(key).map_or(default, |(value, _)| value);
         parse(value).map_err(|why| bad(key, why))
     }
 
     /// A setting without a default value.
-    pub fn optional<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, ConfigError> {
+    pub fn optional<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, ConfigError> {
         let value = self.0.get(key).map(|(value, _)| parse(value));
         value.transpose().map_err(|why| bad(key, why))
     }
@@ -28,7 +36,12 @@ pub fn bad(key: &str, why: impl Into<String>) -> ConfigError {
     ConfigError::Bad { name: format!("SKILLBOX_{}", key.to_uppercase()), why: why.into() }
 }
 
-pub fn in_order<T: PartialOrd>(low: &str, low_value: T, high: &str, high_value: T) -> Result<(), ConfigError> {
+pub fn in_order<T: PartialOrd>(
+    low: &str,
+    low_value: T,
+    high: &str,
+    high_value: T,
+) -> Result<(), ConfigError> {
     if low_value <= high_value {
         return Ok(());
     }

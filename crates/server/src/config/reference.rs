@@ -51,7 +51,8 @@ fn mask(setting: &Setting, value: &str) -> String {
     if setting.key != "db_dsn" {
         return value.to_owned();
     }
-    // The password sits between the first colon after `//` and the last `@`; a query may carry one too.
+    // The password sits between the first colon after `//` and the last `@`; a query may carry one
+    // too.
     let value = value.split_once('?').map_or(value, |(base, _)| base);
     match value.split_once("//").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (user, host))) => {

@@ -57,7 +57,9 @@ impl Sandbox {
         match read.get("sandbox", sandbox_kind)? {
             Kind::Native => Ok(Sandbox::Native),
             Kind::Docker => Ok(Sandbox::Docker(Docker::read(read, allowlist)?)),
-            Kind::Kubernetes => Ok(Sandbox::Kubernetes(cluster.with_images(images(read, allowlist)?)?)),
+            Kind::Kubernetes => {
+                Ok(Sandbox::Kubernetes(cluster.with_images(images(read, allowlist)?)?))
+            }
         }
     }
 }
@@ -101,7 +103,14 @@ impl Cluster {
                 "is needed with SKILLBOX_SANDBOX=kubernetes: the image of this server, from which pods get their guest",
             ));
         };
-        let Cluster { namespace, runtime_class, seccomp_profile, user_namespaces, schedule_timeout, .. } = self;
+        let Cluster {
+            namespace,
+            runtime_class,
+            seccomp_profile,
+            user_namespaces,
+            schedule_timeout,
+            ..
+        } = self;
         Ok(Kubernetes {
             namespace,
             runtime_class,
@@ -123,5 +132,9 @@ fn images(read: &Reader<'_>, allowlist: &[String]) -> Result<Images, ConfigError
             false => Err(bad(key, format!("`{image}` is not on SKILLBOX_IMAGE_ALLOWLIST"))),
         }
     };
-    Ok(Images { python: listed("image_python")?, node: listed("image_node")?, bash: listed("image_bash")? })
+    Ok(Images {
+        python: listed("image_python")?,
+        node: listed("image_node")?,
+        bash: listed("image_bash")?,
+    })
 }

@@ -1,5 +1,6 @@
-//! The table of every setting: its name, default and meaning. Flags, environment variables, file keys, the reference
-//! page and `skillbox config` are all made from it, so none of them can drift from the others.
+//! The table of every setting: its name, default and meaning. Flags, environment variables, file
+//! keys, the reference page and `skillbox config` are all made from it, so none of them can drift
+//! from the others.
 
 /// Where a setting stands in this build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,7 +10,10 @@ pub enum Standing {
     /// Accepted and not used; nothing may ever need it.
     Reserved,
     /// Read and obeyed in debug builds, for our own tests; no page mentions it.
-    #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "no setting of a release is hidden"))]
+    #[cfg_attr(
+        not(debug_assertions),
+        expect(dead_code, reason = "no setting of a release is hidden")
+    )]
     Hidden,
 }
 
@@ -85,7 +89,11 @@ pub const SETTINGS: &[Setting] = &[
     secret("s3_access_key", "Access key of the object store."),
     secret("s3_secret_key", "Secret key of the object store."),
     plain("s3_bucket_skills", "skills", "Bucket for skills; made at the start if it is missing."),
-    plain("s3_bucket_executions", "executions", "Bucket for artifacts; made at the start if it is missing."),
+    plain(
+        "s3_bucket_executions",
+        "executions",
+        "Bucket for artifacts; made at the start if it is missing.",
+    ),
     plain("s3_region", "us-east-1", "Region that requests to the object store are signed for."),
     plain("s3_use_ssl", "true", "Whether an endpoint without a scheme is reached over TLS."),
     plain(
@@ -93,7 +101,11 @@ pub const SETTINGS: &[Setting] = &[
         "the endpoint",
         "Base of presigned download URLs, when callers reach the object store under another address.",
     ),
-    plain("retention_executions", "30d", "How long an ended execution is kept: `30d`, `12h`, or `forever`."),
+    plain(
+        "retention_executions",
+        "30d",
+        "How long an ended execution is kept: `30d`, `12h`, or `forever`.",
+    ),
     plain(
         "retention_logs",
         "as executions",
@@ -168,9 +180,21 @@ pub const SETTINGS: &[Setting] = &[
         "tcp://localhost:2375",
         "The Docker engine, better behind `skillbox docker-proxy`: `unix:///path` or `tcp://host:port`.",
     ),
-    plain("docker_runtime", "the engine's default", "OCI runtime by name, such as `runc`, `runsc` (gVisor) or `kata`."),
-    plain("kube_namespace", "skillbox-sandboxes", "Namespace that pods are made in. It should hold nothing else."),
-    plain("kube_runtime_class", "the cluster's default", "RuntimeClass of the pods, such as `gvisor` or `kata`."),
+    plain(
+        "docker_runtime",
+        "the engine's default",
+        "OCI runtime by name, such as `runc`, `runsc` (gVisor) or `kata`.",
+    ),
+    plain(
+        "kube_namespace",
+        "skillbox-sandboxes",
+        "Namespace that pods are made in. It should hold nothing else.",
+    ),
+    plain(
+        "kube_runtime_class",
+        "the cluster's default",
+        "RuntimeClass of the pods, such as `gvisor` or `kata`.",
+    ),
     plain(
         "kube_guest_image",
         "",
@@ -181,7 +205,11 @@ pub const SETTINGS: &[Setting] = &[
         "the container runtime's default",
         "Seccomp profile on the nodes, below the kubelet's directory of them.",
     ),
-    plain("kube_user_namespaces", "false", "Whether pods get a user namespace of their own (`hostUsers: false`)."),
+    plain(
+        "kube_user_namespaces",
+        "false",
+        "Whether pods get a user namespace of their own (`hostUsers: false`).",
+    ),
     plain(
         "kube_schedule_timeout",
         "60s",
@@ -204,9 +232,17 @@ pub const SETTINGS: &[Setting] = &[
         "python:3.12-slim,python:3.12,python:3.11-slim,node:20-slim,node:18-slim,bash:5",
         "Images that skills may name, by comma; a run of a skill that names another is refused. The native sandbox has the machine's own interpreters, whatever the image.",
     ),
-    plain("runtime_path", "the server's PATH", "Search path for the interpreters that skills run with."),
+    plain(
+        "runtime_path",
+        "the server's PATH",
+        "Search path for the interpreters that skills run with.",
+    ),
     plain("launchers", "one a core", "Launcher processes that clone sandboxes."),
-    plain("max_concurrent_execs", "two a core", "Executions that run at the same time; the others wait in the queue."),
+    plain(
+        "max_concurrent_execs",
+        "two a core",
+        "Executions that run at the same time; the others wait in the queue.",
+    ),
     plain("lease", "30s", "A run whose worker is silent for this long is taken away from it."),
     plain("default_timeout", "120s", "Time limit of a run whose skill names none."),
     plain("max_timeout", "10m", "Highest time limit; a larger request is lowered to it."),
@@ -215,7 +251,11 @@ pub const SETTINGS: &[Setting] = &[
     plain("default_cpu", "0.5", "CPUs of a run whose skill names none."),
     plain("max_cpu", "4", "Highest CPUs; a larger request is lowered to it."),
     plain("max_output_size", "1048576", "Largest `output.json`, in bytes."),
-    plain("max_log_size", "1048576", "Logs kept of one run, in bytes; the rest is cut with a marker line."),
+    plain(
+        "max_log_size",
+        "1048576",
+        "Logs kept of one run, in bytes; the rest is cut with a marker line.",
+    ),
     plain("max_artifact_size", "104857600", "Sum of the files collected from one run, in bytes."),
     plain("max_artifact_files", "1000", "Number of files collected from one run."),
     plain("max_skill_size", "52428800", "Largest skill upload, in bytes."),
@@ -267,7 +307,11 @@ pub const SETTINGS: &[Setting] = &[
     plain("url_ttl", "1h", "How long a download URL stays valid."),
     plain("drain_timeout", "30s", "Time running executions get to finish after SIGTERM."),
     // What it says.
-    plain("log_level", "info", "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `runner=debug,info`."),
+    plain(
+        "log_level",
+        "info",
+        "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `runner=debug,info`.",
+    ),
     plain("log_format", "text", "`text` or `json`, on stderr."),
     // Accepted, and nothing needs it.
     Setting {

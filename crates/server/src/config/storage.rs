@@ -16,7 +16,8 @@ pub struct S3 {
     pub bucket_skills: String,
     pub bucket_executions: String,
     pub region: String,
-    /// What presigned URLs start with, when callers reach the store under another address than we do.
+    /// What presigned URLs start with, when callers reach the store under another address than we
+    /// do.
     pub public_url: Option<String>,
 }
 
@@ -67,11 +68,16 @@ fn endpoint(read: &Reader<'_>, given: &str) -> Result<String, ConfigError> {
     let url = match given.split_once("://") {
         None => format!("{scheme}://{given}"),
         Some((named, _)) if ssl.is_some() && named != scheme => {
-            return Err(bad("s3_use_ssl", format!("contradicts SKILLBOX_S3_ENDPOINT, which says `{named}://`")));
+            return Err(bad(
+                "s3_use_ssl",
+                format!("contradicts SKILLBOX_S3_ENDPOINT, which says `{named}://`"),
+            ));
         }
         Some(_) => given.to_owned(),
     };
-    base_url(&url).map_err(|_| bad("s3_endpoint", "is not an address such as https://s3.example.com or minio:9000"))
+    base_url(&url).map_err(|_| {
+        bad("s3_endpoint", "is not an address such as https://s3.example.com or minio:9000")
+    })
 }
 
 impl Retention {
@@ -88,6 +94,10 @@ impl Retention {
                 _ => Ok(part),
             }
         };
-        Ok(Retention { executions, logs: part("retention_logs")?, artifacts: part("retention_artifacts")? })
+        Ok(Retention {
+            executions,
+            logs: part("retention_logs")?,
+            artifacts: part("retention_artifacts")?,
+        })
     }
 }

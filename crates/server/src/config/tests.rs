@@ -4,7 +4,11 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn resolve(flags: &[(&str, &str)], environment: &[(&str, &str)], file: &[(&str, &str)]) -> Result<Config, ConfigError> {
+fn resolve(
+    flags: &[(&str, &str)],
+    environment: &[(&str, &str)],
+    file: &[(&str, &str)],
+) -> Result<Config, ConfigError> {
     let surroundings = Surroundings { home: Some("/home/ada".into()), ..Surroundings::default() };
     Config::resolve(&map(flags), &map(environment), &map(file), surroundings)
 }
@@ -35,7 +39,8 @@ fn a_flag_beats_the_environment_beats_the_file() {
     let port = |flags: &[_], environment: &[_], file: &[_]| {
         resolve(flags, environment, file).expect("a configuration").api_port
     };
-    let (flag, environment, file) = (("api_port", "1"), ("SKILLBOX_API_PORT", "2"), ("api_port", "3"));
+    let (flag, environment, file) =
+        (("api_port", "1"), ("SKILLBOX_API_PORT", "2"), ("api_port", "3"));
     assert_eq!(port(&[flag], &[environment], &[file]), 1);
     assert_eq!(port(&[], &[environment], &[file]), 2);
     assert_eq!(port(&[], &[], &[file]), 3);
@@ -117,8 +122,11 @@ fn reserved_settings_are_accepted() {
     resolve(&[], &[("SKILLBOX_REDIS_URL", "redis://x")], &[]).expect("harmless");
 }
 
-const S3_SETTINGS: [(&str, &str); 3] =
-    [("SKILLBOX_S3_ENDPOINT", "http://minio:9000"), ("SKILLBOX_S3_ACCESS_KEY", "a"), ("SKILLBOX_S3_SECRET_KEY", "b")];
+const S3_SETTINGS: [(&str, &str); 3] = [
+    ("SKILLBOX_S3_ENDPOINT", "http://minio:9000"),
+    ("SKILLBOX_S3_ACCESS_KEY", "a"),
+    ("SKILLBOX_S3_SECRET_KEY", "b"),
+];
 const SECRET: (&str, &str) = ("SKILLBOX_SECRET", "0123456789abcdef0123456789abcdef");
 const POSTGRES: (&str, &str) = ("SKILLBOX_DB_DSN", "postgres://db/x");
 
@@ -133,9 +141,13 @@ fn a_part_of_the_service_shares_its_state() {
             ("SKILLBOX_SECRET", "SKILLBOX_SECRET"),
             ("SKILLBOX_S3_", "SKILLBOX_S3_ENDPOINT"),
         ] {
-            let rest: Vec<_> = whole.iter().copied().filter(|(name, _)| !name.starts_with(left_out)).collect();
+            let rest: Vec<_> =
+                whole.iter().copied().filter(|(name, _)| !name.starts_with(left_out)).collect();
             let message = refusal(&rest);
-            assert!(message.starts_with(named) && message.contains("SKILLBOX_ROLE"), "{left_out}: {message}");
+            assert!(
+                message.starts_with(named) && message.contains("SKILLBOX_ROLE"),
+                "{left_out}: {message}"
+            );
         }
         let mut sqlite = whole.clone();
         sqlite.retain(|pair| *pair != POSTGRES);
@@ -152,14 +164,21 @@ fn an_object_store_needs_its_keys_and_one_scheme() {
         pairs.extend_from_slice(more);
         pairs
     };
-    let endpoint = |pairs: &[_]| resolve(&[], pairs, &[]).expect("a store").s3.expect("S3").endpoint;
+    let endpoint =
+        |pairs: &[_]| resolve(&[], pairs, &[]).expect("a store").s3.expect("S3").endpoint;
     assert_eq!(endpoint(&S3_SETTINGS), "http://minio:9000");
     assert_eq!(endpoint(&with(&[("SKILLBOX_S3_ENDPOINT", "minio:9000")])), "https://minio:9000");
     let plain = with(&[("SKILLBOX_S3_ENDPOINT", "minio:9000"), ("SKILLBOX_S3_USE_SSL", "false")]);
     assert_eq!(endpoint(&plain), "http://minio:9000");
     assert!(refusal(&with(&[("SKILLBOX_S3_USE_SSL", "true")])).starts_with("SKILLBOX_S3_USE_SSL"));
-    assert!(refusal(&with(&[("SKILLBOX_S3_BUCKET_SKILLS", "No Bucket")])).starts_with("SKILLBOX_S3_BUCKET_SKILLS"));
-    assert!(refusal(&with(&[("SKILLBOX_S3_ENDPOINT", "ftp://minio")])).starts_with("SKILLBOX_S3_ENDPOINT"));
+    assert!(
+        refusal(&with(&[("SKILLBOX_S3_BUCKET_SKILLS", "No Bucket")]))
+            .starts_with("SKILLBOX_S3_BUCKET_SKILLS")
+    );
+    assert!(
+        refusal(&with(&[("SKILLBOX_S3_ENDPOINT", "ftp://minio")]))
+            .starts_with("SKILLBOX_S3_ENDPOINT")
+    );
     for missing in ["SKILLBOX_S3_ACCESS_KEY", "SKILLBOX_S3_SECRET_KEY"] {
         let rest: Vec<_> = S3_SETTINGS.into_iter().filter(|(name, _)| *name != missing).collect();
         assert!(refusal(&rest).starts_with(missing));
@@ -169,7 +188,8 @@ fn an_object_store_needs_its_keys_and_one_scheme() {
 #[test]
 fn tokens_need_one_key_an_issuer_and_an_audience() {
     let secret = ("SKILLBOX_JWT_SECRET", "0123456789abcdef0123456789abcdef");
-    let (issuer, audience) = (("SKILLBOX_JWT_ISSUER", "https://id"), ("SKILLBOX_JWT_AUDIENCE", "skillbox"));
+    let (issuer, audience) =
+        (("SKILLBOX_JWT_ISSUER", "https://id"), ("SKILLBOX_JWT_AUDIENCE", "skillbox"));
     let config = resolve(&[], &[secret, issuer, audience], &[]).expect("complete");
     let jwt = config.jwt.expect("tokens");
     assert_eq!((jwt.tenant_claim.as_str(), jwt.scopes_claim.as_str()), ("tenant", "scope"));
@@ -179,7 +199,10 @@ fn tokens_need_one_key_an_issuer_and_an_audience() {
     assert!(refusal(&[secret, two, issuer, audience]).starts_with("SKILLBOX_JWT_PUBLIC_KEY"));
     let odd = ("SKILLBOX_JWT_TENANT_CLAIM", "aud");
     assert!(refusal(&[secret, issuer, audience, odd]).starts_with("SKILLBOX_JWT_TENANT_CLAIM"));
-    for url in ["https://id.example.com/keys", "http://localhost:1/k", "http://127.0.0.1:1/k", "http://[::1]/k"] {
+    for url in [
+        "https://id.example.com/keys", "http://localhost:1/k", "http://127.0.0.1:1/k",
+        "http://[::1]/k",
+    ] {
         resolve(&[], &[("SKILLBOX_JWT_JWKS_URL", url), issuer, audience], &[]).expect(url);
     }
 }
@@ -188,7 +211,9 @@ fn tokens_need_one_key_an_issuer_and_an_audience() {
 fn the_images_of_containers_are_on_the_list() {
     let docker = ("SKILLBOX_SANDBOX", "docker");
     let config = resolve(&[], &[docker], &[]).expect("the defaults");
-    assert!(matches!(config.sandbox, Sandbox::Docker(docker) if docker.host == "tcp://localhost:2375"));
+    assert!(
+        matches!(config.sandbox, Sandbox::Docker(docker) if docker.host == "tcp://localhost:2375")
+    );
     let mine = ("SKILLBOX_IMAGE_PYTHON", "mine:1");
     assert!(refusal(&[docker, mine]).starts_with("SKILLBOX_IMAGE_PYTHON"));
     let list = ("SKILLBOX_IMAGE_ALLOWLIST", "mine:1,node:20-slim,bash:5");
@@ -203,8 +228,13 @@ fn a_cluster_needs_the_image_of_the_guest() {
     assert!(refusal(&[kubernetes]).starts_with("SKILLBOX_KUBE_GUEST_IMAGE"));
     let image = ("SKILLBOX_KUBE_GUEST_IMAGE", "skillbox:0.1.0");
     let config = resolve(&[], &[kubernetes, image], &[]).expect("good");
-    assert!(matches!(config.sandbox, Sandbox::Kubernetes(cluster) if cluster.namespace == "skillbox-sandboxes"));
-    assert!(refusal(&[kubernetes, image, ("SKILLBOX_IMAGE_NODE", "mine:1")]).starts_with("SKILLBOX_IMAGE_NODE"));
+    assert!(
+        matches!(config.sandbox, Sandbox::Kubernetes(cluster) if cluster.namespace == "skillbox-sandboxes")
+    );
+    assert!(
+        refusal(&[kubernetes, image, ("SKILLBOX_IMAGE_NODE", "mine:1")])
+            .starts_with("SKILLBOX_IMAGE_NODE")
+    );
 }
 
 #[test]
@@ -233,9 +263,17 @@ fn a_short_bootstrap_key_is_for_this_machine_alone() {
     let short = ("SKILLBOX_BOOTSTRAP_KEY", "fifteen-letters");
     for open in ["0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1"] {
         let message = refusal(&[short, ("SKILLBOX_BIND", open)]);
-        assert!(message.starts_with("SKILLBOX_BOOTSTRAP_KEY") && message.contains("16"), "{message}");
+        assert!(
+            message.starts_with("SKILLBOX_BOOTSTRAP_KEY") && message.contains("16"),
+            "{message}"
+        );
         assert!(!message.contains(short.1), "{message}");
-        resolve(&[], &[("SKILLBOX_BOOTSTRAP_KEY", "sixteen-letters!"), ("SKILLBOX_BIND", open)], &[]).expect(open);
+        resolve(
+            &[],
+            &[("SKILLBOX_BOOTSTRAP_KEY", "sixteen-letters!"), ("SKILLBOX_BIND", open)],
+            &[],
+        )
+        .expect(open);
     }
     for own in ["127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"] {
         resolve(&[], &[short, ("SKILLBOX_BIND", own)], &[]).expect(own);
@@ -250,8 +288,12 @@ fn the_file_is_toml() {
         std::fs::write(&path, text).expect("written");
         read_file(&path)
     };
-    let values = read("api_port = 9000\nrequire = [\"seccomp\", \"landlock\"]\nmax_cpu = 1.5\n").expect("values");
-    assert_eq!(values, map(&[("api_port", "9000"), ("require", "seccomp,landlock"), ("max_cpu", "1.5")]));
+    let values = read("api_port = 9000\nrequire = [\"seccomp\", \"landlock\"]\nmax_cpu = 1.5\n")
+        .expect("values");
+    assert_eq!(
+        values,
+        map(&[("api_port", "9000"), ("require", "seccomp,landlock"), ("max_cpu", "1.5")])
+    );
     for bad in ["api_port = ", "[server]\nport = 1\n"] {
         assert!(matches!(read(bad), Err(ConfigError::File { .. })), "{bad}");
     }
@@ -262,7 +304,8 @@ fn the_file_is_toml() {
 fn flags_are_made_from_the_table() {
     use clap::{Args as _, FromArgMatches as _};
     let command = Args::augment_args(clap::Command::new("serve"));
-    let matches = command.try_get_matches_from(["serve", "--api-port", "9000", "--config", "/etc/s.toml"]);
+    let matches =
+        command.try_get_matches_from(["serve", "--api-port", "9000", "--config", "/etc/s.toml"]);
     let args = Args::from_arg_matches(&matches.expect("flags")).expect("args");
     assert_eq!(args.values, map(&[("api_port", "9000")]));
     assert_eq!(args.config.as_deref(), Some(Path::new("/etc/s.toml")));

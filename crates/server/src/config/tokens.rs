@@ -19,7 +19,8 @@ pub struct Jwt {
     pub leeway: Duration,
 }
 
-/// What signatures are checked with. The kind alone decides the algorithm; a token has no say in it.
+/// What signatures are checked with. The kind alone decides the algorithm; a token has no say in
+/// it.
 #[derive(Clone)]
 pub enum JwtKey {
     /// HS256.
@@ -37,7 +38,9 @@ impl Jwt {
     /// `None` when no setting of them is given.
     pub(super) fn read(read: &Reader<'_>) -> Result<Option<Jwt>, ConfigError> {
         let Some(key) = key(read)? else {
-            let stray = ["jwt_issuer", "jwt_audience", "jwt_tenant_claim", "jwt_scopes_claim", "jwt_leeway"];
+            let stray = [
+                "jwt_issuer", "jwt_audience", "jwt_tenant_claim", "jwt_scopes_claim", "jwt_leeway",
+            ];
             return match stray.into_iter().find(|key| read.is_given(key)) {
                 Some(key) => Err(bad(
                     key,
@@ -48,7 +51,9 @@ impl Jwt {
         };
         let needed = |key: &str| {
             let value = read.optional(key, header_word)?;
-            value.ok_or_else(|| bad(key, "must be given: tokens made for somebody else must not open this server"))
+            value.ok_or_else(|| {
+                bad(key, "must be given: tokens made for somebody else must not open this server")
+            })
         };
         let jwt = Jwt {
             key,
@@ -67,16 +72,18 @@ impl Jwt {
 
 fn key(read: &Reader<'_>) -> Result<Option<JwtKey>, ConfigError> {
     let secret = read.optional("jwt_secret", long_secret)?.map(JwtKey::Secret);
-    let file = read.optional("jwt_public_key", |text| Ok(PathBuf::from(text)))?.map(JwtKey::PublicKey);
+    let file =
+        read.optional("jwt_public_key", |text| Ok(PathBuf::from(text)))?.map(JwtKey::PublicKey);
     let url = read.optional("jwt_jwks_url", jwks_url)?.map(JwtKey::Jwks);
     let mut given = [("jwt_secret", secret), ("jwt_public_key", file), ("jwt_jwks_url", url)]
         .into_iter()
         .filter_map(|(name, key)| Some((name, key?)));
     let first = given.next();
     match (given.next(), first) {
-        (Some((name, _)), Some((other, _))) => {
-            Err(bad(name, format!("cannot be given together with SKILLBOX_{}", other.to_uppercase())))
-        }
+        (Some((name, _)), Some((other, _))) => Err(bad(
+            name,
+            format!("cannot be given together with SKILLBOX_{}", other.to_uppercase()),
+        )),
         (_, first) => Ok(first.map(|(_, key)| key)),
     }
 }

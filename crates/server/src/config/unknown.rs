@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use super::ConfigError;
 use super::settings::{self, SETTINGS};
 
-/// Variables with our prefix that the server does not read: those of the client, of `docker-proxy`, of the compose file
-/// and of the scripts of this repository. A server often shares its environment with them.
+/// Variables with our prefix that the server does not read: those of the client, of `docker-proxy`,
+/// of the compose file and of the scripts of this repository. A server often shares its environment
+/// with them.
 const OTHER_VARIABLES: &[&str] = &[
-    "SKILLBOX_CONFIG", "SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID", "SKILLBOX_PROXY_LISTEN",
-    "SKILLBOX_PROXY_ENGINE", "SKILLBOX_PROXY_NAME", "SKILLBOX_PROXY_HOSTS", "SKILLBOX_PROXY_MAX_PIDS",
-    "SKILLBOX_PROXY_MAX_VOLUMES", "SKILLBOX_VERSION", "SKILLBOX_LISTEN", "SKILLBOX_FIXTURE", "SKILLBOX_BIN",
+    "SKILLBOX_CONFIG", "SKILLBOX_SERVER_URL", "SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID",
+    "SKILLBOX_PROXY_LISTEN", "SKILLBOX_PROXY_ENGINE", "SKILLBOX_PROXY_NAME",
+    "SKILLBOX_PROXY_HOSTS", "SKILLBOX_PROXY_MAX_PIDS", "SKILLBOX_PROXY_MAX_VOLUMES",
+    "SKILLBOX_VERSION", "SKILLBOX_LISTEN", "SKILLBOX_FIXTURE", "SKILLBOX_BIN",
     "SKILLBOX_CONFORMANCE", "SKILLBOX_EXAMPLES",
 ];
 
@@ -28,23 +30,39 @@ pub fn refuse_variables(environment: &BTreeMap<String, String>) -> Result<(), Co
             || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
             || is_service_link(name, value)
     };
-    let Some(name) = environment.iter().find(|(name, value)| !known(name, value)).map(|(name, _)| name) else {
+    let Some(name) =
+        environment.iter().find(|(name, value)| !known(name, value)).map(|(name, _)| name)
+    else {
         return Ok(());
     };
     let others = OTHER_VARIABLES.iter().copied();
-    Err(not_a_setting(name, ours.iter().map(String::as_str).chain(others), "unset it, or correct it"))
+    Err(not_a_setting(
+        name,
+        ours.iter().map(String::as_str).chain(others),
+        "unset it, or correct it",
+    ))
 }
 
 pub fn refuse_keys(file: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     match file.keys().find(|key| settings::find(key).is_none()) {
-        Some(key) => Err(not_a_setting(key, SETTINGS.iter().map(|setting| setting.key), "remove it, or correct it")),
+        Some(key) => Err(not_a_setting(
+            key,
+            SETTINGS.iter().map(|setting| setting.key),
+            "remove it, or correct it",
+        )),
         None => Ok(()),
     }
 }
 
-fn not_a_setting<'a>(name: &str, known: impl Iterator<Item = &'a str>, way_out: &str) -> ConfigError {
+fn not_a_setting<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+    way_out: &str,
+) -> ConfigError {
     let why = match closest(name, known) {
-        Some(close) => format!("is not a setting; did you mean `{close}`? Otherwise {way_out} (docs/configuration.md)"),
+        Some(close) => format!(
+            "is not a setting; did you mean `{close}`? Otherwise {way_out} (docs/configuration.md)"
+        ),
         None => format!("is not a setting; {way_out} (docs/configuration.md)"),
     };
     ConfigError::Bad { name: name.to_owned(), why }
@@ -53,15 +71,19 @@ fn not_a_setting<'a>(name: &str, known: impl Iterator<Item = &'a str>, way_out: 
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Every variable has our prefix, which says nothing about likeness.
     let bare = |name: &str| name.trim_start_matches("SKILLBOX_").to_lowercase();
-    let likeness = |candidate: &str| strsim::normalized_damerau_levenshtein(&bare(name), &bare(candidate));
-    let best = known.map(|candidate| (likeness(candidate), candidate)).max_by(|one, two| one.0.total_cmp(&two.0));
+    let likeness =
+        |candidate: &str| strsim::normalized_damerau_levenshtein(&bare(name), &bare(candidate));
+    let best = known
+        .map(|candidate| (likeness(candidate), candidate))
+        .max_by(|one, two| one.0.total_cmp(&two.0));
     best.filter(|(likeness, _)| *likeness >= ALIKE).map(|(_, candidate)| candidate)
 }
 
-/// What Kubernetes sets in every container for a Service called `skillbox` or `skillbox-…`, unless its pod says
-/// `enableServiceLinks: false`. Nobody misspells a setting into one of these.
+/// What Kubernetes sets in every container for a Service called `skillbox` or `skillbox-…`, unless
+/// its pod says `enableServiceLinks: false`. Nobody misspells a setting into one of these.
 fn is_service_link(name: &str, value: &str) -> bool {
-    let address = value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
+    let address =
+        value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
     name.ends_with("_SERVICE_HOST")
         || name.ends_with("_SERVICE_PORT")
         || name.contains("_SERVICE_PORT_")
@@ -107,7 +129,9 @@ mod tests {
 
     #[test]
     fn variables_of_our_other_programs_are_accepted() {
-        for name in OTHER_VARIABLES.iter().copied().chain(["SKILLBOX_TEST_ENGINE", "SKILLBOX_REDIS_URL"]) {
+        for name in
+            OTHER_VARIABLES.iter().copied().chain(["SKILLBOX_TEST_ENGINE", "SKILLBOX_REDIS_URL"])
+        {
             assert_eq!(refusal(name, "x"), None, "{name}");
         }
     }
@@ -128,11 +152,14 @@ mod tests {
         assert!(refusal("SKILLBOX_PORT_X_TCP", "8080").is_some());
     }
 
-    /// Every name with our prefix in the files below `path`. One that ends in `_` is the start of several.
+    /// Every name with our prefix in the files below `path`. One that ends in `_` is the start of
+    /// several.
     fn names_in(path: &Path, found: &mut BTreeSet<String>) {
         if path.is_dir() {
             for entry in std::fs::read_dir(path).expect("a directory").flatten() {
-                let made = ["node_modules", "dist", ".venv", "target"].iter().any(|made| entry.file_name() == *made);
+                let made = ["node_modules", "dist", ".venv", "target"]
+                    .iter()
+                    .any(|made| entry.file_name() == *made);
                 if !made && !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                     names_in(&entry.path(), found);
                 }
@@ -140,8 +167,13 @@ mod tests {
             return;
         }
         let text = String::from_utf8_lossy(&std::fs::read(path).expect("a file")).into_owned();
-        let words = text.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
-        found.extend(words.filter(|word| word.starts_with("SKILLBOX_") && !word.ends_with('_')).map(str::to_owned));
+        let words =
+            text.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
+        found.extend(
+            words
+                .filter(|word| word.starts_with("SKILLBOX_") && !word.ends_with('_'))
+                .map(str::to_owned),
+        );
     }
 
     #[test]

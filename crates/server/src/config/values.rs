@@ -1,4 +1,5 @@
-//! Turns raw values into checked ones. Every refusal names the variable and says what would be accepted.
+//! Turns raw values into checked ones. Every refusal names the variable and says what would be
+//! accepted.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,7 +68,9 @@ pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, C
         max_stored_bytes: read.optional("max_stored_bytes", size)?,
         min_free_disk_bytes: read.get("min_free_disk", size)?,
         max_body_bytes: read.get("max_body_size", size_in_memory)?,
-        max_buffer_bytes: read.optional("max_buffer_size", size)?.unwrap_or(memory::buffer_bytes(memory_bytes)),
+        max_buffer_bytes: read
+            .optional("max_buffer_size", size)?
+            .unwrap_or(memory::buffer_bytes(memory_bytes)),
         skill_cache_bytes: memory::skill_cache_bytes(memory_bytes),
         max_connections,
         max_connections_per_peer: read
@@ -111,7 +114,13 @@ pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, C
 /// Processes that share the work must share the state, and the secret that keys and URLs hang on.
 fn shared_state(config: &Config) -> Result<(), ConfigError> {
     let because = |key: &str, what: &str| {
-        Err(bad(key, format!("must {what}, because SKILLBOX_ROLE is `{}`: other processes share it", config.role)))
+        Err(bad(
+            key,
+            format!(
+                "must {what}, because SKILLBOX_ROLE is `{}`: other processes share it",
+                config.role
+            ),
+        ))
     };
     if !config.is_postgres() {
         return because("db_dsn", "name a Postgres database");
@@ -132,7 +141,12 @@ fn data_dir(read: &Reader<'_>, surroundings: &Surroundings) -> Result<PathBuf, C
     let base = match (&surroundings.data_home, &surroundings.home) {
         (Some(data), _) if data.is_absolute() => data.clone(),
         (_, Some(home)) if home.is_absolute() => home.join(".local/share"),
-        _ => return Err(bad("data_dir", "must be given, because neither XDG_DATA_HOME nor HOME is set")),
+        _ => {
+            return Err(bad(
+                "data_dir",
+                "must be given, because neither XDG_DATA_HOME nor HOME is set",
+            ));
+        }
     };
     Ok(base.join("skillbox"))
 }

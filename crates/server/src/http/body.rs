@@ -42,14 +42,15 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
         let mut permit = reserve(app, &request, limit, JSON_COPIES).await?;
         let bytes = within(app, read(request.into_body(), limit)).await??;
         permit.shrink_to(bytes.len() as u64 * JSON_COPIES);
-        let Object(value) = serde_json::from_slice(&bytes)
-            .map_err(|error| ApiError::bad_request(format!("The body is not what this route reads: {error}.")))?;
+        let Object(value) = serde_json::from_slice(&bytes).map_err(|error| {
+            ApiError::bad_request(format!("The body is not what this route reads: {error}."))
+        })?;
         Ok(Json { value, bytes, permit })
     }
 }
 
-/// A value written as a JSON object and nothing else. On its own, a derived reader also takes an array of the fields in
-/// their order, and names our type when it is given neither.
+/// A value written as a JSON object and nothing else. On its own, a derived reader also takes an
+/// array of the fields in their order, and names our type when it is given neither.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -72,15 +73,17 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Memory for a body that is going to be read whole, and for so many copies of it. One that does not say how long it is
-/// is taken for as long as it may be. Waits before anything is read, so that a caller who finds none has sent nothing.
+/// Memory for a body that is going to be read whole, and for so many copies of it. One that does
+/// not say how long it is is taken for as long as it may be. Waits before anything is read, so that
+/// a caller who finds none has sent nothing.
 pub fn reserve<'a>(
     app: &'a App,
     request: &Request,
     limit: usize,
     copies: u64,
 ) -> impl Future<Output = Result<Permit, ApiError>> + Send + use<'a> {
-    // A body cannot be looked at from another thread, so it is measured before the wait and not in it.
+    // A body cannot be looked at from another thread, so it is measured before the wait and not in
+    // it.
     let measured = measure(request, limit);
     async move {
         let (tenant, length) = measured?;
@@ -91,7 +94,8 @@ pub fn reserve<'a>(
 fn measure(request: &Request, limit: usize) -> Result<(TenantId, u64), ApiError> {
     refuse_length(request.body(), limit)?;
     let tenant = request.extensions().get::<TenantId>().cloned();
-    let tenant = tenant.ok_or_else(|| ApiError::internal("a body is read before its caller is known"))?;
+    let tenant =
+        tenant.ok_or_else(|| ApiError::internal("a body is read before its caller is known"))?;
     Ok((tenant, request.body().size_hint().exact().unwrap_or(limit as u64)))
 }
 
@@ -108,7 +112,8 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
     })
 }
 
-/// Refuses a body that says beforehand that it is too long: a client that waits for `100 Continue` never sends it.
+/// Refuses a body that says beforehand that it is too long: a client that waits for `100 Continue`
+/// never sends it.
 pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
     match body.size_hint().lower() > limit as u64 {
         true => Err(too_large(limit)),
@@ -135,7 +140,9 @@ pub fn media_type(headers: &HeaderMap) -> String {
 /// Compressed bodies are refused rather than unpacked: a small one can hold a very large one.
 pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(header::CONTENT_ENCODING) {
-        Some(encoding) if encoding != "identity" => Err(unsupported("Send the body without a content encoding.")),
+        Some(encoding) if encoding != "identity" => {
+            Err(unsupported("Send the body without a content encoding."))
+        }
         _ => Ok(()),
     }
 }
@@ -149,5 +156,6 @@ pub fn too_large(limit: usize) -> ApiError {
 }
 
 fn is_json(essence: String) -> bool {
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
 }

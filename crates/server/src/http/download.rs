@@ -13,7 +13,10 @@ pub fn attachment(file_name: &str, content_type: &str, size_bytes: u64, body: Bo
     headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size_bytes));
     headers.insert(header::CONTENT_DISPOSITION, disposition(file_name));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    );
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     (headers, body).into_response()
 }
@@ -35,7 +38,10 @@ mod tests {
     #[test]
     fn names_cannot_leave_the_header() {
         let value = |name| disposition(name).to_str().expect("ASCII").to_owned();
-        assert_eq!(value("a/report.csv"), "attachment; filename=\"report.csv\"; filename*=UTF-8''report%2Ecsv");
+        assert_eq!(
+            value("a/report.csv"),
+            "attachment; filename=\"report.csv\"; filename*=UTF-8''report%2Ecsv"
+        );
         assert_eq!(
             value("x\"; filename=evil\r\nSet-Cookie: a.html"),
             "attachment; filename=\"x__ filename_evil__Set-Cookie_ a.html\"; \

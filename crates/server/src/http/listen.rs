@@ -25,7 +25,8 @@ use peers::{PeerSlot, PeerSlots};
 /// After an accept that failed for want of descriptors, to let some connections end.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// The answer to a connection over the share of its address. It is written without waiting and without reading.
+/// The answer to a connection over the share of its address. It is written without waiting and
+/// without reading.
 const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
     Connection: close\r\nContent-Length: 108\r\n\r\n\
     {\"error\":\"too_busy\",\"message\":\"There are too many connections from this address. Close some and try again.\"}";
@@ -74,7 +75,8 @@ impl Connections {
         }
     }
 
-    /// Accepts until told to stop. A full house leaves further clients waiting in the kernel's queue.
+    /// Accepts until told to stop. A full house leaves further clients waiting in the kernel's
+    /// queue.
     pub async fn accept(&self, listener: &TcpListener, stop: &CancellationToken) {
         loop {
             let permit = tokio::select! {
@@ -117,8 +119,13 @@ impl Connections {
     }
 
     fn serve(&self, stream: TcpStream, peer: Peer, slots: (OwnedSemaphorePermit, PeerSlot)) {
-        let connection =
-            Connection { stream, peer, router: self.router.clone(), stop: self.stop.clone(), limits: self.limits };
+        let connection = Connection {
+            stream,
+            peer,
+            router: self.router.clone(),
+            stop: self.stop.clone(),
+            limits: self.limits,
+        };
         let open = Open::new(&self.meter);
         self.tasks.spawn(async move {
             connection.run().await;
@@ -152,8 +159,12 @@ mod tests {
         let text = std::str::from_utf8(REFUSAL).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(
-            head.contains(&format!("Content-Length: {}\r\n", body.len())) || head.ends_with(&body.len().to_string())
+            head.contains(&format!("Content-Length: {}\r\n", body.len()))
+                || head.ends_with(&body.len().to_string())
         );
-        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok_and(|body| body["error"] == "too_busy"));
+        assert!(
+            serde_json::from_str::<serde_json::Value>(body)
+                .is_ok_and(|body| body["error"] == "too_busy")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What holds for every request: unknown routes, wrong methods, panics, and the headers of all responses.
+//! What holds for every request: unknown routes, wrong methods, panics, and the headers of all
+//! responses.
 
 use std::any::Any;
 
@@ -21,7 +22,9 @@ pub async fn wrong_method() -> ApiError {
 /// A panic is our failure and ends only the request it happened in.
 pub fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+    let text = text
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message");
     ApiError::internal(format!("panic: {text}")).into_response()
 }
 

@@ -21,7 +21,9 @@ impl FromRequestParts<Shared> for Origin {
         }
         let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let named = header.and_then(|host| host.parse::<Authority>().ok());
-        let host = named.or_else(|| parts.uri.authority().cloned()).filter(|host| !host.as_str().contains('@'));
+        let host = named
+            .or_else(|| parts.uri.authority().cloned())
+            .filter(|host| !host.as_str().contains('@'));
         // Relative URLs still work for a caller that named no host.
         Ok(Origin(host.map(|host| format!("http://{host}")).unwrap_or_default()))
     }

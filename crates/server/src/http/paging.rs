@@ -1,4 +1,5 @@
-//! Lists: `limit`, `offset` and an opaque `cursor`; bare arrays with the next page in a `Link` header.
+//! Lists: `limit`, `offset` and an opaque `cursor`; bare arrays with the next page in a `Link`
+//! header.
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -86,7 +87,8 @@ impl FromRequestParts<Shared> for Paging {
         if query.offset.is_some_and(|offset| offset < 0) {
             return Err(ApiError::bad_request("offset must not be negative."));
         }
-        let Query(mut filters) = Query::<Vec<(String, String)>>::from_request_parts(parts, app).await?;
+        let Query(mut filters) =
+            Query::<Vec<(String, String)>>::from_request_parts(parts, app).await?;
         filters.retain(|(name, _)| name != "cursor" && name != "offset");
         let path = parts.uri.path().to_owned();
         let origin = Origin::from_request_parts(parts, app).await?;

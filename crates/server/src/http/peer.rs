@@ -1,6 +1,8 @@
-//! Where a request comes from: the address of the other end of the connection, or the one that a trusted proxy names.
+//! Where a request comes from: the address of the other end of the connection, or the one that a
+//! trusted proxy names.
 //!
-//! Limits that count by address count an IPv6 network of 64 bits as one, because that is what one subscriber gets.
+//! Limits that count by address count an IPv6 network of 64 bits as one, because that is what one
+//! subscriber gets.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -22,7 +24,9 @@ impl Peer {
     pub fn network(self) -> Peer {
         match self.0 {
             IpAddr::V4(_) => self,
-            IpAddr::V6(address) => Peer(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()),
+            IpAddr::V6(address) => {
+                Peer(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into())
+            }
         }
     }
 }
@@ -74,23 +78,30 @@ impl TrustedProxies {
     /// The client behind a request: the peer itself, unless that is a trusted proxy.
     pub fn client(&self, parts: &Parts) -> Peer {
         // A request without a connection is a test of the router.
-        let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer(Ipv6Addr::UNSPECIFIED.into()));
+        let peer =
+            parts.extensions.get::<Peer>().copied().unwrap_or(Peer(Ipv6Addr::UNSPECIFIED.into()));
         if !self.contains(peer) {
             return peer;
         }
         self.forwarded(&parts.headers).unwrap_or(peer)
     }
 
-    /// Each proxy appends the address it saw, so only the entries at the end were written by proxies we trust: the last
-    /// that is not a proxy's own is the client. Where all are, the last one is taken, because a client can write the others.
+    /// Each proxy appends the address it saw, so only the entries at the end were written by
+    /// proxies we trust: the last that is not a proxy's own is the client. Where all are, the last
+    /// one is taken, because a client can write the others.
     fn forwarded(&self, headers: &HeaderMap) -> Option<Peer> {
-        let lines = headers.get_all(FORWARDED_FOR).iter().rev().map(|line| line.to_str().unwrap_or_default());
+        let lines = headers
+            .get_all(FORWARDED_FOR)
+            .iter()
+            .rev()
+            .map(|line| line.to_str().unwrap_or_default());
         let mut hops = lines.flat_map(|line| line.rsplit(',')).map(|hop| address(hop.trim()));
         let last = hops.next()??;
         if !self.contains(last) {
             return Some(last);
         }
-        // An entry that cannot be read ends the search: nothing to its left is known to be a proxy's.
+        // An entry that cannot be read ends the search: nothing to its left is known to be a
+        // proxy's.
         let client = hops.map_while(|hop| hop).find(|hop| !self.contains(*hop));
         Some(client.unwrap_or(last))
     }
@@ -113,7 +124,9 @@ mod tests {
     }
 
     fn proxies(networks: &[&str]) -> TrustedProxies {
-        TrustedProxies(networks.iter().map(|text| Network::parse(text).expect("a network")).collect())
+        TrustedProxies(
+            networks.iter().map(|text| Network::parse(text).expect("a network")).collect(),
+        )
     }
 
     fn client(proxies: &TrustedProxies, from: &str, forwarded: &[&str]) -> Peer {
@@ -131,7 +144,10 @@ mod tests {
         assert!(held("127.0.0.1", "127.0.0.1") && !held("127.0.0.1", "127.0.0.2"));
         assert!(held("0.0.0.0/0", "192.0.2.1") && !held("0.0.0.0/0", "2001:db8::1"));
         assert!(held("2001:db8::/32", "2001:db8:1::1") && !held("2001:db8::/32", "2001:db9::1"));
-        assert!(held("10.0.0.0/8", "::ffff:10.0.0.1"), "the same address on a socket for both families");
+        assert!(
+            held("10.0.0.0/8", "::ffff:10.0.0.1"),
+            "the same address on a socket for both families"
+        );
         for wrong in ["", "10.0.0.0/33", "::/129", "proxy", "10.0.0.0/-1", "10.0.0.0/8/8"] {
             assert_eq!(Network::parse(wrong), None, "{wrong}");
         }
@@ -147,8 +163,16 @@ mod tests {
     #[test]
     fn only_a_trusted_proxy_names_the_client() {
         let trusted = proxies(&["10.0.0.0/8"]);
-        assert_eq!(client(&trusted, "192.0.2.7", &["203.0.113.9"]), peer("192.0.2.7"), "anybody can send the header");
-        assert_eq!(client(&proxies(&[]), "10.0.0.1", &["203.0.113.9"]), peer("10.0.0.1"), "nobody is trusted unasked");
+        assert_eq!(
+            client(&trusted, "192.0.2.7", &["203.0.113.9"]),
+            peer("192.0.2.7"),
+            "anybody can send the header"
+        );
+        assert_eq!(
+            client(&proxies(&[]), "10.0.0.1", &["203.0.113.9"]),
+            peer("10.0.0.1"),
+            "nobody is trusted unasked"
+        );
         assert_eq!(client(&trusted, "10.0.0.1", &["203.0.113.9"]), peer("203.0.113.9"));
         assert_eq!(client(&trusted, "10.0.0.1", &[]), peer("10.0.0.1"));
         assert_eq!(client(&trusted, "10.0.0.1", &["[2001:db8::1]:4711"]), peer("2001:db8::1"));

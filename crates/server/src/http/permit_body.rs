@@ -9,7 +9,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use runner::Permit;
 
-/// The response, whose body has the permit. It returns when the last byte was taken, or the connection is gone.
+/// The response, whose body has the permit. It returns when the last byte was taken, or the
+/// connection is gone.
 pub fn until_sent(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
     match permit.into() {
         Some(permit) => response.into_response().map(|body| Body::new(Holding { body, permit })),
@@ -27,7 +28,10 @@ impl HttpBody for Holding {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

@@ -1,7 +1,7 @@
 //! Hearing a client out before it is refused.
 //!
-//! Most clients send their whole body before they read anything. If we answered a large upload with 413 and closed the
-//! connection at once, they would see a broken pipe and never the reason.
+//! Most clients send their whole body before they read anything. If we answered a large upload with
+//! 413 and closed the connection at once, they would see a broken pipe and never the reason.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,10 @@ impl HttpBody for Shared {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.with(|body| Pin::new(body).poll_frame(cx))
     }
 

@@ -15,18 +15,24 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// Takes the client's id when it is sane, else makes one; opens the span that all log lines of the request carry.
+/// Takes the client's id when it is sane, else makes one; opens the span that all log lines of the
+/// request carry.
 pub async fn assign(mut request: Request, next: Next) -> Response {
     let id = request.headers().get(X_REQUEST_ID).and_then(sane);
     let id = id.unwrap_or_else(|| Uuid::now_v7().to_string());
     request.extensions_mut().insert(RequestId(id.clone()));
     // The route, not the path: paths can carry signed tokens.
-    let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let span = tracing::info_span!("request", id, method = %request.method(), route);
     async move {
         let start = Instant::now();
         let mut response = next.run(request).await;
-        tracing::debug!(status = response.status().as_u16(), ms = start.elapsed().as_millis(), "answered");
+        tracing::debug!(
+            status = response.status().as_u16(),
+            ms = start.elapsed().as_millis(),
+            "answered"
+        );
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(X_REQUEST_ID, value);
         }

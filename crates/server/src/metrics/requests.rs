@@ -1,5 +1,5 @@
-//! Requests by method, route and class of answer. A route is its template and an unknown method is one of all others, so
-//! callers cannot make the list grow.
+//! Requests by method, route and class of answer. A route is its template and an unknown method is
+//! one of all others, so callers cannot make the list grow.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,8 @@ struct Kind {
 
 /// Counts every request when the head of its answer is there.
 pub async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = method(request.method());
     let response = next.run(request).await;
     app.metrics.requests.add(Kind { route, method, class: class(response.status()) });
@@ -41,7 +42,11 @@ impl Requests {
     pub fn show(&self, page: &mut Page) {
         page.family(NAME, "counter", "Requests by route, method and class of answer.");
         for (kind, count) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            page.sample(NAME, &[("route", &kind.route), ("method", kind.method), ("class", kind.class)], count);
+            page.sample(
+                NAME,
+                &[("route", &kind.route), ("method", kind.method), ("class", kind.class)],
+                count,
+            );
         }
     }
 }

@@ -20,7 +20,8 @@ pub struct AuditEntry {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
-    /// The key that did it; absent when a token did, whose `sub` is then in `detail.subject`, or the server itself.
+    /// The key that did it; absent when a token did, whose `sub` is then in `detail.subject`, or
+    /// the server itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     actor: Option<String>,
@@ -33,7 +34,8 @@ pub struct AuditEntry {
     request_id: Option<String>,
     #[schema(format = "date-time")]
     created_at: String,
-    /// Its number in the tenant's chain, from 1. Absent, like `hash`, in entries of versions before the chain.
+    /// Its number in the tenant's chain, from 1. Absent, like `hash`, in entries of versions before
+    /// the chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<i64>,
     /// SHA-256 over this entry and the hash of the one before it.
@@ -47,8 +49,8 @@ pub struct AuditEntry {
 pub struct SignedAuditHead {
     #[schema(rename = "type", example = "skillbox audit head 1")]
     kind: String,
-    /// JSON text, exactly as it was signed: `tenant_id`, `seq` and `hash` of the last entry, and how many entries are
-    /// `unchained`, from before the chain.
+    /// JSON text, exactly as it was signed: `tenant_id`, `seq` and `hash` of the last entry, and
+    /// how many entries are `unchained`, from before the chain.
     payload: String,
     /// A minisign signature over `payload`, by the key of `GET /v1/receipts/key`.
     signature: String,
@@ -61,7 +63,11 @@ pub struct SignedAuditHead {
     get, path = "/v1/audit", tag = "administration", operation_id = "list_audit", params(PageQuery),
     responses((status = 200, body = Vec<AuditEntry>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_audit(&caller.tenant, &page).await?;
     let view = |row: Audit| {
@@ -83,8 +89,8 @@ pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Pag
 
 /// Read the signed head of the audit log
 ///
-/// It names the last entry, and with it the whole log. Whoever keeps a head can tell later that nothing before it was
-/// changed or removed: `skillbox audit-log verify`.
+/// It names the last entry, and with it the whole log. Whoever keeps a head can tell later that
+/// nothing before it was changed or removed: `skillbox audit-log verify`.
 #[utoipa::path(
     get, path = "/v1/audit/head", tag = "administration", operation_id = "get_audit_head",
     responses(
@@ -95,7 +101,8 @@ pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Pag
 pub async fn head(caller: Allowed<Admin>, State(app): State<Shared>) -> Result<Response, ApiError> {
     let stored = app.store.audit_head(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
     let signed = stored.signed.ok_or_else(|| {
-        let message = "The head of this audit log is not signed: an earlier one was changed in the database.";
+        let message =
+            "The head of this audit log is not signed: an earlier one was changed in the database.";
         ApiError::new(Slug::Conflict, message)
     })?;
     Ok(([(header::CONTENT_TYPE, "application/json")], signed).into_response())

@@ -23,9 +23,14 @@ use crate::routes::openapi::Binary;
         (status = 403, description = "`forbidden`: the URL is not one of ours, was altered, or has expired", body = crate::error::ErrorBody),
     )
 )]
-pub async fn get(State(app): State<Shared>, Path(token): Path<String>) -> Result<Response, ApiError> {
+pub async fn get(
+    State(app): State<Shared>,
+    Path(token): Path<String>,
+) -> Result<Response, ApiError> {
     let claims = app.signer.verify(&token, unix_now()).map_err(|_| {
-        ApiError::forbidden("This URL is not valid or has expired. Read the execution again for a new one.")
+        ApiError::forbidden(
+            "This URL is not valid or has expired. Read the execution again for a new one.",
+        )
     })?;
     let blob = app.blobs.open(&claims.key).await?.ok_or_else(ApiError::not_found)?;
     let body = Body::from_stream(ReaderStream::new(blob.stream));

@@ -1,4 +1,5 @@
-//! What an agent reads first: which skills there are, as an index for programs and as text for a system prompt.
+//! What an agent reads first: which skills there are, as an index for programs and as text for a
+//! system prompt.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -47,12 +48,17 @@ pub struct SkillEntry {
 
 /// The skills as an index
 ///
-/// By the discovery convention for agent skills; the newest version of each skill that this key may use.
+/// By the discovery convention for agent skills; the newest version of each skill that this key may
+/// use.
 #[utoipa::path(
     get, path = "/.well-known/agent-skills/index.json", tag = "skills", operation_id = "discover_skills",
     responses((status = 200, body = SkillIndex))
 )]
-pub async fn index(caller: Allowed<Read>, State(app): State<Shared>, origin: Origin) -> Result<Response, ApiError> {
+pub async fn index(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    origin: Origin,
+) -> Result<Response, ApiError> {
     let entry = |head: SkillHead| SkillEntry {
         url: format!("{}/v1/skills/{}/{}/content", origin.0, head.name, head.version),
         name: head.name,
@@ -70,9 +76,14 @@ pub async fn index(caller: Allowed<Read>, State(app): State<Shared>, origin: Ori
     get, path = "/v1/skills/prompt", tag = "skills", operation_id = "skills_prompt",
     responses((status = 200, body = String, content_type = "text/plain"))
 )]
-pub async fn prompt(caller: Allowed<Read>, State(app): State<Shared>, origin: Origin) -> Result<Response, ApiError> {
+pub async fn prompt(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    origin: Origin,
+) -> Result<Response, ApiError> {
     let entry = |head: SkillHead| {
-        let location = format!("{}/v1/skills/{}/{}/files/SKILL.md", origin.0, head.name, head.version);
+        let location =
+            format!("{}/v1/skills/{}/{}/files/SKILL.md", origin.0, head.name, head.version);
         format!(
             "<skill>\n<name>{}</name>\n<description>{}</description>\n<location>{}</location>\n</skill>\n",
             escaped(&head.name),
@@ -85,9 +96,15 @@ pub async fn prompt(caller: Allowed<Read>, State(app): State<Shared>, origin: Or
     Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text), permit))
 }
 
-/// The newest version of each skill that the caller may use, by name. Memory is reserved page by page, before each.
-async fn available<T>(app: &App, caller: &Caller, entry: impl Fn(SkillHead) -> T) -> Result<Held<Vec<T>>, ApiError> {
-    let usable = |head: &SkillHead| head.status == SkillStatus::Available && caller.may_use(&head.name);
+/// The newest version of each skill that the caller may use, by name. Memory is reserved page by
+/// page, before each.
+async fn available<T>(
+    app: &App,
+    caller: &Caller,
+    entry: impl Fn(SkillHead) -> T,
+) -> Result<Held<Vec<T>>, ApiError> {
+    let usable =
+        |head: &SkillHead| head.status == SkillStatus::Available && caller.may_use(&head.name);
     let mut all = Vec::new();
     let mut page = Page::first(PAGE);
     let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
@@ -95,15 +112,19 @@ async fn available<T>(app: &App, caller: &Caller, entry: impl Fn(SkillHead) -> T
         let held = permit.amount();
         app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
         let heads = app.store.list_heads(&caller.tenant, &page).await?;
-        let Some(last) = heads.last().map(SkillHead::cursor) else { return Ok(Held::new(all, permit)) };
-        let taken: u64 = heads.iter().map(|head| ENTRY_BYTES + 2 * head.description.len() as u64).sum();
+        let Some(last) = heads.last().map(SkillHead::cursor) else {
+            return Ok(Held::new(all, permit));
+        };
+        let taken: u64 =
+            heads.iter().map(|head| ENTRY_BYTES + 2 * head.description.len() as u64).sum();
         all.extend(heads.into_iter().filter(usable).map(&entry));
         permit.shrink_to(held + taken);
         page = Page::after(last, PAGE);
     }
 }
 
-/// A description is a stranger's text: it may not end its element and begin another, nor start a line of its own.
+/// A description is a stranger's text: it may not end its element and begin another, nor start a
+/// line of its own.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,5 @@
-//! `/openapi.json` and `/docs`: the description, and a page of our own that shows it. Nothing is loaded from elsewhere.
+//! `/openapi.json` and `/docs`: the description, and a page of our own that shows it. Nothing is
+//! loaded from elsewhere.
 
 use std::sync::LazyLock;
 
@@ -23,12 +24,16 @@ pub async fn openapi() -> Response {
 }
 
 pub async fn page() -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY)];
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ];
     (headers, include_str!("../../assets/docs.html")).into_response()
 }
 
 pub async fn style() -> Response {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../../assets/docs.css")).into_response()
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../../assets/docs.css"))
+        .into_response()
 }
 
 pub async fn script() -> Response {

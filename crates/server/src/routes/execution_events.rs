@@ -1,8 +1,9 @@
 //! `/v1/executions/{id}/events`: an execution as it happens, as server-sent events.
 //!
-//! The runner's events have ids that mean the same on every server, so a reader whose connection breaks goes on behind
-//! the last id it saw, wherever it connects next. A reader asks for the next event only when the last one is sent, so
-//! a slow one holds one batch; one that does not read at all is cut off as on every route.
+//! The runner's events have ids that mean the same on every server, so a reader whose connection
+//! breaks goes on behind the last id it saw, wherever it connects next. A reader asks for the next
+//! event only when the last one is sent, so a slow one holds one batch; one that does not read at
+//! all is cut off as on every route.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -61,8 +62,9 @@ pub struct LogEvent {
 
 /// Follow an execution
 ///
-/// A stream of `state`, `log` and, at last, `result` events; the data of `result` is what reading the execution gives.
-/// Every event has an id to go on from. A comment comes every 15 seconds when nothing happens.
+/// A stream of `state`, `log` and, at last, `result` events; the data of `result` is what reading
+/// the execution gives. Every event has an id to go on from. A comment comes every 15 seconds when
+/// nothing happens.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/events", tag = "executions", operation_id = "follow_execution",
     params(
@@ -83,16 +85,26 @@ pub async fn follow(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = extract::id(&id)?;
-    let after = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?").to_owned()).or(query.after);
-    let after = after.as_deref().filter(|id| !id.is_empty()).map(str::parse::<EventId>).transpose()?;
+    let after = headers
+        .get("last-event-id")
+        .map(|id| id.to_str().unwrap_or("?").to_owned())
+        .or(query.after);
+    let after =
+        after.as_deref().filter(|id| !id.is_empty()).map(str::parse::<EventId>).transpose()?;
     permit(app.store.peek_execution(&caller.tenant, id).await?, &caller)?;
-    let events = app.runner.events(&caller.tenant, id, after).await?.ok_or_else(ApiError::not_found)?;
-    let stream = Sse::new(stream_of(events, app, links)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    let events =
+        app.runner.events(&caller.tenant, id, after).await?.ok_or_else(ApiError::not_found)?;
+    let stream =
+        Sse::new(stream_of(events, app, links)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     // Proxies that would collect an answer before they pass it on are asked not to.
     Ok(([("x-accel-buffering", "no")], stream).into_response())
 }
 
-fn stream_of(events: Events, app: Shared, links: Links) -> impl Stream<Item = Result<Event, Infallible>> {
+fn stream_of(
+    events: Events,
+    app: Shared,
+    links: Links,
+) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = stream::once(async { Ok(Event::default().retry(RETRY)) });
     let rest = stream::unfold((events, app, links), |(mut events, app, links)| async {
         let written = match events.next().await? {
@@ -101,7 +113,8 @@ fn stream_of(events: Events, app: Shared, links: Links) -> impl Stream<Item = Re
         };
         match written {
             Ok(event) => Some((Ok(event), (events, app, links))),
-            // The status line is long gone: the stream ends, and the reader comes back for the rest.
+            // The status line is long gone: the stream ends, and the reader comes back for the
+            // rest.
             Err(error) => {
                 tracing::warn!(error = error.message(), "a stream of events was cut");
                 None
@@ -115,7 +128,9 @@ async fn write(event: runner::Event, app: &Shared, links: &Links) -> Result<Even
     let (id, time) = (event.id.to_string(), rfc3339(event.at));
     let written = Event::default().id(id);
     let written = match event.kind {
-        EventKind::State(status) => written.event("state").json_data(StateEvent { status: status.as_str(), time }),
+        EventKind::State(status) => {
+            written.event("state").json_data(StateEvent { status: status.as_str(), time })
+        }
         EventKind::Log { stream, text } => {
             written.event("log").json_data(LogEvent { stream: stream.as_str(), time, text })
         }

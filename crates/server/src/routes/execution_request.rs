@@ -11,7 +11,8 @@ use crate::error::ApiError;
 use crate::http::body::Object;
 use crate::webhooks::Target;
 
-/// The id of a file that does not exist is repeated in the result; it should at least look like one.
+/// The id of a file that does not exist is repeated in the result; it should at least look like
+/// one.
 const MAX_FILE_ID: usize = 128;
 
 /// A run of a skill. Keys not listed here are ignored.
@@ -29,7 +30,8 @@ pub struct ExecutionRequest {
     input: Option<Box<RawValue>>,
     /// Environment variables for the script.
     env: Option<BTreeMap<String, String>>,
-    /// Ids of uploaded files, found in `/sandbox/input/` by their names. One that does not exist fails the run.
+    /// Ids of uploaded files, found in `/sandbox/input/` by their names. One that does not exist
+    /// fails the run.
     input_files: Option<Vec<String>>,
     /// A path inside the skill to run instead of its default entrypoint.
     #[schema(example = "scripts/report.py")]
@@ -85,7 +87,11 @@ impl ExecutionRequest {
     }
 
     /// The runner's request; what cannot be done is refused rather than ignored.
-    pub fn into_request(self, asynchronous: bool, private_hosts: &[String]) -> Result<Request, ApiError> {
+    pub fn into_request(
+        self,
+        asynchronous: bool,
+        private_hosts: &[String],
+    ) -> Result<Request, ApiError> {
         if self.skill.is_empty() {
             return Err(ApiError::bad_request("skill must name a skill."));
         }
@@ -100,10 +106,14 @@ impl ExecutionRequest {
         if input_files.iter().any(|id| id.len() > MAX_FILE_ID) {
             return Err(ApiError::bad_request("input_files must hold ids of files."));
         }
-        let limits = self.limits.map(|Object(limits)| limits.parse()).transpose()?.unwrap_or_default();
+        let limits =
+            self.limits.map(|Object(limits)| limits.parse()).transpose()?.unwrap_or_default();
         Ok(Request {
             skill: self.skill,
-            version: self.version.filter(|version| !version.is_empty()).unwrap_or_else(|| "latest".into()),
+            version: self
+                .version
+                .filter(|version| !version.is_empty())
+                .unwrap_or_else(|| "latest".into()),
             input: self.input,
             env: self.env.unwrap_or_default(),
             input_files,
@@ -120,14 +130,18 @@ impl ExecutionRequest {
 
 impl RequestedLimits {
     fn parse(self) -> Result<LimitsRequest, ApiError> {
-        let memory = self
-            .memory
-            .as_deref()
-            .map(|text| positive(skill::parse_memory(text).ok(), "limits.memory must be a size such as \"128Mi\"."));
-        let cpu = self
-            .cpu
-            .as_deref()
-            .map(|text| positive(skill::parse_cpu(text).ok(), "limits.cpu must be a number of CPUs such as \"0.5\"."));
+        let memory = self.memory.as_deref().map(|text| {
+            positive(
+                skill::parse_memory(text).ok(),
+                "limits.memory must be a size such as \"128Mi\".",
+            )
+        });
+        let cpu = self.cpu.as_deref().map(|text| {
+            positive(
+                skill::parse_cpu(text).ok(),
+                "limits.cpu must be a number of CPUs such as \"0.5\".",
+            )
+        });
         Ok(LimitsRequest { memory_bytes: memory.transpose()?, cpu_millis: cpu.transpose()? })
     }
 }

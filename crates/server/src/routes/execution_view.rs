@@ -19,7 +19,8 @@ use super::file_view::FileView;
 pub struct ExecutionResult {
     #[schema(format = "uuid")]
     execution_id: String,
-    /// `success`, `failed` or `timeout`; `queued`, `running` or `cancelled` when it did not run to its end here.
+    /// `success`, `failed` or `timeout`; `queued`, `running` or `cancelled` when it did not run to
+    /// its end here.
     #[schema(example = "success")]
     status: &'static str,
     /// The document the skill wrote.
@@ -123,8 +124,8 @@ pub struct ExecutionSummary {
 struct Facts {
     /// The script's; 128 and the signal when one killed it.
     exit_code: Option<i32>,
-    /// The true cause of the end: `exited`, `timed_out`, `out_of_memory`, `too_many_processes`, `disk_full`,
-    /// `output_too_large`, `cancelled`, `refused` or `lost`.
+    /// The true cause of the end: `exited`, `timed_out`, `out_of_memory`, `too_many_processes`,
+    /// `disk_full`, `output_too_large`, `cancelled`, `refused` or `lost`.
     outcome: Option<String>,
     /// Only when the caller named a `script`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,10 +139,12 @@ struct Facts {
     /// One sentence for each limit that was asked for and not given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clamped: Vec<String>,
-    /// Why the tenant does not trust the skill: the run was refused for it, or, under `warn`, went on in spite of it.
+    /// Why the tenant does not trust the skill: the run was refused for it, or, under `warn`, went
+    /// on in spite of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<Doubt>,
-    /// The script's calls for other machines, as the sandbox saw them; without a network none of them led anywhere.
+    /// The script's calls for other machines, as the sandbox saw them; without a network none of
+    /// them led anywhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     network_attempts: Vec<NetworkAttempt>,
     usage: Usage,
@@ -207,14 +210,20 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(execution: &mut Execution, rows: Vec<FileRow>, links: &Links) -> Result<Pieces, ApiError> {
+    fn new(
+        execution: &mut Execution,
+        rows: Vec<FileRow>,
+        links: &Links,
+    ) -> Result<Pieces, ApiError> {
         let detail = match &execution.detail {
             Some(text) => serde_json::from_str::<Detail>(text).map_err(ApiError::internal)?,
             None => Detail::default(),
         };
         let output = execution.output.take().map(RawValue::from_string);
         let files_url = runner::archive_key(execution)
-            .map(|archive| links.url(archive, &format!("{}.tar.gz", execution.id), "application/gzip"))
+            .map(|archive| {
+                links.url(archive, &format!("{}.tar.gz", execution.id), "application/gzip")
+            })
             .transpose()?;
         let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
         let files: Result<_, _> = rows.into_iter().map(|row| FileView::new(row, links)).collect();
@@ -237,10 +246,20 @@ impl Facts {
             stdout: detail.stdout.clone(),
             stderr: detail.stderr.clone(),
             files,
-            skipped: skipped.map(|file| SkippedFile { path: file.path.clone(), why: file.why.clone() }).collect(),
+            skipped: skipped
+                .map(|file| SkippedFile { path: file.path.clone(), why: file.why.clone() })
+                .collect(),
             clamped: detail.clamped.clone(),
-            trust: detail.trust.clone().map(|runner::Doubt { code, message }| Doubt { code, message }),
-            network_attempts: detail.network_attempts.iter().flatten().map(NetworkAttempt::from).collect(),
+            trust: detail
+                .trust
+                .clone()
+                .map(|runner::Doubt { code, message }| Doubt { code, message }),
+            network_attempts: detail
+                .network_attempts
+                .iter()
+                .flatten()
+                .map(NetworkAttempt::from)
+                .collect(),
             usage: Usage::from(detail.usage),
             isolation: detail.isolation.clone(),
         }
@@ -248,7 +267,11 @@ impl Facts {
 }
 
 impl ExecutionResult {
-    pub fn new(mut execution: Execution, files: Vec<FileRow>, links: &Links) -> Result<Self, ApiError> {
+    pub fn new(
+        mut execution: Execution,
+        files: Vec<FileRow>,
+        links: &Links,
+    ) -> Result<Self, ApiError> {
         let pieces = Pieces::new(&mut execution, files, links)?;
         Ok(ExecutionResult {
             execution_id: execution.id.to_string(),
@@ -269,7 +292,11 @@ impl ExecutionResult {
 }
 
 impl StoredExecution {
-    pub fn new(mut execution: Execution, files: Vec<FileRow>, links: &Links) -> Result<Self, ApiError> {
+    pub fn new(
+        mut execution: Execution,
+        files: Vec<FileRow>,
+        links: &Links,
+    ) -> Result<Self, ApiError> {
         let pieces = Pieces::new(&mut execution, files, links)?;
         let input = execution.input.map(RawValue::from_string);
         Ok(StoredExecution {

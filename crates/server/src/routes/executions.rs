@@ -29,7 +29,8 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Run a skill
 ///
-/// Waits for the run's end and answers with its result. A run that failed or timed out is still 200; `status` says so.
+/// Waits for the run's end and answers with its result. A run that failed or timed out is still
+/// 200; `status` says so.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executions", operation_id = "create_execution", request_body = ExecutionRequest,
     params(
@@ -57,7 +58,8 @@ pub async fn create(
     let request = body.value.into_request(asynchronous, &app.webhook_private_hosts)?;
     let who = caller.for_runner();
     if !asynchronous {
-        let (execution, permit) = app.runner.execute(&who, request, idempotency).await?.into_parts();
+        let (execution, permit) =
+            app.runner.execute(&who, request, idempotency).await?.into_parts();
         let files = files_of(&app, &execution).await?;
         return Ok(until_sent(axum::Json(ExecutionResult::new(execution, files, &links)?), permit));
     }
@@ -76,7 +78,9 @@ pub async fn create(
 
 fn prefers_async(headers: &HeaderMap) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
+    values
+        .flat_map(|value| value.split(','))
+        .any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
 }
 
 fn idempotency(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotency>, ApiError> {
@@ -85,7 +89,8 @@ fn idempotency(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotency>, 
     };
     let key = value.to_str().unwrap_or_default();
     if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY {
-        let message = format!("Idempotency-Key must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters.");
+        let message =
+            format!("Idempotency-Key must be 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters.");
         return Err(ApiError::bad_request(message));
     }
     let body_sha256 = HEXLOWER.encode(&Sha256::digest(body));
@@ -110,11 +115,15 @@ pub struct Filter {
 impl Filter {
     fn parse(self) -> Result<ExecutionFilter, ApiError> {
         let status = self.status.map(|word| word.parse());
-        let since = self.since.map(|text| timestamp::parse(&text).ok_or("since must be an RFC 3339 time."));
-        let key = self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be a key's id."));
+        let since =
+            self.since.map(|text| timestamp::parse(&text).ok_or("since must be an RFC 3339 time."));
+        let key =
+            self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be a key's id."));
         Ok(ExecutionFilter {
             skill: self.skill,
-            status: status.transpose().map_err(|_| ApiError::bad_request("status is not a state of executions."))?,
+            status: status
+                .transpose()
+                .map_err(|_| ApiError::bad_request("status is not a state of executions."))?,
             since: since.transpose().map_err(ApiError::bad_request)?,
             key_id: key.transpose().map_err(ApiError::bad_request)?,
         })
@@ -136,8 +145,10 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_executions(&caller.tenant, &filter.parse()?, &page).await?;
-    // Runs of skills outside the key's limits are left out, so a page can be short; the next one still follows.
-    let visible = |row: Execution| caller.may_use(&row.skill_name).then(|| ExecutionSummary::from(row));
+    // Runs of skills outside the key's limits are left out, so a page can be short; the next one
+    // still follows.
+    let visible =
+        |row: Execution| caller.may_use(&row.skill_name).then(|| ExecutionSummary::from(row));
     Ok(paging.answer(&caller.tenant, rows, Execution::cursor, visible))
 }
 
@@ -201,13 +212,16 @@ pub async fn cancel(
 ) -> Result<Response, ApiError> {
     let id = extract::id(&id)?;
     let execution = find(&app, &caller, id).await?;
-    let answer = |code, status| (code, axum::Json(Cancelled { execution_id: id.to_string(), status })).into_response();
+    let answer = |code, status| {
+        (code, axum::Json(Cancelled { execution_id: id.to_string(), status })).into_response()
+    };
     match app.runner.cancel(&caller.tenant, id).await? {
         Some(Cancel::Cancelled) => Ok(answer(StatusCode::OK, "cancelled")),
         Some(Cancel::Requested) => Ok(answer(StatusCode::ACCEPTED, "running")),
         Some(Cancel::AlreadyFinished) => {
             let details = json!({ "status": execution.status.as_str() });
-            Err(ApiError::new(Slug::Conflict, "This execution has already ended.").with_details(details))
+            Err(ApiError::new(Slug::Conflict, "This execution has already ended.")
+                .with_details(details))
         }
         None => Err(ApiError::not_found()),
     }

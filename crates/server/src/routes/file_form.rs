@@ -1,4 +1,5 @@
-//! A file as it arrives in a form, passed on to blobs piece by piece. Memory holds one piece, never a file.
+//! A file as it arrives in a form, passed on to blobs piece by piece. Memory holds one piece, never
+//! a file.
 
 use std::time::Duration;
 
@@ -36,7 +37,11 @@ struct Part<'a> {
     content_type: Option<String>,
 }
 
-pub async fn receive<'a>(app: &'a Shared, tenant: &TenantId, request: Request) -> Result<FileForm<'a>, ApiError> {
+pub async fn receive<'a>(
+    app: &'a Shared,
+    tenant: &TenantId,
+    request: Request,
+) -> Result<FileForm<'a>, ApiError> {
     body::refuse_encoding(request.headers())?;
     if body::media_type(request.headers()) != "multipart/form-data" {
         return Err(body::unsupported("Send the file as multipart/form-data with a part `file`."));
@@ -48,7 +53,9 @@ pub async fn receive<'a>(app: &'a Shared, tenant: &TenantId, request: Request) -
     let form = Multipart::from_request(bounded, &())
         .await
         .map_err(|_| ApiError::bad_request("The form has no usable boundary."))?;
-    tokio::time::timeout(LONGEST, read(app, tenant, form, limit)).await.map_err(|_| body::timed_out())?
+    tokio::time::timeout(LONGEST, read(app, tenant, form, limit))
+        .await
+        .map_err(|_| body::timed_out())?
 }
 
 async fn read<'a>(
@@ -61,7 +68,9 @@ async fn read<'a>(
     let waiting = |error| refusal(&error, limit);
     while let Some(field) = body::within(app, form.next_field()).await?.map_err(waiting)? {
         match field.name() {
-            Some("file") if part.is_none() => part = Some(pass_on(app, tenant, field, limit).await?),
+            Some("file") if part.is_none() => {
+                part = Some(pass_on(app, tenant, field, limit).await?)
+            }
             Some("name") => name = Some(text(app, field, limit).await?),
             Some("session_id") => session_id = Some(text(app, field, limit).await?),
             _ => {}
@@ -82,7 +91,9 @@ async fn pass_on<'a>(
     let file_name = field.file_name().unwrap_or_default().to_owned();
     let content_type = field.content_type().map(str::to_owned);
     let mut upload = app.runner.begin_upload(tenant).await?;
-    while let Some(piece) = body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))? {
+    while let Some(piece) =
+        body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))?
+    {
         upload.write(&piece).await?;
     }
     Ok(Part { upload, file_name, content_type })
@@ -91,7 +102,9 @@ async fn pass_on<'a>(
 /// A small field.
 async fn text(app: &App, mut field: Field<'_>, limit: usize) -> Result<String, ApiError> {
     let mut bytes = Vec::new();
-    while let Some(piece) = body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))? {
+    while let Some(piece) =
+        body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))?
+    {
         bytes.extend_from_slice(&piece);
         if bytes.len() > MAX_FIELD_BYTES {
             return Err(ApiError::bad_request("A field of the form is too long."));

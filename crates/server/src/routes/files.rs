@@ -1,4 +1,5 @@
-//! `/v1/files`: files that people upload for their runs, and the artifacts of executions as files like any other.
+//! `/v1/files`: files that people upload for their runs, and the artifacts of executions as files
+//! like any other.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -31,7 +32,8 @@ pub struct FileUpload {
     /// The bytes.
     #[schema(inline)]
     file: Binary,
-    /// What to call it; the part's own file name when it is left out. No slash, backslash or control character.
+    /// What to call it; the part's own file name when it is left out. No slash, backslash or
+    /// control character.
     name: Option<String>,
     /// A word of the caller's own to find it by.
     session_id: Option<String>,
@@ -54,7 +56,8 @@ pub async fn create(
     links: Links,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let FileForm { upload, name, content_type, session_id } = file_form::receive(&app, &caller.tenant, request).await?;
+    let FileForm { upload, name, content_type, session_id } =
+        file_form::receive(&app, &caller.tenant, request).await?;
     let file = upload.finish(FileLabel { name, content_type, session_id }).await?;
     Ok((StatusCode::CREATED, axum::Json(FileView::new(file, &links)?)).into_response())
 }
@@ -85,8 +88,9 @@ pub async fn list(
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let execution_id = filter.execution_id.map(|text| Uuid::try_parse(&text));
-    let execution_id =
-        execution_id.transpose().map_err(|_| ApiError::bad_request("execution_id must be an execution's id."))?;
+    let execution_id = execution_id
+        .transpose()
+        .map_err(|_| ApiError::bad_request("execution_id must be an execution's id."))?;
     let filter = FileFilter { session_id: filter.session_id, execution_id };
     let rows = app.store.list_files(&caller.tenant, &filter, &paging.page(&caller.tenant)?).await?;
     let mut hidden = Vec::new();
@@ -152,7 +156,8 @@ pub async fn update(
     request: Request,
 ) -> Result<axum::Json<FileView>, ApiError> {
     let of = find(&app, &caller, &id).await?;
-    let FileForm { upload, content_type, .. } = file_form::receive(&app, &caller.tenant, request).await?;
+    let FileForm { upload, content_type, .. } =
+        file_form::receive(&app, &caller.tenant, request).await?;
     let file = upload.finish_version(&of, content_type).await?.ok_or_else(ApiError::not_found)?;
     Ok(axum::Json(FileView::new(file, &links)?))
 }
@@ -178,7 +183,8 @@ pub async fn versions(
 
 /// Delete a file
 ///
-/// The first version takes all others with it. Of an execution's artifact, the archive of all its files goes too.
+/// The first version takes all others with it. Of an execution's artifact, the archive of all its
+/// files goes too.
 #[utoipa::path(
     delete, path = "/v1/files/{id}", tag = "files", operation_id = "delete_file", params(("id" = String, Path, format = "uuid")),
     responses((status = 204, description = "Deleted"))
@@ -197,7 +203,11 @@ pub async fn delete(
 
 /// A file the caller may see; any other does not exist.
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError> {
-    let row = app.store.get_file(&caller.tenant, extract::id(id)?).await?.ok_or_else(ApiError::not_found)?;
+    let row = app
+        .store
+        .get_file(&caller.tenant, extract::id(id)?)
+        .await?
+        .ok_or_else(ApiError::not_found)?;
     match may_see(app, caller, &row).await? {
         true => Ok(row),
         false => Err(ApiError::not_found()),
@@ -206,7 +216,9 @@ async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError>
 
 /// What an execution left is for those who may use its skill.
 async fn may_see(app: &App, caller: &Caller, row: &FileRow) -> Result<bool, ApiError> {
-    let Some(execution_id) = row.execution_id.filter(|_| caller.identity.skills().is_some()) else { return Ok(true) };
+    let Some(execution_id) = row.execution_id.filter(|_| caller.identity.skills().is_some()) else {
+        return Ok(true);
+    };
     match executions::find(app, caller, execution_id).await {
         Ok(_) => Ok(true),
         Err(error) if error.slug() == crate::error::Slug::NotFound => Ok(false),

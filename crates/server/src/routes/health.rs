@@ -62,7 +62,8 @@ pub async fn ready(State(app): State<Shared>) -> Response {
     };
     let ok = readiness.ok();
     let word = |check: Result<(), &String>| check.err().cloned().unwrap_or_else(|| "ok".into());
-    // One that is full works: what is queued waits for room, and another process would find none either.
+    // One that is full works: what is queued waits for room, and another process would find none
+    // either.
     let sandbox = readiness.sandbox.as_ref().map(|sandbox| match sandbox.as_ref() {
         Ok(Room::Full) => "full".into(),
         sandbox => word(sandbox.map(|_| ())),
@@ -82,7 +83,12 @@ pub async fn ready(State(app): State<Shared>) -> Response {
 
 /// The answer of a server that has not started yet, because of its database.
 pub fn not_ready(postgres: String) -> Response {
-    refusal(Checks { postgres, blobs: "not asked before the database is there".into(), sandbox: None, disk: None })
+    refusal(Checks {
+        postgres,
+        blobs: "not asked before the database is there".into(),
+        sandbox: None,
+        disk: None,
+    })
 }
 
 fn refusal(checks: Checks) -> Response {

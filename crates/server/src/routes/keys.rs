@@ -66,7 +66,8 @@ pub enum KeyScope {
     Admin,
 }
 
-/// A key to be made. It can never do more than the key that makes it, except that `admin` may hand out any scope.
+/// A key to be made. It can never do more than the key that makes it, except that `admin` may hand
+/// out any scope.
 #[derive(Deserialize, ToSchema)]
 pub struct NewKey {
     #[schema(example = "ci")]
@@ -114,17 +115,27 @@ impl NewKey {
         if !caller.identity.is_service() {
             return Err(ApiError::forbidden("Only a service key can import a key."));
         }
-        // Any string that a header can carry: keys of old must go on working, and how good one is its operator knows.
+        // Any string that a header can carry: keys of old must go on working, and how good one is
+        // its operator knows.
         let sane = given.bytes().all(|byte| byte.is_ascii_graphic());
         if !sane || !(1..=auth::MAX_KEY_LENGTH).contains(&given.len()) {
-            let message = format!("key must be 1 to {} printable ASCII characters.", auth::MAX_KEY_LENGTH);
+            let message =
+                format!("key must be 1 to {} printable ASCII characters.", auth::MAX_KEY_LENGTH);
             return Err(ApiError::bad_request(message));
         }
         Ok(given.clone())
     }
 
-    fn checked(self, caller: &Caller, secret: &str, hash: String) -> Result<store::NewKey, ApiError> {
-        if self.name.is_empty() || self.name.chars().count() > MAX_NAME || self.name.contains(char::is_control) {
+    fn checked(
+        self,
+        caller: &Caller,
+        secret: &str,
+        hash: String,
+    ) -> Result<store::NewKey, ApiError> {
+        if self.name.is_empty()
+            || self.name.chars().count() > MAX_NAME
+            || self.name.contains(char::is_control)
+        {
             return Err(ApiError::bad_request(format!("name must be 1 to {MAX_NAME} characters.")));
         }
         let mut scopes = self.scopes.unwrap_or_else(|| vec![Scope::Execute, Scope::Read]);
@@ -156,7 +167,9 @@ fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<Str
         return Ok(caller.identity.skills().cloned());
     };
     if wanted.is_empty() || wanted.len() > MAX_SKILLS {
-        return Err(ApiError::bad_request(format!("skills must name 1 to {MAX_SKILLS} skills, or be left out.")));
+        return Err(ApiError::bad_request(format!(
+            "skills must name 1 to {MAX_SKILLS} skills, or be left out."
+        )));
     }
     match wanted.iter().all(|name| caller.may_use(name)) {
         true => Ok(Some(wanted)),
@@ -168,7 +181,9 @@ fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<Str
 fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, ApiError> {
     let wanted = wanted.map(|text| {
         let at = timestamp::parse(&text).filter(|at| *at > store::now());
-        at.ok_or_else(|| ApiError::bad_request("expires_at must be an RFC 3339 time in the future."))
+        at.ok_or_else(|| {
+            ApiError::bad_request("expires_at must be an RFC 3339 time in the future.")
+        })
     });
     let wanted = wanted.transpose()?;
     match (wanted, caller.identity.expires_at()) {
@@ -179,13 +194,17 @@ fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, Api
 
 /// List keys
 ///
-/// Service keys are listed only for a service key, and a restricted key lists only keys within its own restrictions
-/// (skills and expiry). A page may therefore hold fewer rows than `limit`.
+/// Service keys are listed only for a service key, and a restricted key lists only keys within its
+/// own restrictions (skills and expiry). A page may therefore hold fewer rows than `limit`.
 #[utoipa::path(
     get, path = "/v1/keys", tag = "administration", operation_id = "list_keys", params(PageQuery),
     responses((status = 200, body = Vec<KeyView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_keys(&caller.tenant, caller.identity.is_service(), &page).await?;
     let managed = |row: Key| caller.identity.may_manage(&row).then(|| KeyView::from(row));
@@ -194,8 +213,8 @@ pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Pag
 
 /// Revoke a key
 ///
-/// It stops working at once. The row stays, so that the audit trail keeps its meaning. A key that the caller may not
-/// list is not found.
+/// It stops working at once. The row stays, so that the audit trail keeps its meaning. A key that
+/// the caller may not list is not found.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "administration", operation_id = "revoke_key",
     params(("id" = String, Path, format = "uuid")),

@@ -1,4 +1,5 @@
-//! `/mcp`: skills as tools, for agents. The protocol is the crate `mcp`'s; here it gets its caller, its body and its bounds.
+//! `/mcp`: skills as tools, for agents. The protocol is the crate `mcp`'s; here it gets its caller,
+//! its body and its bounds.
 
 mod agent;
 
@@ -47,12 +48,16 @@ pub async fn serve(
     request: Request,
 ) -> Result<Response, ApiError> {
     if !caller.identity.has(Scope::Read) && !caller.identity.has(Scope::Execute) {
-        return Err(ApiError::forbidden("This key or token has neither of the scopes `read` and `execute`."));
+        return Err(ApiError::forbidden(
+            "This key or token has neither of the scopes `read` and `execute`.",
+        ));
     }
     let skill_tools = match wanted.tools.as_deref() {
         None | Some("") => false,
         Some("skills") => true,
-        Some(_) => return Err(ApiError::bad_request("tools can be `skills`: one tool for each skill.")),
+        Some(_) => {
+            return Err(ApiError::bad_request("tools can be `skills`: one tool for each skill."));
+        }
     };
     refuse_encoding(request.headers())?;
     let permit = reserve(&app, &request, app.limits.body_bytes, BODY_COPIES).await?;
@@ -92,14 +97,18 @@ pub fn endpoint(config: &Config) -> Http {
     })
 }
 
-/// A server on the loopback interface answers to its own names only: a page whose name was made to point there is not
-/// one of them. Elsewhere it is reached under names that it cannot know, and nobody gets far without a key.
+/// A server on the loopback interface answers to its own names only: a page whose name was made to
+/// point there is not one of them. Elsewhere it is reached under names that it cannot know, and
+/// nobody gets far without a key.
 fn hosts(bind: IpAddr, public: Option<&Url>) -> Vec<String> {
     if !bind.is_loopback() {
         return Vec::new();
     }
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    own.into_iter().chain([bind.to_string()]).chain(public.and_then(Url::host_str).map(str::to_owned)).collect()
+    own.into_iter()
+        .chain([bind.to_string()])
+        .chain(public.and_then(Url::host_str).map(str::to_owned))
+        .collect()
 }
 
 /// Pages that may call: those of this server, and those that somebody serves on their own machine.

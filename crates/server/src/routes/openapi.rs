@@ -4,7 +4,8 @@ use utoipa::PartialSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Components, ContentBuilder, Info, License, OpenApi, Paths, Ref, RefOr, Response, ResponseBuilder,
+    Components, ContentBuilder, Info, License, OpenApi, Paths, Ref, RefOr, Response,
+    ResponseBuilder,
 };
 
 use crate::error::{ErrorBody, Slug};
@@ -24,8 +25,10 @@ pub fn openapi() -> OpenApi {
     components.schemas.insert("Slug".into(), Slug::schema());
     let paths = std::mem::take(&mut api.paths.paths);
     for (path, mut item) in paths {
-        let operations =
-            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch, &mut item.head];
+        let operations = [
+            &mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch,
+            &mut item.head,
+        ];
         for operation in operations.into_iter().flatten() {
             common_answers(&path, operation);
         }
@@ -66,7 +69,12 @@ fn description() -> String {
          | error | status | meaning |\n|---|---|---|\n",
     );
     for slug in Slug::ALL {
-        text.push_str(&format!("| `{}` | {} | {} |\n", slug.as_str(), slug.status().as_u16(), slug.meaning()));
+        text.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            slug.as_str(),
+            slug.status().as_u16(),
+            slug.meaning()
+        ));
     }
     text
 }
@@ -78,12 +86,18 @@ fn common_answers(path: &str, operation: &mut Operation) {
     if !open {
         slugs.extend([Slug::Unauthorized, Slug::Forbidden]);
     }
-    // A service key that names an unknown tenant is told that there is no such thing, on every route.
+    // A service key that names an unknown tenant is told that there is no such thing, on every
+    // route.
     if !open || path.contains('{') {
         slugs.push(Slug::NotFound);
     }
     if operation.request_body.is_some() {
-        slugs.extend([Slug::BadRequest, Slug::RequestTimeout, Slug::TooLarge, Slug::UnsupportedMediaType]);
+        slugs.extend([
+            Slug::BadRequest,
+            Slug::RequestTimeout,
+            Slug::TooLarge,
+            Slug::UnsupportedMediaType,
+        ]);
     }
     let has_query = operation.parameters.iter().flatten().any(|parameter| match parameter {
         RefOr::T(parameter) => matches!(parameter.parameter_in, ParameterIn::Query),

@@ -1,5 +1,6 @@
-//! The state of the server's parts, remembered for a moment. `/ready` needs no key, so however often it is asked, the
-//! database, the blobs and the sandbox are asked once at a time and not more often than that moment.
+//! The state of the server's parts, remembered for a moment. `/ready` needs no key, so however
+//! often it is asked, the database, the blobs and the sandbox are asked once at a time and not more
+//! often than that moment.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -18,7 +18,8 @@ use crate::http::extract::{self, Path};
 pub struct Receipt {
     #[schema(rename = "type", example = "skillbox receipt 1")]
     kind: String,
-    /// JSON text, exactly as it was signed: what ran, hashes of what went in and came out, isolation, outcome, times.
+    /// JSON text, exactly as it was signed: what ran, hashes of what went in and came out,
+    /// isolation, outcome, times.
     payload: String,
     /// A minisign signature over `payload`.
     signature: String,
@@ -26,8 +27,8 @@ pub struct Receipt {
 
 /// Read an execution's receipt
 ///
-/// Made when the result was recorded, and the same on every read. An execution that ended without a worker, cancelled
-/// in the queue or lost, has none.
+/// Made when the result was recorded, and the same on every read. An execution that ended without a
+/// worker, cancelled in the queue or lost, has none.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/receipt", tag = "executions", operation_id = "get_execution_receipt",
     params(("id" = String, Path, format = "uuid")),
@@ -46,7 +47,8 @@ pub async fn get(
     if !execution.status.terminal() {
         return Err(ApiError::new(Slug::Conflict, "This execution has not ended yet."));
     }
-    let receipt = app.store.get_receipt(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+    let receipt =
+        app.store.get_receipt(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
 }
 

@@ -33,7 +33,8 @@ pub async fn content(
     let head = find(&app, &caller, &name, &version).await?;
     let key = blobs::Key::skill(head.tenant.as_str(), &head.digest);
     let blob = app.blobs.open(&key).await?;
-    let blob = blob.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", head.digest)))?;
+    let blob =
+        blob.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", head.digest)))?;
     let file_name = format!("{}-{}.zip", head.name, head.version);
     let body = Body::from_stream(ReaderStream::new(blob.stream));
     Ok(attachment(&file_name, "application/zip", blob.size, body))
@@ -81,8 +82,10 @@ pub async fn get(
     Path((name, version, path)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
-    let (file, reader) = app.runner.open_skill_file(&head, &path).await?.ok_or_else(ApiError::not_found)?;
-    let content_type = if file.is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    let (file, reader) =
+        app.runner.open_skill_file(&head, &path).await?.ok_or_else(ApiError::not_found)?;
+    let content_type =
+        if file.is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     // Bytes that are not what was published break the connection off before their end.
     let body = Body::from_stream(ReaderStream::new(reader.stream));
     Ok(attachment(&file.path, content_type, reader.size, body))

@@ -16,7 +16,8 @@ use crate::http::extract::{Path, Query};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Reviewed {
-    /// The digest of the content that was looked at. When the version has other content by now, the answer is 409.
+    /// The digest of the content that was looked at. When the version has other content by now, the
+    /// answer is 409.
     digest: Option<String>,
 }
 
@@ -42,8 +43,8 @@ pub async fn approve(
 
 /// Reject a skill
 ///
-/// It does not run, neither what waits already nor later, and exactly this content is refused when it is uploaded again. An
-/// approval takes that back.
+/// It does not run, neither what waits already nor later, and exactly this content is refused when
+/// it is uploaded again. An approval takes that back.
 #[utoipa::path(
     post, path = "/v1/skills/{name}/{version}/reject", tag = "skills", operation_id = "reject_skill",
     params(("name" = String, Path), ("version" = String, Path, description = "Exact, never `latest`"), Reviewed),
@@ -73,7 +74,9 @@ async fn decide(
         return Err(ApiError::not_found());
     }
     let store = app.store.acting_as(actor(&caller));
-    let row = store.review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict).await?;
+    let row = store
+        .review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict)
+        .await?;
     let row = row.ok_or_else(ApiError::not_found)?;
     Ok(axum::Json(row.into()))
 }

@@ -20,7 +20,8 @@ pub struct SkillSummary {
     lang: Option<String>,
     /// `executable` or `cognitive`.
     mode: String,
-    /// `available`; `review` while it waits for an approval; `rejected`. Only what is available runs.
+    /// `available`; `review` while it waits for an approval; `rejected`. Only what is available
+    /// runs.
     #[schema(example = "available")]
     status: String,
     #[schema(example = "sha256:…")]
@@ -160,7 +161,11 @@ impl From<ListedSkill> for SkillSummary {
             mode: head.mode,
             status: head.status.to_string(),
             digest: head.digest,
-            finding_counts: FindingCounts { error: findings.error, warning: findings.warning, info: findings.info },
+            finding_counts: FindingCounts {
+                error: findings.error,
+                warning: findings.warning,
+                info: findings.info,
+            },
             size_bytes: head.size_bytes,
             created_at: rfc3339(head.created_at),
             updated_at: rfc3339(head.updated_at),
@@ -197,7 +202,8 @@ impl Published {
 
 impl SkillDetail {
     pub fn new(row: SkillRow, standing: Option<Standing>) -> Result<SkillDetail, ApiError> {
-        let manifest: Manifest = serde_json::from_value(row.manifest).map_err(ApiError::internal)?;
+        let manifest: Manifest =
+            serde_json::from_value(row.manifest).map_err(ApiError::internal)?;
         Ok(SkillDetail {
             name: row.name,
             version: row.version,
@@ -234,7 +240,8 @@ impl SkillDetail {
 impl From<Standing> for SkillSignature {
     fn from(standing: Standing) -> SkillSignature {
         let signed_at = standing.judged.as_ref().ok().and_then(|verified| verified.signed_at);
-        let micros = signed_at.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(1_000_000));
+        let micros =
+            signed_at.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(1_000_000));
         SkillSignature {
             key_id: standing.key_id,
             trusted: standing.judged.is_ok(),
@@ -267,7 +274,8 @@ impl FindingCounts {
     fn of(findings: &Value) -> FindingCounts {
         let count = |severity: &str| {
             let findings = findings.as_array().into_iter().flatten();
-            u32::try_from(findings.filter(|finding| finding["severity"] == severity).count()).unwrap_or(u32::MAX)
+            u32::try_from(findings.filter(|finding| finding["severity"] == severity).count())
+                .unwrap_or(u32::MAX)
         };
         FindingCounts { error: count("error"), warning: count("warning"), info: count("info") }
     }

@@ -44,24 +44,35 @@ const DOCUMENT_COPIES: u64 = 5;
         (status = 422, description = "A hostile archive, a skill that the tenant does not trust, or `scan_refused`; the slug says how", body = crate::error::ErrorBody),
     )
 )]
-pub async fn create(caller: Allowed<Publish>, State(app): State<Shared>, upload: Upload) -> Result<Response, ApiError> {
+pub async fn create(
+    caller: Allowed<Publish>,
+    State(app): State<Shared>,
+    upload: Upload,
+) -> Result<Response, ApiError> {
     let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
-    let Incoming { package, scanned, permit } = upload.read(&app, tenant.policy.scan != ScanPolicy::Off).await??;
+    let Incoming { package, scanned, permit } =
+        upload.read(&app, tenant.policy.scan != ScanPolicy::Off).await??;
     let name = package.manifest.name.clone();
     if !caller.may_use(&name) {
         return Err(ApiError::forbidden("This key may not publish this skill."));
     }
     let object = format!("{name}@{}", package.manifest.version);
-    let (digest, mut findings) = (package.digest.clone(), [package.findings.clone(), scanned.clone()].concat());
-    let published =
-        match app.runner.publish(Some(&actor(&caller)), &caller.tenant, package, &scanned, &tenant.policy).await {
-            Err(refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected)) => {
-                let detail = json!({ "digest": digest, "reason": reason(&refusal) });
-                audit::record(&app, &caller, "skill.refused", object, detail).await?;
-                return Err(refusal.into());
-            }
-            published => published?,
-        };
+    let (digest, mut findings) =
+        (package.digest.clone(), [package.findings.clone(), scanned.clone()].concat());
+    let published = match app
+        .runner
+        .publish(Some(&actor(&caller)), &caller.tenant, package, &scanned, &tenant.policy)
+        .await
+    {
+        Err(
+            refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected),
+        ) => {
+            let detail = json!({ "digest": digest, "reason": reason(&refusal) });
+            audit::record(&app, &caller, "skill.refused", object, detail).await?;
+            return Err(refusal.into());
+        }
+        published => published?,
+    };
     findings.extend(published.findings);
     let (status, row) = match published.put {
         Put::Created(row) | Put::Replaced { row, .. } => (StatusCode::CREATED, row),
@@ -137,7 +148,8 @@ pub async fn validate(
         Ok(Incoming { package, scanned, permit: _permit }) => {
             let mut findings = package.findings_for(profile);
             findings.extend(scanned);
-            let (package, unusable) = app.runner.find_unusable_schemas(&caller.tenant, package).await?;
+            let (package, unusable) =
+                app.runner.find_unusable_schemas(&caller.tenant, package).await?;
             findings.extend(unusable);
             (findings, Some((package.manifest, package.digest)))
         }
@@ -157,12 +169,18 @@ pub async fn validate(
     get, path = "/v1/skills", tag = "skills", operation_id = "list_skills", params(PageQuery),
     responses((status = 200, body = Vec<SkillSummary>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Read>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let permit = reserve_page(&app, &caller, &page).await?;
     let rows = app.store.list_skills(&caller.tenant, &page).await?;
-    // Skills outside the key's limits are left out, so a page can be short; the next one still follows.
-    let visible = |row: ListedSkill| caller.may_use(&row.head.name).then(|| SkillSummary::from(row));
+    // Skills outside the key's limits are left out, so a page can be short; the next one still
+    // follows.
+    let visible =
+        |row: ListedSkill| caller.may_use(&row.head.name).then(|| SkillSummary::from(row));
     let answer = paging.answer(&caller.tenant, rows, |row| row.head.cursor(), visible);
     Ok(until_sent(answer, permit))
 }
@@ -229,14 +247,21 @@ pub async fn delete(
     State(app): State<Shared>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    if !caller.may_use(&name) || !app.runner.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await? {
+    if !caller.may_use(&name)
+        || !app.runner.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await?
+    {
         return Err(ApiError::not_found());
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// A skill the caller may see; any other does not exist.
-pub async fn find(app: &App, caller: &Caller, name: &str, version: &str) -> Result<SkillHead, ApiError> {
+pub async fn find(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    version: &str,
+) -> Result<SkillHead, ApiError> {
     if !caller.may_use(name) {
         return Err(ApiError::not_found());
     }
@@ -244,9 +269,17 @@ pub async fn find(app: &App, caller: &Caller, name: &str, version: &str) -> Resu
 }
 
 /// The same with its documents, and the memory that they take as text, as values and in an answer.
-pub async fn read(app: &App, caller: &Caller, name: &str, version: &str) -> Result<(SkillRow, Permit), ApiError> {
+pub async fn read(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    version: &str,
+) -> Result<(SkillRow, Permit), ApiError> {
     let head = find(app, caller, name, version).await?;
-    let permit = app.runner.reserve(&caller.tenant, head.documents_bytes.saturating_mul(DOCUMENT_COPIES)).await?;
+    let permit = app
+        .runner
+        .reserve(&caller.tenant, head.documents_bytes.saturating_mul(DOCUMENT_COPIES))
+        .await?;
     let row = app.store.get_skill(&caller.tenant, &head.name, &head.version).await?;
     Ok((row.ok_or_else(ApiError::not_found)?, permit))
 }

@@ -47,8 +47,9 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_file_bytes: Option<u64>,
-    /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs. Absent: the server's default.
-    /// More are refused with 413 `quota_exceeded`; `/v1/usage` has what is stored.
+    /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs.
+    /// Absent: the server's default. More are refused with 413 `quota_exceeded`; `/v1/usage` has
+    /// what is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_stored_bytes: Option<u64>,
@@ -137,7 +138,9 @@ pub async fn create(
     body: Json<NewTenant>,
 ) -> Result<Response, ApiError> {
     let id = TenantId::try_from(body.value.id.as_str()).map_err(|_| {
-        ApiError::bad_request("id must be a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.")
+        ApiError::bad_request(
+            "id must be a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.",
+        )
     })?;
     let policy = body.value.policy.map(|Object(policy)| policy).unwrap_or_default().checked()?;
     let tenant = app.store.acting_as(actor(&caller)).create_tenant(&id, policy).await?;
@@ -149,7 +152,11 @@ pub async fn create(
     get, path = "/v1/tenants", tag = "administration", operation_id = "list_tenants", params(PageQuery),
     responses((status = 200, body = Vec<TenantView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Operate>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Operate>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let rows = app.store.list_tenants(&paging.page(&caller.tenant)?).await?;
     Ok(paging.answer(&caller.tenant, rows, Tenant::cursor, |row| Some(TenantView::from(row))))
 }
@@ -183,7 +190,8 @@ pub async fn update(
     let mut tenant = find(&app, &id).await?;
     let Object(policy) = body.value.policy;
     tenant.policy = policy.checked()?;
-    if !app.store.acting_as(actor(&caller)).update_tenant_policy(&tenant.id, &tenant.policy).await? {
+    if !app.store.acting_as(actor(&caller)).update_tenant_policy(&tenant.id, &tenant.policy).await?
+    {
         return Err(ApiError::not_found());
     }
     Ok(axum::Json(tenant.into()))
@@ -229,7 +237,10 @@ impl Policy {
             return Err(ApiError::bad_request(format!("policy.{name} must be at least 1.")));
         }
         if !(1..=TenantPolicy::MAX_WEIGHT).contains(&self.weight.0) {
-            return Err(ApiError::bad_request(format!("policy.weight must be 1 to {}.", TenantPolicy::MAX_WEIGHT)));
+            return Err(ApiError::bad_request(format!(
+                "policy.weight must be 1 to {}.",
+                TenantPolicy::MAX_WEIGHT
+            )));
         }
         let versions = match self.versions {
             Versions::Mutable => VersionPolicy::Mutable,

@@ -39,8 +39,8 @@ pub struct DigestToRevoke {
 
 /// Revoke content
 ///
-/// No skill with this digest is taken in or run from now on, on every server, queued executions included. What runs
-/// already runs to its end. Revoking again changes the reason.
+/// No skill with this digest is taken in or run from now on, on every server, queued executions
+/// included. What runs already runs to its end. Revoking again changes the reason.
 #[utoipa::path(
     post, path = "/v1/trust/digests", tag = "trust", operation_id = "revoke_digest", request_body = DigestToRevoke,
     responses((status = 201, body = RevokedDigestView))
@@ -53,12 +53,17 @@ pub async fn revoke(
     let DigestToRevoke { digest, reason } = body.value;
     let reason = reason.unwrap_or_default();
     if !is_digest(&digest) {
-        return Err(ApiError::bad_request("digest must be sha256: and 64 hexadecimal digits in lower case."));
+        return Err(ApiError::bad_request(
+            "digest must be sha256: and 64 hexadecimal digits in lower case.",
+        ));
     }
     if reason.chars().count() > MAX_REASON || reason.contains(char::is_control) {
-        return Err(ApiError::bad_request(format!("reason must be at most {MAX_REASON} characters on one line.")));
+        return Err(ApiError::bad_request(format!(
+            "reason must be at most {MAX_REASON} characters on one line."
+        )));
     }
-    let revoked = app.store.acting_as(actor(&caller)).revoke_digest(&caller.tenant, &digest, &reason).await?;
+    let revoked =
+        app.store.acting_as(actor(&caller)).revoke_digest(&caller.tenant, &digest, &reason).await?;
     Ok((StatusCode::CREATED, axum::Json(RevokedDigestView::from(revoked))).into_response())
 }
 
@@ -67,9 +72,16 @@ pub async fn revoke(
     get, path = "/v1/trust/digests", tag = "trust", operation_id = "list_revoked_digests", params(PageQuery),
     responses((status = 200, body = Vec<RevokedDigestView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
-    let rows = app.store.list_revoked_digests(&caller.tenant, &paging.page(&caller.tenant)?).await?;
-    Ok(paging.answer(&caller.tenant, rows, RevokedDigest::cursor, |row| Some(RevokedDigestView::from(row))))
+pub async fn list(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
+    let rows =
+        app.store.list_revoked_digests(&caller.tenant, &paging.page(&caller.tenant)?).await?;
+    Ok(paging.answer(&caller.tenant, rows, RevokedDigest::cursor, |row| {
+        Some(RevokedDigestView::from(row))
+    }))
 }
 
 /// Take a revocation of content back

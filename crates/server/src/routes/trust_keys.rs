@@ -58,14 +58,14 @@ pub async fn add(
     State(app): State<Shared>,
     body: Json<NewTrustedKeyBody>,
 ) -> Result<Response, ApiError> {
-    let key: PublicKey = body
-        .value
-        .public_key
-        .parse()
-        .map_err(|error| ApiError::bad_request(format!("public_key must be a minisign public key: {error}.")))?;
+    let key: PublicKey = body.value.public_key.parse().map_err(|error| {
+        ApiError::bad_request(format!("public_key must be a minisign public key: {error}."))
+    })?;
     let comment = body.value.comment.unwrap_or_default();
     if comment.chars().count() > MAX_COMMENT || comment.contains(char::is_control) {
-        return Err(ApiError::bad_request(format!("comment must be at most {MAX_COMMENT} characters on one line.")));
+        return Err(ApiError::bad_request(format!(
+            "comment must be at most {MAX_COMMENT} characters on one line."
+        )));
     }
     let new = NewTrustedKey { key_id: key.id().to_string(), public_key: key.to_string(), comment };
     let added = app.store.acting_as(actor(&caller)).add_trusted_key(&caller.tenant, &new).await?;
@@ -79,14 +79,20 @@ pub async fn add(
     get, path = "/v1/trust/keys", tag = "trust", operation_id = "list_trusted_keys", params(PageQuery),
     responses((status = 200, body = Vec<TrustedKeyView>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let rows = app.store.list_trusted_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
-    Ok(paging.answer(&caller.tenant, rows, TrustedKey::cursor, |row| Some(TrustedKeyView::from(row))))
+    Ok(paging
+        .answer(&caller.tenant, rows, TrustedKey::cursor, |row| Some(TrustedKeyView::from(row))))
 }
 
 /// Revoke a trusted key
 ///
-/// At once, on every server, also for what it signed before and for what is queued. It cannot be undone.
+/// At once, on every server, also for what it signed before and for what is queued. It cannot be
+/// undone.
 #[utoipa::path(
     delete, path = "/v1/trust/keys/{id}", tag = "trust", operation_id = "revoke_trusted_key",
     params(("id" = String, Path, description = "The key's id, as minisign prints it")),

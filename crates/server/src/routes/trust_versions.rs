@@ -1,4 +1,5 @@
-//! `/v1/trust/versions`: how far the signed versions of each skill have come. `latest` does not go back behind them.
+//! `/v1/trust/versions`: how far the signed versions of each skill have come. `latest` does not go
+//! back behind them.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -29,7 +30,11 @@ pub struct NewestVersion {
     get, path = "/v1/trust/versions", tag = "trust", operation_id = "list_newest_versions", params(PageQuery),
     responses((status = 200, body = Vec<NewestVersion>, headers(("Link" = String, description = "The next page"))))
 )]
-pub async fn list(caller: Allowed<Admin>, State(app): State<Shared>, paging: Paging) -> Result<Response, ApiError> {
+pub async fn list(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+    paging: Paging,
+) -> Result<Response, ApiError> {
     let rows = app.store.list_newest_signed(&caller.tenant, &paging.page(&caller.tenant)?).await?;
     let view = |newest: NewestSigned| {
         let NewestSigned { name, version, accepted_at } = newest;

@@ -39,10 +39,14 @@ impl FromRequest<Shared> for Upload {
         let limit = app.limits.skill_bytes;
         let mut permit = body::reserve(app, &request, limit.saturating_add(FORM_OVERHEAD_BYTES), 1)
             .await
-            .map_err(|error| if error.slug() == Slug::TooLarge { body::too_large(limit) } else { error })?;
+            .map_err(
+                |error| if error.slug() == Slug::TooLarge { body::too_large(limit) } else { error },
+            )?;
         let content = match body::media_type(request.headers()).as_str() {
             "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
-                body::within(app, body::read(request.into_body(), limit)).await?.map(Content::Archive)?
+                body::within(app, body::read(request.into_body(), limit))
+                    .await?
+                    .map(Content::Archive)?
             }
             "multipart/form-data" => body::within(app, form(request, limit)).await??,
             _ => {
@@ -56,7 +60,9 @@ impl FromRequest<Shared> for Upload {
                 return Err(ApiError::bad_request("The upload is empty."));
             }
             Content::Directory(parts) if parts.is_empty() => {
-                return Err(ApiError::bad_request("The form has no part `file` and no parts `files[]`."));
+                return Err(ApiError::bad_request(
+                    "The form has no part `file` and no parts `files[]`.",
+                ));
             }
             Content::Archive(_) | Content::Directory(_) => {}
         }
@@ -70,7 +76,9 @@ impl Content {
     fn bytes(&self) -> u64 {
         match self {
             Content::Archive(zip) => zip.len() as u64,
-            Content::Directory(parts) => parts.iter().map(|(path, bytes)| (path.len() + bytes.len()) as u64).sum(),
+            Content::Directory(parts) => {
+                parts.iter().map(|(path, bytes)| (path.len() + bytes.len()) as u64).sum()
+            }
         }
     }
 
@@ -84,22 +92,32 @@ impl Content {
 }
 
 impl Upload {
-    /// Reads and checks the skill, and scans it if that is wanted, off the async threads: it unpacks, hashes and searches.
-    /// Memory for what comes out of it is reserved before.
-    pub async fn read(self, app: &App, scan: bool) -> Result<Result<Incoming, SkillError>, ApiError> {
+    /// Reads and checks the skill, and scans it if that is wanted, off the async threads: it
+    /// unpacks, hashes and searches. Memory for what comes out of it is reserved before.
+    pub async fn read(
+        self,
+        app: &App,
+        scan: bool,
+    ) -> Result<Result<Incoming, SkillError>, ApiError> {
         let limits = Limits::default();
         let Upload { content, mut permit } = self;
         let unpacked = match content.unpacked_bytes(&limits) {
             Ok(bytes) => bytes,
             Err(refused) => return Ok(Err(refused)),
         };
-        app.runner.reserve_more(&mut permit, unpacked.saturating_add(PACKAGE_OVERHEAD_BYTES)).await?;
+        app.runner
+            .reserve_more(&mut permit, unpacked.saturating_add(PACKAGE_OVERHEAD_BYTES))
+            .await?;
         let reading = tokio::task::spawn_blocking(move || {
             let package = match content {
                 Content::Archive(zip) => skill::read_archive(&zip, &limits),
                 Content::Directory(parts) => skill::read_parts(parts, &limits),
             }?;
-            let scanned = if scan { skill::scan(&package.files, package.entrypoint.as_ref()) } else { Vec::new() };
+            let scanned = if scan {
+                skill::scan(&package.files, package.entrypoint.as_ref())
+            } else {
+                Vec::new()
+            };
             // What arrived is gone by now.
             permit.shrink_to(package.archive.len() as u64 + PACKAGE_OVERHEAD_BYTES);
             Ok(Incoming { package, scanned, permit })
@@ -131,16 +149,23 @@ async fn form(request: Request, limit: usize) -> Result<Content, ApiError> {
     let most = Limits::default().entries;
     while let Some(field) = form.next_field().await.map_err(|error| refusal(&error, limit))? {
         match field.name() {
-            // The form is read to its end all the same: a client that is still sending would take our answer for a
-            // broken connection.
-            Some("file") if archive.is_none() => archive = Some(contents(field, &mut total, limit).await?),
+            // The form is read to its end all the same: a client that is still sending would take
+            // our answer for a broken connection.
+            Some("file") if archive.is_none() => {
+                archive = Some(contents(field, &mut total, limit).await?)
+            }
             Some("files[]" | "files") => {
                 let path = field.file_name().unwrap_or_default().to_owned();
                 if path.is_empty() {
-                    return Err(ApiError::bad_request("Every part `files[]` needs a file name: its relative path."));
+                    return Err(ApiError::bad_request(
+                        "Every part `files[]` needs a file name: its relative path.",
+                    ));
                 }
                 if parts.len() == most {
-                    return Err(ApiError::new(Slug::TooManyEntries, format!("The form has more than {most} files.")));
+                    return Err(ApiError::new(
+                        Slug::TooManyEntries,
+                        format!("The form has more than {most} files."),
+                    ));
                 }
                 parts.push((path, contents(field, &mut total, limit).await?.to_vec()));
             }

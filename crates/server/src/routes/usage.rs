@@ -8,7 +8,8 @@ use crate::app::Shared;
 use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 
-/// What a tenant stores: skills, files, artifacts and the archive of all of an execution's, inputs, logs and outputs.
+/// What a tenant stores: skills, files, artifacts and the archive of all of an execution's, inputs,
+/// logs and outputs.
 #[derive(Serialize, ToSchema)]
 pub struct TenantUsage {
     stored_bytes: i64,
@@ -19,12 +20,18 @@ pub struct TenantUsage {
 
 /// Read how much is stored
 ///
-/// More than `max_stored_bytes` is refused with 413 `quota_exceeded`; a run whose result exceeds it fails without its
-/// files, output and logs.
+/// More than `max_stored_bytes` is refused with 413 `quota_exceeded`; a run whose result exceeds it
+/// fails without its files, output and logs.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "administration", operation_id = "get_usage", responses((status = 200, body = TenantUsage))
 )]
-pub async fn get(caller: Allowed<Read>, State(app): State<Shared>) -> Result<axum::Json<TenantUsage>, ApiError> {
+pub async fn get(
+    caller: Allowed<Read>,
+    State(app): State<Shared>,
+) -> Result<axum::Json<TenantUsage>, ApiError> {
     let usage = app.store.storage_usage(&caller.tenant).await?;
-    Ok(axum::Json(TenantUsage { stored_bytes: usage.used_bytes, max_stored_bytes: usage.limit_bytes }))
+    Ok(axum::Json(TenantUsage {
+        stored_bytes: usage.used_bytes,
+        max_stored_bytes: usage.limit_bytes,
+    }))
 }

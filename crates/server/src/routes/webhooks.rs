@@ -22,6 +22,9 @@ pub struct WebhookSecret {
     get, path = "/v1/webhooks/secret", tag = "administration", operation_id = "get_webhook_secret",
     responses((status = 200, body = WebhookSecret))
 )]
-pub async fn secret(caller: Allowed<Admin>, State(app): State<Shared>) -> axum::Json<WebhookSecret> {
+pub async fn secret(
+    caller: Allowed<Admin>,
+    State(app): State<Shared>,
+) -> axum::Json<WebhookSecret> {
     axum::Json(WebhookSecret { secret: app.signatures.secret(&caller.tenant) })
 }

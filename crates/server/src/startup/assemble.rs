@@ -6,8 +6,8 @@ use std::time::Duration;
 use blobs::{Blobs, S3Config, Signer};
 use runner::{DiskReserve, EnvKey, Policy, Room, Runner, RunnerConfig};
 use sandbox::{
-    Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher,
-    NativeConfig, NativeLauncher, Owner,
+    Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher,
+    LaunchError, Launcher, NativeConfig, NativeLauncher, Owner,
 };
 use store::Store;
 use uuid::Uuid;
@@ -36,8 +36,12 @@ const AROUND_A_RUN: Duration = Duration::from_secs(600);
 /// How long a pod's removal is tried at once: about as long as an API server takes to be restarted.
 const REMOVING: Duration = Duration::from_secs(60);
 
-/// Builds every part of the server, the first key included. Without a data directory all state is elsewhere.
-pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared, Option<String>), ServeError> {
+/// Builds every part of the server, the first key included. Without a data directory all state is
+/// elsewhere.
+pub async fn assemble(
+    config: &Config,
+    data: Option<&DataDir>,
+) -> Result<(Shared, Option<String>), ServeError> {
     let secret = secret(config, data)?;
     let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
     let store = match config.migrate_on_start {
@@ -70,8 +74,9 @@ pub async fn assemble(config: &Config, data: Option<&DataDir>) -> Result<(Shared
         runner_config.disk_reserve = DiskReserve { directories, bytes: config.min_free_disk_bytes };
     }
     runner_config.env_key = EnvKey::new(secret.derive("queued env"));
-    let runner =
-        Runner::start(runner_config, store.clone(), blobs.clone(), launcher).await.map_err(ServeError::Runner)?;
+    let runner = Runner::start(runner_config, store.clone(), blobs.clone(), launcher)
+        .await
+        .map_err(ServeError::Runner)?;
     if let Some(room) = room {
         runner.sandbox_has(room);
     }
@@ -114,7 +119,15 @@ async fn blobs(config: &Config, data: Option<&DataDir>) -> Result<Blobs, ServeEr
 }
 
 pub fn s3_config(s3: &S3, role: Role) -> S3Config {
-    let S3 { endpoint, access_key, secret_key, bucket_skills, bucket_executions, region, public_url } = s3.clone();
+    let S3 {
+        endpoint,
+        access_key,
+        secret_key,
+        bucket_skills,
+        bucket_executions,
+        region,
+        public_url,
+    } = s3.clone();
     // A worker publishes nothing, so that its key may be a narrower one.
     let skills_read_only = role == Role::Worker;
     S3Config {
@@ -133,9 +146,11 @@ async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Ro
     let mut limit = PROBE_LIMIT;
     let launcher: Arc<dyn Launcher> = match &config.sandbox {
         Sandbox::Native => Arc::new(native(config, owner)?),
-        Sandbox::Docker(docker) => {
-            Arc::new(DockerLauncher::start(in_docker(config, docker, owner)).await.map_err(ServeError::Docker)?)
-        }
+        Sandbox::Docker(docker) => Arc::new(
+            DockerLauncher::start(in_docker(config, docker, owner))
+                .await
+                .map_err(ServeError::Docker)?,
+        ),
         Sandbox::Kubernetes(kubernetes) => {
             let kubernetes = in_kubernetes(config, kubernetes, owner);
             // The first pod may have to wait for a node, and the node for its images.
@@ -143,27 +158,39 @@ async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Ro
             Arc::new(KubernetesLauncher::start(kubernetes).await.map_err(ServeError::Kubernetes)?)
         }
     };
-    // A server whose sandbox does not work has nothing to offer; better said now than with the first run.
-    let Some(isolation) = probed(&launcher, limit).await? else { return Ok((launcher, Room::Full)) };
+    // A server whose sandbox does not work has nothing to offer; better said now than with the
+    // first run.
+    let Some(isolation) = probed(&launcher, limit).await? else {
+        return Ok((launcher, Room::Full));
+    };
     isolation.check(&config.require).map_err(refused)?;
     let missing: Vec<String> = isolation.missing().iter().map(ToString::to_string).collect();
     if !missing.is_empty() {
-        tracing::warn!(missing = missing.join(","), "some isolation controls do not hold on this machine");
+        tracing::warn!(
+            missing = missing.join(","),
+            "some isolation controls do not hold on this machine"
+        );
     }
     Ok((launcher, Room::Free))
 }
 
-/// What holds in a first sandbox; `None` when there is no room for one now, which is no reason not to start: what is
-/// queued waits for room, and each launch looks by itself for what is required. A probe that hangs is left hanging: to
-/// wait for its end could take for ever too.
-async fn probed(launcher: &Arc<dyn Launcher>, limit: Duration) -> Result<Option<Isolation>, ServeError> {
+/// What holds in a first sandbox; `None` when there is no room for one now, which is no reason not
+/// to start: what is queued waits for room, and each launch looks by itself for what is required. A
+/// probe that hangs is left hanging: to wait for its end could take for ever too.
+async fn probed(
+    launcher: &Arc<dyn Launcher>,
+    limit: Duration,
+) -> Result<Option<Isolation>, ServeError> {
     let probe = tokio::spawn({
         let launcher = Arc::clone(launcher);
         async move { launcher.probe().await }
     });
     match tokio::time::timeout(limit, probe).await {
         Ok(Ok(Err(LaunchError::NoRoom(said)))) => {
-            tracing::warn!(said, "there is no room for a sandbox now; what holds in one is not known yet");
+            tracing::warn!(
+                said,
+                "there is no room for a sandbox now; what holds in one is not known yet"
+            );
             Ok(None)
         }
         Ok(Ok(probed)) => probed.map(Some).map_err(refused),
@@ -222,8 +249,9 @@ fn refused(error: LaunchError) -> ServeError {
     }
 }
 
-/// How often an idle server starts a sandbox only to see that it can. A container costs an engine about a second, and
-/// a pod costs a scheduler, a node and some room of the quota, which many workers would take from the runs.
+/// How often an idle server starts a sandbox only to see that it can. A container costs an engine
+/// about a second, and a pod costs a scheduler, a node and some room of the quota, which many
+/// workers would take from the runs.
 fn probe_every(sandbox: &Sandbox) -> Duration {
     Duration::from_secs(match sandbox {
         Sandbox::Native => 10,

@@ -17,11 +17,17 @@ pub enum BootstrapError {
          or start once on 127.0.0.1 to get a first key."
     )]
     OpenWithoutKeys(std::net::IpAddr),
-    #[error("no key exists yet, and there is no data directory to keep a first one in. Set SKILLBOX_BOOTSTRAP_KEY.")]
+    #[error(
+        "no key exists yet, and there is no data directory to keep a first one in. Set SKILLBOX_BOOTSTRAP_KEY."
+    )]
     NoPlace,
-    #[error("SKILLBOX_BOOTSTRAP_KEY was revoked, and no other service key is active. Set it to a new key.")]
+    #[error(
+        "SKILLBOX_BOOTSTRAP_KEY was revoked, and no other service key is active. Set it to a new key."
+    )]
     Revoked,
-    #[error("SKILLBOX_BOOTSTRAP_KEY is another key already, in tenant `{0}` and with fewer rights. Choose another.")]
+    #[error(
+        "SKILLBOX_BOOTSTRAP_KEY is another key already, in tenant `{0}` and with fewer rights. Choose another."
+    )]
     Taken(TenantId),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -31,7 +37,8 @@ pub enum BootstrapError {
 
 /// Sees to it that a key exists; returns one that was made just now, to be shown once.
 ///
-/// The first key has every scope and the service flag: it is the operator's, who must be able to make tenants.
+/// The first key has every scope and the service flag: it is the operator's, who must be able to
+/// make tenants.
 pub async fn first_key(
     config: &Config,
     data: Option<&DataDir>,
@@ -52,13 +59,19 @@ pub async fn first_key(
     }
     let data = data.ok_or(BootstrapError::NoPlace)?;
     let key = new_key();
-    // The file comes first: a key that nobody can read would lock the operator out of a fresh installation.
+    // The file comes first: a key that nobody can read would lock the operator out of a fresh
+    // installation.
     data.keep_key(&key)?;
     store.insert_key(&operator_key(keyring, tenant, "first", &key)).await?;
     Ok(Some(key))
 }
 
-async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -> Result<(), BootstrapError> {
+async fn import(
+    store: &Store,
+    keyring: &Keyring,
+    tenant: TenantId,
+    key: &str,
+) -> Result<(), BootstrapError> {
     let wanted = operator_key(keyring, tenant, "bootstrap", key);
     let mut known = store.find_key(&wanted.hash).await?;
     if known.is_none() {
@@ -77,13 +90,16 @@ async fn import(store: &Store, keyring: &Keyring, tenant: TenantId, key: &str) -
     }
 }
 
-/// A revoked key is never revived. It stops the start only if nobody else could administer the server: whoever replaced
-/// it by another service key must not have to change the environment of every process before the next restart.
+/// A revoked key is never revived. It stops the start only if nobody else could administer the
+/// server: whoever replaced it by another service key must not have to change the environment of
+/// every process before the next restart.
 async fn accept_revoked(store: &Store) -> Result<(), BootstrapError> {
     if !store.has_active_service_key().await? {
         return Err(BootstrapError::Revoked);
     }
-    tracing::warn!("SKILLBOX_BOOTSTRAP_KEY was revoked and stays revoked; unset it, or set it to a new key");
+    tracing::warn!(
+        "SKILLBOX_BOOTSTRAP_KEY was revoked and stays revoked; unset it, or set it to a new key"
+    );
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The embedded state's directory: private, locked by one server at a time, with the secret and the first key in it.
+//! The embedded state's directory: private, locked by one server at a time, with the secret and the
+//! first key in it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -48,7 +49,8 @@ impl DataDir {
             }
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         }
-        let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
+        let lock =
+            private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
         match take(&lock) {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
@@ -86,12 +88,13 @@ impl DataDir {
     /// Keeps the first key where the command line finds it.
     pub fn keep_key(&self, key: &str) -> Result<(), DataDirError> {
         let path = self.path.join("key");
-        write_private(&path, format!("{key}\n").as_bytes()).map_err(|source| DataDirError::Io { path, source })
+        write_private(&path, format!("{key}\n").as_bytes())
+            .map_err(|source| DataDirError::Io { path, source })
     }
 }
 
-/// Takes the lock, with a little patience: a server that was just ended holds it until the last process is gone that it was
-/// about to start.
+/// Takes the lock, with a little patience: a server that was just ended holds it until the last
+/// process is gone that it was about to start.
 fn take(lock: &File) -> Result<(), TryLockError> {
     for _ in 1..LOCK_TRIES {
         match lock.try_lock() {
@@ -157,7 +160,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("open");
         let mode = || fs::metadata(&path).expect("metadata").permissions().mode() & 0o777;
-        let open_up = || fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let open_up =
+            || fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
         fs::create_dir(&path).expect("a directory");
         open_up();
         drop(DataDir::open(&path).expect("an empty directory"));

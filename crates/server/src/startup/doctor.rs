@@ -42,8 +42,8 @@ pub struct Service {
     pub warning: Option<String>,
 }
 
-/// Looks at every service beside the sandbox; none in the embedded mode. The buckets are made if they are missing, as
-/// a start would make them; the database is only asked for its version.
+/// Looks at every service beside the sandbox; none in the embedded mode. The buckets are made if
+/// they are missing, as a start would make them; the database is only asked for its version.
 pub async fn services(config: &Config) -> Vec<Service> {
     let mut services = Vec::new();
     if config.is_postgres() {
@@ -54,7 +54,12 @@ pub async fn services(config: &Config) -> Vec<Service> {
         services.push(match made {
             Ok(Ok(_)) => {
                 let buckets = format!("{} and {}", s3.bucket_skills, s3.bucket_executions);
-                Service { name: "s3", ok: true, detail: format!("{}, buckets {buckets}", s3.endpoint), warning: None }
+                Service {
+                    name: "s3",
+                    ok: true,
+                    detail: format!("{}, buckets {buckets}", s3.endpoint),
+                    warning: None,
+                }
             }
             Ok(Err(error)) => failed("s3", chain(&error)),
             Err(_) => failed("s3", "did not answer in time".to_owned()),
@@ -66,7 +71,10 @@ pub async fn services(config: &Config) -> Vec<Service> {
 async fn postgres(dsn: &str) -> Service {
     match tokio::time::timeout(ANSWER_WITHIN, Store::server_version(dsn)).await {
         Ok(Ok(version)) => {
-            let major = version.split(|c: char| !c.is_ascii_digit()).next().and_then(|text| text.parse().ok());
+            let major = version
+                .split(|c: char| !c.is_ascii_digit())
+                .next()
+                .and_then(|text| text.parse().ok());
             let old = major.is_some_and(|major: u32| major < OLDEST_POSTGRES);
             let warning = old.then(|| {
                 format!("Postgres before {OLDEST_POSTGRES} gets no fixes any more, and Skillbox is not tested with it.")

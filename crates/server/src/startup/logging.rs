@@ -6,7 +6,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, LogFormat};
 
-/// The SDK of MCP tells of every message and every client's name; who wants that says `rmcp=debug` in the level.
+/// The SDK of MCP tells of every message and every client's name; who wants that says `rmcp=debug`
+/// in the level.
 const QUIET: &str = "rmcp=error";
 
 /// Starts logging for the process; a second call changes nothing.

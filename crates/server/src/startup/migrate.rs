@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::startup::data_dir::DataDir;
 use crate::startup::serve::ServeError;
 
-/// Says what was done. Several may run at once, and beside servers; an embedded server must be stopped, because its
-/// database is its own.
+/// Says what was done. Several may run at once, and beside servers; an embedded server must be
+/// stopped, because its database is its own.
 pub async fn migrate(config: &Config) -> Result<Migrated, ServeError> {
     let _held = match config.db_dsn {
         Some(_) => None,

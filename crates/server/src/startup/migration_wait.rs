@@ -1,5 +1,5 @@
-//! Before the start: a process that may not change the tables waits until somebody has. Meanwhile it lives, is not
-//! ready, and says why.
+//! Before the start: a process that may not change the tables waits until somebody has. Meanwhile
+//! it lives, is not ready, and says why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,12 @@ const TICK: Duration = Duration::from_secs(1);
 /// For answers that are on their way when the waiting is over.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Returns when the tables are there. An error when waiting does not help: they are too new, or cannot be read.
-pub async fn wait_for_migrations(config: &Config, listener: &TcpListener) -> Result<(), ServeError> {
+/// Returns when the tables are there. An error when waiting does not help: they are too new, or
+/// cannot be read.
+pub async fn wait_for_migrations(
+    config: &Config,
+    listener: &TcpListener,
+) -> Result<(), ServeError> {
     let dsn = config.dsn();
     let why = match Store::expect_tables(&dsn).await {
         Ok(()) => return Ok(()),
@@ -50,7 +54,9 @@ async fn look_until_there(dsn: &str) -> Result<(), ServeError> {
         match Store::expect_tables(dsn).await {
             Ok(()) => return Ok(()),
             Err(StoreError::Behind { .. }) => {}
-            Err(error) if error.is_outage() => tracing::warn!(%error, "the tables could not be looked at"),
+            Err(error) if error.is_outage() => {
+                tracing::warn!(%error, "the tables could not be looked at")
+            }
             Err(error) => return Err(ServeError::Store(error)),
         }
     }
@@ -59,7 +65,9 @@ async fn look_until_there(dsn: &str) -> Result<(), ServeError> {
 /// Alive, and nothing else.
 fn answers(why: String) -> Router {
     let not_ready = async move || health::not_ready(why.clone());
-    let refused = async || ApiError::new(Slug::NotReady, "The server waits for its database. Try again shortly.");
+    let refused = async || {
+        ApiError::new(Slug::NotReady, "The server waits for its database. Try again shortly.")
+    };
     let routes = Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(not_ready))

@@ -37,7 +37,9 @@ pub struct Bound {
 /// Why the server did not start. Every message says what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("port {port} on {addr} is taken. Stop what uses it, or set SKILLBOX_API_PORT to another.")]
+    #[error(
+        "port {port} on {addr} is taken. Stop what uses it, or set SKILLBOX_API_PORT to another."
+    )]
     PortTaken { addr: std::net::IpAddr, port: u16 },
     #[error("cannot listen on {addr} (SKILLBOX_BIND, SKILLBOX_API_PORT): {source}")]
     Listen { addr: SocketAddr, source: std::io::Error },
@@ -89,13 +91,19 @@ pub async fn serve(config: Config, ready: impl FnOnce(Bound)) -> Result<(), Serv
 }
 
 /// Serves until `stop` is cancelled, then drains.
-pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: CancellationToken) -> Result<(), ServeError> {
+pub async fn serve_until(
+    config: Config,
+    ready: impl FnOnce(Bound),
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
     let data = match config.is_stateless() {
         true => None,
         false => Some(DataDir::open(&config.data_dir)?),
     };
     let listener = listen(&config).await?;
-    let addr = listener.local_addr().map_err(|source| ServeError::Listen { addr: address(&config), source })?;
+    let addr = listener
+        .local_addr()
+        .map_err(|source| ServeError::Listen { addr: address(&config), source })?;
     // A start that waits, for a database say, can be called off too.
     if !config.migrate_on_start {
         tokio::select! {
@@ -108,8 +116,11 @@ pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: Cancel
         () = stop.cancelled() => return Ok(()),
     };
     let webhooks = Webhooks::start(&config, &app)?;
-    let connections =
-        Connections::new(router::build(app.clone(), config.role), &config, app.metrics.connections.clone());
+    let connections = Connections::new(
+        router::build(app.clone(), config.role),
+        &config,
+        app.metrics.connections.clone(),
+    );
     let data_dir = data.as_ref().map(|_| config.data_dir.display());
     tracing::info!(%addr, role = %config.role, data_dir = data_dir.map(tracing::field::display), "serving");
     ready(Bound { addr, first_key });
@@ -123,7 +134,9 @@ pub async fn serve_until(config: Config, ready: impl FnOnce(Bound), stop: Cancel
 async fn listen(config: &Config) -> Result<TcpListener, ServeError> {
     let addr = address(config);
     TcpListener::bind(addr).await.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AddrInUse => ServeError::PortTaken { addr: config.bind, port: config.api_port },
+        std::io::ErrorKind::AddrInUse => {
+            ServeError::PortTaken { addr: config.bind, port: config.api_port }
+        }
         _ => ServeError::Listen { addr, source },
     })
 }
@@ -145,7 +158,8 @@ async fn drain(config: &Config, app: Shared, connections: Connections, webhooks:
     if finished.is_err() {
         tracing::warn!("some connections did not end in time and were cut");
     }
-    // Last, because the runs that ended just now owe calls too. What is not made is made by another server.
+    // Last, because the runs that ended just now owe calls too. What is not made is made by another
+    // server.
     webhooks.finish().await;
     app.store.close().await;
     tracing::info!("stopped");

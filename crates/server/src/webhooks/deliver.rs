@@ -17,7 +17,8 @@ use crate::config::Config;
 use crate::error::chain;
 use crate::http::links::unix_now;
 
-/// Receivers that are called at the same time, and how many calls are taken from the outbox at once.
+/// Receivers that are called at the same time, and how many calls are taken from the outbox at
+/// once.
 const AT_ONCE: usize = 16;
 /// How often to look when nobody announced anything: a call that failed becomes due by itself.
 const TICK: Duration = Duration::from_secs(1);
@@ -42,7 +43,11 @@ enum Answer {
 }
 
 impl Deliverer {
-    pub fn new(config: &Config, store: Store, signatures: Arc<Signatures>) -> Result<Deliverer, reqwest::Error> {
+    pub fn new(
+        config: &Config,
+        store: Store,
+        signatures: Arc<Signatures>,
+    ) -> Result<Deliverer, reqwest::Error> {
         let private_hosts: Arc<[String]> = config.webhook_private_hosts.clone().into();
         let builder = || {
             reqwest::Client::builder()
@@ -55,11 +60,21 @@ impl Deliverer {
                 .user_agent(concat!("skillbox/", env!("CARGO_PKG_VERSION")))
         };
         let http = builder().build().or_else(|error| {
-            // No reason not to start: without certificates every https receiver is refused, call by call.
-            tracing::warn!(error = chain(&error), "webhooks to https fail until ca-certificates is installed");
+            // No reason not to start: without certificates every https receiver is refused, call by
+            // call.
+            tracing::warn!(
+                error = chain(&error),
+                "webhooks to https fail until ca-certificates is installed"
+            );
             builder().tls_certs_only([]).build()
         })?;
-        Ok(Deliverer { store, signatures, http, private_hosts, lease: config.webhook_timeout + MARGIN })
+        Ok(Deliverer {
+            store,
+            signatures,
+            http,
+            private_hosts,
+            lease: config.webhook_timeout + MARGIN,
+        })
     }
 
     /// Makes every call that is due, and says how many there were.
@@ -71,8 +86,8 @@ impl Deliverer {
         Ok(count)
     }
 
-    /// Makes one call and writes down what it came to. If that fails, the call is due again when its lease ends:
-    /// receivers may hear twice of an execution, never not at all.
+    /// Makes one call and writes down what it came to. If that fails, the call is due again when
+    /// its lease ends: receivers may hear twice of an execution, never not at all.
     async fn settle(&self, webhook: Webhook) {
         let id = webhook.execution_id;
         let noted = match self.call(&webhook).await {
@@ -94,7 +109,8 @@ impl Deliverer {
             Ok(target) => target,
             Err(error) => return Answer::Failed(error.to_string()),
         };
-        let execution = match self.store.get_execution(&webhook.tenant, webhook.execution_id).await {
+        let execution = match self.store.get_execution(&webhook.tenant, webhook.execution_id).await
+        {
             Ok(Some(execution)) => execution,
             Ok(None) => return Answer::Over("the execution is no longer kept"),
             Err(_) => return Answer::Failed("the execution could not be read".to_owned()),
@@ -113,7 +129,9 @@ impl Deliverer {
             Ok(status) if status.is_success() => Answer::Taken,
             Ok(StatusCode::GONE) => Answer::Over("the receiver answered 410"),
             Ok(status) => Answer::Failed(format!("the receiver answered {}", status.as_u16())),
-            Err(error) if error.is_timeout() => Answer::Failed("the receiver did not answer in time".to_owned()),
+            Err(error) if error.is_timeout() => {
+                Answer::Failed("the receiver did not answer in time".to_owned())
+            }
             Err(error) => {
                 // Which address a name leads to is for our log, not for whoever named it.
                 tracing::debug!(execution_id = %webhook.execution_id, error = chain(&error), "a webhook failed");
@@ -132,7 +150,9 @@ pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
         match deliverer.deliver().await {
             Ok(AT_ONCE..) if !last => continue,
             Ok(_) => {}
-            Err(error) => tracing::warn!(error = chain(&error), "webhooks could not be taken from the outbox"),
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "webhooks could not be taken from the outbox")
+            }
         }
         if last {
             return;

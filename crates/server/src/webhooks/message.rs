@@ -1,7 +1,7 @@
 //! What a receiver gets: a short account of the execution, signed with its tenant's own secret.
 //!
-//! The headers are those of Standard Webhooks, so that receivers can check them with a library. The account holds no
-//! document, log or URL: whoever may read those has a key to read them with.
+//! The headers are those of Standard Webhooks, so that receivers can check them with a library. The
+//! account holds no document, log or URL: whoever may read those has a key to read them with.
 
 use data_encoding::BASE64;
 use serde::Serialize;
@@ -80,7 +80,8 @@ impl Signatures {
         };
         let body = serde_json::to_string(&body).expect("the account is plain data");
         let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body.as_bytes()];
-        let signature = format!("v1,{}", BASE64.encode(&mac(&self.tenant_key(&execution.tenant), &signed)));
+        let signature =
+            format!("v1,{}", BASE64.encode(&mac(&self.tenant_key(&execution.tenant), &signed)));
         Message { id, timestamp, signature, body }
     }
 

@@ -1,4 +1,5 @@
-//! Names of receivers, resolved by ourselves: a connection is made to an address that was checked, and to no other.
+//! Names of receivers, resolved by ourselves: a connection is made to an address that was checked,
+//! and to no other.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ pub struct NotPublic(String);
 
 impl Resolver {
     fn allows(&self, name: &str, addresses: &[SocketAddr]) -> bool {
-        // One private address among public ones is how names are made to lead elsewhere, so it spoils them all.
-        self.private_hosts.iter().any(|host| host == name) || addresses.iter().all(|address| is_public(address.ip()))
+        // One private address among public ones is how names are made to lead elsewhere, so it
+        // spoils them all.
+        self.private_hosts.iter().any(|host| host == name)
+            || addresses.iter().all(|address| is_public(address.ip()))
     }
 }
 
@@ -29,7 +32,8 @@ impl Resolve for Resolver {
         let resolver = self.clone();
         Box::pin(async move {
             // The port is put in by the connection.
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             match resolver.allows(name.as_str(), &found) {
                 true => Ok(Box::new(found.into_iter()) as Addrs),
                 false => Err(NotPublic(name.as_str().to_owned()).into()),
@@ -58,7 +62,9 @@ mod tests {
     async fn localhost_is_not_the_internet() {
         let resolver = Resolver { private_hosts: Arc::new([]) };
         for name in ["localhost", "LOCALHOST", "localhost."] {
-            let Err(error) = resolver.resolve(name.parse().expect("a name")).await else { panic!("{name}") };
+            let Err(error) = resolver.resolve(name.parse().expect("a name")).await else {
+                panic!("{name}")
+            };
             // Some machines do not know every spelling, which is as good.
             assert!(error.is::<NotPublic>() || error.is::<std::io::Error>(), "{name}: {error}");
         }

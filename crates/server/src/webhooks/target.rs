@@ -1,4 +1,5 @@
-//! Where a webhook may go, as far as its URL says. What its name leads to is checked when it is called.
+//! Where a webhook may go, as far as its URL says. What its name leads to is checked when it is
+//! called.
 
 use url::{Host, Url};
 
@@ -19,14 +20,17 @@ pub enum TargetError {
     NotAUrl,
     #[error("webhook must not carry a user or password; receivers check the signature")]
     Credentials,
-    #[error("webhook must use https://; http:// is only for hosts on the operator's list of private ones")]
+    #[error(
+        "webhook must use https://; http:// is only for hosts on the operator's list of private ones"
+    )]
     Plain,
     #[error("webhook leads to an address that is not on the public internet")]
     Private,
 }
 
 impl Target {
-    /// Checks a URL against the hosts that the operator lets webhooks reach although they are private.
+    /// Checks a URL against the hosts that the operator lets webhooks reach although they are
+    /// private.
     pub fn parse(text: &str, private_hosts: &[String]) -> Result<Target, TargetError> {
         if text.len() > MAX_URL_LENGTH {
             return Err(TargetError::NotAUrl);
@@ -65,10 +69,11 @@ mod tests {
     #[test]
     fn private_addresses_are_refused_in_every_spelling() {
         for host in [
-            "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "0177.1", "0",
-            "0.0.0.0", "127.0.0.1.", "10.0.0.6", "169.254.169.254", "0xA9FEA9FE", "2852039166", "192.168.0.1",
-            "100.64.0.1", "172.16.0.1", "224.0.0.1", "255.255.255.255", "[::1]", "[::]", "[::ffff:127.0.0.1]",
-            "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:a9fe:a9fe]", "[fd00:ec2::254]", "[fe80::1]", "[64:ff9b::7f00:1]",
+            "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1",
+            "0177.1", "0", "0.0.0.0", "127.0.0.1.", "10.0.0.6", "169.254.169.254", "0xA9FEA9FE",
+            "2852039166", "192.168.0.1", "100.64.0.1", "172.16.0.1", "224.0.0.1",
+            "255.255.255.255", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+            "[0:0:0:0:0:ffff:a9fe:a9fe]", "[fd00:ec2::254]", "[fe80::1]", "[64:ff9b::7f00:1]",
             "[2002:7f00:1::]", "１２７.0.0.1", "①②⑦.⓪.⓪.①", "%31%32%37.0.0.1",
         ] {
             for url in [format!("https://{host}/"), format!("https://{host}:8443/x?y")] {
@@ -80,8 +85,8 @@ mod tests {
     #[test]
     fn only_plain_https_urls_are_targets() {
         for url in [
-            "https://hooks.example.com/a?b=c", "https://8.8.8.8:8443/", "http://hooks.internal:80/",
-            "http://10.0.0.5/", "HTTP://HOOKS.internal/",
+            "https://hooks.example.com/a?b=c", "https://8.8.8.8:8443/",
+            "http://hooks.internal:80/", "http://10.0.0.5/", "HTTP://HOOKS.internal/",
         ] {
             assert_eq!(refusal(url), None, "{url}");
         }

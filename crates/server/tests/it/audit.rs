@@ -1,4 +1,5 @@
-//! Every route that changes something leaves its entry in the audit log. A route that is added must be named here.
+//! Every route that changes something leaves its entry in the audit log. A route that is added must
+//! be named here.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,8 @@ use crate::uploads;
 
 /// Routes that change no administrative state: runs and uploads have records of their own.
 const NOT_ENTERED: [&str; 5] = [
-    "POST /v1/executions", "POST /v1/executions/{id}/cancel", "POST /v1/files", "PUT /v1/files/{id}",
-    "POST /v1/skills/validate",
+    "POST /v1/executions", "POST /v1/executions/{id}/cancel", "POST /v1/files",
+    "PUT /v1/files/{id}", "POST /v1/skills/validate",
 ];
 
 /// The calls that have been made, each with one entry.
@@ -44,7 +45,11 @@ impl Calls<'_> {
         self.entries += 1;
         assert_eq!(log.len(), self.entries, "{route}");
         let newest = log.iter().max_by_key(|entry| entry["seq"].as_i64()).unwrap();
-        assert_eq!((&newest["action"], &newest["seq"]), (&json!(action), &json!(self.entries)), "{route}");
+        assert_eq!(
+            (&newest["action"], &newest["seq"]),
+            (&json!(action), &json!(self.entries)),
+            "{route}"
+        );
         assert!(newest["actor"].is_string() && newest["request_id"].is_string(), "{newest}");
         self.made.insert(route.to_owned());
     }
@@ -54,10 +59,13 @@ impl Calls<'_> {
 async fn every_change_has_one_entry() {
     let server = Server::start().await;
     let mut calls = Calls { server: &server, made: BTreeSet::new(), entries: 0 };
-    let made = calls.make("POST /v1/keys", "/v1/keys", Some(json!({ "name": "a" })), "key.create").await;
+    let made =
+        calls.make("POST /v1/keys", "/v1/keys", Some(json!({ "name": "a" })), "key.create").await;
     let path = format!("/v1/keys/{}", made["id"].as_str().unwrap());
     calls.make("DELETE /v1/keys/{id}", &path, None, "key.revoke").await;
-    calls.make("POST /v1/tenants", "/v1/tenants", Some(json!({ "id": "t" })), "tenant.create").await;
+    calls
+        .make("POST /v1/tenants", "/v1/tenants", Some(json!({ "id": "t" })), "tenant.create")
+        .await;
     let policy = json!({ "policy": { "weight": 2 } });
     calls.make("PUT /v1/tenants/{id}", "/v1/tenants/t", Some(policy), "tenant.update").await;
     calls.make("DELETE /v1/tenants/{id}", "/v1/tenants/t", None, "tenant.delete").await;
@@ -81,7 +89,9 @@ async fn every_change_has_one_entry() {
     calls.make("DELETE /v1/trust/keys/{id}", &path, None, "trust.key.revoke").await;
     let digest = format!("sha256:{}", "a".repeat(64));
     let body = json!({ "digest": digest });
-    calls.make("POST /v1/trust/digests", "/v1/trust/digests", Some(body), "trust.digest.revoke").await;
+    calls
+        .make("POST /v1/trust/digests", "/v1/trust/digests", Some(body), "trust.digest.revoke")
+        .await;
     let path = format!("/v1/trust/digests/{digest}");
     calls.make("DELETE /v1/trust/digests/{digest}", &path, None, "trust.digest.unrevoke").await;
     let file = uploads::upload(&server, "a.txt", "x").await;
@@ -89,8 +99,10 @@ async fn every_change_has_one_entry() {
     calls.make("DELETE /v1/files/{id}", &path, None, "file.delete").await;
 
     let changing = operations().into_iter().filter(|operation| operation.method != Method::GET);
-    let expected: BTreeSet<_> =
-        changing.map(|operation| operation.name()).filter(|name| !NOT_ENTERED.contains(&name.as_str())).collect();
+    let expected: BTreeSet<_> = changing
+        .map(|operation| operation.name())
+        .filter(|name| !NOT_ENTERED.contains(&name.as_str()))
+        .collect();
     assert_eq!(calls.made, expected);
     let head = server.json("/v1/audit/head").await;
     let payload: Value = serde_json::from_str(head["payload"].as_str().unwrap()).unwrap();

@@ -31,10 +31,17 @@ async fn only_a_bearer_key_opens_the_door() {
         assert_eq!(answer.headers()["www-authenticate"], "Bearer", "{form}");
         refused(answer, 401, "unauthorized").await;
     }
-    let twice = server.get("/v1/skills").header(AUTHORIZATION, "Bearer other").send().await.unwrap();
+    let twice =
+        server.get("/v1/skills").header(AUTHORIZATION, "Bearer other").send().await.unwrap();
     refused(twice, 401, "unauthorized").await;
     for scheme in ["Bearer", "bearer", "BEARER", "bEaReR"] {
-        let answer = server.http.get(&url).header(AUTHORIZATION, format!("{scheme} {key}")).send().await.unwrap();
+        let answer = server
+            .http
+            .get(&url)
+            .header(AUTHORIZATION, format!("{scheme} {key}"))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(answer.status(), 200, "{scheme}");
     }
 }
@@ -66,7 +73,8 @@ async fn an_expired_key_is_no_key() {
             continue;
         }
         assert_eq!(first.status(), 200);
-        // The expiry is a time, so there is nothing to wait for but the time; the cached key must expire too.
+        // The expiry is a time, so there is nothing to wait for but the time; the cached key must
+        // expire too.
         tokio::time::sleep((at - chrono::Utc::now()).to_std().unwrap_or_default()).await;
         refused(ask().await.unwrap(), 401, "unauthorized").await;
         return;

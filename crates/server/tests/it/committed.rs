@@ -1,4 +1,5 @@
-//! The files that are generated from the code and committed. `UPDATE=1 cargo test -p server` writes them again.
+//! The files that are generated from the code and committed. `UPDATE=1 cargo test -p server` writes
+//! them again.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,11 @@ fn compare(path: &str, generated: &str) {
         std::fs::write(&path, generated).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == generated, "{} is out of date: run `make openapi` and commit it", path.display());
+    assert!(
+        committed == generated,
+        "{} is out of date: run `make openapi` and commit it",
+        path.display()
+    );
 }
 
 #[test]
@@ -27,7 +32,8 @@ fn the_configuration_reference_is_current() {
 
 #[test]
 fn the_api_page_lists_every_error() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
     for slug in server::Slug::ALL {
         let row = format!("| {} | `{}` |", slug.status().as_u16(), slug.as_str());
         assert!(page.contains(&row), "docs/api.md lacks {row}");
@@ -57,8 +63,14 @@ async fn the_server_serves_its_description_and_a_page_that_loads_nothing_from_el
             assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
         }
         let text = answer.text().await.unwrap();
-        assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("innerHTML"), "{path}");
-        assert!(!text.contains("onclick=") && !text.contains("<style") && !text.contains("style="), "{path}");
+        assert!(
+            !text.contains("http://") && !text.contains("https://") && !text.contains("innerHTML"),
+            "{path}"
+        );
+        assert!(
+            !text.contains("onclick=") && !text.contains("<style") && !text.contains("style="),
+            "{path}"
+        );
     }
 }
 
@@ -72,8 +84,14 @@ fn every_operation_documents_its_errors_and_is_version_3_1() {
         for (verb, operation) in item.as_object().unwrap() {
             let answers = operation["responses"].as_object().unwrap();
             assert!(operation["summary"].is_string(), "{verb} {path} has no summary");
-            assert!(names.insert(operation["operationId"].as_str().unwrap()), "{verb} {path}: the name is taken");
-            assert!(answers.values().all(|answer| answer["description"].is_string()), "{verb} {path}");
+            assert!(
+                names.insert(operation["operationId"].as_str().unwrap()),
+                "{verb} {path}: the name is taken"
+            );
+            assert!(
+                answers.values().all(|answer| answer["description"].is_string()),
+                "{verb} {path}"
+            );
             assert!(answers.contains_key("500"), "{verb} {path}");
             let open = operation["security"].is_array();
             assert_eq!(answers.contains_key("401"), !open, "{verb} {path}");

@@ -1,4 +1,5 @@
-//! Clients that want more than their share of connections, of attempts at a key, or of answers that cost something.
+//! Clients that want more than their share of connections, of attempts at a key, or of answers that
+//! cost something.
 
 mod http2;
 mod peers;

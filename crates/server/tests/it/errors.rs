@@ -11,11 +11,16 @@ async fn unknown_routes_and_wrong_methods() {
     for path in ["/", "/v1", "/v1/", "/v1/nothing", "/v1/executions/", "/v1/skills/a", "/%00"] {
         refused(server.get(path).send().await.unwrap(), 404, "not_found").await;
     }
-    let cases = [(Method::PUT, "/v1/executions", "GET,HEAD,POST"), (Method::POST, "/health", "GET,HEAD")];
+    let cases =
+        [(Method::PUT, "/v1/executions", "GET,HEAD,POST"), (Method::POST, "/health", "GET,HEAD")];
     for (method, path, allow) in cases {
         let answer = server.request(method, path).send().await.unwrap();
-        let mut allowed: Vec<String> =
-            answer.headers()["allow"].to_str().unwrap().split(',').map(|word| word.trim().to_owned()).collect();
+        let mut allowed: Vec<String> = answer.headers()["allow"]
+            .to_str()
+            .unwrap()
+            .split(',')
+            .map(|word| word.trim().to_owned())
+            .collect();
         allowed.sort();
         assert_eq!(allowed.join(","), allow);
         refused(answer, 405, "method_not_allowed").await;
@@ -51,12 +56,15 @@ async fn bodies_of_the_wrong_kind() {
             None => request.send(),
         }
     };
-    for kind in [None, Some("text/plain"), Some("application/zip"), Some(""), Some("application/jsonx")] {
+    for kind in
+        [None, Some("text/plain"), Some("application/zip"), Some(""), Some("application/jsonx")]
+    {
         refused(post(kind, b"{}".to_vec()).await.unwrap(), 415, "unsupported_media_type").await;
     }
     let zipped = server.post("/v1/executions", &json!({})).header("content-encoding", "gzip");
     refused(zipped.send().await.unwrap(), 415, "unsupported_media_type").await;
-    for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"] {
+    for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", "application/vnd.api+json"]
+    {
         refused(post(Some(kind), b"{}".to_vec()).await.unwrap(), 400, "bad_request").await;
     }
     let deep = |open: &str, levels: usize| open.repeat(levels).into_bytes();
@@ -76,7 +84,8 @@ async fn bodies_of_the_wrong_kind() {
         deep("[", 100_000),
         deep("{\"skill\":", 100_000),
         [b"{\"skill\":\"a\",\"input\":".to_vec(), deep("[", 100_000)].concat(),
-        [b"{\"skill\":\"a\",\"input\":".to_vec(), deep("[", 5000), deep("]", 5000), b"}".to_vec()].concat(),
+        [b"{\"skill\":\"a\",\"input\":".to_vec(), deep("[", 5000), deep("]", 5000), b"}".to_vec()]
+            .concat(),
     ];
     for body in bodies {
         let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
@@ -85,8 +94,11 @@ async fn bodies_of_the_wrong_kind() {
         let body = refused(answer, 400, "bad_request").await;
         assert!(!body["message"].as_str().unwrap().contains("struct"), "{body}");
     }
-    let body =
-        refused(post(Some("application/json"), b"{\"skill\":\n tru}".to_vec()).await.unwrap(), 400, "bad_request");
+    let body = refused(
+        post(Some("application/json"), b"{\"skill\":\n tru}".to_vec()).await.unwrap(),
+        400,
+        "bad_request",
+    );
     assert!(body.await["message"].as_str().unwrap().contains("line 2 column"));
 }
 
@@ -122,7 +134,8 @@ async fn bodies_of_the_wrong_shape() {
         refused(answer, 400, "bad_request").await;
     }
     for key in ["", &"k".repeat(256)] {
-        let answer = server.post("/v1/executions", &json!({ "skill": "a" })).header("idempotency-key", key);
+        let answer =
+            server.post("/v1/executions", &json!({ "skill": "a" })).header("idempotency-key", key);
         refused(answer.send().await.unwrap(), 400, "bad_request").await;
     }
 }
@@ -133,22 +146,34 @@ async fn oversize_bodies() {
     let body = json!({ "skill": "a", "input": "x".repeat(2000) });
     refused(server.post("/v1/executions", &body).send().await.unwrap(), 413, "too_large").await;
     // Without a length, too: the limit holds while the body streams in.
-    let pieces = futures_util::stream::iter((0..100).map(|_| Ok::<_, std::io::Error>(vec![b' '; 100])));
-    let endless = server.request(Method::POST, "/v1/executions").header("content-type", "application/json");
-    refused(endless.body(reqwest::Body::wrap_stream(pieces)).send().await.unwrap(), 413, "too_large").await;
+    let pieces =
+        futures_util::stream::iter((0..100).map(|_| Ok::<_, std::io::Error>(vec![b' '; 100])));
+    let endless =
+        server.request(Method::POST, "/v1/executions").header("content-type", "application/json");
+    refused(
+        endless.body(reqwest::Body::wrap_stream(pieces)).send().await.unwrap(),
+        413,
+        "too_large",
+    )
+    .await;
 
-    let upload = server.request(Method::POST, "/v1/skills").header("content-type", "application/zip");
+    let upload =
+        server.request(Method::POST, "/v1/skills").header("content-type", "application/zip");
     refused(upload.body(vec![0; 2001]).send().await.unwrap(), 413, "too_large").await;
-    let form = reqwest::multipart::Form::new().part("file", reqwest::multipart::Part::bytes(vec![0; 2001]));
+    let form = reqwest::multipart::Form::new()
+        .part("file", reqwest::multipart::Part::bytes(vec![0; 2001]));
     let upload = server.request(Method::POST, "/v1/skills").multipart(form);
     refused(upload.send().await.unwrap(), 413, "too_large").await;
     // Far more than the sockets hold: the client hears the reason and no broken pipe.
     for key in [server.key.as_str(), "wrong"] {
-        let upload = server.request_as(key, Method::POST, "/v1/skills").header("content-type", "application/zip");
+        let upload = server
+            .request_as(key, Method::POST, "/v1/skills")
+            .header("content-type", "application/zip");
         let answer = upload.body(vec![0; 60 << 20]).send().await.unwrap();
         assert_eq!(answer.status(), if key == "wrong" { 401 } else { 413 });
     }
-    let huge = reqwest::multipart::Form::new().part("other", reqwest::multipart::Part::bytes(vec![0; 2 << 20]));
+    let huge = reqwest::multipart::Form::new()
+        .part("other", reqwest::multipart::Part::bytes(vec![0; 2 << 20]));
     let upload = server.request(Method::POST, "/v1/skills").multipart(huge);
     refused(upload.send().await.unwrap(), 413, "too_large").await;
 }
@@ -158,8 +183,9 @@ async fn malformed_ids_and_names_are_404() {
     let server = Server::start().await;
     let long = "a".repeat(5000);
     let odd = [
-        "x", "0", "-1", "%00", "%ff%fe", "..%2f..%2fetc", "%2e%2e", "a%2Fb", "%0d%0aX", "'%20OR%201=1", "null", &long,
-        "0190c0de-0000-7000-8000-00000000000", "0190c0de-0000-7000-8000-000000000000", "%F0%9F%A6%80",
+        "x", "0", "-1", "%00", "%ff%fe", "..%2f..%2fetc", "%2e%2e", "a%2Fb", "%0d%0aX",
+        "'%20OR%201=1", "null", &long, "0190c0de-0000-7000-8000-00000000000",
+        "0190c0de-0000-7000-8000-000000000000", "%F0%9F%A6%80",
     ];
     for id in odd {
         for path in [
@@ -182,10 +208,19 @@ async fn malformed_ids_and_names_are_404() {
             assert_eq!(answer.status(), 404, "{}", &path[..path.len().min(80)]);
             refused(answer, 404, "not_found").await;
         }
-        let answer = server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
+        let answer = server
+            .request(Method::POST, &format!("/v1/executions/{id}/cancel"))
+            .send()
+            .await
+            .unwrap();
         refused(answer, 404, "not_found").await;
-        for path in [format!("/v1/skills/{id}/1.0.0"), format!("/v1/keys/{id}"), format!("/v1/tenants/{id}")] {
-            refused(server.request(Method::DELETE, &path).send().await.unwrap(), 404, "not_found").await;
+        for path in [
+            format!("/v1/skills/{id}/1.0.0"),
+            format!("/v1/keys/{id}"),
+            format!("/v1/tenants/{id}"),
+        ] {
+            refused(server.request(Method::DELETE, &path).send().await.unwrap(), 404, "not_found")
+                .await;
         }
         let answer = server.get(&format!("/v1/blobs/{id}")).send().await.unwrap();
         assert!(matches!(answer.status().as_u16(), 403 | 404), "{id}");
@@ -196,8 +231,8 @@ async fn malformed_ids_and_names_are_404() {
 async fn malformed_queries_are_400() {
     let server = Server::start().await;
     for query in [
-        "limit=0", "limit=-1", "limit=x", "limit=", "limit=99999999999999999999", "offset=-1", "offset=x", "cursor=x",
-        "cursor=AAAA", "limit=1&limit=2",
+        "limit=0", "limit=-1", "limit=x", "limit=", "limit=99999999999999999999", "offset=-1",
+        "offset=x", "cursor=x", "cursor=AAAA", "limit=1&limit=2",
     ] {
         for list in ["/v1/executions", "/v1/skills", "/v1/keys", "/v1/tenants", "/v1/audit"] {
             let answer = server.get(&format!("{list}?{query}")).send().await.unwrap();
@@ -222,7 +257,10 @@ async fn health_and_readiness_need_no_key() {
     assert_eq!(text("/health").await, (200, r#"{"status":"ok"}"#.into()));
     let (status, body) = text("/ready").await;
     assert_eq!(status, 200, "{body}");
-    assert_eq!(body, r#"{"status":"ready","checks":{"postgres":"ok","blobs":"ok","sandbox":"ok"}}"#);
+    assert_eq!(
+        body,
+        r#"{"status":"ready","checks":{"postgres":"ok","blobs":"ok","sandbox":"ok"}}"#
+    );
 }
 
 #[tokio::test]
@@ -233,6 +271,9 @@ async fn our_own_failures_show_nothing_of_the_inside() {
     for path in ["/v1/skills/gone/latest/content", "/v1/skills/gone/latest/files/SKILL.md"] {
         let body = refused(server.get(path).send().await.unwrap(), 500, "internal").await;
         let message = body["message"].as_str().unwrap();
-        assert!(!message.contains("blobs") && !message.contains(&server.data.display().to_string()), "{message}");
+        assert!(
+            !message.contains("blobs") && !message.contains(&server.data.display().to_string()),
+            "{message}"
+        );
     }
 }

@@ -52,7 +52,10 @@ impl Reader {
 
     fn read(&mut self, block: &str) -> Option<Event> {
         let field = |name: &str| {
-            block.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim_start().to_owned())
+            block
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(|value| value.trim_start().to_owned())
         };
         if block.starts_with(':') {
             self.comments += 1;
@@ -79,7 +82,11 @@ fn log(events: &[Event]) -> String {
 }
 
 async fn submit(server: &Server, skill: &str) -> String {
-    let answer = server.post("/v1/executions", &json!({ "skill": skill, "mode": "async" })).send().await.unwrap();
+    let answer = server
+        .post("/v1/executions", &json!({ "skill": skill, "mode": "async" }))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(answer.status(), 202);
     answer.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned()
 }
@@ -94,12 +101,14 @@ async fn a_run_is_followed_to_its_result() {
     let id = submit(&server, "slow").await;
     let events = Reader::open(&server, &id, None).await.rest().await;
     assert_eq!(log(&events), LINES);
-    let states: Vec<&str> = events.iter().filter_map(|event| event.data["status"].as_str()).collect();
+    let states: Vec<&str> =
+        events.iter().filter_map(|event| event.data["status"].as_str()).collect();
     assert!(states.contains(&"running"), "{states:?}");
     let (result, others) = events.split_last().unwrap();
     assert_eq!(result.kind, "result");
     assert!(others.iter().all(|event| event.kind != "result"));
-    let read: Value = server.get(&format!("/v1/executions/{id}")).send().await.unwrap().json().await.unwrap();
+    let read: Value =
+        server.get(&format!("/v1/executions/{id}")).send().await.unwrap().json().await.unwrap();
     assert_eq!(result.data, read);
     assert_eq!(read["output"], json!({ "n": 5 }));
     // Afterwards the same is told again, from the record.
@@ -117,7 +126,8 @@ async fn a_line_comes_while_its_script_runs() {
     while log(&seen) != "one\n" {
         seen.push(reader.next().await.expect("the script has not ended"));
     }
-    let cancel = server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
+    let cancel =
+        server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
     assert!(cancel.status().is_success());
     assert_eq!(reader.rest().await.last().unwrap().data["status"], "cancelled");
 }
@@ -155,10 +165,16 @@ async fn what_cannot_be_followed_is_refused() {
         refused(answer, 400, "bad_request").await;
     }
     let other = server.tenant("other").await;
-    refused(server.request_as(&other, Method::GET, &path).send().await.unwrap(), 404, "not_found").await;
+    refused(server.request_as(&other, Method::GET, &path).send().await.unwrap(), 404, "not_found")
+        .await;
     refused(server.get("/v1/executions/x/events").send().await.unwrap(), 404, "not_found").await;
     let (limited, _) = server.key(json!({ "name": "limited", "skills": ["another"] })).await;
-    refused(server.request_as(&limited, Method::GET, &path).send().await.unwrap(), 404, "not_found").await;
+    refused(
+        server.request_as(&limited, Method::GET, &path).send().await.unwrap(),
+        404,
+        "not_found",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -176,7 +192,8 @@ async fn a_silent_run_shows_that_the_stream_lives() {
             break;
         }
     }
-    let cancel = server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
+    let cancel =
+        server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
     assert!(cancel.status().is_success());
     let rest = reader.rest().await;
     assert_eq!(rest.last().unwrap().data["status"], "cancelled");
@@ -186,7 +203,8 @@ async fn a_silent_run_shows_that_the_stream_lives() {
 async fn a_shutdown_ends_streams_and_another_server_goes_on() {
     let shared = tempfile::tempdir().unwrap();
     let dsn = format!("sqlite:{}", shared.path().join("shared.db").display());
-    let settings = [("db_dsn", dsn.as_str()), ("secret", "a secret that two servers share, long enough")];
+    let settings =
+        [("db_dsn", dsn.as_str()), ("secret", "a secret that two servers share, long enough")];
     let first = Server::with(&[&settings[..], &[("drain_timeout", "5s")]].concat()).await;
     let second = Server::with(&settings).await;
     assert_eq!(second.key, "", "the first server's key is there already");
@@ -203,7 +221,8 @@ async fn a_shutdown_ends_streams_and_another_server_goes_on() {
     seen.extend(reader.rest().await);
     let after = seen.last().unwrap().id.clone();
     let request = second.request_as(&key, Method::GET, &format!("/v1/executions/{id}/events"));
-    let rest = Reader::of(request.header("last-event-id", after).send().await.unwrap()).rest().await;
+    let rest =
+        Reader::of(request.header("last-event-id", after).send().await.unwrap()).rest().await;
     seen.extend(rest);
     let result = seen.last().unwrap();
     assert_eq!(result.kind, "result", "{seen:?}");
@@ -219,7 +238,8 @@ async fn servers_with_another_secret_are_kept_off_a_database() {
     let dsn = format!("sqlite:{}", shared.path().join("shared.db").display());
     let server = Server::with(&[("db_dsn", &dsn)]).await;
     let data = shared.path().join("other");
-    let other = [("db_dsn", dsn.as_str()), ("secret", "quite another secret, which is long enough")];
+    let other =
+        [("db_dsn", dsn.as_str()), ("secret", "quite another secret, which is long enough")];
     let error = launch(&data, &other).await.err().unwrap().to_string();
     assert!(error.contains("SKILLBOX_SECRET") && !error.contains("quite another"), "{error}");
     let (_home, ended) = server.shut_down().await;

@@ -22,15 +22,18 @@ async fn the_answer_is_compact_and_in_order() {
     let text = answer.text().await.unwrap();
     // What the skill wrote stays as it was spelled, only compact: `curl | grep` finds it.
     assert!(
-        text.contains(r#","output":{"b":1.50,"a":[12345678901234567890123,"x  y"]},"files_url":"http://"#),
+        text.contains(
+            r#","output":{"b":1.50,"a":[12345678901234567890123,"x  y"]},"files_url":"http://"#
+        ),
         "{text}"
     );
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         keys(&body),
         [
-            "execution_id", "status", "output", "files_url", "files_list", "logs", "duration_ms", "error", "exit_code",
-            "outcome", "files", "usage", "isolation", "skill_version", "digest", "attempt", "timings",
+            "execution_id", "status", "output", "files_url", "files_list", "logs", "duration_ms",
+            "error", "exit_code", "outcome", "files", "usage", "isolation", "skill_version",
+            "digest", "attempt", "timings",
         ]
     );
     assert_eq!(body["status"], "success");
@@ -48,7 +51,9 @@ async fn the_answer_is_compact_and_in_order() {
 #[tokio::test]
 async fn a_failed_run_is_200_with_its_error() {
     let server = Server::start().await;
-    server.publish_bash("fails", "echo oh >&2; echo '{\"a\":1}' > \"$SANDBOX_OUTPUT\"; exit 3\n").await;
+    server
+        .publish_bash("fails", "echo oh >&2; echo '{\"a\":1}' > \"$SANDBOX_OUTPUT\"; exit 3\n")
+        .await;
     let body = server.run(json!({ "skill": "fails" })).await;
     assert_eq!((&body["status"], &body["exit_code"]), (&json!("failed"), &json!(3)));
     assert!(body["error"].is_string());
@@ -63,7 +68,8 @@ async fn a_failed_run_is_200_with_its_error() {
     let body = server.run(json!({ "skill": "fails", "input_files": [file] })).await;
     assert_eq!((&body["status"], &body["outcome"]), (&json!("failed"), &json!("refused")));
     assert!(body["error"].as_str().unwrap().contains(file), "{body}");
-    let answer = server.post("/v1/executions", &json!({ "skill": "nothing" })).send().await.unwrap();
+    let answer =
+        server.post("/v1/executions", &json!({ "skill": "nothing" })).send().await.unwrap();
     refused(answer, 404, "not_found").await;
 }
 
@@ -93,17 +99,26 @@ async fn a_stored_execution_reads_back_the_same() {
     assert_eq!(
         keys(&stored)[..14],
         [
-            "execution_id", "skill_name", "skill_version", "tenant_id", "status", "input", "output", "logs",
-            "files_url", "files_list", "duration_ms", "error", "created_at", "finished_at",
+            "execution_id", "skill_name", "skill_version", "tenant_id", "status", "input",
+            "output", "logs", "files_url", "files_list", "duration_ms", "error", "created_at",
+            "finished_at",
         ]
     );
-    for key in ["execution_id", "status", "output", "logs", "files_list", "duration_ms", "usage", "digest"] {
+    for key in
+        ["execution_id", "status", "output", "logs", "files_list", "duration_ms", "usage", "digest"]
+    {
         assert_eq!(stored[key], run[key], "{key}");
     }
-    assert_eq!((&stored["skill_name"], &stored["tenant_id"]), (&json!("writer"), &json!("default")));
+    assert_eq!(
+        (&stored["skill_name"], &stored["tenant_id"]),
+        (&json!("writer"), &json!("default"))
+    );
     for key in ["created_at", "finished_at"] {
         let time = stored[key].as_str().unwrap();
-        assert!(time.ends_with('Z') && chrono::DateTime::parse_from_rfc3339(time).is_ok(), "{time}");
+        assert!(
+            time.ends_with('Z') && chrono::DateTime::parse_from_rfc3339(time).is_ok(),
+            "{time}"
+        );
     }
     let logs = server.get(&format!("/v1/executions/{id}/logs")).send().await.unwrap();
     assert_eq!(logs.headers()["content-type"], "text/plain; charset=utf-8");
@@ -115,14 +130,19 @@ async fn input_reaches_the_skill_as_it_was_sent() {
     let server = Server::start().await;
     server.publish_bash("echo", "cat /sandbox/input.json > \"$SANDBOX_OUTPUT\"\n").await;
     let echoed = async |body: &str| {
-        let request = server.request(Method::POST, "/v1/executions").header("content-type", "application/json");
+        let request = server
+            .request(Method::POST, "/v1/executions")
+            .header("content-type", "application/json");
         let answer = request.body(body.to_owned()).send().await.unwrap().text().await.unwrap();
         let output = answer.split_once(r#""output":"#).unwrap_or_else(|| panic!("{answer}")).1;
         output.split_once(r#","duration_ms""#).unwrap().0.to_owned()
     };
     assert_eq!(echoed(r#"{"skill":"echo"}"#).await, "{}");
     assert_eq!(echoed(r#"{"skill":"echo","input":null}"#).await, "null");
-    assert_eq!(echoed(r#"{"skill":"echo","version":"","input": [1, 2.0, "é"]}"#).await, r#"[1,2.0,"é"]"#);
+    assert_eq!(
+        echoed(r#"{"skill":"echo","version":"","input": [1, 2.0, "é"]}"#).await,
+        r#"[1,2.0,"é"]"#
+    );
     assert_eq!(echoed(r#"{"skill":"echo","version":null,"input":"text"}"#).await, r#""text""#);
 }
 
@@ -156,7 +176,8 @@ async fn limits_can_be_tightened() {
 /// Reads an execution until it has ended.
 async fn ended(server: &Server, id: &str) -> Value {
     for _ in 0..600 {
-        let body: Value = server.get(&format!("/v1/executions/{id}")).send().await.unwrap().json().await.unwrap();
+        let body: Value =
+            server.get(&format!("/v1/executions/{id}")).send().await.unwrap().json().await.unwrap();
         if !matches!(body["status"].as_str(), Some("queued" | "running")) {
             return body;
         }
@@ -170,8 +191,9 @@ async fn asynchronous_runs_answer_at_once() {
     let server = Server::start().await;
     server.publish_bash("quick", "echo '{\"ok\":true}' > \"$SANDBOX_OUTPUT\"\n").await;
     let by_body = server.post("/v1/executions", &json!({ "skill": "quick", "mode": "async" }));
-    let by_header =
-        server.post("/v1/executions", &json!({ "skill": "quick" })).header("prefer", "wait=1, respond-async");
+    let by_header = server
+        .post("/v1/executions", &json!({ "skill": "quick" }))
+        .header("prefer", "wait=1, respond-async");
     for (request, preferred) in [(by_body, false), (by_header, true)] {
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 202);
@@ -183,7 +205,11 @@ async fn asynchronous_runs_answer_at_once() {
         assert!(body["error"].is_null());
         assert_eq!(ended(&server, id).await["output"], json!({ "ok": true }));
     }
-    let unknown = server.post("/v1/executions", &json!({ "skill": "nothing", "mode": "async" })).send().await.unwrap();
+    let unknown = server
+        .post("/v1/executions", &json!({ "skill": "nothing", "mode": "async" }))
+        .send()
+        .await
+        .unwrap();
     refused(unknown, 404, "not_found").await;
 }
 
@@ -192,7 +218,9 @@ async fn one_idempotency_key_is_one_execution() {
     let server = Server::start().await;
     server.publish_bash("random", "echo \"$RANDOM$RANDOM$RANDOM\" > \"$SANDBOX_OUTPUT\"\n").await;
     let other = server.tenant("other").await;
-    server.publish_as(&other, &[("SKILL.md", &manifest("random", "")), ("main.sh", "true\n")]).await;
+    server
+        .publish_as(&other, &[("SKILL.md", &manifest("random", "")), ("main.sh", "true\n")])
+        .await;
     let ask = |key: &str, body: Value| {
         let request = server.request_as(key, Method::POST, "/v1/executions").json(&body);
         request.header("idempotency-key", "order-1").send()
@@ -222,11 +250,15 @@ async fn a_run_can_be_cancelled() {
     let server = Server::with(&[("max_concurrent_execs", "1")]).await;
     server.publish_bash("sleeper", "sleep 60\n").await;
     let submit = async || {
-        let answer =
-            server.post("/v1/executions", &json!({ "skill": "sleeper", "mode": "async" })).send().await.unwrap();
+        let answer = server
+            .post("/v1/executions", &json!({ "skill": "sleeper", "mode": "async" }))
+            .send()
+            .await
+            .unwrap();
         answer.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned()
     };
-    let cancel = |id: &str| server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send();
+    let cancel =
+        |id: &str| server.request(Method::POST, &format!("/v1/executions/{id}/cancel")).send();
     let (running, waiting) = (submit().await, submit().await);
     let answer = cancel(&waiting).await.unwrap();
     assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
@@ -246,13 +278,16 @@ async fn a_caller_who_leaves_does_not_stop_the_run() {
     let impatient = tokio::spawn(server.post("/v1/executions", &json!({ "skill": "slow" })).send());
     let accepted = async {
         loop {
-            let rows: Vec<Value> = server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
+            let rows: Vec<Value> =
+                server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
             if let [row] = rows.as_slice() {
                 break row["execution_id"].as_str().unwrap().to_owned();
             }
         }
     };
-    let id = tokio::time::timeout(std::time::Duration::from_secs(60), accepted).await.expect("it is accepted");
+    let id = tokio::time::timeout(std::time::Duration::from_secs(60), accepted)
+        .await
+        .expect("it is accepted");
     impatient.abort();
     assert!(impatient.await.unwrap_err().is_cancelled(), "nobody waits for the answer");
     let body = ended(&server, &id).await;
@@ -265,29 +300,45 @@ async fn a_key_limited_to_skills_sees_only_those() {
     for name in ["allowed", "hidden"] {
         server.publish_bash(name, "true\n").await;
     }
-    let hidden = server.run(json!({ "skill": "hidden" })).await["execution_id"].as_str().unwrap().to_owned();
+    let hidden =
+        server.run(json!({ "skill": "hidden" })).await["execution_id"].as_str().unwrap().to_owned();
     let scopes = json!(["execute", "read", "publish", "admin"]);
-    let (key, _) = server.key(json!({ "name": "narrow", "scopes": scopes, "skills": ["allowed"] })).await;
-    let run =
-        |skill: &str| server.request_as(&key, Method::POST, "/v1/executions").json(&json!({ "skill": skill })).send();
+    let (key, _) =
+        server.key(json!({ "name": "narrow", "scopes": scopes, "skills": ["allowed"] })).await;
+    let run = |skill: &str| {
+        server
+            .request_as(&key, Method::POST, "/v1/executions")
+            .json(&json!({ "skill": skill }))
+            .send()
+    };
     assert_eq!(run("allowed").await.unwrap().status(), 200);
     refused(run("hidden").await.unwrap(), 403, "forbidden").await;
-    for path in
-        [format!("/v1/executions/{hidden}"), "/v1/skills/hidden/latest".into(), "/v1/skills/hidden/versions".into()]
-    {
+    for path in [
+        format!("/v1/executions/{hidden}"),
+        "/v1/skills/hidden/latest".into(),
+        "/v1/skills/hidden/versions".into(),
+    ] {
         let answer = server.request_as(&key, Method::GET, &path).send().await.unwrap();
         refused(answer, 404, "not_found").await;
     }
     for (path, name) in [("/v1/executions", "skill_name"), ("/v1/skills", "name")] {
-        let rows: Vec<Value> = server.request_as(&key, Method::GET, path).send().await.unwrap().json().await.unwrap();
-        assert_eq!(rows.iter().map(|row| row[name].as_str().unwrap()).collect::<Vec<_>>(), ["allowed"]);
+        let rows: Vec<Value> =
+            server.request_as(&key, Method::GET, path).send().await.unwrap().json().await.unwrap();
+        assert_eq!(
+            rows.iter().map(|row| row[name].as_str().unwrap()).collect::<Vec<_>>(),
+            ["allowed"]
+        );
     }
-    let upload = server.request_as(&key, Method::POST, "/v1/skills").header("content-type", "application/zip");
+    let upload = server
+        .request_as(&key, Method::POST, "/v1/skills")
+        .header("content-type", "application/zip");
     let upload = upload.body(crate::support::zip(&[("SKILL.md", &manifest("hidden", ""))]));
     refused(upload.send().await.unwrap(), 403, "forbidden").await;
-    let delete = server.request_as(&key, Method::DELETE, "/v1/skills/hidden/1.0.0").send().await.unwrap();
+    let delete =
+        server.request_as(&key, Method::DELETE, "/v1/skills/hidden/1.0.0").send().await.unwrap();
     refused(delete, 404, "not_found").await;
-    let wider =
-        server.request_as(&key, Method::POST, "/v1/keys").json(&json!({ "name": "wide", "skills": ["hidden"] }));
+    let wider = server
+        .request_as(&key, Method::POST, "/v1/keys")
+        .json(&json!({ "name": "wide", "skills": ["hidden"] }));
     refused(wider.send().await.unwrap(), 403, "forbidden").await;
 }

@@ -22,8 +22,14 @@ async fn files_are_listed_and_downloaded_so_that_no_browser_runs_them() {
     let server = Server::start().await;
     let run = run(&server).await;
     let id = run["execution_id"].as_str().unwrap();
-    let rows: Vec<Value> =
-        server.get(&format!("/v1/executions/{id}/files")).send().await.unwrap().json().await.unwrap();
+    let rows: Vec<Value> = server
+        .get(&format!("/v1/executions/{id}/files"))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
     let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["page.html", "ä b/c#d?.txt"]);
     let direct = server.get(&format!("/v1/executions/{id}/files/page.html")).send().await.unwrap();
@@ -37,7 +43,11 @@ async fn files_are_listed_and_downloaded_so_that_no_browser_runs_them() {
         assert!(disposition.starts_with("attachment; filename=\"page.html\""), "{disposition}");
         assert_eq!(answer.text().await.unwrap(), PAGE);
     }
-    let odd = server.get(&format!("/v1/executions/{id}/files/%C3%A4%20b/c%23d%3F.txt")).send().await.unwrap();
+    let odd = server
+        .get(&format!("/v1/executions/{id}/files/%C3%A4%20b/c%23d%3F.txt"))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(odd.text().await.unwrap(), "2");
     for path in ["nothing", "..%2fpage.html", "%2e%2e/page.html", "page.html/", "%00"] {
         let answer = server.get(&format!("/v1/executions/{id}/files/{path}")).send().await.unwrap();
@@ -63,7 +73,10 @@ async fn one_url_carries_all_files() {
         entry.read_to_string(&mut text).unwrap();
         names.push((entry.path().unwrap().display().to_string(), text));
     }
-    assert_eq!(names, [("page.html".to_owned(), PAGE.to_owned()), ("ä b/c#d?.txt".into(), "2".into())]);
+    assert_eq!(
+        names,
+        [("page.html".to_owned(), PAGE.to_owned()), ("ä b/c#d?.txt".into(), "2".into())]
+    );
     let head = server.http.head(url).send().await.unwrap();
     assert_eq!(
         (head.status().as_u16(), head.headers()["content-length"].to_str().unwrap()),
@@ -88,11 +101,17 @@ async fn an_altered_url_is_worthless() {
         refused(server.http.get(altered).send().await.unwrap(), 403, "forbidden").await;
     }
     for token in [&token[1..], &token[..token.len() - 4], &format!("{token}AAAA")] {
-        refused(server.http.get(format!("{base}/{token}")).send().await.unwrap(), 403, "forbidden").await;
+        refused(server.http.get(format!("{base}/{token}")).send().await.unwrap(), 403, "forbidden")
+            .await;
     }
     // Another installation's signature says nothing here.
     let other = Server::start().await;
-    refused(other.http.get(format!("{}/v1/blobs/{token}", other.url)).send().await.unwrap(), 403, "forbidden").await;
+    refused(
+        other.http.get(format!("{}/v1/blobs/{token}", other.url)).send().await.unwrap(),
+        403,
+        "forbidden",
+    )
+    .await;
 }
 
 #[tokio::test]

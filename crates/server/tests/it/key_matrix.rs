@@ -1,6 +1,8 @@
-//! Which key may manage which: every kind of manager against every kind of key, for making, listing and revoking.
+//! Which key may manage which: every kind of manager against every kind of key, for making, listing
+//! and revoking.
 //!
-//! The control of each refusal is the first key, which is not restricted: the same request succeeds with it.
+//! The control of each refusal is the first key, which is not restricted: the same request succeeds
+//! with it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,8 @@ use crate::support::{Server, refused};
 
 const SCOPES: [&str; 4] = ["execute", "read", "publish", "admin"];
 
-/// The kinds of keys, by name and the body that makes one. All have a fixed expiry in hours, or none.
+/// The kinds of keys, by name and the body that makes one. All have a fixed expiry in hours, or
+/// none.
 fn kinds() -> BTreeMap<&'static str, Value> {
     let at = |hours| (chrono::Utc::now() + chrono::Duration::hours(hours)).to_rfc3339();
     BTreeMap::from([
@@ -35,23 +38,24 @@ const MAY_MANAGE: [(&str, &[&str]); 6] = [
     (
         "operator",
         &[
-            "operator", "service reader", "limited operator", "administrator", "admin only", "runner", "limited",
-            "limited runner", "limited elsewhere", "brief", "briefer runner", "longer runner",
+            "operator", "service reader", "limited operator", "administrator", "admin only",
+            "runner", "limited", "limited runner", "limited elsewhere", "brief", "briefer runner",
+            "longer runner",
         ],
     ),
     ("limited operator", &["limited operator", "limited runner"]),
     (
         "administrator",
         &[
-            "administrator", "admin only", "runner", "limited", "limited runner", "limited elsewhere", "brief",
-            "briefer runner", "longer runner",
+            "administrator", "admin only", "runner", "limited", "limited runner",
+            "limited elsewhere", "brief", "briefer runner", "longer runner",
         ],
     ),
     (
         "admin only",
         &[
-            "administrator", "admin only", "runner", "limited", "limited runner", "limited elsewhere", "brief",
-            "briefer runner", "longer runner",
+            "administrator", "admin only", "runner", "limited", "limited runner",
+            "limited elsewhere", "brief", "briefer runner", "longer runner",
         ],
     ),
     ("limited", &["limited", "limited runner"]),
@@ -68,13 +72,15 @@ fn named(kind: &str, body: &Value) -> Value {
 async fn listed(server: &Server, key: &str) -> Vec<String> {
     let answer = server.request_as(key, Method::GET, "/v1/keys?limit=100").send().await.unwrap();
     let rows: Vec<Value> = answer.json().await.unwrap();
-    let mut names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+    let mut names: Vec<_> =
+        rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
     names.sort();
     names
 }
 
 async fn is_valid(server: &Server, key: &str) -> bool {
-    let status = server.request_as(key, Method::GET, "/v1/keys").send().await.unwrap().status().as_u16();
+    let status =
+        server.request_as(key, Method::GET, "/v1/keys").send().await.unwrap().status().as_u16();
     assert!(matches!(status, 200 | 401 | 403), "{status}");
     status != 401
 }
@@ -98,25 +104,36 @@ async fn a_key_lists_and_revokes_only_keys_within_its_own_restrictions() {
             let (target, id) = &keys[kind];
             let missing = "/v1/keys/0190c0de-0000-7000-8000-000000000000";
             let missing = server.request_as(secret, Method::DELETE, missing).send().await.unwrap();
-            let attack = server.request_as(secret, Method::DELETE, &format!("/v1/keys/{id}")).send().await.unwrap();
-            let (attack, missing) = (refused(attack, 404, "not_found").await, refused(missing, 404, "not_found").await);
+            let attack = server
+                .request_as(secret, Method::DELETE, &format!("/v1/keys/{id}"))
+                .send()
+                .await
+                .unwrap();
+            let (attack, missing) =
+                (refused(attack, 404, "not_found").await, refused(missing, 404, "not_found").await);
             assert_eq!(attack, missing, "{manager} → {kind}");
             assert!(is_valid(&server, target).await, "{manager} → {kind}");
         }
     }
-    // Now what may be done is done. For each kind another one is made, because a manager needs its own key to go on.
+    // Now what may be done is done. For each kind another one is made, because a manager needs its
+    // own key to go on.
     for (manager, managed) in MAY_MANAGE {
         for kind in managed {
             let (target, id) = server.key(named(kind, &kinds[kind])).await;
             let path = format!("/v1/keys/{id}");
-            let answer = server.request_as(&keys[manager].0, Method::DELETE, &path).send().await.unwrap();
+            let answer =
+                server.request_as(&keys[manager].0, Method::DELETE, &path).send().await.unwrap();
             assert_eq!(answer.status(), 204, "{manager} → {kind}");
             assert!(!is_valid(&server, &target).await, "{manager} → {kind}");
         }
     }
     // Control: the requests that were refused above succeed for the unrestricted service key.
     for (kind, (target, id)) in &keys {
-        let answer = server.request_as(&server.key, Method::DELETE, &format!("/v1/keys/{id}")).send().await.unwrap();
+        let answer = server
+            .request_as(&server.key, Method::DELETE, &format!("/v1/keys/{id}"))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(answer.status(), 204, "{kind}");
         assert!(!is_valid(&server, target).await, "{kind}");
     }
@@ -131,9 +148,14 @@ async fn a_key_makes_only_keys_within_its_own_restrictions() {
         let sees_before = listed(&server, &secret).await.len();
         let mut made = 0;
         for (kind, body) in &kinds {
-            let answer = server.request_as(&secret, Method::POST, "/v1/keys").json(&named(kind, body)).send().await;
+            let answer = server
+                .request_as(&secret, Method::POST, "/v1/keys")
+                .json(&named(kind, body))
+                .send()
+                .await;
             let answer = answer.unwrap();
-            // What is left out, skills and expiry, is taken from the maker, so such a key is made and is narrower.
+            // What is left out, skills and expiry, is taken from the maker, so such a key is made
+            // and is narrower.
             let own = &kinds[manager];
             let narrowed = (body["service"] != true || own["service"] == true)
                 && (body["skills"].is_null() || own["skills"].is_null() || managed.contains(kind));
@@ -142,9 +164,13 @@ async fn a_key_makes_only_keys_within_its_own_restrictions() {
                 false => drop(refused(answer, 403, "forbidden").await),
             }
             made += usize::from(narrowed);
-            assert!(narrowed || !managed.contains(kind), "{manager} may make what it may manage: {kind}");
+            assert!(
+                narrowed || !managed.contains(kind),
+                "{manager} may make what it may manage: {kind}"
+            );
         }
-        // A maker sees, and so may revoke, every key that it made: none can do more than the maker itself.
+        // A maker sees, and so may revoke, every key that it made: none can do more than the maker
+        // itself.
         assert_eq!(listed(&server, &secret).await.len(), sees_before + made, "{manager}");
     }
 }

@@ -54,12 +54,18 @@ async fn a_tenants_admin_cannot_climb() {
     let admin = server.tenant("acme").await;
     let make = |body: Value| server.request_as(&admin, Method::POST, "/v1/keys").json(&body).send();
     refused(make(json!({ "name": "a", "service": true })).await.unwrap(), 403, "forbidden").await;
-    refused(make(json!({ "name": "a", "key": "sk-imported-0123456789" })).await.unwrap(), 403, "forbidden").await;
+    refused(
+        make(json!({ "name": "a", "key": "sk-imported-0123456789" })).await.unwrap(),
+        403,
+        "forbidden",
+    )
+    .await;
     let at = chrono::Utc::now() + chrono::Duration::hours(1);
     let brief = json!({ "name": "brief", "scopes": ["admin"], "expires_at": at.to_rfc3339() });
     let brief: Value = make(brief).await.unwrap().json().await.unwrap();
     let child = server.request_as(brief["key"].as_str().unwrap(), Method::POST, "/v1/keys");
-    let child: Value = child.json(&json!({ "name": "child" })).send().await.unwrap().json().await.unwrap();
+    let child: Value =
+        child.json(&json!({ "name": "child" })).send().await.unwrap().json().await.unwrap();
     assert_eq!(child["expires_at"], brief["expires_at"]);
 }
 
@@ -83,16 +89,27 @@ async fn changes_are_audited() {
     let (_, id) = server.key(json!({ "name": "ci" })).await;
     server.request(Method::DELETE, &format!("/v1/keys/{id}")).send().await.unwrap();
     server.publish_bash("noted", "true\n").await;
-    let delete = server.request(Method::DELETE, "/v1/skills/noted/1.0.0").header("x-request-id", "my-delete");
+    let delete = server
+        .request(Method::DELETE, "/v1/skills/noted/1.0.0")
+        .header("x-request-id", "my-delete");
     assert_eq!(delete.send().await.unwrap().status(), 204);
     server.tenant("acme").await;
     let rows: Vec<Value> = server.get("/v1/audit").send().await.unwrap().json().await.unwrap();
     let actions: Vec<_> = rows.iter().map(|row| row["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["tenant.create", "skill.delete", "skill.publish", "key.revoke", "key.create"]);
-    assert_eq!((&rows[1]["object"], &rows[1]["request_id"]), (&json!("noted@1.0.0"), &json!("my-delete")));
+    assert_eq!(
+        actions,
+        ["tenant.create", "skill.delete", "skill.publish", "key.revoke", "key.create"]
+    );
+    assert_eq!(
+        (&rows[1]["object"], &rows[1]["request_id"]),
+        (&json!("noted@1.0.0"), &json!("my-delete"))
+    );
     assert!(rows[1]["actor"].is_string());
     // What was done in the other tenant stands in its own trail.
     let theirs = server.get("/v1/audit").header("x-tenant-id", "acme").send().await.unwrap();
     let rows: Vec<Value> = theirs.json().await.unwrap();
-    assert_eq!(rows.iter().map(|row| row["action"].as_str().unwrap()).collect::<Vec<_>>(), ["key.create"]);
+    assert_eq!(
+        rows.iter().map(|row| row["action"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["key.create"]
+    );
 }

@@ -49,23 +49,38 @@ async fn executions_are_filtered_and_paged() {
     server.publish_bash("bad", "exit 1\n").await;
     let mut ids = Vec::new();
     for skill in ["good", "bad", "good"] {
-        ids.push(server.run(json!({ "skill": skill })).await["execution_id"].as_str().unwrap().to_owned());
+        ids.push(
+            server.run(json!({ "skill": skill })).await["execution_id"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        );
     }
     let list = async |query: &str| {
         let (rows, _) = page(&server, &server.key, &format!("/v1/executions?{query}")).await;
-        let place = |row: &Value| ids.iter().position(|id| row["execution_id"] == id.as_str()).unwrap();
+        let place =
+            |row: &Value| ids.iter().position(|id| row["execution_id"] == id.as_str()).unwrap();
         rows.iter().map(place).collect::<Vec<_>>()
     };
     assert_eq!(list("").await, [2, 1, 0]);
     assert_eq!(list("skill=good").await, [2, 0]);
     assert_eq!(list("status=failed").await, [1]);
     assert_eq!(list("skill=good&status=failed").await, [0; 0]);
-    let second: Value = server.get(&format!("/v1/executions/{}", ids[1])).send().await.unwrap().json().await.unwrap();
+    let second: Value = server
+        .get(&format!("/v1/executions/{}", ids[1]))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
     assert_eq!(list(&format!("since={}", second["created_at"].as_str().unwrap())).await, [2, 1]);
     let (rows, next) = page(&server, &server.key, "/v1/executions?limit=2&skill=good").await;
     assert_eq!((rows.len(), next), (2, None));
     let (rows, next) = page(&server, &server.key, "/v1/executions?limit=2").await;
-    assert!(rows[0].get("logs").is_none() && rows[0]["error"].is_null() && rows[1]["error"].is_string());
+    assert!(
+        rows[0].get("logs").is_none() && rows[0]["error"].is_null() && rows[1]["error"].is_string()
+    );
     let (rows, _) = page(&server, &server.key, &next.unwrap()).await;
     assert_eq!(rows[0]["execution_id"], ids[0].as_str());
     let key = rows[0]["key_id"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! The server as its callers meet it: started in this process on a free port, with a data directory of its own and the
-//! real sandbox, and spoken to over HTTP.
+//! The server as its callers meet it: started in this process on a free port, with a data directory
+//! of its own and the real sandbox, and spoken to over HTTP.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod audit;

@@ -1,4 +1,5 @@
-//! Every route of openapi.json against every kind of caller: a route that is added is tested without anybody thinking of it.
+//! Every route of openapi.json against every kind of caller: a route that is added is tested
+//! without anybody thinking of it.
 
 use std::collections::BTreeMap;
 
@@ -41,11 +42,14 @@ impl Operation {
 
     fn path(&self, values: &BTreeMap<&str, String>) -> String {
         let values = values.iter().map(|(name, value)| (*name, value.as_str()));
-        let file = values.clone().find_map(|(name, value)| (name == "file").then_some(("id", value)));
+        let file =
+            values.clone().find_map(|(name, value)| (name == "file").then_some(("id", value)));
         // An id is a file's where files are.
         let first = file.filter(|_| self.path.starts_with("/v1/files"));
         let named = first.into_iter().chain(values);
-        named.fold(self.path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value))
+        named.fold(self.path.clone(), |path, (name, value)| {
+            path.replace(&format!("{{{name}}}"), value)
+        })
     }
 
     /// The request with a body that a permitted caller could send.
@@ -55,7 +59,9 @@ impl Operation {
             Some("application/json") => {
                 request.json(&json!({ "skill": "probe", "name": "k", "id": "made", "policy": {} }))
             }
-            Some(kind) => request.header("content-type", kind).body(zip(&[("SKILL.md", &manifest("made", ""))])),
+            Some(kind) => request
+                .header("content-type", kind)
+                .body(zip(&[("SKILL.md", &manifest("made", ""))])),
             None => request,
         }
     }
@@ -63,9 +69,11 @@ impl Operation {
 
 /// One execution with a file, and the values that name it and its skill.
 async fn objects(server: &Server, key: &str) -> BTreeMap<&'static str, String> {
-    let script = "echo hello; echo data > \"$SANDBOX_FILES_DIR/a.txt\"; echo '{}' > \"$SANDBOX_OUTPUT\"\n";
+    let script =
+        "echo hello; echo data > \"$SANDBOX_FILES_DIR/a.txt\"; echo '{}' > \"$SANDBOX_OUTPUT\"\n";
     server.publish_as(key, &[("SKILL.md", &manifest("probe", "")), ("main.sh", script)]).await;
-    let run = server.request_as(key, Method::POST, "/v1/executions").json(&json!({ "skill": "probe" }));
+    let run =
+        server.request_as(key, Method::POST, "/v1/executions").json(&json!({ "skill": "probe" }));
     let run: Value = run.send().await.unwrap().json().await.unwrap();
     assert_eq!(run["files_list"], json!(["a.txt"]), "{run}");
     trust_something(server, key).await;
@@ -87,9 +95,10 @@ const TRUSTED_KEY_ID: &str = "406E4FAC70A6468A";
 /// A trusted key and some revoked content.
 async fn trust_something(server: &Server, key: &str) {
     let digest = format!("sha256:{}", "a".repeat(64));
-    for (path, body) in
-        [("/v1/trust/keys", json!({ "public_key": TRUSTED_KEY })), ("/v1/trust/digests", json!({ "digest": digest }))]
-    {
+    for (path, body) in [
+        ("/v1/trust/keys", json!({ "public_key": TRUSTED_KEY })),
+        ("/v1/trust/digests", json!({ "digest": digest })),
+    ] {
         let answer = server.request_as(key, Method::POST, path).json(&body).send().await.unwrap();
         assert_eq!(answer.status(), 201, "{path}");
     }
@@ -98,8 +107,10 @@ async fn trust_something(server: &Server, key: &str) {
 #[tokio::test]
 async fn without_a_key_every_route_but_the_open_ones_is_401() {
     let server = Server::start().await;
-    let values: BTreeMap<_, _> =
-        ["id", "name", "version", "path", "token"].into_iter().map(|name| (name, "x".to_owned())).collect();
+    let values: BTreeMap<_, _> = ["id", "name", "version", "path", "token"]
+        .into_iter()
+        .map(|name| (name, "x".to_owned()))
+        .collect();
     for operation in operations() {
         let path = operation.path(&values);
         let request = operation.request(&server, "", &path).build().unwrap();
@@ -113,19 +124,29 @@ async fn without_a_key_every_route_but_the_open_ones_is_401() {
     }
 }
 
-/// The scope each operation needs, written out: the code must agree with this table, and the table with the description.
+/// The scope each operation needs, written out: the code must agree with this table, and the table
+/// with the description.
 fn scope(operation: &Operation) -> &'static str {
     match (operation.method.as_str(), operation.path.as_str()) {
         ("POST", "/v1/executions" | "/v1/executions/{id}/cancel") => "execute",
         ("POST", "/v1/skills" | "/v1/skills/validate") => "publish",
         ("DELETE", "/v1/skills/{name}/{version}") => "publish",
-        ("POST", "/v1/skills/{name}/{version}/approve" | "/v1/skills/{name}/{version}/reject") => "admin",
-        (_, "/v1/keys" | "/v1/keys/{id}" | "/v1/audit" | "/v1/audit/head" | "/v1/webhooks/secret") => "admin",
+        ("POST", "/v1/skills/{name}/{version}/approve" | "/v1/skills/{name}/{version}/reject") => {
+            "admin"
+        }
+        (
+            _,
+            "/v1/keys" | "/v1/keys/{id}" | "/v1/audit" | "/v1/audit/head" | "/v1/webhooks/secret",
+        ) => "admin",
         (_, path) if path.starts_with("/v1/trust/") => "admin",
         (_, "/v1/tenants" | "/v1/tenants/{id}") => "service",
         ("POST" | "PUT" | "DELETE", "/v1/files" | "/v1/files/{id}") => "execute",
         ("GET", "/.well-known/agent-skills/index.json" | "/v1/usage") => "read",
-        ("GET", path) if ["/v1/executions", "/v1/skills", "/v1/files"].iter().any(|kind| path.starts_with(kind)) => {
+        ("GET", path)
+            if ["/v1/executions", "/v1/skills", "/v1/files"]
+                .iter()
+                .any(|kind| path.starts_with(kind)) =>
+        {
             "read"
         }
         _ => panic!("{} is not in the table of scopes", operation.name()),
@@ -148,10 +169,15 @@ async fn each_scope_opens_exactly_its_routes() {
                 values.insert("digest", "x".into());
                 values.insert("name", "x".into());
             }
-            let answer = operation.request(&server, &key, &operation.path(&values)).send().await.unwrap();
+            let answer =
+                operation.request(&server, &key, &operation.path(&values)).send().await.unwrap();
             if scope(operation) == held {
                 let status = answer.status().as_u16();
-                assert!(!matches!(status, 401 | 403 | 500..), "{held}: {} is {status}", operation.name());
+                assert!(
+                    !matches!(status, 401 | 403 | 500..),
+                    "{held}: {} is {status}",
+                    operation.name()
+                );
             } else {
                 let body = refused(answer, 403, "forbidden").await;
                 assert!(body["details"].is_null(), "{held}: {}", operation.name());
@@ -173,7 +199,9 @@ async fn another_tenants_objects_are_404_with_the_body_of_missing_ones() {
         ("path", "a.txt".into()),
     ]);
     let mut compared = 0;
-    for operation in operations().iter().filter(|operation| !operation.open && operation.path.contains('{')) {
+    for operation in
+        operations().iter().filter(|operation| !operation.open && operation.path.contains('{'))
+    {
         if scope(operation) == "service" {
             continue;
         }
@@ -185,7 +213,8 @@ async fn another_tenants_objects_are_404_with_the_body_of_missing_ones() {
             values.insert("id", TRUSTED_KEY_ID.into());
         }
         let body = async |values: &BTreeMap<&str, String>| {
-            let answer = operation.request(&server, &other, &operation.path(values)).send().await.unwrap();
+            let answer =
+                operation.request(&server, &other, &operation.path(values)).send().await.unwrap();
             refused(answer, 404, "not_found").await
         };
         assert_eq!(body(&values).await, body(&missing).await, "{}", operation.name());
@@ -193,20 +222,36 @@ async fn another_tenants_objects_are_404_with_the_body_of_missing_ones() {
     }
     assert!(compared >= 10, "only {compared} routes were compared");
     // Nothing happened to what is mine, and nothing of it is in the other's lists.
-    for path in ["/v1/executions/{id}", "/v1/skills/{name}/{version}", "/v1/files/{file}/download"] {
-        let path =
-            values.iter().fold(path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
-        assert_eq!(server.request_as(&mine, Method::GET, &path).send().await.unwrap().status(), 200);
+    for path in ["/v1/executions/{id}", "/v1/skills/{name}/{version}", "/v1/files/{file}/download"]
+    {
+        let path = values.iter().fold(path.to_owned(), |path, (name, value)| {
+            path.replace(&format!("{{{name}}}"), value)
+        });
+        assert_eq!(
+            server.request_as(&mine, Method::GET, &path).send().await.unwrap().status(),
+            200
+        );
     }
     for path in ["/v1/executions", "/v1/skills", "/v1/files"] {
-        let rows: Vec<Value> = server.request_as(&other, Method::GET, path).send().await.unwrap().json().await.unwrap();
+        let rows: Vec<Value> = server
+            .request_as(&other, Method::GET, path)
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         assert!(rows.is_empty(), "{path}");
     }
-    assert_eq!(server.request_as(&mine, Method::GET, "/v1/keys").send().await.unwrap().status(), 200);
+    assert_eq!(
+        server.request_as(&mine, Method::GET, "/v1/keys").send().await.unwrap().status(),
+        200
+    );
 }
 
 async fn first_key_id(server: &Server, key: &str) -> String {
-    let rows: Vec<Value> = server.request_as(key, Method::GET, "/v1/keys").send().await.unwrap().json().await.unwrap();
+    let rows: Vec<Value> =
+        server.request_as(key, Method::GET, "/v1/keys").send().await.unwrap().json().await.unwrap();
     rows[0]["id"].as_str().unwrap().to_owned()
 }
 
@@ -219,11 +264,13 @@ async fn a_request_cannot_choose_its_tenant_state_or_limits_by_other_means() {
         "skill": "probe", "tenant": "default", "tenant_id": "default", "status": "failed", "key_id": "x",
         "quota": 1_000_000, "attempt": 7, "owner": "me",
     });
-    let request = server.request_as(&mine, Method::POST, "/v1/executions?tenant_id=default&tenant=default");
+    let request =
+        server.request_as(&mine, Method::POST, "/v1/executions?tenant_id=default&tenant=default");
     let run: Value = request.json(&body).send().await.unwrap().json().await.unwrap();
     assert_eq!(run["status"], "success", "{run}");
     let path = format!("/v1/executions/{}", run["execution_id"].as_str().unwrap());
-    let stored: Value = server.request_as(&mine, Method::GET, &path).send().await.unwrap().json().await.unwrap();
+    let stored: Value =
+        server.request_as(&mine, Method::GET, &path).send().await.unwrap().json().await.unwrap();
     assert_eq!((&stored["tenant_id"], &stored["attempt"]), (&json!("mine"), &json!(1)));
     refused(server.get(&path).send().await.unwrap(), 404, "not_found").await;
 }

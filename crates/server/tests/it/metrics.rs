@@ -32,13 +32,15 @@ fn read(page: &str) -> Samples {
     // Debian's own Python, because that is where its package is.
     let mut reader = Command::new("/usr/bin/python3");
     let reader = reader.args(["-c", READER]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut reader = reader.expect("python3 with prometheus_client; scripts/setup-tests.sh installs it");
+    let mut reader =
+        reader.expect("python3 with prometheus_client; scripts/setup-tests.sh installs it");
     reader.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
     let output = reader.wait_with_output().unwrap();
     assert!(output.status.success(), "the page cannot be read:\n{page}");
     let samples: Vec<Sample> = serde_json::from_slice(&output.stdout).unwrap();
     let named = samples.into_iter().map(|(name, labels, value)| {
-        let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value:?}")).collect();
+        let labels: Vec<String> =
+            labels.iter().map(|(label, value)| format!("{label}={value:?}")).collect();
         (if labels.is_empty() { name } else { format!("{name}{{{}}}", labels.join(",")) }, value)
     });
     named.collect()
@@ -70,19 +72,35 @@ async fn until(server: &Server, expected: &[(&str, f64)]) {
 #[tokio::test]
 async fn only_the_token_and_service_keys_read_them() {
     let server = Server::with(&[("metrics_token", TOKEN)]).await;
-    let ask = async |key: &str| server.request_as(key, Method::GET, "/metrics").send().await.unwrap();
+    let ask =
+        async |key: &str| server.request_as(key, Method::GET, "/metrics").send().await.unwrap();
     assert_eq!(ask(TOKEN).await.status(), 200);
     assert_eq!(ask(&server.key).await.status(), 200);
-    refused(server.http.get(format!("{}/metrics", server.url)).send().await.unwrap(), 401, "unauthorized").await;
+    refused(
+        server.http.get(format!("{}/metrics", server.url)).send().await.unwrap(),
+        401,
+        "unauthorized",
+    )
+    .await;
     refused(ask(&TOKEN[1..]).await, 401, "unauthorized").await;
     // A tenant's own key is nobody's business here, whatever its scopes.
     let tenant = server.tenant("other").await;
     refused(ask(&tenant).await, 403, "forbidden").await;
     for path in ["/v1/skills", "/v1/executions", "/v1/tenants", "/v1/keys"] {
-        refused(server.request_as(TOKEN, Method::GET, path).send().await.unwrap(), 401, "unauthorized").await;
+        refused(
+            server.request_as(TOKEN, Method::GET, path).send().await.unwrap(),
+            401,
+            "unauthorized",
+        )
+        .await;
     }
     let closed = Server::start().await;
-    refused(closed.request_as(TOKEN, Method::GET, "/metrics").send().await.unwrap(), 401, "unauthorized").await;
+    refused(
+        closed.request_as(TOKEN, Method::GET, "/metrics").send().await.unwrap(),
+        401,
+        "unauthorized",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -123,31 +141,52 @@ async fn known_runs_give_known_numbers() {
     // One runs, three wait.
     let mut ids = Vec::new();
     for _ in 0..4 {
-        let answer = server.post("/v1/executions", &json!({ "skill": "slow", "mode": "async" })).send().await.unwrap();
+        let answer = server
+            .post("/v1/executions", &json!({ "skill": "slow", "mode": "async" }))
+            .send()
+            .await
+            .unwrap();
         let body: serde_json::Value = answer.json().await.unwrap();
         ids.push(body["execution_id"].as_str().unwrap().to_owned());
     }
     until(
         &server,
-        &[("skillbox_queue_depth", 3.0), ("skillbox_executions_running", 1.0), ("skillbox_slots_used", 1.0)],
+        &[
+            ("skillbox_queue_depth", 3.0),
+            ("skillbox_executions_running", 1.0),
+            ("skillbox_slots_used", 1.0),
+        ],
     )
     .await;
     for id in ids.iter().rev() {
         server.post(&format!("/v1/executions/{id}/cancel"), &json!({})).send().await.unwrap();
     }
     let cancelled = r#"skillbox_executions_ended_total{outcome="cancelled",status="cancelled"}"#;
-    until(&server, &[("skillbox_queue_depth", 0.0), ("skillbox_slots_used", 0.0), (cancelled, 4.0)]).await;
+    until(
+        &server,
+        &[("skillbox_queue_depth", 0.0), ("skillbox_slots_used", 0.0), (cancelled, 4.0)],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn they_name_nobody_and_callers_cannot_make_them_grow() {
     let server = Server::with(&[("metrics_token", TOKEN)]).await;
     let key = server.tenant("hidden-tenant").await;
-    server.publish_as(&key, &[("SKILL.md", &manifest("hidden-skill", "")), ("main.sh", "echo hidden-log\n")]).await;
-    let run = server.request_as(&key, Method::POST, "/v1/executions").json(&json!({ "skill": "hidden-skill" }));
+    server
+        .publish_as(
+            &key,
+            &[("SKILL.md", &manifest("hidden-skill", "")), ("main.sh", "echo hidden-log\n")],
+        )
+        .await;
+    let run = server
+        .request_as(&key, Method::POST, "/v1/executions")
+        .json(&json!({ "skill": "hidden-skill" }));
     let run: serde_json::Value = run.send().await.unwrap().json().await.unwrap();
     let id = run["execution_id"].as_str().unwrap();
-    let get = async |method: Method, path: &str| server.request_as(&key, method, path).send().await.unwrap().status();
+    let get = async |method: Method, path: &str| {
+        server.request_as(&key, method, path).send().await.unwrap().status()
+    };
     assert_eq!(get(Method::GET, &format!("/v1/executions/{id}")).await, 200);
     assert_eq!(get(Method::GET, "/no/such/hidden-path").await, 404);
     assert_eq!(get("HIDDEN".parse().unwrap(), "/v1/skills").await, 405);
@@ -164,5 +203,8 @@ async fn they_name_nobody_and_callers_cannot_make_them_grow() {
     let after = read(&text);
     // Two more: skills that are not there, and the first look itself.
     assert!(after.len() <= before.len() + 2, "{} and then {}", before.len(), after.len());
-    assert_eq!(after[r#"skillbox_http_requests_total{class="4xx",method="GET",route="none"}"#], 51.0);
+    assert_eq!(
+        after[r#"skillbox_http_requests_total{class="4xx",method="GET",route="none"}"#],
+        51.0
+    );
 }

@@ -15,7 +15,10 @@ use crate::support::{Server, launch, manifest};
 const SECRET: &str = "a secret that all servers of a test share";
 const OPERATOR: &str = "sk-operator-of-the-test";
 
-#[expect(clippy::disallowed_methods, reason = "a test harness has no configuration to take it from")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test harness has no configuration to take it from"
+)]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -23,7 +26,8 @@ fn variable(name: &str) -> Option<String> {
 /// The tests' object store. Without one the test says so and is not run.
 fn object_store(test: &str) -> Option<S3Config> {
     let set = |name: &str| variable(&format!("SKILLBOX_TEST_S3_{name}"));
-    let (Some(endpoint), Some(access_key), Some(secret_key)) = (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
+    let (Some(endpoint), Some(access_key), Some(secret_key)) =
+        (set("ENDPOINT"), set("ACCESS_KEY"), set("SECRET_KEY"))
     else {
         println!("NEEDS S3: {test} was not run, because SKILLBOX_TEST_S3_ENDPOINT is not set");
         return None;
@@ -69,9 +73,13 @@ impl Installation {
     }
 
     /// Runs the test and removes what it stored, however it ends.
-    async fn with<F: Future<Output = ()> + Send + 'static>(s3: S3Config, test: impl FnOnce(Installation) -> F) {
+    async fn with<F: Future<Output = ()> + Send + 'static>(
+        s3: S3Config,
+        test: impl FnOnce(Installation) -> F,
+    ) {
         let tenant = format!("test-{}", Uuid::new_v4());
-        let installation = Installation { dsn: cluster::database(), s3: s3.clone(), tenant: tenant.clone() };
+        let installation =
+            Installation { dsn: cluster::database(), s3: s3.clone(), tenant: tenant.clone() };
         let ended = tokio::spawn(test(installation)).await;
         let blobs = Blobs::s3(s3).await.unwrap();
         blobs.delete_prefix(&Prefix::tenant(&tenant)).await.unwrap();
@@ -81,24 +89,37 @@ impl Installation {
     }
 }
 
-const WRITER: &str =
-    "echo one; sleep 0.3; echo two; echo data > \"$SANDBOX_FILES_DIR/a.txt\"; echo '{\"n\":1}' > \"$SANDBOX_OUTPUT\"\n";
+const WRITER: &str = "echo one; sleep 0.3; echo two; echo data > \"$SANDBOX_FILES_DIR/a.txt\"; echo '{\"n\":1}' > \"$SANDBOX_OUTPUT\"\n";
 
 #[tokio::test]
 async fn what_one_server_takes_another_runs_and_a_third_shows() {
-    let Some(s3) = object_store("what_one_server_takes_another_runs_and_a_third_shows") else { return };
+    let Some(s3) = object_store("what_one_server_takes_another_runs_and_a_third_shows") else {
+        return;
+    };
     Installation::with(s3, async |it: Installation| {
-        let (one, two, worker) = (it.server("api").await, it.server("api").await, it.server("worker").await);
+        let (one, two, worker) =
+            (it.server("api").await, it.server("api").await, it.server("worker").await);
         let key = one.tenant(&it.tenant).await;
         one.publish_as(&key, &[("SKILL.md", &manifest("writer", "")), ("main.sh", WRITER)]).await;
-        one.publish_as(&key, &[("SKILL.md", &manifest("sleeper", "")), ("main.sh", "sleep 600\n")]).await;
+        one.publish_as(&key, &[("SKILL.md", &manifest("sleeper", "")), ("main.sh", "sleep 600\n")])
+            .await;
 
         // Waited for at one, run by the worker, read at two.
-        let run = one.request_as(&key, Method::POST, "/v1/executions").json(&json!({ "skill": "writer" }));
+        let run = one
+            .request_as(&key, Method::POST, "/v1/executions")
+            .json(&json!({ "skill": "writer" }));
         let run: Value = run.send().await.unwrap().json().await.unwrap();
-        assert_eq!((&run["status"], &run["output"]), (&json!("success"), &json!({ "n": 1 })), "{run}");
+        assert_eq!(
+            (&run["status"], &run["output"]),
+            (&json!("success"), &json!({ "n": 1 })),
+            "{run}"
+        );
         let id = run["execution_id"].as_str().unwrap();
-        let read = two.request_as(&key, Method::GET, &format!("/v1/executions/{id}")).send().await.unwrap();
+        let read = two
+            .request_as(&key, Method::GET, &format!("/v1/executions/{id}"))
+            .send()
+            .await
+            .unwrap();
         let read: Value = read.json().await.unwrap();
         assert_eq!(read["logs"], "one\ntwo\n");
 
@@ -114,18 +135,29 @@ async fn what_one_server_takes_another_runs_and_a_third_shows() {
 
         // Followed through the server that did not take it.
         let started = one.request_as(&key, Method::POST, "/v1/executions");
-        let started = started.json(&json!({ "skill": "writer", "mode": "async" })).send().await.unwrap();
-        let id = started.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned();
-        let events = two.request_as(&key, Method::GET, &format!("/v1/executions/{id}/events")).send().await.unwrap();
+        let started =
+            started.json(&json!({ "skill": "writer", "mode": "async" })).send().await.unwrap();
+        let id =
+            started.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned();
+        let events = two
+            .request_as(&key, Method::GET, &format!("/v1/executions/{id}/events"))
+            .send()
+            .await
+            .unwrap();
         let events = events.text().await.unwrap();
         assert!(events.contains("event: log") && events.contains("event: result"), "{events}");
 
         // Cancelled through the server that did not take it.
         let asleep = one.request_as(&key, Method::POST, "/v1/executions");
-        let asleep = asleep.json(&json!({ "skill": "sleeper", "mode": "async" })).send().await.unwrap();
+        let asleep =
+            asleep.json(&json!({ "skill": "sleeper", "mode": "async" })).send().await.unwrap();
         let id = asleep.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned();
         state(&one, &key, &id, |state| state == "running").await;
-        let cancel = two.request_as(&key, Method::POST, &format!("/v1/executions/{id}/cancel")).send().await.unwrap();
+        let cancel = two
+            .request_as(&key, Method::POST, &format!("/v1/executions/{id}/cancel"))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(cancel.status(), 202);
         assert_eq!(state(&one, &key, &id, |state| state != "running").await, "cancelled");
 
@@ -138,7 +170,11 @@ async fn what_one_server_takes_another_runs_and_a_third_shows() {
 async fn state(server: &Server, key: &str, id: &str, wanted: fn(&str) -> bool) -> String {
     let found = async {
         loop {
-            let read = server.request_as(key, Method::GET, &format!("/v1/executions/{id}")).send().await.unwrap();
+            let read = server
+                .request_as(key, Method::GET, &format!("/v1/executions/{id}"))
+                .send()
+                .await
+                .unwrap();
             let state = read.json::<Value>().await.unwrap()["status"].as_str().unwrap().to_owned();
             if wanted(&state) {
                 return state;
@@ -156,14 +192,26 @@ async fn roles(api: &Server, worker: &Server) {
     };
     let checks = ready(worker).await["checks"].clone();
     assert_eq!(checks, json!({ "postgres": "ok", "blobs": "ok", "sandbox": "ok" }));
-    assert_eq!(ready(api).await["checks"], json!({ "postgres": "ok", "blobs": "ok" }), "nothing runs there");
-    assert_eq!(worker.http.get(format!("{}/health", worker.url)).send().await.unwrap().status(), 200);
+    assert_eq!(
+        ready(api).await["checks"],
+        json!({ "postgres": "ok", "blobs": "ok" }),
+        "nothing runs there"
+    );
+    assert_eq!(
+        worker.http.get(format!("{}/health", worker.url)).send().await.unwrap().status(),
+        200
+    );
     for server in [api, worker] {
-        assert_eq!(server.http.get(format!("{}/metrics", server.url)).send().await.unwrap().status(), 401);
+        assert_eq!(
+            server.http.get(format!("{}/metrics", server.url)).send().await.unwrap().status(),
+            401
+        );
         let page = server.get("/metrics").send().await.unwrap().text().await.unwrap();
         assert!(page.contains("\nskillbox_queue_depth 0\n"), "{page}");
     }
-    for path in ["/v1/skills", "/v1/executions", "/v1/keys", "/openapi.json", "/docs", "/v1/blobs/x"] {
+    for path in
+        ["/v1/skills", "/v1/executions", "/v1/keys", "/openapi.json", "/docs", "/v1/blobs/x"]
+    {
         assert_eq!(worker.get(path).send().await.unwrap().status(), 404, "{path}");
         assert_ne!(api.get(path).send().await.unwrap().status(), 404, "{path}");
     }
@@ -172,10 +220,16 @@ async fn roles(api: &Server, worker: &Server) {
 #[tokio::test]
 async fn an_object_store_that_cannot_be_used_is_named() {
     let home = tempfile::tempdir().unwrap();
-    let settings =
-        [("s3_endpoint", "http://127.0.0.1:1"), ("s3_access_key", "a"), ("s3_secret_key", "very-secret-key")];
+    let settings = [
+        ("s3_endpoint", "http://127.0.0.1:1"),
+        ("s3_access_key", "a"),
+        ("s3_secret_key", "very-secret-key"),
+    ];
     let error = launch(&home.path().join("data"), &settings).await.err().unwrap().to_string();
-    assert!(error.contains("SKILLBOX_S3_ENDPOINT") && !error.contains("very-secret-key"), "{error}");
+    assert!(
+        error.contains("SKILLBOX_S3_ENDPOINT") && !error.contains("very-secret-key"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -189,7 +243,9 @@ async fn an_engine_that_cannot_be_used_is_named() {
 #[tokio::test]
 async fn skills_run_in_docker() {
     let Some(host) = variable("SKILLBOX_TEST_ENGINE") else {
-        println!("NEEDS ENGINE: skills_run_in_docker was not run: SKILLBOX_TEST_ENGINE names no engine");
+        println!(
+            "NEEDS ENGINE: skills_run_in_docker was not run: SKILLBOX_TEST_ENGINE names no engine"
+        );
         return;
     };
     let server = Server::with(&[

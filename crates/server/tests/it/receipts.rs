@@ -41,7 +41,8 @@ async fn a_receipt_is_genuine_and_no_byte_of_it_can_be_another() {
     for at in 0..text.len() {
         let mut bytes = text.clone().into_bytes();
         bytes[at] ^= 1 << (at % 8);
-        let genuine = String::from_utf8(bytes).is_ok_and(|changed| seal::open(&changed, KIND, &keys).is_ok());
+        let genuine =
+            String::from_utf8(bytes).is_ok_and(|changed| seal::open(&changed, KIND, &keys).is_ok());
         assert!(!genuine, "byte {at}");
     }
 }
@@ -55,7 +56,8 @@ async fn what_has_no_receipt_says_so() {
     }
     server.publish_bash("slow", "sleep 600\n").await;
     let body = json!({ "skill": "slow", "mode": "async" });
-    let run: Value = server.post("/v1/executions", &body).send().await.unwrap().json().await.unwrap();
+    let run: Value =
+        server.post("/v1/executions", &body).send().await.unwrap().json().await.unwrap();
     let path = format!("/v1/executions/{}", run["execution_id"].as_str().unwrap());
     refused(server.get(&format!("{path}/receipt")).send().await.unwrap(), 409, "conflict").await;
     server.post(&format!("{path}/cancel"), &json!({})).send().await.unwrap();
@@ -75,7 +77,14 @@ async fn the_key_outlives_the_process_and_can_be_changed() {
 
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let (addr, _, stop, task) = launch(&data, &[("receipt_key_generation", "2")]).await.unwrap();
-    let second: Value = http.get(format!("http://{addr}/v1/receipts/key")).send().await.unwrap().json().await.unwrap();
+    let second: Value = http
+        .get(format!("http://{addr}/v1/receipts/key"))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
     stop.cancel();
     task.await.unwrap().unwrap();
     assert_ne!(second["key_id"], first["key_id"]);

@@ -13,14 +13,17 @@ async fn the_first_start_makes_a_key_and_later_ones_keep_it() {
     let key = server.key.clone();
     assert!(key.starts_with("sk-"));
     assert_eq!(std::fs::read_to_string(server.data.join("key")).unwrap().trim(), key);
-    let mode = |name: &str| std::fs::metadata(server.data.join(name)).unwrap().permissions().mode() & 0o777;
+    let mode = |name: &str| {
+        std::fs::metadata(server.data.join(name)).unwrap().permissions().mode() & 0o777
+    };
     assert_eq!((mode(""), mode("key"), mode("secret")), (0o700, 0o600, 0o600));
     let (data, http) = (server.data.clone(), server.http.clone());
     let (_home, ended) = server.shut_down().await;
     ended.unwrap();
     let (addr, again, stop, task) = launch(&data, &[]).await.unwrap();
     assert_eq!(again, None);
-    let answer = http.get(format!("http://{addr}/v1/skills")).bearer_auth(&key).send().await.unwrap();
+    let answer =
+        http.get(format!("http://{addr}/v1/skills")).bearer_auth(&key).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     stop.cancel();
     task.await.unwrap().unwrap();
@@ -38,7 +41,10 @@ async fn the_bootstrap_key_exists_after_start() {
     }
     let rows: Vec<serde_json::Value> = ask("/v1/keys").await.unwrap().json().await.unwrap();
     let id = rows[0]["id"].as_str().unwrap();
-    let revoke = server.request_as("our-own-key-of-old", Method::DELETE, &format!("/v1/keys/{id}")).send().await;
+    let revoke = server
+        .request_as("our-own-key-of-old", Method::DELETE, &format!("/v1/keys/{id}"))
+        .send()
+        .await;
     assert_eq!(revoke.unwrap().status(), 204);
     let data = server.data.clone();
     let (_home, ended) = server.shut_down().await;
@@ -64,7 +70,10 @@ async fn a_revoked_bootstrap_key_does_not_stop_a_server_that_another_service_key
     }
     let rows: Vec<serde_json::Value> =
         as_bootstrap(Method::GET, "/v1/keys").send().await.unwrap().json().await.unwrap();
-    let own = rows.iter().find(|row| row["name"] == "bootstrap").unwrap()["id"].as_str().unwrap().to_owned();
+    let own = rows.iter().find(|row| row["name"] == "bootstrap").unwrap()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let revoke = as_bootstrap(Method::DELETE, &format!("/v1/keys/{own}")).send().await.unwrap();
     assert_eq!(revoke.status(), 204);
     let (_home, ended) = server.shut_down().await;
@@ -74,9 +83,11 @@ async fn a_revoked_bootstrap_key_does_not_stop_a_server_that_another_service_key
     assert_eq!(ask("our-own-key-of-old").await.unwrap().status(), 401, "it stays revoked");
     let next = made[0]["key"].as_str().unwrap();
     assert_eq!(ask(next).await.unwrap().status(), 200);
-    // Without that key there is nobody left to administer the server: the tenant's own administrator is not enough.
+    // Without that key there is nobody left to administer the server: the tenant's own
+    // administrator is not enough.
     let id = made[0]["id"].as_str().unwrap();
-    let revoke = http.delete(format!("http://{addr}/v1/keys/{id}")).bearer_auth(next).send().await.unwrap();
+    let revoke =
+        http.delete(format!("http://{addr}/v1/keys/{id}")).bearer_auth(next).send().await.unwrap();
     assert_eq!(revoke.status(), 204);
     stop.cancel();
     task.await.unwrap().unwrap();
@@ -119,8 +130,12 @@ async fn an_open_bind_needs_a_key() {
     let home = tempfile::tempdir().unwrap();
     let open = ("bind", "0.0.0.0");
     let error = launch(home.path(), &[open]).await.err().unwrap().to_string();
-    assert!(error.contains("SKILLBOX_BIND=0.0.0.0") && error.contains("SKILLBOX_BOOTSTRAP_KEY"), "{error}");
-    let (_, key, stop, task) = launch(home.path(), &[open, ("bootstrap_key", "sk-operator-0123456789")]).await.unwrap();
+    assert!(
+        error.contains("SKILLBOX_BIND=0.0.0.0") && error.contains("SKILLBOX_BOOTSTRAP_KEY"),
+        "{error}"
+    );
+    let (_, key, stop, task) =
+        launch(home.path(), &[open, ("bootstrap_key", "sk-operator-0123456789")]).await.unwrap();
     assert_eq!(key, None);
     stop.cancel();
     task.await.unwrap().unwrap();

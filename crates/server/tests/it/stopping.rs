@@ -10,7 +10,8 @@ use crate::support::{Server, config};
 /// Waits until the store says that something runs.
 async fn running(server: &Server) {
     for _ in 0..400 {
-        let rows: Vec<Value> = server.get("/v1/executions?status=running").send().await.unwrap().json().await.unwrap();
+        let rows: Vec<Value> =
+            server.get("/v1/executions?status=running").send().await.unwrap().json().await.unwrap();
         if !rows.is_empty() {
             return;
         }
@@ -41,15 +42,23 @@ async fn a_drain_ends_at_its_deadline_and_the_run_is_accounted_for() {
     let server = Server::with(&[("drain_timeout", "300ms")]).await;
     server.publish_bash("endless", "sleep 600\n").await;
     let key = server.key.clone();
-    let submitted =
-        server.post("/v1/executions", &json!({ "skill": "endless", "mode": "async" })).send().await.unwrap();
+    let submitted = server
+        .post("/v1/executions", &json!({ "skill": "endless", "mode": "async" }))
+        .send()
+        .await
+        .unwrap();
     let id = submitted.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned();
     running(&server).await;
     let (data, http) = (server.data.clone(), server.http.clone());
     let (_home, ended) = server.shut_down().await;
     ended.unwrap();
     let (addr, _, stop, task) = crate::support::launch(&data, &[]).await.unwrap();
-    let answer = http.get(format!("http://{addr}/v1/executions/{id}")).bearer_auth(key).send().await.unwrap();
+    let answer = http
+        .get(format!("http://{addr}/v1/executions/{id}"))
+        .bearer_auth(key)
+        .send()
+        .await
+        .unwrap();
     let stored: Value = answer.json().await.unwrap();
     assert!(!matches!(stored["status"].as_str(), Some("queued" | "running")), "{stored}");
     stop.cancel();
@@ -62,7 +71,8 @@ async fn a_start_that_waits_can_be_called_off() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dsn = format!("postgres://a:b@{}/c", silent.local_addr().unwrap());
     let stop = CancellationToken::new();
-    let starting = server::serve_until(config(home.path(), &[("db_dsn", &dsn)]), |_| {}, stop.clone());
+    let starting =
+        server::serve_until(config(home.path(), &[("db_dsn", &dsn)]), |_| {}, stop.clone());
     let starting = tokio::spawn(starting);
     let _database = silent.accept().await.unwrap();
     stop.cancel();
@@ -76,7 +86,8 @@ async fn sigterm_stops_the_server() {
     let (tell, told) = tokio::sync::oneshot::channel();
     let server = tokio::spawn(server::serve(config, move |_| tell.send(()).unwrap()));
     told.await.unwrap();
-    // The handler that `serve` installed takes the signal, so the other tests of this process do not notice it.
+    // The handler that `serve` installed takes the signal, so the other tests of this process do
+    // not notice it.
     let id = std::process::id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     server.await.unwrap().unwrap();

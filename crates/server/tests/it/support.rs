@@ -14,7 +14,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A running server. It is stopped, with everything it started, when the test drops it or its runtime ends.
+/// A running server. It is stopped, with everything it started, when the test drops it or its
+/// runtime ends.
 pub struct Server {
     pub addr: SocketAddr,
     pub url: String,
@@ -38,7 +39,10 @@ impl Server {
     }
 
     /// A server with limits that no setting changes.
-    pub async fn with_config(settings: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Server {
+    pub async fn with_config(
+        settings: &[(&str, &str)],
+        change: impl FnOnce(&mut Config),
+    ) -> Server {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
         let mut config = config(&data, settings);
@@ -72,7 +76,9 @@ impl Server {
     }
 
     pub async fn publish_as(&self, key: &str, files: &[(&str, &str)]) -> Value {
-        let request = self.request_as(key, Method::POST, "/v1/skills").header("content-type", "application/zip");
+        let request = self
+            .request_as(key, Method::POST, "/v1/skills")
+            .header("content-type", "application/zip");
         let answer = request.body(zip(files)).send().await.unwrap();
         assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
         answer.json().await.unwrap()
@@ -121,7 +127,10 @@ async fn created_key(answer: Response) -> (String, String) {
 type Launched = (SocketAddr, Option<String>, CancellationToken, JoinHandle<Result<(), ServeError>>);
 
 /// Starts a server over a data directory; the error is the server's own.
-pub async fn launch(data: &std::path::Path, settings: &[(&str, &str)]) -> Result<Launched, ServeError> {
+pub async fn launch(
+    data: &std::path::Path,
+    settings: &[(&str, &str)],
+) -> Result<Launched, ServeError> {
     launch_config(config(data, settings)).await
 }
 
@@ -171,9 +180,13 @@ pub fn refused(answer: Response, status: u16, slug: &str) -> impl Future<Output 
         let code = answer.status().as_u16();
         assert!(answer.headers().contains_key("x-request-id"), "{at}: no request id");
         let text = answer.text().await.unwrap();
-        let body: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{at}: not JSON: {code} {text}"));
+        let body: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{at}: not JSON: {code} {text}"));
         assert_eq!((code, body["error"].as_str()), (status, Some(slug)), "{at}: {text}");
-        assert!(body["message"].as_str().is_some_and(|message| message.ends_with(['.', ')'])), "{at}: {text}");
+        assert!(
+            body["message"].as_str().is_some_and(|message| message.ends_with(['.', ')'])),
+            "{at}: {text}"
+        );
         body
     }
 }
@@ -183,8 +196,8 @@ pub fn keys(body: &Value) -> Vec<&str> {
     body.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test; the bound only keeps
-/// a broken build from hanging.
+/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
+/// the bound only keeps a broken build from hanging.
 pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {

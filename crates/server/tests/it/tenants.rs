@@ -20,14 +20,19 @@ async fn tenants_live_and_end() {
     refused(server.post("/v1/tenants", &body).send().await.unwrap(), 409, "conflict").await;
     let read: Value = server.get("/v1/tenants/acme").send().await.unwrap().json().await.unwrap();
     assert_eq!(read, made);
-    let change = server.request(Method::PUT, "/v1/tenants/acme").json(&json!({ "policy": { "max_concurrent": 5 } }));
+    let change = server
+        .request(Method::PUT, "/v1/tenants/acme")
+        .json(&json!({ "policy": { "max_concurrent": 5 } }));
     let changed: Value = change.send().await.unwrap().json().await.unwrap();
     let expected = json!({
         "versions": "mutable", "scan": "report", "max_concurrent": 5, "weight": 1, "signatures": "off",
     });
     assert_eq!(changed["policy"], expected);
     let rows: Vec<Value> = server.get("/v1/tenants").send().await.unwrap().json().await.unwrap();
-    assert_eq!(rows.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(), ["acme", "default"]);
+    assert_eq!(
+        rows.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["acme", "default"]
+    );
     let gone = server.request(Method::DELETE, "/v1/tenants/acme").send().await.unwrap();
     assert_eq!(gone.status(), 204);
     refused(server.get("/v1/tenants/acme").send().await.unwrap(), 404, "not_found").await;
@@ -63,7 +68,8 @@ async fn bad_tenants_are_refused() {
         refused(answer, 400, "bad_request").await;
     }
     for body in [json!({}), json!({ "policy": null })] {
-        let change = server.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
+        let change =
+            server.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
         refused(change, 400, "bad_request").await;
     }
 }

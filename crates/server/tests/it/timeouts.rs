@@ -37,13 +37,17 @@ async fn an_idle_connection_is_closed_after_its_answer() {
     let mut stream = connect(&server).await;
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let answer = rest(&mut stream).await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"status":"ok"}"#), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"status":"ok"}"#),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_408() {
     let server = Server::with(&HASTY).await;
-    for (path, kind) in [("/v1/executions", "application/json"), ("/v1/skills", "application/zip")] {
+    for (path, kind) in [("/v1/executions", "application/json"), ("/v1/skills", "application/zip")]
+    {
         let mut stream = connect(&server).await;
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{",
@@ -72,7 +76,8 @@ async fn smuggled_and_broken_requests_are_refused() {
         let answer = rest(&mut stream).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{request:?}: {answer}");
     }
-    // Both framings at once: the chunked one counts, and nothing after it is read as another request.
+    // Both framings at once: the chunked one counts, and nothing after it is read as another
+    // request.
     let mut stream = connect(&server).await;
     let both = "POST /health HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /ready HTTP/1.1\r\nX: y\r\n\r\n";
     stream.write_all(both.as_bytes()).await.unwrap();
@@ -86,9 +91,15 @@ async fn too_many_headers_are_refused() {
     for headers in ["X-A: 1\r\n".repeat(5000), format!("X-A: {}\r\n", "a".repeat(200_000))] {
         let mut stream = connect(&server).await;
         // The server may hang up before it has read everything.
-        let _ = stream.write_all(format!("GET /health HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).await;
+        let _ = stream
+            .write_all(format!("GET /health HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes())
+            .await;
         let answer = rest(&mut stream).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{}", &answer[..answer.len().min(200)]);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+            "{}",
+            &answer[..answer.len().min(200)]
+        );
     }
 }
 
@@ -99,7 +110,8 @@ async fn the_number_of_connections_is_bounded() {
     let mut third = connect(&server).await;
     third.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut first = [0; 1];
-    let early = tokio::time::timeout(std::time::Duration::from_millis(300), third.read(&mut first)).await;
+    let early =
+        tokio::time::timeout(std::time::Duration::from_millis(300), third.read(&mut first)).await;
     assert!(early.is_err(), "a third connection was served beside two");
     drop(held);
     assert!(rest(&mut third).await.starts_with("HTTP/1.1 200"));

@@ -1,4 +1,5 @@
-//! Tokens of an identity provider: the good ones open what they say, and every known way to forge one opens nothing.
+//! Tokens of an identity provider: the good ones open what they say, and every known way to forge
+//! one opens nothing.
 
 use std::sync::LazyLock;
 
@@ -41,7 +42,8 @@ fn rsa() -> Pair {
     let private: Pkcs8V1Der<'_> = pair.as_der().unwrap();
     let public: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
     Pair {
-        private: EncodingKey::from_rsa_pem(pem("PRIVATE KEY", private.as_ref()).as_bytes()).unwrap(),
+        private: EncodingKey::from_rsa_pem(pem("PRIVATE KEY", private.as_ref()).as_bytes())
+            .unwrap(),
         public_pem: pem("PUBLIC KEY", public.as_ref()),
         algorithm: Algorithm::RS256,
     }
@@ -82,7 +84,12 @@ fn sealed(head: Value, claims: &Value, key: &EncodingKey, algorithm: Algorithm) 
 }
 
 fn hs256(claims: &Value) -> String {
-    sealed(json!({ "alg": "HS256" }), claims, &EncodingKey::from_secret(SECRET.as_bytes()), Algorithm::HS256)
+    sealed(
+        json!({ "alg": "HS256" }),
+        claims,
+        &EncodingKey::from_secret(SECRET.as_bytes()),
+        Algorithm::HS256,
+    )
 }
 
 fn now() -> i64 {
@@ -146,13 +153,18 @@ async fn nobody(server: &Server, token: &str, what: &str) {
 async fn a_token_opens_what_its_scopes_say() {
     let server = with_secret().await;
     let token = hs256(&claims());
-    let upload = server.request_as(&token, Method::POST, "/v1/skills").header("content-type", "application/zip");
+    let upload = server
+        .request_as(&token, Method::POST, "/v1/skills")
+        .header("content-type", "application/zip");
     let skill = zip(&[("SKILL.md", &manifest("hello", "")), ("main.sh", "echo hello\n")]);
     assert_eq!(upload.body(skill).send().await.unwrap().status(), 201);
-    let run = server.request_as(&token, Method::POST, "/v1/executions").json(&json!({ "skill": "hello" }));
+    let run = server
+        .request_as(&token, Method::POST, "/v1/executions")
+        .json(&json!({ "skill": "hello" }));
     let run: Value = run.send().await.unwrap().json().await.unwrap();
     assert_eq!(run["status"], "success", "{run}");
-    let listed: Vec<Value> = server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
+    let listed: Vec<Value> =
+        server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
     assert!(listed[0]["key_id"].is_null(), "no key did this");
     let trail: Vec<Value> = server.get("/v1/audit").send().await.unwrap().json().await.unwrap();
     let entry = trail.iter().find(|entry| entry["action"] == "skill.publish").unwrap();
@@ -169,7 +181,11 @@ async fn a_token_opens_what_its_scopes_say() {
         (json!(null), 403),
         (json!({ "read": true }), 403),
     ] {
-        assert_eq!(status(&server, &hs256(&claims_with("scope", scope.clone()))).await, expected, "{scope}");
+        assert_eq!(
+            status(&server, &hs256(&claims_with("scope", scope.clone()))).await,
+            expected,
+            "{scope}"
+        );
     }
 }
 
@@ -178,13 +194,16 @@ async fn a_token_acts_in_its_own_tenant_and_in_no_other() {
     let server = with_secret().await;
     server.tenant("acme").await;
     let acme = hs256(&claims_with("tenant", json!("acme")));
-    let ask = |tenant: &str| server.request_as(&acme, Method::GET, "/v1/skills").header("x-tenant-id", tenant).send();
+    let ask = |tenant: &str| {
+        server.request_as(&acme, Method::GET, "/v1/skills").header("x-tenant-id", tenant).send()
+    };
     assert_eq!(ask("acme").await.unwrap().status(), 200);
     refused(ask("default").await.unwrap(), 403, "forbidden").await;
     // Whatever it claims, it never administers the installation.
     let mut grand = claims();
     (grand["service"], grand["scope"]) = (json!(true), json!("admin service"));
-    let tenants = server.request_as(&hs256(&grand), Method::GET, "/v1/tenants").send().await.unwrap();
+    let tenants =
+        server.request_as(&hs256(&grand), Method::GET, "/v1/tenants").send().await.unwrap();
     refused(tenants, 403, "forbidden").await;
     // Tenants are made by operators, not by tokens.
     for tenant in [json!("nobody"), json!("../acme"), json!(7), json!(["acme"]), json!("")] {
@@ -206,11 +225,18 @@ async fn a_token_acts_in_its_own_tenant_and_in_no_other() {
 #[tokio::test]
 async fn a_key_made_with_a_token_ends_with_it() {
     let server = with_secret().await;
-    let made = server.request_as(&hs256(&claims()), Method::POST, "/v1/keys").json(&json!({ "name": "k" }));
+    let made = server
+        .request_as(&hs256(&claims()), Method::POST, "/v1/keys")
+        .json(&json!({ "name": "k" }));
     let made: Value = made.send().await.unwrap().json().await.unwrap();
     assert!(made["expires_at"].is_string(), "{made}");
     let service = json!({ "name": "k", "service": true });
-    let service = server.request_as(&hs256(&claims()), Method::POST, "/v1/keys").json(&service).send().await.unwrap();
+    let service = server
+        .request_as(&hs256(&claims()), Method::POST, "/v1/keys")
+        .json(&service)
+        .send()
+        .await
+        .unwrap();
     refused(service, 403, "forbidden").await;
 }
 
@@ -240,7 +266,8 @@ async fn claims_that_do_not_hold_open_nothing() {
         ("aud", json!({ "skillbox": true })),
         ("sub", json!(null)),
     ] {
-        nobody(&server, &hs256(&claims_with(name, value.clone())), &format!("{name} is {value}")).await;
+        nobody(&server, &hs256(&claims_with(name, value.clone())), &format!("{name} is {value}"))
+            .await;
     }
 }
 
@@ -257,23 +284,36 @@ async fn a_damaged_token_opens_nothing() {
         ("a longer signature", format!("{token}AA")),
         ("another signature", format!("{message}.{}", "A".repeat(signature.len()))),
         ("no claims", format!("{}..{signature}", part(&json!({ "alg": "HS256" })))),
-        ("other claims", format!("{}.{}.{signature}", part(&json!({ "alg": "HS256" })), part(&other))),
+        (
+            "other claims",
+            format!("{}.{}.{signature}", part(&json!({ "alg": "HS256" })), part(&other)),
+        ),
         ("four parts", format!("{token}.x")),
         ("two parts", message.to_owned()),
         ("truncated", token[..token.len() / 2].to_owned()),
         ("an array for claims", sealed_text("[]")),
         ("no JSON for claims", sealed_text("hello")),
-        ("huge", format!("{}.{}.{signature}", part(&json!({ "alg": "HS256" })), "A".repeat(40_000))),
+        (
+            "huge",
+            format!("{}.{}.{signature}", part(&json!({ "alg": "HS256" })), "A".repeat(40_000)),
+        ),
     ] {
         nobody(&server, &forged, what).await;
     }
     let another = EncodingKey::from_secret(b"another secret of thirty-two characters");
     let forged = sealed(json!({ "alg": "HS256" }), &claims(), &another, Algorithm::HS256);
     nobody(&server, &forged, "another secret").await;
-    let empty = sealed(json!({ "alg": "HS256" }), &claims(), &EncodingKey::from_secret(b""), Algorithm::HS256);
+    let empty = sealed(
+        json!({ "alg": "HS256" }),
+        &claims(),
+        &EncodingKey::from_secret(b""),
+        Algorithm::HS256,
+    );
     nobody(&server, &empty, "an empty secret").await;
     // Two credentials, of which one is good.
-    for (first, second) in [(token.as_str(), "sk-x"), ("sk-x", token.as_str()), (token.as_str(), token.as_str())] {
+    for (first, second) in
+        [(token.as_str(), "sk-x"), ("sk-x", token.as_str()), (token.as_str(), token.as_str())]
+    {
         let twice = server.request_as(first, Method::GET, "/v1/skills");
         let twice = twice.header("authorization", format!("Bearer {second}")).send().await.unwrap();
         refused(twice, 401, "unauthorized").await;
@@ -282,7 +322,8 @@ async fn a_damaged_token_opens_nothing() {
 
 /// A token whose claims are any text whatever, well signed.
 fn sealed_text(text: &str) -> String {
-    let message = format!("{}.{}", part(&json!({ "alg": "HS256" })), BASE64URL_NOPAD.encode(text.as_bytes()));
+    let message =
+        format!("{}.{}", part(&json!({ "alg": "HS256" })), BASE64URL_NOPAD.encode(text.as_bytes()));
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap();
     format!("{message}.{signature}")
@@ -290,7 +331,8 @@ fn sealed_text(text: &str) -> String {
 
 #[tokio::test]
 async fn an_unsigned_token_opens_nothing_however_none_is_spelt() {
-    let servers = [with_secret().await, with_pem(&RSA[0]).await.0, with_jwks(json!([RSA[0].jwk("a")])).await];
+    let servers =
+        [with_secret().await, with_pem(&RSA[0]).await.0, with_jwks(json!([RSA[0].jwk("a")])).await];
     for server in &servers {
         for none in ["none", "None", "NONE", "nOnE", "", " none", "null", "HS256 "] {
             for kid in [json!(null), json!("a")] {
@@ -302,7 +344,12 @@ async fn an_unsigned_token_opens_nothing_however_none_is_spelt() {
         }
         let headless = format!("{}.{}.", part(&json!({ "typ": "JWT" })), part(&claims()));
         nobody(server, &headless, "no alg at all").await;
-        nobody(server, &format!("{}.{}.", part(&json!({ "alg": null })), part(&claims())), "alg is null").await;
+        nobody(
+            server,
+            &format!("{}.{}.", part(&json!({ "alg": null })), part(&claims())),
+            "alg is null",
+        )
+        .await;
     }
 }
 
@@ -311,7 +358,10 @@ async fn a_public_key_is_never_taken_for_a_secret() {
     let (rsa, _file) = with_pem(&RSA[0]).await;
     assert_eq!(status(&rsa, &RSA[0].token(json!({ "alg": "RS256" }), &claims())).await, 200);
     let jwks = with_jwks(json!([RSA[0].jwk("a")])).await;
-    assert_eq!(status(&jwks, &RSA[0].token(json!({ "alg": "RS256", "kid": "a" }), &claims())).await, 200);
+    assert_eq!(
+        status(&jwks, &RSA[0].token(json!({ "alg": "RS256", "kid": "a" }), &claims())).await,
+        200
+    );
     let public = &RSA[0].public_pem;
     let modulus = RSA[0].jwk("a")["n"].as_str().unwrap().to_owned();
     let secrets = [
@@ -323,14 +373,20 @@ async fn a_public_key_is_never_taken_for_a_secret() {
     ];
     for secret in &secrets {
         let key = EncodingKey::from_secret(secret.as_bytes());
-        for (name, algorithm) in [("HS256", Algorithm::HS256), ("HS384", Algorithm::HS384), ("HS512", Algorithm::HS512)]
+        for (name, algorithm) in
+            [("HS256", Algorithm::HS256), ("HS384", Algorithm::HS384), ("HS512", Algorithm::HS512)]
         {
             nobody(&rsa, &sealed(json!({ "alg": name }), &claims(), &key, algorithm), name).await;
             let head = json!({ "alg": name, "kid": "a" });
             nobody(&jwks, &sealed(head, &claims(), &key, algorithm), name).await;
         }
         // The header says what the server expects, and the signature is of another kind.
-        nobody(&rsa, &sealed(json!({ "alg": "RS256" }), &claims(), &key, Algorithm::HS256), "a lie").await;
+        nobody(
+            &rsa,
+            &sealed(json!({ "alg": "RS256" }), &claims(), &key, Algorithm::HS256),
+            "a lie",
+        )
+        .await;
     }
 }
 
@@ -342,29 +398,59 @@ async fn a_key_is_for_one_algorithm() {
     for alg in ["RS256", "RS384", "PS256", "ES384", "EdDSA", "HS256"] {
         nobody(&ec, &EC.token(json!({ "alg": alg }), &claims()), alg).await;
     }
-    for (name, algorithm) in [("RS384", Algorithm::RS384), ("RS512", Algorithm::RS512), ("PS256", Algorithm::PS256)] {
-        nobody(&rsa, &sealed(json!({ "alg": name }), &claims(), &RSA[0].private, algorithm), name).await;
+    for (name, algorithm) in
+        [("RS384", Algorithm::RS384), ("RS512", Algorithm::RS512), ("PS256", Algorithm::PS256)]
+    {
+        nobody(&rsa, &sealed(json!({ "alg": name }), &claims(), &RSA[0].private, algorithm), name)
+            .await;
     }
-    nobody(&rsa, &EC.token(json!({ "alg": "ES256" }), &claims()), "an EC token for an RSA key").await;
-    nobody(&ec, &RSA[0].token(json!({ "alg": "RS256" }), &claims()), "an RSA token for an EC key").await;
+    nobody(&rsa, &EC.token(json!({ "alg": "ES256" }), &claims()), "an EC token for an RSA key")
+        .await;
+    nobody(&ec, &RSA[0].token(json!({ "alg": "RS256" }), &claims()), "an RSA token for an EC key")
+        .await;
     nobody(&rsa, &RSA[1].token(json!({ "alg": "RS256" }), &claims()), "somebody else's key").await;
     let server = with_secret().await;
-    nobody(&server, &RSA[0].token(json!({ "alg": "RS256" }), &claims()), "an RSA token for a secret").await;
+    nobody(
+        &server,
+        &RSA[0].token(json!({ "alg": "RS256" }), &claims()),
+        "an RSA token for a secret",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn the_keys_of_a_set_do_not_stand_in_for_each_other() {
     let server = with_jwks(json!([RSA[0].jwk("a"), RSA[1].jwk("b"), EC.jwk("e")])).await;
-    for (pair, kid, alg) in [(&RSA[0], "a", "RS256"), (&RSA[1], "b", "RS256"), (&*EC, "e", "ES256")] {
-        assert_eq!(status(&server, &pair.token(json!({ "alg": alg, "kid": kid }), &claims())).await, 200, "{kid}");
-        for other in ["a", "b", "e", "", "unknown", "../a", "' OR 1=1 --"].into_iter().filter(|name| *name != kid) {
-            nobody(&server, &pair.token(json!({ "alg": alg, "kid": other }), &claims()), other).await;
+    for (pair, kid, alg) in [(&RSA[0], "a", "RS256"), (&RSA[1], "b", "RS256"), (&*EC, "e", "ES256")]
+    {
+        assert_eq!(
+            status(&server, &pair.token(json!({ "alg": alg, "kid": kid }), &claims())).await,
+            200,
+            "{kid}"
+        );
+        for other in ["a", "b", "e", "", "unknown", "../a", "' OR 1=1 --"]
+            .into_iter()
+            .filter(|name| *name != kid)
+        {
+            nobody(&server, &pair.token(json!({ "alg": alg, "kid": other }), &claims()), other)
+                .await;
         }
-        nobody(&server, &pair.token(json!({ "alg": alg }), &claims()), "no kid and several keys").await;
+        nobody(&server, &pair.token(json!({ "alg": alg }), &claims()), "no kid and several keys")
+            .await;
     }
     // The algorithm of one key with the name of another.
-    nobody(&server, &EC.token(json!({ "alg": "RS256", "kid": "e" }), &claims()), "an EC key with RS256").await;
-    nobody(&server, &RSA[0].token(json!({ "alg": "ES256", "kid": "a" }), &claims()), "an RSA key with ES256").await;
+    nobody(
+        &server,
+        &EC.token(json!({ "alg": "RS256", "kid": "e" }), &claims()),
+        "an EC key with RS256",
+    )
+    .await;
+    nobody(
+        &server,
+        &RSA[0].token(json!({ "alg": "ES256", "kid": "a" }), &claims()),
+        "an RSA key with ES256",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -384,14 +470,21 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
             head[name] = value;
             nobody(&server, &RSA[1].token(head.clone(), &claims()), name).await;
             if kid == "a" {
-                assert_eq!(status(&server, &RSA[0].token(head, &claims())).await, 200, "{name} is ignored");
+                assert_eq!(
+                    status(&server, &RSA[0].token(head, &claims())).await,
+                    200,
+                    "{name} is ignored"
+                );
             }
         }
     }
     assert!(listener.accept().is_err(), "no URL of a token was fetched");
-    for (name, value) in
-        [("crit", json!(["exp"])), ("crit", json!(["b64"])), ("crit", json!([])), ("zip", json!("DEF"))]
-    {
+    for (name, value) in [
+        ("crit", json!(["exp"])),
+        ("crit", json!(["b64"])),
+        ("crit", json!([])),
+        ("zip", json!("DEF")),
+    ] {
         let mut head = json!({ "alg": "RS256", "kid": "a" });
         head[name] = value.clone();
         nobody(&server, &RSA[0].token(head, &claims()), &format!("{name} is {value}")).await;
@@ -403,7 +496,8 @@ async fn a_provider_that_is_not_there_lets_nobody_in_and_stops_nobody_else() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{gone}/keys");
     let server = Server::with(&[("jwt_jwks_url", &url), ISSUER, AUDIENCE, MANY_FAILURES]).await;
-    nobody(&server, &RSA[0].token(json!({ "alg": "RS256", "kid": "a" }), &claims()), "no provider").await;
+    nobody(&server, &RSA[0].token(json!({ "alg": "RS256", "kid": "a" }), &claims()), "no provider")
+        .await;
     assert_eq!(status(&server, &server.key).await, 200);
 }
 
@@ -424,11 +518,17 @@ async fn a_key_file_that_cannot_be_used_stops_the_start() {
         }
         let path = path.to_str().unwrap();
         let data = home.path().join("data");
-        let started = crate::support::launch(&data, &[("jwt_public_key", path), ISSUER, AUDIENCE]).await;
+        let started =
+            crate::support::launch(&data, &[("jwt_public_key", path), ISSUER, AUDIENCE]).await;
         started.err().unwrap().to_string()
     };
     let private = pem("PRIVATE KEY", b"secret");
-    for text in [None, Some(""), Some("hello"), Some("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")] {
+    for text in [
+        None,
+        Some(""),
+        Some("hello"),
+        Some("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
+    ] {
         let message = refusal(text).await;
         assert!(message.starts_with("SKILLBOX_JWT_PUBLIC_KEY"), "{text:?}: {message}");
     }

@@ -16,16 +16,21 @@ pub fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
         ("SKILL.md".to_owned(), manifest("demo", &format!("version: {version}\n"))),
         ("main.sh".to_owned(), "echo ran\n".to_owned()),
     ];
-    let parts = files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
+    let parts =
+        files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let package = skill::read_parts(parts, &skill::Limits::default()).unwrap();
-    files.push((SIGNATURE_FILE.to_owned(), Statement::of(&package).sign(key, 1_794_857_806).to_string()));
+    files.push((
+        SIGNATURE_FILE.to_owned(),
+        Statement::of(&package).sign(key, 1_794_857_806).to_string(),
+    ));
     files
 }
 
 impl Server {
     pub async fn require(&self, signatures: &str) {
         let body = json!({ "policy": { "signatures": signatures } });
-        let answer = self.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
+        let answer =
+            self.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.json::<Value>().await.unwrap()["policy"]["signatures"], signatures);
     }
@@ -38,8 +43,10 @@ impl Server {
     }
 
     pub async fn upload(&self, files: &[(String, String)]) -> reqwest::Response {
-        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let request = self.request(Method::POST, "/v1/skills").header("content-type", "application/zip");
+        let files: Vec<_> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let request =
+            self.request(Method::POST, "/v1/skills").header("content-type", "application/zip");
         request.body(zip(&files)).send().await.unwrap()
     }
 
@@ -100,13 +107,24 @@ async fn refusals_have_their_own_slugs_and_stand_in_the_trail() {
 
     let digest = server.json("/v1/skills/demo/2.0.0").await["digest"].clone();
     let body = json!({ "digest": digest, "reason": "it phones home" });
-    let revoked: Value = server.post("/v1/trust/digests", &body).send().await.unwrap().json().await.unwrap();
+    let revoked: Value =
+        server.post("/v1/trust/digests", &body).send().await.unwrap().json().await.unwrap();
     assert_eq!((&revoked["digest"], &revoked["reason"]), (&digest, &json!("it phones home")));
     refused(server.upload(&signed("2.0.0", &key)).await, 422, "digest_revoked").await;
     let run = server.run(json!({ "skill": "demo" })).await;
-    assert_eq!((&run["outcome"], &run["trust"]["code"]), (&json!("refused"), &json!("digest_revoked")), "{run}");
-    assert_eq!(server.json("/v1/skills/demo/2.0.0").await["signature"]["problem"], "digest_revoked");
-    assert_eq!(server.delete(&format!("/v1/trust/digests/{}", digest.as_str().unwrap())).await, 204);
+    assert_eq!(
+        (&run["outcome"], &run["trust"]["code"]),
+        (&json!("refused"), &json!("digest_revoked")),
+        "{run}"
+    );
+    assert_eq!(
+        server.json("/v1/skills/demo/2.0.0").await["signature"]["problem"],
+        "digest_revoked"
+    );
+    assert_eq!(
+        server.delete(&format!("/v1/trust/digests/{}", digest.as_str().unwrap())).await,
+        204
+    );
 
     let id = key.public().id();
     assert_eq!(server.delete(&format!("/v1/trust/keys/{id}")).await, 204);
@@ -114,18 +132,25 @@ async fn refusals_have_their_own_slugs_and_stand_in_the_trail() {
     let run = server.run(json!({ "skill": "demo" })).await;
     assert_eq!(run["trust"]["code"], "key_revoked", "{run}");
     refused(
-        server.post("/v1/trust/keys", &json!({ "public_key": key.public().to_string() })).send().await.unwrap(),
+        server
+            .post("/v1/trust/keys", &json!({ "public_key": key.public().to_string() }))
+            .send()
+            .await
+            .unwrap(),
         409,
         "conflict",
     )
     .await;
-    let stored = server.json(&format!("/v1/executions/{}", run["execution_id"].as_str().unwrap())).await;
+    let stored =
+        server.json(&format!("/v1/executions/{}", run["execution_id"].as_str().unwrap())).await;
     assert_eq!(stored["trust"], run["trust"]);
 
     let trail = server.json("/v1/audit?limit=200").await;
     let count = |action: &str, reason: Value| {
         let entries = trail.as_array().unwrap().iter();
-        entries.filter(|entry| entry["action"] == action && entry["detail"]["reason"] == reason).count()
+        entries
+            .filter(|entry| entry["action"] == action && entry["detail"]["reason"] == reason)
+            .count()
     };
     for reason in ["rollback", "signature_invalid", "digest_revoked", "key_revoked"] {
         assert_eq!(count("skill.refused", json!(reason)), 1, "{reason}");
@@ -146,9 +171,15 @@ async fn warnings_are_findings_and_notes() {
     let published = server.upload(&signed("1.0.0", &key(1))).await;
     assert_eq!(published.status(), 201);
     let findings = published.json::<Value>().await.unwrap()["findings"].clone();
-    assert_eq!((&findings[0]["code"], &findings[0]["severity"]), (&json!("key_untrusted"), &json!("warning")));
+    assert_eq!(
+        (&findings[0]["code"], &findings[0]["severity"]),
+        (&json!("key_untrusted"), &json!("warning"))
+    );
     let run = server.run(json!({ "skill": "demo" })).await;
-    assert_eq!((&run["status"], &run["trust"]["code"]), (&json!("success"), &json!("key_untrusted")));
+    assert_eq!(
+        (&run["status"], &run["trust"]["code"]),
+        (&json!("success"), &json!("key_untrusted"))
+    );
 }
 
 #[tokio::test]
@@ -175,12 +206,16 @@ async fn nonsense_is_refused_with_a_sentence() {
         ("/v1/trust/keys", json!({})),
         ("/v1/trust/digests", json!({ "digest": "sha256:1" })),
         ("/v1/trust/digests", json!({ "digest": format!("sha256:{}", "A".repeat(64)) })),
-        ("/v1/trust/digests", json!({ "digest": format!("sha256:{}", "a".repeat(64)), "reason": "x".repeat(600) })),
+        (
+            "/v1/trust/digests",
+            json!({ "digest": format!("sha256:{}", "a".repeat(64)), "reason": "x".repeat(600) }),
+        ),
     ] {
         refused(server.post(path, &body).send().await.unwrap(), 400, "bad_request").await;
     }
     let body = json!({ "policy": { "signatures": "sometimes" } });
-    let answer = server.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
+    let answer =
+        server.request(Method::PUT, "/v1/tenants/default").json(&body).send().await.unwrap();
     refused(answer, 400, "bad_request").await;
     for path in ["/v1/trust/keys/x", "/v1/trust/keys/406E4FAC70A6468A", "/v1/trust/digests/x"] {
         assert_eq!(server.delete(path).await, 404, "{path}");

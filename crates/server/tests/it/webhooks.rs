@@ -42,7 +42,8 @@ impl Receiver {
 
     fn at(listener: TcpListener, answers: &[u16]) -> Receiver {
         let (told, calls) = mpsc::unbounded_channel();
-        let desk = Desk { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), calls: told };
+        let desk =
+            Desk { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), calls: told };
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let router = Router::new().fallback(receive).with_state(desk);
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -54,11 +55,16 @@ impl Receiver {
     }
 }
 
-async fn receive(State(desk): State<Desk>, request: Request) -> (StatusCode, [(&'static str, &'static str); 1]) {
+async fn receive(
+    State(desk): State<Desk>,
+    request: Request,
+) -> (StatusCode, [(&'static str, &'static str); 1]) {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap().to_vec();
     let status = desk.answers.lock().unwrap().pop_front().unwrap_or(200);
-    desk.calls.send(Call { path: parts.uri.path().to_owned(), headers: parts.headers, body }).unwrap();
+    desk.calls
+        .send(Call { path: parts.uri.path().to_owned(), headers: parts.headers, body })
+        .unwrap();
     (StatusCode::from_u16(status).unwrap(), [("location", "/elsewhere")])
 }
 
@@ -74,7 +80,9 @@ impl Call {
     /// Checks the signature as a receiver would, with another implementation than the server's.
     fn is_signed_with(&self, secret: &str) -> bool {
         let key = BASE64.decode(secret.strip_prefix("whsec_").unwrap().as_bytes()).unwrap();
-        let mut message = format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp")).into_bytes();
+        let mut message =
+            format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp"))
+                .into_bytes();
         message.extend_from_slice(&self.body);
         let signature = self.header("webhook-signature").strip_prefix("v1,").unwrap();
         let signature = BASE64.decode(signature.as_bytes()).unwrap();
@@ -98,16 +106,22 @@ async fn secret(server: &Server, key: &str) -> String {
 
 /// What the outbox says about an execution, as soon as it is so.
 async fn outbox(server: &Server, id: &str, wanted: impl Fn(&Webhook) -> bool) -> Webhook {
-    let store = Store::open(&format!("sqlite:{}", server.data.join("skillbox.db").display())).await.unwrap();
+    let store = Store::open(&format!("sqlite:{}", server.data.join("skillbox.db").display()))
+        .await
+        .unwrap();
     let (tenant, id) = (TenantId::try_from("default").unwrap(), id.parse().unwrap());
-    until(async || store.get_webhook(&tenant, id).await.unwrap().filter(|webhook| wanted(webhook))).await
+    until(async || store.get_webhook(&tenant, id).await.unwrap().filter(|webhook| wanted(webhook)))
+        .await
 }
 
 #[tokio::test]
 async fn the_end_of_a_run_is_told_and_signed() {
     let server = Server::with(&[LOCAL]).await;
     server
-        .publish_bash("quick", "echo secret-log; echo '{\"answer\":\"secret-output\"}' > \"$SANDBOX_OUTPUT\"\n")
+        .publish_bash(
+            "quick",
+            "echo secret-log; echo '{\"answer\":\"secret-output\"}' > \"$SANDBOX_OUTPUT\"\n",
+        )
         .await;
     let mut receiver = Receiver::start(&[]).await;
     let id = submit(&server, &receiver.url).await;
@@ -116,8 +130,14 @@ async fn the_end_of_a_run_is_told_and_signed() {
     let sent_at: i64 = call.header("webhook-timestamp").parse().unwrap();
     assert!((chrono::Utc::now().timestamp() - sent_at).abs() < 60);
     let body = call.json();
-    assert_eq!((&body["type"], &body["data"]["status"]), (&json!("execution.finished"), &json!("success")));
-    assert_eq!((&body["data"]["execution_id"], &body["data"]["tenant_id"]), (&json!(id), &json!("default")));
+    assert_eq!(
+        (&body["type"], &body["data"]["status"]),
+        (&json!("execution.finished"), &json!("success"))
+    );
+    assert_eq!(
+        (&body["data"]["execution_id"], &body["data"]["tenant_id"]),
+        (&json!(id), &json!("default"))
+    );
     let text = body.to_string();
     assert!(
         !text.contains("secret-log") && !text.contains("secret-output"),
@@ -133,7 +153,10 @@ async fn the_end_of_a_run_is_told_and_signed() {
     let mut forged = Call { path: call.path, headers: call.headers, body: call.body };
     forged.body[0] ^= 1;
     assert!(!forged.is_signed_with(&own));
-    assert_eq!(outbox(&server, &id, |it| it.state != WebhookState::Pending).await.state, WebhookState::Delivered);
+    assert_eq!(
+        outbox(&server, &id, |it| it.state != WebhookState::Pending).await.state,
+        WebhookState::Delivered
+    );
 }
 
 #[tokio::test]
@@ -143,7 +166,10 @@ async fn a_receiver_that_fails_is_called_again_with_the_same_id() {
     let mut receiver = Receiver::start(&[500]).await;
     let id = submit(&server, &receiver.url).await;
     let (first, second) = (receiver.next().await, receiver.next().await);
-    assert_eq!((first.header("webhook-id"), second.header("webhook-id")), (id.as_str(), id.as_str()));
+    assert_eq!(
+        (first.header("webhook-id"), second.header("webhook-id")),
+        (id.as_str(), id.as_str())
+    );
     assert_eq!(first.json(), second.json());
     assert!(second.is_signed_with(&secret(&server, &server.key).await));
     let delivered = outbox(&server, &id, |it| it.state == WebhookState::Delivered).await;
@@ -181,14 +207,19 @@ async fn a_redirect_is_not_followed_and_410_is_the_end() {
     let dead = outbox(&server, &gone, |it| it.state == WebhookState::Dead).await;
     assert_eq!(dead.attempt, 1);
     let trail: Vec<Value> = server.get("/v1/audit").send().await.unwrap().json().await.unwrap();
-    assert!(trail.iter().any(|entry| entry["action"] == "webhook.give_up" && entry["object"] == gone.as_str()));
+    assert!(
+        trail
+            .iter()
+            .any(|entry| entry["action"] == "webhook.give_up" && entry["object"] == gone.as_str())
+    );
 }
 
 #[tokio::test]
 async fn two_servers_tell_each_end_once() {
     let shared = tempfile::tempdir().unwrap();
     let dsn = format!("sqlite:{}", shared.path().join("shared.db").display());
-    let settings = [LOCAL, ("db_dsn", &dsn), ("secret", "a secret that two servers share, long enough")];
+    let settings =
+        [LOCAL, ("db_dsn", &dsn), ("secret", "a secret that two servers share, long enough")];
     let first = Server::with(&settings).await;
     let second = Server::with(&settings).await;
     first.publish_bash("quick", "true\n").await;
@@ -198,7 +229,12 @@ async fn two_servers_tell_each_end_once() {
     for n in 0..20 {
         let through = if n % 2 == 0 { &first } else { &second };
         let body = json!({ "skill": "quick", "mode": "async", "webhook": receiver.url });
-        let run = through.request_as(&first.key, Method::POST, "/v1/executions").json(&body).send().await.unwrap();
+        let run = through
+            .request_as(&first.key, Method::POST, "/v1/executions")
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(run.status(), 202);
         ids.push(run.json::<Value>().await.unwrap()["execution_id"].as_str().unwrap().to_owned());
     }
@@ -260,7 +296,8 @@ async fn a_webhook_goes_to_the_public_internet_only() {
         json!({ "skill": "quick", "mode": "sync", "webhook": "https://example.com/" }),
         json!({ "skill": "quick", "mode": "async", "webhook": { "url": "https://example.com/" } }),
     ] {
-        refused(server.post("/v1/executions", &body).send().await.unwrap(), 400, "bad_request").await;
+        refused(server.post("/v1/executions", &body).send().await.unwrap(), 400, "bad_request")
+            .await;
     }
     // A name says nothing by itself. What it leads to is looked at when it is called.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,5 @@
-//! Any bytes as an archive: refused, or read as another reader reads them, and stored in a form that stays the same.
+//! Any bytes as an archive: refused, or read as another reader reads them, and stored in a form
+//! that stays the same.
 #![no_main]
 
 use std::io::{Cursor, Read};
@@ -16,14 +17,19 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(index.len(), package.files.len());
     for (entry, file) in index.iter().zip(&package.files) {
         let start = entry.position as usize;
-        assert_eq!((&entry.path, &package.archive[start..start + entry.size as usize]), (&file.path, &file.bytes[..]));
+        assert_eq!(
+            (&entry.path, &package.archive[start..start + entry.size as usize]),
+            (&file.path, &file.bytes[..])
+        );
     }
-    let again = read_archive(&package.archive, &Limits::default()).expect("the canonical form is an archive");
+    let again = read_archive(&package.archive, &Limits::default())
+        .expect("the canonical form is an archive");
     assert_eq!(again.archive, package.archive);
 });
 
-/// The `zip` crate shares no code with our walk. It refuses some of what we accept, such as fields of times without a
-/// time; what it reads must be the same. Names may have lost a wrapper directory or a leading `./`.
+/// The `zip` crate shares no code with our walk. It refuses some of what we accept, such as fields
+/// of times without a time; what it reads must be the same. Names may have lost a wrapper directory
+/// or a leading `./`.
 fn compare(bytes: &[u8], package: &Package) {
     let Ok(mut archive) = zip::ZipArchive::new(Cursor::new(bytes)) else { return };
     let mut seen = Vec::new();
@@ -34,7 +40,9 @@ fn compare(bytes: &[u8], package: &Package) {
         seen.push((file.name().expect("a name").into_owned(), content));
     }
     for file in &package.files {
-        let same = |(name, content): &(String, Vec<u8>)| name.ends_with(&file.path) && *content == file.bytes;
+        let same = |(name, content): &(String, Vec<u8>)| {
+            name.ends_with(&file.path) && *content == file.bytes
+        };
         assert!(seen.iter().any(same), "{} is something else elsewhere", file.path);
     }
 }

@@ -9,7 +9,8 @@ fuzz_target!(|bytes: &[u8]| {
     match read_parts(parts, &Limits::default()) {
         Ok(package) => {
             // YAML takes a carriage return alone for the end of a line.
-            let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u32 + 1;
+            let lines =
+                bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u32 + 1;
             for finding in &package.findings {
                 assert!(finding.line.is_none_or(|line| (1..=lines).contains(&line)), "{finding:?}");
             }

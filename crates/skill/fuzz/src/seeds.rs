@@ -1,4 +1,5 @@
-//! Writes the seeds of both targets below the directory that is named: made by the same code as the tests'.
+//! Writes the seeds of both targets below the directory that is named: made by the same code as the
+//! tests'.
 #![allow(dead_code, reason = "the tests use more of these modules than the seeds do")]
 
 use std::fs;

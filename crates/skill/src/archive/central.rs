@@ -48,7 +48,10 @@ struct End<'a> {
 impl<'a> End<'a> {
     fn read(zip: &'a [u8]) -> Result<Self, SkillError> {
         let at = find(zip)?;
-        if at.checked_sub(ZIP64_LOCATOR_LEN).is_some_and(|at| zip[at..].starts_with(&ZIP64_LOCATOR_MAGIC)) {
+        if at
+            .checked_sub(ZIP64_LOCATOR_LEN)
+            .is_some_and(|at| zip[at..].starts_with(&ZIP64_LOCATOR_MAGIC))
+        {
             return Err(zip64());
         }
         let mut fields = Fields::at(zip, at + END_MAGIC.len());
@@ -58,13 +61,16 @@ impl<'a> End<'a> {
         let comment_len = usize::from(fields.u16()?);
 
         let comment = fields.take(comment_len)?;
-        // A second end record in the comment would be the first one for readers that search from the other side.
+        // A second end record in the comment would be the first one for readers that search from
+        // the other side.
         let ambiguous = comment.windows(END_MAGIC.len()).any(|window| window == END_MAGIC);
         if fields.remaining() > 0 || ambiguous {
             return Err(Hazard::StrayData.anywhere());
         }
         if disk != 0 || directory_disk != 0 || count_here != count {
-            return Err(SkillError::archive("the zip is one part of a split archive; pack it as one file"));
+            return Err(SkillError::archive(
+                "the zip is one part of a split archive; pack it as one file",
+            ));
         }
         if start.checked_add(len).is_none_or(|end| end > at) {
             return Err(cut_short());

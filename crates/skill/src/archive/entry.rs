@@ -83,7 +83,9 @@ impl<'a> Entry<'a> {
             return Err(zip64());
         }
         if version_needed & 0xff > NEWEST_VERSION {
-            return Err(SkillError::archive("the zip is of a newer kind than any we know; pack it with plain zip"));
+            return Err(SkillError::archive(
+                "the zip is of a newer kind than any we know; pack it with plain zip",
+            ));
         }
         let flags = Flags::new(flags);
         let name = extra.name_of(name, flags, made_by)?;
@@ -120,7 +122,8 @@ impl<'a> Entry<'a> {
 }
 
 impl Kind {
-    /// What a Unix mode says, if it says anything; whatever is neither file nor directory is refused.
+    /// What a Unix mode says, if it says anything; whatever is neither file nor directory is
+    /// refused.
     pub(super) fn of_mode(mode: u32, name: &str) -> Result<Option<Self>, SkillError> {
         match mode & TYPE_MASK {
             0 => Ok(None),

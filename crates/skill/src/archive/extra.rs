@@ -1,7 +1,8 @@
 //! The extra fields of a header that could change what the header says.
 //!
-//! There are dozens, most of them times and owners, which mean nothing to us. Those few that rename an entry, turn it into
-//! a link or hide its content are read, because readers differ in whether they obey them.
+//! There are dozens, most of them times and owners, which mean nothing to us. Those few that rename
+//! an entry, turn it into a link or hide its content are read, because readers differ in whether
+//! they obey them.
 
 use super::entry::{Flags, Kind};
 use super::fields::{Fields, cut_short, zip64};
@@ -57,7 +58,8 @@ impl Extra {
                 _ => {}
             }
         }
-        // Fewer than four bytes are padding, which alignment tools leave; what is not empty may begin a field to others.
+        // Fewer than four bytes are padding, which alignment tools leave; what is not empty may
+        // begin a field to others.
         let padding = fields.take(fields.remaining())?;
         if padding.iter().any(|byte| *byte != 0) {
             return Err(cut_short());
@@ -66,12 +68,18 @@ impl Extra {
     }
 
     /// The name, provided that every reader decodes it to the same text.
-    pub(super) fn name_of<'a>(&self, name: &'a [u8], flags: Flags, made_by: u16) -> Result<&'a str, SkillError> {
+    pub(super) fn name_of<'a>(
+        &self,
+        name: &'a [u8],
+        flags: Flags,
+        made_by: u16,
+    ) -> Result<&'a str, SkillError> {
         let Ok(text) = std::str::from_utf8(name) else {
             return Err(Hazard::UnsafePath.of(&String::from_utf8_lossy(name)));
         };
-        // Without the mark a name beyond ASCII is in whatever code page its reader prefers; and from the two systems
-        // that had such code pages Info-ZIP believes the mark only when the name is repeated.
+        // Without the mark a name beyond ASCII is in whatever code page its reader prefers; and
+        // from the two systems that had such code pages Info-ZIP believes the mark only when the
+        // name is repeated.
         let has_code_pages = matches!(made_by >> 8, FAT | HPFS);
         let agreed = flags.has_utf8_name() && (!has_code_pages || self.name_repeated);
         if text.is_ascii() || agreed {

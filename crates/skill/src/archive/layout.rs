@@ -1,4 +1,5 @@
-//! The local headers: that they agree with the central directory, and that together they account for every byte.
+//! The local headers: that they agree with the central directory, and that together they account
+//! for every byte.
 
 use std::ops::Range;
 
@@ -14,9 +15,12 @@ const DESCRIPTOR_MAGIC: [u8; 4] = *b"PK\x07\x08";
 
 /// Where the data of each entry lies, in the order of the central directory.
 ///
-/// Entries must lie end to end from the first byte to the central directory: what leaves a gap hides data, what does not
-/// fit overlaps.
-pub(super) fn locate(zip: &[u8], directory: &Directory<'_>) -> Result<Vec<Range<usize>>, SkillError> {
+/// Entries must lie end to end from the first byte to the central directory: what leaves a gap
+/// hides data, what does not fit overlaps.
+pub(super) fn locate(
+    zip: &[u8],
+    directory: &Directory<'_>,
+) -> Result<Vec<Range<usize>>, SkillError> {
     let entries = &directory.entries;
     let before_directory = &zip[..directory.start];
     let mut by_offset: Vec<usize> = (0..entries.len()).collect();
@@ -43,7 +47,8 @@ pub(super) fn locate(zip: &[u8], directory: &Directory<'_>) -> Result<Vec<Range<
     Ok(places)
 }
 
-/// Reads one local header and returns the place of the data and the end of all that belongs to the entry.
+/// Reads one local header and returns the place of the data and the end of all that belongs to the
+/// entry.
 fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), SkillError> {
     let mismatch = || Hazard::HeaderMismatch.of(entry.name);
     let at = entry.local_at as usize;
@@ -60,7 +65,9 @@ fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), Sk
     let extra = Extra::read(fields.take(extra_len)?, name)?;
 
     // A streaming packer leaves at zero what it does not know yet, and Info-ZIP knows some of it.
-    let agrees = |(given, true_value): (&u32, u32)| *given == true_value || (flags.has_descriptor() && *given == 0);
+    let agrees = |(given, true_value): (&u32, u32)| {
+        *given == true_value || (flags.has_descriptor() && *given == 0)
+    };
     let sizes_agree = sizes.iter().zip(expected(entry)).all(agrees);
     let same = flags == entry.flags
         && Method::from_number(method) == Some(entry.method)
@@ -79,7 +86,8 @@ fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), Sk
     if !flags.has_descriptor() {
         return Ok((start..end, end));
     }
-    // The end of stored data is found by its descriptor in readers that do not look at the directory.
+    // The end of stored data is found by its descriptor in readers that do not look at the
+    // directory.
     if entry.method == Method::Stored && holds(&zip[start..end], DESCRIPTOR_MAGIC) {
         return Err(mismatch());
     }

@@ -1,8 +1,9 @@
 //! Reading a zip that somebody else made.
 //!
-//! Readers of zips disagree: some trust the central directory, some the local headers, some search for signatures. An
-//! archive is accepted only when all of them must see the same thing, so the headers are walked by our own code and have to
-//! account for every byte, once. The order is fixed: names and sizes are checked before a single byte is unpacked.
+//! Readers of zips disagree: some trust the central directory, some the local headers, some search
+//! for signatures. An archive is accepted only when all of them must see the same thing, so the
+//! headers are walked by our own code and have to account for every byte, once. The order is fixed:
+//! names and sizes are checked before a single byte is unpacked.
 
 mod central;
 mod entry;
@@ -40,8 +41,9 @@ pub fn read_archive(zip: &[u8], limits: &Limits) -> Result<Package, SkillError> 
     package::assemble(intake, None)
 }
 
-/// What an uploaded zip says that its files have in all, by which [`read_archive`] never lets it exceed. Nothing is
-/// unpacked. A zip that cannot be read, or that says more than the limits allow, is refused as it is there.
+/// What an uploaded zip says that its files have in all, by which [`read_archive`] never lets it
+/// exceed. Nothing is unpacked. A zip that cannot be read, or that says more than the limits allow,
+/// is refused as it is there.
 pub fn unpacked_bytes(zip: &[u8], limits: &Limits) -> Result<u64, SkillError> {
     let directory = Directory::read(zip, limits)?;
     check_ratio(zip, &directory.entries, limits)?;
@@ -68,7 +70,10 @@ fn take<'a>(entry: &Entry<'a>, data: &'a [u8], intake: &mut Intake<'a>) -> Resul
 }
 
 /// Where the files of our own canonical form lie, which stores everything without compression.
-pub(crate) fn stored_files(zip: &[u8], limits: &Limits) -> Result<Vec<(String, Range<usize>, bool)>, SkillError> {
+pub(crate) fn stored_files(
+    zip: &[u8],
+    limits: &Limits,
+) -> Result<Vec<(String, Range<usize>, bool)>, SkillError> {
     let directory = Directory::read(zip, limits)?;
     let places = layout::locate(zip, &directory)?;
     let file = |(entry, place): (&Entry<'_>, Range<usize>)| {
@@ -78,7 +83,8 @@ pub(crate) fn stored_files(zip: &[u8], limits: &Limits) -> Result<Vec<(String, R
     Ok(directory.entries.iter().zip(places).map(file).collect())
 }
 
-/// Refuses compression that only a bomb has, by the announced sizes; that they are true is checked while unpacking.
+/// Refuses compression that only a bomb has, by the announced sizes; that they are true is checked
+/// while unpacking.
 fn check_ratio(zip: &[u8], entries: &[Entry<'_>], limits: &Limits) -> Result<(), SkillError> {
     let is_bomb = |unpacked: u64, packed: u64| {
         unpacked > limits.ratio_from_bytes && unpacked > packed.saturating_mul(limits.ratio)

@@ -35,7 +35,8 @@ pub(crate) struct Packed<'a> {
 const WINDOW_BYTES: usize = 32 << 10;
 
 impl Packed<'_> {
-    /// Unpacks everything and keeps nothing: all that `append_to` could complain about is found without its memory.
+    /// Unpacks everything and keeps nothing: all that `append_to` could complain about is found
+    /// without its memory.
     pub(crate) fn check(&self, name: &str) -> Result<(), SkillError> {
         if self.method == Method::Stored {
             return self.check_stored(name);
@@ -57,7 +58,8 @@ impl Packed<'_> {
                 return Err(mismatch());
             }
         }
-        if stream.total_in() != self.data.len() as u64 || stream.total_out() != u64::from(self.size) {
+        if stream.total_in() != self.data.len() as u64 || stream.total_out() != u64::from(self.size)
+        {
             return Err(mismatch());
         }
         if crc.sum() == self.crc { Ok(()) } else { Err(cut_short()) }
@@ -99,7 +101,8 @@ impl Packed<'_> {
         let mut stream = Decompress::new(false);
         let mut status = self.step(&mut stream, out)?;
         if status != Status::StreamEnd {
-            // The output is full, but the mark of the end may still be unread. One byte more shows which it is.
+            // The output is full, but the mark of the end may still be unread. One byte more shows
+            // which it is.
             status = self.step(&mut stream, &mut [0])?;
         }
         let consumed = stream.total_in() == self.data.len() as u64;

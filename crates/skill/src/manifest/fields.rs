@@ -92,7 +92,8 @@ impl<'a> Fields<'a> {
             return said.value;
         }
         if notes.problems.len() == known && !self.broken {
-            let message = format!("`{}{key}` is missing or empty; every skill needs one", self.prefix);
+            let message =
+                format!("`{}{key}` is missing or empty; every skill needs one", self.prefix);
             notes.problems.push(Finding::noted(missing, message).at(self.document.path, line));
         }
         String::new()
@@ -130,8 +131,12 @@ impl<'a> Fields<'a> {
     pub(super) fn prose(&mut self, key: &str, notes: &mut Notes) -> Option<String> {
         let node = self.take(key)?;
         let text = match &node.data {
-            Data::Scalar { text, .. } => return Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-            Data::Sequence(nodes) => nodes.iter().filter_map(scalar_text).collect::<Vec<_>>().join(", "),
+            Data::Scalar { text, .. } => {
+                return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+            }
+            Data::Sequence(nodes) => {
+                nodes.iter().filter_map(scalar_text).collect::<Vec<_>>().join(", ")
+            }
             Data::Mapping(_) => node.to_text().to_string(),
         };
         let message = format!("`{}{key}` is not a single text; write it as one", self.prefix);
@@ -193,7 +198,13 @@ impl<'a> Fields<'a> {
             Some((Key { line: key.line, text }, node.clone()))
         };
         let pairs = self.pairs.iter().filter_map(own).collect();
-        Self { document: self.document, prefix: format!("{}{start}", self.prefix), flat: true, broken: false, pairs }
+        Self {
+            document: self.document,
+            prefix: format!("{}{start}", self.prefix),
+            flat: true,
+            broken: false,
+            pairs,
+        }
     }
 
     /// All of it as a mapping whose scalars stay text; what is no text is remarked upon.
@@ -201,8 +212,15 @@ impl<'a> Fields<'a> {
         let mut map = Map::new();
         for (key, node) in self.pairs {
             if !matches!(node.data, Data::Scalar { .. }) {
-                let message = format!("`{}{}` is not a single text; write it as one", self.prefix, shown(&key.text));
-                notes.remarks.push(Finding::noted(code, message).at(self.document.path, self.document.line(key.line)));
+                let message = format!(
+                    "`{}{}` is not a single text; write it as one",
+                    self.prefix,
+                    shown(&key.text)
+                );
+                notes.remarks.push(
+                    Finding::noted(code, message)
+                        .at(self.document.path, self.document.line(key.line)),
+                );
             }
             map.insert(key.text, node.to_text());
         }
@@ -238,9 +256,18 @@ impl<'a> Fields<'a> {
         Said { value, path: self.document.path, key: format!("{}{key}", self.prefix), line }
     }
 
-    pub(super) fn wrong(&self, code: &'static str, key: &str, node: &Node, message: &str, notes: &mut Notes) {
+    pub(super) fn wrong(
+        &self,
+        code: &'static str,
+        key: &str,
+        node: &Node,
+        message: &str,
+        notes: &mut Notes,
+    ) {
         let message = format!("`{}{key}`: {message}", self.prefix);
-        notes.problems.push(Finding::noted(code, message).at(self.document.path, self.document.line(node.line)));
+        notes.problems.push(
+            Finding::noted(code, message).at(self.document.path, self.document.line(node.line)),
+        );
     }
 
     /// What a flat value spells out: JSON is read as the YAML it is, with all its bounds.

@@ -1,8 +1,9 @@
 //! What one place says about how a skill runs, and what several places say together.
 //!
-//! The same settings may stand in the frontmatter, as flat keys under `metadata`, and in a sidecar file. Limits and permissions
-//! merge by intersection, so that the tighter one counts; of everything else the first place counts. Where places contradict
-//! each other, that is remarked upon and nothing is guessed.
+//! The same settings may stand in the frontmatter, as flat keys under `metadata`, and in a sidecar
+//! file. Limits and permissions merge by intersection, so that the tighter one counts; of
+//! everything else the first place counts. Where places contradict each other, that is remarked
+//! upon and nothing is guessed.
 
 use serde_json::Value;
 
@@ -59,8 +60,9 @@ impl<'a> Settings<'a> {
         settings
     }
 
-    /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators. Amounts have two spellings, each of which
-    /// is a place of its own, so that one beside the other is not lost.
+    /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators. Amounts have
+    /// two spellings, each of which is a place of its own, so that one beside the other is not
+    /// lost.
     pub(super) fn of_metadata(metadata: &Fields<'a>, notes: &mut Notes) -> [Self; 2] {
         let mut fields = metadata.flat("skillbox.");
         let settings = Self::read(&mut fields, notes);
@@ -78,7 +80,10 @@ impl<'a> Settings<'a> {
 }
 
 /// A version that had to be filled up is remarked upon, because elsewhere it is another word.
-pub(super) fn read_version<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a, String>> {
+pub(super) fn read_version<'a>(
+    fields: &mut Fields<'a>,
+    notes: &mut Notes,
+) -> Option<Said<'a, String>> {
     let mut written = String::new();
     let read = |text: &str| {
         written = text.to_owned();
@@ -86,13 +91,17 @@ pub(super) fn read_version<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Op
     };
     let said = fields.optional("version", read, notes)?;
     if said.value != written {
-        let message = format!("`{}` is read as {}; write three numbers", shown(&written), said.value);
+        let message =
+            format!("`{}` is read as {}; write three numbers", shown(&written), said.value);
         notes.remarks.push(Finding::noted("version_adapted", message).at(said.path, said.line));
     }
     Some(said)
 }
 
-pub(super) fn read_permissions<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a, Permissions>> {
+pub(super) fn read_permissions<'a>(
+    fields: &mut Fields<'a>,
+    notes: &mut Notes,
+) -> Option<Said<'a, Permissions>> {
     let Said { value, path, key, line } = fields.json("permissions", notes)?;
     Some(Said { value: Permissions::from(value), path, key, line })
 }
@@ -198,7 +207,10 @@ fn remark_on_permissions(said: &Said<'_, Permissions>, notes: &mut Notes) {
     let known = Permissions { unknown: serde_json::Map::new(), ..said.value.clone() };
     let refused = known.refused();
     if !refused.is_empty() {
-        let message = format!("no sandbox here grants {}, so no run is allowed; leave it out", refused.join(", "));
+        let message = format!(
+            "no sandbox here grants {}, so no run is allowed; leave it out",
+            refused.join(", ")
+        );
         notes.remarks.push(Finding::noted("permission_refused", message).at(said.path, said.line));
     }
 }

@@ -1,4 +1,5 @@
-//! `skillsandbox.yaml`: another runtime's capability manifest, beside a `SKILL.md` or instead of one.
+//! `skillsandbox.yaml`: another runtime's capability manifest, beside a `SKILL.md` or instead of
+//! one.
 
 use super::fields::{Fields, Said};
 use super::settings::{Settings, read_permissions, read_version};
@@ -35,8 +36,14 @@ impl<'a> Sidecar<'a> {
         settings.permissions = read_permissions(&mut fields, notes);
         let command = fields.take("entrypoint").and_then(|node| read_command(&fields, node, notes));
         fields.rest(notes);
-        let mut sidecar =
-            Self { path: sheet.document.path, lines, name, description, settings, start: Start::default() };
+        let mut sidecar = Self {
+            path: sheet.document.path,
+            lines,
+            name,
+            description,
+            settings,
+            start: Start::default(),
+        };
         if let Some(command) = command {
             sidecar.take_command(command);
         }
@@ -54,10 +61,15 @@ impl<'a> Sidecar<'a> {
 
     /// A name that contradicts the one in `SKILL.md`, which counts.
     pub(super) fn compare_name(&self, name: &str, notes: &mut Notes) {
-        if let Some(said) = self.name.as_ref().filter(|said| said.value != name && !name.is_empty()) {
-            let message =
-                format!("`skill.name` is `{}`, and SKILL.md says `{name}`, which counts; make them equal", said.value);
-            notes.remarks.push(Finding::noted("setting_conflict", message).at(said.path, said.line));
+        if let Some(said) = self.name.as_ref().filter(|said| said.value != name && !name.is_empty())
+        {
+            let message = format!(
+                "`skill.name` is `{}`, and SKILL.md says `{name}`, which counts; make them equal",
+                said.value
+            );
+            notes
+                .remarks
+                .push(Finding::noted("setting_conflict", message).at(said.path, said.line));
         }
     }
 }
@@ -72,7 +84,11 @@ fn read_resources<'a>(mut resources: Fields<'a>, notes: &mut Notes) -> Settings<
     let settings = Settings {
         memory_bytes: resources.optional("memory_mb", |text| values::whole(text, 1 << 20), notes),
         cpu_millis: resources.optional("cpu_shares", shares, notes),
-        timeout_ms: resources.optional("max_runtime_seconds", |text| values::whole(text, 1_000), notes),
+        timeout_ms: resources.optional(
+            "max_runtime_seconds",
+            |text| values::whole(text, 1_000),
+            notes,
+        ),
         output_bytes: resources.optional("max_output_bytes", |text| values::whole(text, 1), notes),
         ..Settings::default()
     };
@@ -90,19 +106,27 @@ struct Command {
 }
 
 /// `entrypoint` as `{command, args, workdir}`, or as one line.
-fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Option<Said<'a, Command>> {
+fn read_command<'a>(
+    fields: &Fields<'a>,
+    node: Node,
+    notes: &mut Notes,
+) -> Option<Said<'a, Command>> {
     let words = match &node.data {
         Data::Scalar { text, .. } => text.split_whitespace().map(str::to_owned).collect(),
         Data::Mapping(_) => {
             let mut inner = Fields::new(fields.document, Some(node.clone()), notes);
             let command = inner.text("command", notes).map(|said| said.value);
             let args = inner.texts("args", notes).map(|said| said.value.items).unwrap_or_default();
-            if let Some(said) = inner.text("workdir", notes).filter(|said| !is_skill_directory(&said.value)) {
+            if let Some(said) =
+                inner.text("workdir", notes).filter(|said| !is_skill_directory(&said.value))
+            {
                 let message = format!(
                     "`entrypoint.workdir` is `{}`, and the entrypoint starts in the skill's directory all the same; leave it out",
                     shown(&said.value)
                 );
-                notes.remarks.push(Finding::noted("setting_ignored", message).at(said.path, said.line));
+                notes
+                    .remarks
+                    .push(Finding::noted("setting_ignored", message).at(said.path, said.line));
             }
             inner.rest(notes);
             command.into_iter().chain(args).collect()
@@ -112,7 +136,13 @@ fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Optio
     match command(words) {
         Some(command) => Some(fields.said("entrypoint", &node, command)),
         None => {
-            fields.wrong("field_type", "entrypoint", &node, "it must have a `command`, such as python3", notes);
+            fields.wrong(
+                "field_type",
+                "entrypoint",
+                &node,
+                "it must have a `command`, such as python3",
+                notes,
+            );
             None
         }
     }
@@ -122,10 +152,12 @@ fn read_command<'a>(fields: &Fields<'a>, node: Node, notes: &mut Notes) -> Optio
 fn is_skill_directory(workdir: &str) -> bool {
     let workdir = workdir.strip_suffix('/').unwrap_or(workdir);
     let name = workdir.strip_prefix("/skills/");
-    matches!(workdir, "." | "/skill" | "/sandbox/scripts") || name.is_some_and(|name| values::name(name).is_ok())
+    matches!(workdir, "." | "/skill" | "/sandbox/scripts")
+        || name.is_some_and(|name| values::name(name).is_ok())
 }
 
-/// The script of a command line: what follows the interpreter and its options, or the first word itself.
+/// The script of a command line: what follows the interpreter and its options, or the first word
+/// itself.
 fn command(words: Vec<String>) -> Option<Command> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (first, rest) = words.split_first().filter(|(first, _)| !first.is_empty())?;
@@ -136,5 +168,10 @@ fn command(words: Vec<String>) -> Option<Command> {
         _ => (first, rest),
     };
     let script = script.strip_prefix("/skill/").unwrap_or(script).to_owned();
-    Some(Command { script, lang, flags, args: args.iter().map(|word| (*word).to_owned()).collect() })
+    Some(Command {
+        script,
+        lang,
+        flags,
+        args: args.iter().map(|word| (*word).to_owned()).collect(),
+    })
 }

@@ -1,4 +1,5 @@
-//! Skillware directories: `manifest.yaml` with the parameters, `skill.py` with a class that has `execute`.
+//! Skillware directories: `manifest.yaml` with the parameters, `skill.py` with a class that has
+//! `execute`.
 //!
 //! They have no `SKILL.md`. Their names are paths, of which the last part is the name here.
 
@@ -10,18 +11,23 @@ use super::{Basis, Origin, Sheet, values};
 use crate::error::shown;
 use crate::finding::{Finding, Notes};
 
-/// What the manifest says for readers and for its own runtime; kept, and nothing is done with it here.
+/// What the manifest says for readers and for its own runtime; kept, and nothing is done with it
+/// here.
 const FOR_OTHERS: [&str; 9] = [
-    "short_description", "issuer", "category", "outputs", "presentation", "constitution", "env_vars", "requirements",
-    "tags",
+    "short_description", "issuer", "category", "outputs", "presentation", "constitution",
+    "env_vars", "requirements", "tags",
 ];
 /// Those among them that its own runtime acts upon, and what to do here instead.
 const ACTED_UPON: [(&str, &str); 2] = [
-    ("requirements", "are not installed here; use an image that has them, or ship them with the skill"),
+    (
+        "requirements",
+        "are not installed here; use an image that has them, or ship them with the skill",
+    ),
     ("env_vars", "are not looked up here; whoever runs the skill passes them in `env`"),
 ];
 
-/// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it runs.
+/// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it
+/// runs.
 pub(crate) fn has_execute(code: &[u8]) -> bool {
     let lines = code.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let starts = |line: &[u8]| {
@@ -43,11 +49,18 @@ pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) 
     };
     let name = fields.required("name", "name_missing", last_part, notes);
     if let Some(full) = full_name.filter(|full| *full != name && !name.is_empty()) {
-        let message =
-            format!("the name `{}` cannot be used here, so the skill is called `{name}`; call it that", shown(&full));
+        let message = format!(
+            "the name `{}` cannot be used here, so the skill is called `{name}`; call it that",
+            shown(&full)
+        );
         notes.remarks.push(origin.at(Finding::noted("name_adapted", message), "name"));
     }
-    let description = fields.required("description", "description_missing", |text| Ok(text.trim().to_owned()), notes);
+    let description = fields.required(
+        "description",
+        "description_missing",
+        |text| Ok(text.trim().to_owned()),
+        notes,
+    );
     let settings = Settings {
         version: read_version(&mut fields, notes),
         input_schema: parameters(&mut fields, notes),
@@ -56,14 +69,17 @@ pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) 
     let mut metadata = Map::new();
     for key in FOR_OTHERS {
         if let Some(node) = fields.take(key) {
-            notes.remarks.extend(ignored(key, &node.to_text()).map(|finding| origin.at(finding, key)));
+            notes
+                .remarks
+                .extend(ignored(key, &node.to_text()).map(|finding| origin.at(finding, key)));
             metadata.insert(key.to_owned(), node.to_text());
         }
     }
     let message = "other runtimes read SKILL.md only; add one beside `manifest.yaml`";
     notes.remarks.push(Finding::noted("skill_file_foreign", message).at(path, 1));
     if instructions.is_empty() {
-        let message = "there are no instructions; say in `instructions.md` when and how to use the skill";
+        let message =
+            "there are no instructions; say in `instructions.md` when and how to use the skill";
         notes.remarks.push(Finding::noted("no_instructions", message).at(path, 1));
     }
     Basis {
@@ -89,16 +105,20 @@ fn ignored(key: &str, value: &Value) -> Option<Finding> {
 /// What a list names, whether it has texts, mappings with a `name`, or is a mapping itself.
 fn names(value: &Value) -> Vec<&str> {
     match value {
-        Value::String(text) => Some(text.as_str()).filter(|text| !text.is_empty()).into_iter().collect(),
-        Value::Array(items) => {
-            items.iter().flat_map(|item| item.get("name").map_or_else(|| names(item), names)).collect()
+        Value::String(text) => {
+            Some(text.as_str()).filter(|text| !text.is_empty()).into_iter().collect()
         }
+        Value::Array(items) => items
+            .iter()
+            .flat_map(|item| item.get("name").map_or_else(|| names(item), names))
+            .collect(),
         Value::Object(map) => map.keys().map(String::as_str).collect(),
         _ => Vec::new(),
     }
 }
 
-/// The input schema: `parameters` as one, or a mapping of names to theirs, in older skills called `inputs`.
+/// The input schema: `parameters` as one, or a mapping of names to theirs, in older skills called
+/// `inputs`.
 fn parameters<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a, Value>> {
     let parameters = fields.schema("parameters", notes);
     let inputs = fields.schema("inputs", notes);
@@ -112,14 +132,18 @@ fn parameters<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a,
 
 fn is_schema(map: &Map<String, Value>) -> bool {
     map.get("type").is_some_and(Value::is_string)
-        || ["properties", "$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| map.contains_key(*key))
+        || ["properties", "$ref", "allOf", "anyOf", "oneOf"]
+            .iter()
+            .any(|key| map.contains_key(*key))
 }
 
 /// An object with these properties. A property says itself whether it is required.
 fn schema_of(mut properties: Map<String, Value>) -> Value {
     let mut required = Vec::new();
     for (name, property) in &mut properties {
-        let flag = property.as_object_mut().filter(|property| property.get("required").is_some_and(Value::is_boolean));
+        let flag = property
+            .as_object_mut()
+            .filter(|property| property.get("required").is_some_and(Value::is_boolean));
         if flag.and_then(|property| property.remove("required")) == Some(Value::Bool(true)) {
             required.push(Value::String(name.clone()));
         }

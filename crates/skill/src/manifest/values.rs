@@ -16,17 +16,27 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-/// `X.Y.Z[-pre]`, kept as written; one or two numbers, as many skills have them, are filled up with zeros.
+/// `X.Y.Z[-pre]`, kept as written; one or two numbers, as many skills have them, are filled up with
+/// zeros.
 pub(super) fn version(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
     let numbers = bare.split('.').count();
-    let whole = bare.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
-    let filled = if whole && numbers < 3 { format!("{bare}{}", ".0".repeat(3 - numbers)) } else { bare.to_owned() };
+    let whole = bare
+        .split('.')
+        .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let filled = if whole && numbers < 3 {
+        format!("{bare}{}", ".0".repeat(3 - numbers))
+    } else {
+        bare.to_owned()
+    };
     let parsed = semver::Version::parse(&filled).ok();
     if filled.len() <= 64 && parsed.is_some_and(|version| version.build.is_empty()) {
         return Ok(filled);
     }
-    Err(format!("`{}` is not a version; write three numbers such as 1.2.0, or 1.2.0-beta.1", shown(text)))
+    Err(format!(
+        "`{}` is not a version; write three numbers such as 1.2.0, or 1.2.0-beta.1",
+        shown(text)
+    ))
 }
 
 pub(super) fn flag(text: &str) -> Result<bool, String> {

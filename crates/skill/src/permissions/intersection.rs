@@ -3,7 +3,8 @@
 use super::{Egress, EnvVars, Filesystem, Network, PROFILE, Permissions, Syscalls, below};
 
 impl Permissions {
-    /// What both of two places grant. Where only one of them says anything, that counts; what nobody knows stays asked for.
+    /// What both of two places grant. Where only one of them says anything, that counts; what
+    /// nobody knows stays asked for.
     pub(crate) fn intersect(self, other: Self) -> Self {
         let egress = both(self.network.egress, other.network.egress, shared_egress);
         let read = both(self.filesystem.read, other.filesystem.read, shared_paths);
@@ -12,7 +13,12 @@ impl Permissions {
             a.into_iter().filter(|name| b.contains(name)).collect()
         });
         // The one that differs from ours is the one that has to be refused.
-        let profile = both(self.syscalls.profile, other.syscalls.profile, |a, b| if a == PROFILE { b } else { a });
+        let profile =
+            both(
+                self.syscalls.profile,
+                other.syscalls.profile,
+                |a, b| if a == PROFILE { b } else { a },
+            );
         let mut unknown = self.unknown;
         unknown.extend(other.unknown);
         Self {
@@ -41,7 +47,8 @@ fn shared_egress(a: Vec<Egress>, b: Vec<Egress>) -> Vec<Egress> {
                 (_, true) => one.ports.clone(),
                 _ => one.ports.iter().copied().filter(|port| other.ports.contains(port)).collect(),
             };
-            // Two lists without a common port share nothing, while an empty list would mean every port.
+            // Two lists without a common port share nothing, while an empty list would mean every
+            // port.
             if !ports.is_empty() || (one.ports.is_empty() && other.ports.is_empty()) {
                 shared.push(Egress { domain: one.domain.clone(), ports });
             }
@@ -55,7 +62,8 @@ fn shared_paths(a: Vec<String>, b: Vec<String>) -> Vec<String> {
         these.iter().filter(|path| those.iter().any(|place| below(path, place))).cloned().collect()
     };
     let mut shared = narrower(&a, &b);
-    let more: Vec<String> = narrower(&b, &a).into_iter().filter(|path| !shared.contains(path)).collect();
+    let more: Vec<String> =
+        narrower(&b, &a).into_iter().filter(|path| !shared.contains(path)).collect();
     shared.extend(more);
     shared
 }

@@ -55,13 +55,16 @@ impl Permissions {
         match (name, part) {
             (_, _) if value.is_null() => true,
             ("network", "egress") => {
-                let rules = value.as_array().and_then(|items| items.iter().map(Egress::read).collect());
+                let rules =
+                    value.as_array().and_then(|items| items.iter().map(Egress::read).collect());
                 put(&mut self.network.egress, rules)
             }
             ("filesystem", "read") => put(&mut self.filesystem.read, read_texts(value)),
             ("filesystem", "write") => put(&mut self.filesystem.write, read_texts(value)),
             ("env_vars", "allow") => put(&mut self.env_vars.allow, read_texts(value)),
-            ("syscalls", "profile") => put(&mut self.syscalls.profile, value.as_str().map(str::to_owned)),
+            ("syscalls", "profile") => {
+                put(&mut self.syscalls.profile, value.as_str().map(str::to_owned))
+            }
             _ => false,
         }
     }
@@ -94,7 +97,8 @@ impl Egress {
                 Some((domain, port)) if !domain.contains(':') => (domain, vec![port.parse().ok()?]),
                 _ => (text.as_str(), Vec::new()),
             };
-            return Some(Self { domain: domain.to_owned(), ports }).filter(|egress| !egress.domain.is_empty());
+            return Some(Self { domain: domain.to_owned(), ports })
+                .filter(|egress| !egress.domain.is_empty());
         }
         let entry = value.as_object()?;
         let known = ["domain", "ports", "protocol"];

@@ -30,12 +30,21 @@ fn what_cannot_be_granted_is_named() {
         ),
         (json!({"network": "all"}), &["the permission network"]),
         (json!({"network": {"egress": "*"}}), &["the permission network.egress"]),
-        (json!({"network": {"egress": [{"domain": "a", "protocol": "udp"}]}}), &["the permission network.egress"]),
+        (
+            json!({"network": {"egress": [{"domain": "a", "protocol": "udp"}]}}),
+            &["the permission network.egress"],
+        ),
         (
             json!({"filesystem": {"read": ["/etc/passwd", "~/.ssh", "$HOME", "/tmpfile"], "write": ["/usr/lib"]}}),
-            &["reading /etc/passwd", "reading ~/.ssh", "reading $HOME", "reading /tmpfile", "writing /usr/lib"],
+            &[
+                "reading /etc/passwd", "reading ~/.ssh", "reading $HOME", "reading /tmpfile",
+                "writing /usr/lib",
+            ],
         ),
-        (json!({"filesystem": {"read": ["/tmp/../etc", "../up"]}}), &["reading /tmp/../etc", "reading ../up"]),
+        (
+            json!({"filesystem": {"read": ["/tmp/../etc", "../up"]}}),
+            &["reading /tmp/../etc", "reading ../up"],
+        ),
         (json!({"syscalls": {"profile": "unconfined"}}), &["the system call profile unconfined"]),
         (json!({"root": true}), &["the permission root"]),
         (json!(["network", "files"]), &["the permission network", "the permission files"]),
@@ -67,7 +76,10 @@ fn two_places_grant_what_both_grant() {
         "env_vars": {"allow": ["B", "C"]}, "syscalls": {"profile": "odd"}, "root": true});
     let expected = json!({"network": {"egress": [{"domain": "a.example", "ports": [443]}, {"domain": "b.example", "ports": [80]}]},
         "filesystem": {"read": ["/etc", "/tmp/x"]}, "env_vars": {"allow": ["B"]}, "syscalls": {"profile": "odd"}, "root": true});
-    assert_eq!(serde_json::to_value(read(a.clone()).intersect(read(b.clone()))).ok(), Some(expected));
+    assert_eq!(
+        serde_json::to_value(read(a.clone()).intersect(read(b.clone()))).ok(),
+        Some(expected)
+    );
     assert_eq!(read(a.clone()).intersect(Permissions::default()), read(a.clone()));
     assert_eq!(Permissions::default().intersect(read(a.clone())), read(a));
 }
@@ -76,6 +88,8 @@ fn two_places_grant_what_both_grant() {
 fn callers_variables_are_limited_only_when_the_skill_says_so() {
     assert!(read(json!({})).allows_env("ANY"));
     let limited = read(json!({"env_vars": {"allow": ["TOKEN"]}}));
-    assert!(limited.allows_env("TOKEN") && !limited.allows_env("token") && !limited.allows_env("OTHER"));
+    assert!(
+        limited.allows_env("TOKEN") && !limited.allows_env("token") && !limited.allows_env("OTHER")
+    );
     assert!(!read(json!({"env_vars": {"allow": []}})).allows_env("TOKEN"));
 }

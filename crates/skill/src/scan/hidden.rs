@@ -11,12 +11,14 @@ const MESSAGE_CHARS: usize = 8;
 pub(super) fn name(path: &str) -> Option<Finding> {
     if path.chars().any(is_bidi) {
         let message = "the file's name contains a character that turns the direction of text, so it is not what it looks like; rename it";
-        return Some(Finding::new("bidirectional_text", Severity::Error, message).at(&shown(path), None));
+        return Some(
+            Finding::new("bidirectional_text", Severity::Error, message).at(&shown(path), None),
+        );
     }
     let message = "the file's name contains an invisible character; rename it";
-    path.chars()
-        .any(is_invisible)
-        .then(|| Finding::new("invisible_character", Severity::Warning, message).at(&shown(path), None))
+    path.chars().any(is_invisible).then(|| {
+        Finding::new("invisible_character", Severity::Warning, message).at(&shown(path), None)
+    })
 }
 
 pub(super) fn text(source: &Source<'_>) -> Vec<Finding> {
@@ -37,8 +39,10 @@ pub(super) fn text(source: &Source<'_>) -> Vec<Finding> {
 /// The gravest thing about one line.
 fn look(source: &Source<'_>, line: &str) -> Option<Finding> {
     if let Some(message) = message(line) {
-        let message =
-            format!("the line carries text that nobody sees and models read (`{}`); remove it", shown(&message));
+        let message = format!(
+            "the line carries text that nobody sees and models read (`{}`); remove it",
+            shown(&message)
+        );
         return Some(Finding::new("hidden_text", Severity::Error, message));
     }
     if line.contains(is_bidi) && !(source.kind != Kind::Code && is_written_from_right(line)) {
@@ -73,7 +77,8 @@ fn message(line: &str) -> Option<String> {
     None
 }
 
-/// The text in tag characters, decoded, without the flags of regions such as Scotland, which are spelt in them.
+/// The text in tag characters, decoded, without the flags of regions such as Scotland, which are
+/// spelt in them.
 fn without_flags(line: &str) -> String {
     const FLAG: char = '\u{1f3f4}';
     const LONGEST_REGION: usize = 6;
@@ -97,7 +102,10 @@ fn is_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}')
 }
 
-/// Whether the line has letters of Hebrew, Arabic and their neighbours, which need such characters now and then.
+/// Whether the line has letters of Hebrew, Arabic and their neighbours, which need such characters
+/// now and then.
 fn is_written_from_right(line: &str) -> bool {
-    line.chars().any(|c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'))
+    line.chars().any(
+        |c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'),
+    )
 }

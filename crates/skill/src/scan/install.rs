@@ -17,7 +17,8 @@ static SETUP_HOOK: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
-/// Lines of a requirements file, or arguments of pip and npm, that name another place than the usual index.
+/// Lines of a requirements file, or arguments of pip and npm, that name another place than the
+/// usual index.
 static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?:^|[\s=@'\x22])(?:(?:git|hg|svn|bzr)\+[a-z]+://|https?://)\S+|(?:^|\s)(?:-i\s|--index-url|--extra-index-url|--trusted-host|--find-links|-f\s|--registry)[\s=]*\S+",
@@ -38,8 +39,7 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
         ".npmrc" | "pip.conf" => registry(source),
         _ if is_requirements(name) => requirements(source),
         "sitecustomize.py" | "usercustomize.py" => {
-            let message =
-                "Python runs this file at every start, before any script; call it by its name where it is needed";
+            let message = "Python runs this file at every start, before any script; call it by its name where it is needed";
             vec![source.finding("install_hook", Severity::Warning, 0, message)]
         }
         _ if name.ends_with(".pth") => pth(source).into_iter().collect(),
@@ -58,13 +58,18 @@ fn package_json(source: &Source<'_>) -> Vec<Finding> {
         let Some(command) = package["scripts"][hook].as_str() else { continue };
         let at = source.text.find(&format!("\"{hook}\"")).unwrap_or(0);
         let severity = if patterns::is_bad(command) { Severity::Error } else { Severity::Warning };
-        let message = format!("npm runs `{}` whenever this is installed; let the user call it", shown(command));
+        let message = format!(
+            "npm runs `{}` whenever this is installed; let the user call it",
+            shown(command)
+        );
         findings.push(source.finding("install_hook", severity, at, &message));
     }
     for group in ["dependencies", "devDependencies", "optionalDependencies"] {
         let Some(packages) = package[group].as_object() else { continue };
         for (name, place) in packages {
-            let Some(place) = place.as_str().filter(|place| FOREIGN.is_match(place)) else { continue };
+            let Some(place) = place.as_str().filter(|place| FOREIGN.is_match(place)) else {
+                continue;
+            };
             let at = source.text.find(&format!("\"{name}\"")).unwrap_or(0);
             findings.push(foreign(source, at, place));
         }
@@ -81,8 +86,11 @@ fn setup_py(source: &Source<'_>) -> Option<Finding> {
 
 /// Python executes the lines of such a file that begin with `import`.
 fn pth(source: &Source<'_>) -> Option<Finding> {
-    let (number, _) = source.lines().find(|(_, line)| line.starts_with("import ") || line.starts_with("import\t"))?;
-    let message = "Python runs this line at every start, before any script; nothing honest needs that";
+    let (number, _) = source
+        .lines()
+        .find(|(_, line)| line.starts_with("import ") || line.starts_with("import\t"))?;
+    let message =
+        "Python runs this line at every start, before any script; nothing honest needs that";
     Some(Finding::new("install_hook", Severity::Error, message).at(source.path, number))
 }
 
@@ -104,11 +112,14 @@ fn registry(source: &Source<'_>) -> Vec<Finding> {
         let line = line.trim();
         let (name, value) = line.split_once('=')?;
         let name = name.trim();
-        let other = name.ends_with("registry") || matches!(name, "index-url" | "extra-index-url" | "trusted-host");
+        let other = name.ends_with("registry")
+            || matches!(name, "index-url" | "extra-index-url" | "trusted-host");
         let usual = value.contains("registry.npmjs.org") || value.contains("pypi.org");
-        let message = format!("packages come from `{}` instead of the usual index", shown(value.trim()));
-        (other && !usual && !line.starts_with(['#', ';']))
-            .then(|| Finding::new("foreign_package", Severity::Warning, message).at(source.path, number))
+        let message =
+            format!("packages come from `{}` instead of the usual index", shown(value.trim()));
+        (other && !usual && !line.starts_with(['#', ';'])).then(|| {
+            Finding::new("foreign_package", Severity::Warning, message).at(source.path, number)
+        })
     };
     source.lines().filter_map(setting).collect()
 }

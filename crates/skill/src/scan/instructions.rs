@@ -1,4 +1,5 @@
-//! Instructions to a model in places that people do not see: comments and invisible elements of Markdown and HTML.
+//! Instructions to a model in places that people do not see: comments and invisible elements of
+//! Markdown and HTML.
 
 use std::sync::LazyLock;
 
@@ -9,12 +10,12 @@ use crate::{Finding, Severity};
 
 /// What is not shown when the text is rendered.
 static UNSEEN: LazyLock<Regex> = LazyLock::new(|| {
-    let element =
-        r#"<(?:span|div|p)\b[^>]*(?:display:\s*none|visibility:\s*hidden|font-size:\s*0|opacity:\s*0)\b[^>]*>[^<]+"#;
+    let element = r#"<(?:span|div|p)\b[^>]*(?:display:\s*none|visibility:\s*hidden|font-size:\s*0|opacity:\s*0)\b[^>]*>[^<]+"#;
     Regex::new(&format!(r"(?is)<!--.*?-->|{element}")).expect("a constant pattern")
 });
 
-/// What nobody writes into a comment for people: orders to disobey, or to keep something from the user.
+/// What nobody writes into a comment for people: orders to disobey, or to keep something from the
+/// user.
 static ORDER: LazyLock<Regex> = LazyLock::new(|| {
     let orders = [
         r"(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?(?:previous|prior|above|earlier|preceding|other|system)\s+(?:instructions?|rules|prompts?|guidelines|messages)",
@@ -33,7 +34,12 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
     let order = |unseen: regex::Match<'_>| {
         let order = ORDER.find(unseen.as_str())?;
         let message = "a part of the text that is not shown tells a model to disobey or to keep something from its user; remove it";
-        Some(source.finding("hidden_instruction", Severity::Error, unseen.start() + order.start(), message))
+        Some(source.finding(
+            "hidden_instruction",
+            Severity::Error,
+            unseen.start() + order.start(),
+            message,
+        ))
     };
     UNSEEN.find_iter(source.text).filter_map(order).collect()
 }

@@ -1,8 +1,9 @@
 //! Signs of malice and of accidents in the files of a skill: what a careful reviewer would stop at.
 //!
-//! Pure and bounded: looks at bytes, runs nothing, asks nobody. Precise rather than loud: an error is something that no
-//! honest skill contains, a warning is worth a look, and what merely could be used for harm is no finding at all.
-//! A scanner is no sandbox: whoever knows its rules gets past them.
+//! Pure and bounded: looks at bytes, runs nothing, asks nobody. Precise rather than loud: an error
+//! is something that no honest skill contains, a warning is worth a look, and what merely could be
+//! used for harm is no finding at all. A scanner is no sandbox: whoever knows its rules gets past
+//! them.
 
 mod codes;
 mod hidden;
@@ -29,9 +30,11 @@ const MOST_BYTES: usize = 16 << 20;
 const MOST_OF_ONE_KIND: usize = 5;
 const MOST_FINDINGS: usize = 200;
 
-/// Everything worth a reviewer's look, in the order of paths and lines. The entrypoint runs whatever its file is called.
+/// Everything worth a reviewer's look, in the order of paths and lines. The entrypoint runs
+/// whatever its file is called.
 pub fn scan(files: &[SkillFile], entrypoint: Option<&Script>) -> Vec<Finding> {
-    let is_entrypoint = |file: &SkillFile| entrypoint.is_some_and(|script| script.path == file.path);
+    let is_entrypoint =
+        |file: &SkillFile| entrypoint.is_some_and(|script| script.path == file.path);
     let runs = |at: &usize| is_entrypoint(&files[*at]) || Lang::of(&files[*at]).is_some();
     // What runs is looked at first, so that nothing else uses up what is looked at in all.
     let (running, others): (Vec<usize>, Vec<usize>) = (0..files.len()).partition(runs);
@@ -59,9 +62,10 @@ impl Scanner<'_> {
     fn file(&mut self, file: &SkillFile, runs: bool) -> Vec<Finding> {
         let mut findings = Vec::from_iter(hidden::name(&file.path));
         if Kind::is_program(&file.bytes) {
-            let message =
-                "this is a compiled program, which nobody can review; ship its source or say where it comes from";
-            findings.push(Finding::new("native_program", Severity::Warning, message).at(&file.path, None));
+            let message = "this is a compiled program, which nobody can review; ship its source or say where it comes from";
+            findings.push(
+                Finding::new("native_program", Severity::Warning, message).at(&file.path, None),
+            );
             // An interpreter that is handed the file does not care what its first bytes look like.
             if !runs {
                 return findings;
@@ -88,7 +92,8 @@ impl Scanner<'_> {
 
 /// What runs and was not looked at could be anything, so it does not pass for clean.
 fn in_part(most: usize, runs: bool) -> Finding {
-    let mut message = format!("the file is too long to be looked at whole; only its first {most} bytes were");
+    let mut message =
+        format!("the file is too long to be looked at whole; only its first {most} bytes were");
     if !runs {
         return Finding::new("scanned_in_part", Severity::Warning, message);
     }
@@ -116,8 +121,8 @@ fn few_of_each(findings: Vec<Finding>) -> Vec<Finding> {
     })
 }
 
-/// Those that `keep` wants, in the order they have. The graver ones are offered first, so that no number of warnings
-/// pushes out an error.
+/// Those that `keep` wants, in the order they have. The graver ones are offered first, so that no
+/// number of warnings pushes out an error.
 fn gravest(findings: Vec<Finding>, mut keep: impl FnMut(&Finding) -> bool) -> Vec<Finding> {
     let mut ranked: Vec<(usize, Finding)> = findings.into_iter().enumerate().collect();
     ranked.sort_by_key(|(_, finding)| finding.severity);

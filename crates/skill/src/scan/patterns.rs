@@ -17,8 +17,7 @@ struct Pattern {
 
 const REVERSE_SHELL: &str = "this hands a shell to whoever listens on the other side";
 const ENCODED: &str = "this runs code that is encoded so that nobody reads it; write it out";
-const DOWNLOADED: &str =
-    "this runs code straight from the network, which is not part of the skill and can change at any time; ship it";
+const DOWNLOADED: &str = "this runs code straight from the network, which is not part of the skill and can change at any time; ship it";
 const MINER: &str = "this mines cryptocurrency";
 const DESTRUCTION: &str = "this destroys whatever it can reach";
 const PERSISTENCE: &str = "this makes sure that something runs again later, outside the skill";
@@ -28,7 +27,8 @@ const ENVIRONMENT: &str = "this sends all environment variables, secrets include
 /// A shell as the last part of a pipe.
 const INTO_SHELL: &str = r"\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?bin/)?(?:env\s+)?(?:(?:ba|z|da|k)?sh|python[0-9.]*|node|perl|ruby)\b(?:\s+-\w*)*\s*(?:$|[;&)'\x22<]|-s\b|-\s)";
 
-/// Matching is linear in the text, so stars are cheap here and counted repetitions are not: each count is a state.
+/// Matching is linear in the text, so stars are cheap here and counted repetitions are not: each
+/// count is a state.
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     use Severity::{Error, Warning};
     let address = r"(?:http://|https?://(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b|https?://(?:bit\.ly|tinyurl\.com|t\.co|is\.gd|paste\.|pastebin\.com|rentry\.co|transfer\.sh)[^\s]*)";

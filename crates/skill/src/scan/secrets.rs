@@ -1,7 +1,8 @@
 //! Secrets that were left in a skill by accident: whoever can read the skill has them.
 //!
-//! A finding needs more than a prefix: the length must be right, the characters must look drawn at random, and nothing about
-//! them may say that they are made up. The secret itself is never repeated in a message.
+//! A finding needs more than a prefix: the length must be right, the characters must look drawn at
+//! random, and nothing about them may say that they are made up. The secret itself is never
+//! repeated in a message.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -45,7 +46,8 @@ static TOKENS: LazyLock<Vec<Token>> = LazyLock::new(|| {
 });
 
 static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"-----BEGIN (?:[A-Z]{2,10} )?PRIVATE KEY(?: BLOCK)?-----").expect("a constant pattern")
+    Regex::new(r"-----BEGIN (?:[A-Z]{2,10} )?PRIVATE KEY(?: BLOCK)?-----")
+        .expect("a constant pattern")
 });
 
 /// A key is longer than this; a placeholder is not.
@@ -57,7 +59,8 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
     // Made-up keys belong to tests, and nobody can tell them from real ones.
     let severity = if source.is_test_data() { Severity::Info } else { Severity::Error };
     let secret = |what: &str, at| {
-        let message = format!("this looks like {what}; revoke it, and pass secrets in `env` instead");
+        let message =
+            format!("this looks like {what}; revoke it, and pass secrets in `env` instead");
         source.finding("secret", severity, at, &message)
     };
     let mut findings = Vec::new();
@@ -72,7 +75,9 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
             let real = looks_random(&found["secret"]) && !says_example(source.around(at));
             real.then(|| secret(token.what, at))
         };
-        findings.extend(token.pattern.captures_iter(source.text).filter_map(real).take(MOST_OF_ONE_KIND));
+        findings.extend(
+            token.pattern.captures_iter(source.text).filter_map(real).take(MOST_OF_ONE_KIND),
+        );
     }
     findings
 }
@@ -82,25 +87,30 @@ fn has_key_body(rest: &str) -> bool {
     let end = rest.find("-----END").unwrap_or(rest.len()).min(KEY_WINDOW);
     let end = (0..=end).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(0);
     let body = rest[..end].replace("\\n", "");
-    let body: String = body.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/')).collect();
+    let body: String =
+        body.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/')).collect();
     body.len() >= LEAST_KEY_CHARS && looks_random(&body)
 }
 
-/// Whether the characters could have been drawn at random: many different ones, and no word of those who make things up.
+/// Whether the characters could have been drawn at random: many different ones, and no word of
+/// those who make things up.
 fn looks_random(secret: &str) -> bool {
     const MADE_UP: [&str; 14] = [
-        "example", "xxxx", "your", "placeholder", "dummy", "sample", "fake", "redacted", "test", "0000", "1234",
-        "abcd", "aaaa", "changeme",
+        "example", "xxxx", "your", "placeholder", "dummy", "sample", "fake", "redacted", "test",
+        "0000", "1234", "abcd", "aaaa", "changeme",
     ];
     let lower = secret.to_ascii_lowercase();
     // In a long secret such a word may stand by chance.
     let short = secret.len() <= 64;
-    !(short && MADE_UP.iter().any(|word| lower.contains(word))) && entropy(secret) >= least_entropy(secret.len())
+    !(short && MADE_UP.iter().any(|word| lower.contains(word)))
+        && entropy(secret) >= least_entropy(secret.len())
 }
 
 fn says_example(around: &str) -> bool {
     let lower = around.to_ascii_lowercase();
-    ["example", "placeholder", "dummy", "fake", "not a real"].iter().any(|word| lower.contains(word))
+    ["example", "placeholder", "dummy", "fake", "not a real"]
+        .iter()
+        .any(|word| lower.contains(word))
 }
 
 /// Bits for each character, by how often each occurs.
@@ -131,9 +141,10 @@ mod tests {
         for random in ["Q7ZL2VNX4TWKJ5RA", "u8Jq2LmZx7Kp4Wv9Rt1Ns6Yb3Hc5Gd0FeQa"] {
             assert!(looks_random(random), "{random}");
         }
-        for made_up in
-            ["IOSFODNN7EXAMPLE", "XXXXXXXXXXXXXXXX", "AAAABBBBAAAABBBB", "0123456789abcdef0123456789abcdef0123"]
-        {
+        for made_up in [
+            "IOSFODNN7EXAMPLE", "XXXXXXXXXXXXXXXX", "AAAABBBBAAAABBBB",
+            "0123456789abcdef0123456789abcdef0123",
+        ] {
             assert!(!looks_random(made_up), "{made_up}");
         }
     }

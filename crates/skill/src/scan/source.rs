@@ -27,8 +27,9 @@ pub(super) struct Source<'a> {
 }
 
 const CODE: &[&str] = &[
-    "py", "pyw", "js", "mjs", "cjs", "jsx", "ts", "mts", "tsx", "sh", "bash", "zsh", "fish", "rb", "pl", "php", "ps1",
-    "bat", "cmd", "lua", "r", "go", "rs", "java", "c", "cc", "cpp", "cs", "swift", "kt", "mk", "pth",
+    "py", "pyw", "js", "mjs", "cjs", "jsx", "ts", "mts", "tsx", "sh", "bash", "zsh", "fish", "rb",
+    "pl", "php", "ps1", "bat", "cmd", "lua", "r", "go", "rs", "java", "c", "cc", "cpp", "cs",
+    "swift", "kt", "mk", "pth",
 ];
 const PROSE: &[&str] = &["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm"];
 const CODE_NAMES: &[&str] = &["Makefile", "Dockerfile", "Containerfile", "Justfile"];
@@ -36,8 +37,14 @@ const CODE_NAMES: &[&str] = &["Makefile", "Dockerfile", "Containerfile", "Justfi
 impl Kind {
     fn of(path: &str, text: &str) -> Self {
         let name = file_name(path);
-        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).unwrap_or_default();
-        if CODE.contains(&extension.as_str()) || CODE_NAMES.contains(&name) || text.starts_with("#!") {
+        let extension = name
+            .rsplit_once('.')
+            .map(|(_, extension)| extension.to_ascii_lowercase())
+            .unwrap_or_default();
+        if CODE.contains(&extension.as_str())
+            || CODE_NAMES.contains(&name)
+            || text.starts_with("#!")
+        {
             Self::Code
         } else if PROSE.contains(&extension.as_str()) && name != "requirements.txt" {
             Self::Prose
@@ -48,22 +55,26 @@ impl Kind {
 
     /// Whether these are the first bytes of a program for Linux, Windows or macOS.
     pub(super) fn is_program(bytes: &[u8]) -> bool {
-        const MACHO: [[u8; 4]; 3] = [[0xcf, 0xfa, 0xed, 0xfe], [0xce, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
+        const MACHO: [[u8; 4]; 3] =
+            [[0xcf, 0xfa, 0xed, 0xfe], [0xce, 0xfa, 0xed, 0xfe], [0xca, 0xfe, 0xba, 0xbe]];
         bytes.starts_with(b"\x7fELF")
             || MACHO.iter().any(|magic| bytes.starts_with(magic))
             || (bytes.starts_with(b"MZ") && bytes.contains(&0))
     }
 }
 
-/// A file's bytes as the text they are for whoever reads them, and what that is; nothing when nobody reads them as text.
+/// A file's bytes as the text they are for whoever reads them, and what that is; nothing when
+/// nobody reads them as text.
 ///
-/// One odd byte keeps no interpreter and no model from the rest, so only data must be text throughout. A NUL is left out,
-/// because that is what a shell does with it.
+/// One odd byte keeps no interpreter and no model from the rest, so only data must be text
+/// throughout. A NUL is left out, because that is what a shell does with it.
 pub(super) fn read<'a>(path: &str, bytes: &'a [u8], runs: bool) -> Option<(Cow<'a, str>, Kind)> {
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
         // Cut in the middle of a character.
-        Err(error) if error.error_len().is_none() => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
+        }
         Err(_) => None,
     };
     let clean = whole.filter(|text| !text.contains('\0')).map(Cow::Borrowed);
@@ -75,7 +86,8 @@ pub(super) fn read<'a>(path: &str, bytes: &'a [u8], runs: bool) -> Option<(Cow<'
 
 impl<'a> Source<'a> {
     pub(super) fn new(path: &'a str, text: &'a str, kind: Kind) -> Self {
-        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let line_starts =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let fences = if kind == Kind::Prose { fences(text) } else { Vec::new() };
         Self { path, text, kind, line_starts, fences }
     }
@@ -86,8 +98,11 @@ impl<'a> Source<'a> {
 
     /// Whether the file lies where tests keep their made-up data.
     pub(super) fn is_test_data(&self) -> bool {
-        let directories = self.path.rsplit_once('/').map(|(directories, _)| directories).unwrap_or_default();
-        let is_tests = |part: &str| matches!(part, "test" | "tests" | "__tests__" | "testdata" | "fixtures" | "spec");
+        let directories =
+            self.path.rsplit_once('/').map(|(directories, _)| directories).unwrap_or_default();
+        let is_tests = |part: &str| {
+            matches!(part, "test" | "tests" | "__tests__" | "testdata" | "fixtures" | "spec")
+        };
         directories.split('/').any(is_tests) || self.file_name().starts_with("test_")
     }
 
@@ -110,7 +125,9 @@ impl<'a> Source<'a> {
         const NEAR: usize = 100;
         let line = self.line_at(at);
         let start = line.as_ptr().addr() - self.text.as_ptr().addr();
-        let boundary = |at: usize| (at..=line.len()).find(|at| line.is_char_boundary(*at)).unwrap_or(line.len());
+        let boundary = |at: usize| {
+            (at..=line.len()).find(|at| line.is_char_boundary(*at)).unwrap_or(line.len())
+        };
         let (from, to) = ((at - start).saturating_sub(NEAR), (at - start + NEAR).min(line.len()));
         &line[boundary(from)..boundary(to)]
     }
@@ -120,20 +137,28 @@ impl<'a> Source<'a> {
         (1..).zip(self.text.lines())
     }
 
-    /// How grave it is that something that runs stands at this offset. Comments do not run; a fenced block in prose is run by
-    /// whoever follows it, who can see what it is.
+    /// How grave it is that something that runs stands at this offset. Comments do not run; a
+    /// fenced block in prose is run by whoever follows it, who can see what it is.
     pub(super) fn severity_at(&self, at: usize, severity: Severity) -> Option<Severity> {
         match self.kind {
             Kind::Code => (!is_comment(self.line_at(at))).then_some(severity),
-            Kind::Prose if self.fences.iter().any(|fence| fence.contains(&at)) => Some(match severity {
-                Severity::Error => Severity::Warning,
-                _ => Severity::Info,
-            }),
+            Kind::Prose if self.fences.iter().any(|fence| fence.contains(&at)) => {
+                Some(match severity {
+                    Severity::Error => Severity::Warning,
+                    _ => Severity::Info,
+                })
+            }
             Kind::Prose | Kind::Data => None,
         }
     }
 
-    pub(super) fn finding(&self, code: &'static str, severity: Severity, at: usize, message: &str) -> Finding {
+    pub(super) fn finding(
+        &self,
+        code: &'static str,
+        severity: Severity,
+        at: usize,
+        message: &str,
+    ) -> Finding {
         Finding::new(code, severity, message).at(self.path, self.line_of(at))
     }
 }
@@ -145,7 +170,11 @@ fn file_name(path: &str) -> &str {
 fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     let shebang = line.starts_with("#!");
-    !shebang && (line.starts_with('#') || line.starts_with("//") || line.starts_with("* ") || line.starts_with("/*"))
+    !shebang
+        && (line.starts_with('#')
+            || line.starts_with("//")
+            || line.starts_with("* ")
+            || line.starts_with("/*"))
 }
 
 fn fences(text: &str) -> Vec<Range<usize>> {
@@ -177,7 +206,8 @@ mod tests {
     fn what_runs_is_told_from_what_is_read() {
         let severity = |path: &str, text: &'static str| {
             let (_, kind) = read(path, text.as_bytes(), false).expect("text");
-            Source::new(path, text, kind).severity_at(text.find("evil").expect("there"), Severity::Error)
+            Source::new(path, text, kind)
+                .severity_at(text.find("evil").expect("there"), Severity::Error)
         };
         for (path, text, expected) in [
             ("a.sh", "x\nevil\n", Some(Severity::Error)),
@@ -204,7 +234,9 @@ mod tests {
 
     #[test]
     fn odd_bytes_hide_nothing_from_whoever_reads_the_rest() {
-        for (bytes, text) in [(&b"a\xffb"[..], "a\u{fffd}b"), (b"a\0b", "ab"), (b"\xff\0", "\u{fffd}")] {
+        for (bytes, text) in
+            [(&b"a\xffb"[..], "a\u{fffd}b"), (b"a\0b", "ab"), (b"\xff\0", "\u{fffd}")]
+        {
             assert_eq!(read("a.bin", bytes, false), None);
             assert_eq!(read("a.bin", bytes, true), Some((text.into(), Kind::Data)));
             assert_eq!(read("a.sh", bytes, false), Some((text.into(), Kind::Code)));

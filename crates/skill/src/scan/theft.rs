@@ -1,6 +1,7 @@
 //! Files that take credentials: where they read them, and where they send them.
 //!
-//! One without the other is what honest tools do: a skill for Kubernetes reads `~/.kube/config`, and many skills call an API.
+//! One without the other is what honest tools do: a skill for Kubernetes reads `~/.kube/config`,
+//! and many skills call an API.
 
 use std::sync::LazyLock;
 
@@ -13,7 +14,10 @@ use crate::{Finding, Severity};
 const STORES: &[(&str, &str)] = &[
     ("SSH", r"\.ssh/(?:id_\w+|\*|identity)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"),
     ("AWS", r"\.aws/(?:credentials|\*)"),
-    ("Google Cloud", r"(?:\.config/)?gcloud/(?:credentials|application_default_credentials|access_tokens|\*)"),
+    (
+        "Google Cloud",
+        r"(?:\.config/)?gcloud/(?:credentials|application_default_credentials|access_tokens|\*)",
+    ),
     ("Azure", r"\.azure/(?:accessTokens|msal_token_cache|azureProfile|\*)"),
     ("Kubernetes", r"\.kube/config|/var/run/secrets/kubernetes\.io"),
     ("Docker", r"\.docker/config\.json|/run/docker\.sock"),
@@ -22,8 +26,14 @@ const STORES: &[(&str, &str)] = &[
     ("PyPI", r"\.pypirc\b"),
     ("netrc", r"\.netrc\b"),
     ("the system's passwords", r"/etc/shadow\b"),
-    ("a browser", r"Login Data\b|logins\.json\b|key4\.db\b|cookies\.sqlite\b|Google/Chrome/User Data"),
-    ("a wallet", r"\bwallet\.dat\b|\.electrum/wallets|\.config/solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"),
+    (
+        "a browser",
+        r"Login Data\b|logins\.json\b|key4\.db\b|cookies\.sqlite\b|Google/Chrome/User Data",
+    ),
+    (
+        "a wallet",
+        r"\bwallet\.dat\b|\.electrum/wallets|\.config/solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn",
+    ),
     ("other processes", r"/proc/(?:\d+|\*|\{\w+\}|\$\w+|self|1)/environ\b"),
     ("a shell's history", r"\.(?:bash|zsh)_history\b"),
     ("GnuPG", r"\.gnupg/(?:private-keys|secring|\*)"),
@@ -34,7 +44,10 @@ const STORES: &[(&str, &str)] = &[
 const COLLECTION: usize = 4;
 
 static STORE_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
-    STORES.iter().map(|(whose, pattern)| (*whose, Regex::new(pattern).expect("a constant pattern"))).collect()
+    STORES
+        .iter()
+        .map(|(whose, pattern)| (*whose, Regex::new(pattern).expect("a constant pattern")))
+        .collect()
 });
 
 /// Sending something away, as opposed to asking for something.
@@ -71,7 +84,9 @@ pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
         (true, _) if is_secret(&whose) => {
             format!("this reads credentials of {} and sends something away", whose.join(", "))
         }
-        (_, COLLECTION..) => format!("this collects credentials from all over the machine: {}", whose.join(", ")),
+        (_, COLLECTION..) => {
+            format!("this collects credentials from all over the machine: {}", whose.join(", "))
+        }
         _ => return None,
     };
     Some(source.finding("credential_theft", Severity::Error, *first, &message))
@@ -79,7 +94,9 @@ pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
 
 /// Whether any of these is more than an address that a tool for that cloud asks.
 fn is_secret(whose: &[&str]) -> bool {
-    // A tool that publishes packages reads its own token and posts; one that deploys, its own configuration.
-    const TOOLS_OWN: [&str; 6] = ["npm", "PyPI", "Kubernetes", "Docker", "a cloud's metadata service", "netrc"];
+    // A tool that publishes packages reads its own token and posts; one that deploys, its own
+    // configuration.
+    const TOOLS_OWN: [&str; 6] =
+        ["npm", "PyPI", "Kubernetes", "Docker", "a cloud's metadata service", "netrc"];
     whose.len() > 1 || !whose.iter().all(|whose| TOOLS_OWN.contains(whose))
 }

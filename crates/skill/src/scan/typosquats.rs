@@ -15,7 +15,8 @@ use crate::{Finding, Severity, SkillFile};
 const SHORTEST: usize = 5;
 
 static PYTHON_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]*)").expect("a constant pattern")
+    Regex::new(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
+        .expect("a constant pattern")
 });
 static NODE_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
@@ -24,7 +25,8 @@ static NODE_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 static REQUIREMENT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[|[=<>!~;@]|$|\s#)").expect("a constant pattern")
+    Regex::new(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[|[=<>!~;@]|$|\s#)")
+        .expect("a constant pattern")
 });
 
 pub(super) fn find(source: &Source<'_>, files: &[SkillFile]) -> Vec<Finding> {
@@ -58,7 +60,10 @@ fn requirements(source: &Source<'_>) -> Vec<Finding> {
 fn package_json(source: &Source<'_>) -> Vec<Finding> {
     let Ok(package) = serde_json::from_str::<Value>(source.text) else { return Vec::new() };
     let groups = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
-    let names = groups.into_iter().filter_map(|group| package[group].as_object()).flat_map(|group| group.keys());
+    let names = groups
+        .into_iter()
+        .filter_map(|group| package[group].as_object())
+        .flat_map(|group| group.keys());
     let named = |name: &String| {
         let at = source.text.find(&format!("\"{name}\"")).unwrap_or(0);
         Some(known_squat(name).or_else(|| judge(name, NPM))?.at(source.path, source.line_of(at)))
@@ -66,7 +71,12 @@ fn package_json(source: &Source<'_>) -> Vec<Finding> {
     names.filter_map(named).collect()
 }
 
-fn imports(source: &Source<'_>, files: &[SkillFile], pattern: &Regex, popular: &[&str]) -> Vec<Finding> {
+fn imports(
+    source: &Source<'_>,
+    files: &[SkillFile],
+    pattern: &Regex,
+    popular: &[&str],
+) -> Vec<Finding> {
     let named = |found: regex::Captures<'_>| {
         let module = found.get(1)?;
         let runs = source.severity_at(module.start(), Severity::Warning).is_some();
@@ -94,7 +104,10 @@ fn judge(name: &str, popular: &[&str]) -> Option<Finding> {
         return None;
     }
     let meant = popular.iter().find(|meant| meant.len() >= SHORTEST && is_one_slip(name, meant))?;
-    let message = format!("`{}` is one slip away from the popular `{meant}`; make sure that it is meant", shown(name));
+    let message = format!(
+        "`{}` is one slip away from the popular `{meant}`; make sure that it is meant",
+        shown(name)
+    );
     Some(Finding::new("typosquat", Severity::Warning, message))
 }
 
@@ -121,7 +134,9 @@ mod tests {
 
     #[test]
     fn one_slip_is_one_slip() {
-        for slip in ["reqests", "requestss", "reqeusts", "requezts", "equests", "request", "xrequests"] {
+        for slip in
+            ["reqests", "requestss", "reqeusts", "requezts", "equests", "request", "xrequests"]
+        {
             assert!(is_one_slip(slip, "requests"), "{slip}");
         }
         for other in ["requests", "reqsts", "qreuetss", "", "quests", "requests22"] {
@@ -129,7 +144,8 @@ mod tests {
         }
     }
 
-    /// A popular name that is a neighbour of another would otherwise depend on the order of the list.
+    /// A popular name that is a neighbour of another would otherwise depend on the order of the
+    /// list.
     #[test]
     fn popular_names_are_never_suspicious() {
         for list in [PYPI, NPM, PYTHON_MODULES] {

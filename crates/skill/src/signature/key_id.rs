@@ -32,7 +32,10 @@ impl FromStr for KeyId {
     type Err = SignatureError;
 
     fn from_str(text: &str) -> Result<KeyId, SignatureError> {
-        let malformed = SignatureError::Malformed { what: "key id", why: "it is not up to sixteen hexadecimal digits" };
+        let malformed = SignatureError::Malformed {
+            what: "key id",
+            why: "it is not up to sixteen hexadecimal digits",
+        };
         // Minisign leaves zeros in front away, so people have shorter ones.
         if !(1..=16).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(malformed);

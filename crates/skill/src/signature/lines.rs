@@ -54,7 +54,8 @@ fn char_is_odd(c: char) -> bool {
 
 /// The next `N` bytes of a structure.
 pub fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
-    let (head, tail) = bytes.split_first_chunk().expect("structures have a fixed length, which was checked");
+    let (head, tail) =
+        bytes.split_first_chunk().expect("structures have a fixed length, which was checked");
     *bytes = tail;
     *head
 }

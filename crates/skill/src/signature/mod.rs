@@ -1,7 +1,9 @@
-//! Signatures in the format of minisign: ed25519 keys, a signature over the BLAKE2b hash of a text, a trusted comment.
+//! Signatures in the format of minisign: ed25519 keys, a signature over the BLAKE2b hash of a text,
+//! a trusted comment.
 //!
-//! Owns the texts of keys and signatures, and what is signed about a skill ([`Statement`]). Randomness, passwords and files
-//! are the caller's; whether a key is trusted is for others to say. Everything read here may be hostile.
+//! Owns the texts of keys and signatures, and what is signed about a skill ([`Statement`]).
+//! Randomness, passwords and files are the caller's; whether a key is trusted is for others to say.
+//! Everything read here may be hostile.
 
 mod key_id;
 mod lines;
@@ -23,7 +25,8 @@ pub use text::{Signature, Verified};
 use crate::SkillError;
 use crate::intake::Intake;
 
-/// The file at a skill's root that holds its signature. It travels with the skill and is no part of its content.
+/// The file at a skill's root that holds its signature. It travels with the skill and is no part of
+/// its content.
 pub const SIGNATURE_FILE: &str = "SKILL.md.minisig";
 
 /// Larger than any signature that minisign writes by itself.
@@ -54,23 +57,33 @@ impl fmt::Display for SignatureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { what, why } => write!(f, "the {what} cannot be read: {why}"),
-            Self::Legacy => f.write_str("the signature is of the old kind; sign again with minisign 0.11 or later"),
-            Self::OtherKey { made_with } => write!(f, "the signature was made with the key {made_with}"),
+            Self::Legacy => f.write_str(
+                "the signature is of the old kind; sign again with minisign 0.11 or later",
+            ),
+            Self::OtherKey { made_with } => {
+                write!(f, "the signature was made with the key {made_with}")
+            }
             Self::Mismatch => f.write_str("the signature does not fit"),
             Self::Locked => f.write_str("the secret key needs its password"),
-            Self::WrongPassword => f.write_str("the password is wrong, or the secret key is damaged"),
+            Self::WrongPassword => {
+                f.write_str("the password is wrong, or the secret key is damaged")
+            }
         }
     }
 }
 
 impl std::error::Error for SignatureError {}
 
-/// Takes the signature out of what a reader has taken in, so that it is neither packed nor counted in the digest.
+/// Takes the signature out of what a reader has taken in, so that it is neither packed nor counted
+/// in the digest.
 pub(crate) fn take(intake: &mut Intake<'_>) -> Result<Option<String>, SkillError> {
     let is_signature = |path: &str| path.eq_ignore_ascii_case(SIGNATURE_FILE);
-    let Some(at) = intake.sources.iter().position(|source| is_signature(&source.path)) else { return Ok(None) };
+    let Some(at) = intake.sources.iter().position(|source| is_signature(&source.path)) else {
+        return Ok(None);
+    };
     let source = intake.sources.remove(at);
-    let malformed = |why| SkillError::Signature(SignatureError::Malformed { what: "signature", why });
+    let malformed =
+        |why| SkillError::Signature(SignatureError::Malformed { what: "signature", why });
     if source.size > MAX_SIGNATURE_BYTES {
         return Err(malformed("it is larger than 4096 bytes"));
     }

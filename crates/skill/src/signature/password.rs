@@ -36,13 +36,17 @@ impl Lock {
 
     /// Lays the stream over the key. Doing it twice undoes it.
     pub fn apply(&self, password: &str, body: &mut Stream) -> Result<(), SignatureError> {
-        let costly = || SignatureError::Malformed { what: "secret key", why: "its password costs too much to check" };
+        let costly = || SignatureError::Malformed {
+            what: "secret key",
+            why: "its password costs too much to check",
+        };
         if self.memory > MOST_MEMORY || self.operations > MOST_OPERATIONS {
             return Err(costly());
         }
         let mut stream = [0; STREAM_BYTES];
         let params = params(self.operations, self.memory).ok_or_else(costly)?;
-        scrypt::scrypt(password.as_bytes(), &self.salt, &params, &mut stream).map_err(|_| costly())?;
+        scrypt::scrypt(password.as_bytes(), &self.salt, &params, &mut stream)
+            .map_err(|_| costly())?;
         for (byte, over) in body.iter_mut().zip(stream) {
             *byte ^= over;
         }
@@ -84,7 +88,9 @@ mod tests {
 
     #[test]
     fn a_key_file_cannot_ask_for_all_memory() {
-        for (operations, memory) in [(1 << 25, (1 << 30) + 1), (1 << 40, 1 << 27), (u64::MAX, u64::MAX), (0, 0)] {
+        for (operations, memory) in
+            [(1 << 25, (1 << 30) + 1), (1 << 40, 1 << 27), (u64::MAX, u64::MAX), (0, 0)]
+        {
             let lock = Lock { salt: [0; SALT_BYTES], operations, memory };
             let refused = lock.apply("guess", &mut [0; STREAM_BYTES]);
             assert!(refused.is_err() || operations == 0, "{operations} {memory}");

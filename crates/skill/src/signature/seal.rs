@@ -1,7 +1,8 @@
 //! A sealed document: a text and a signature over exactly that text, together in one line of JSON.
 //!
-//! The text is kept as it was signed, so nobody has to agree on how JSON is written, and minisign itself can check it.
-//! There is one spelling of a sealed document; any other, by a single byte, is refused.
+//! The text is kept as it was signed, so nobody has to agree on how JSON is written, and minisign
+//! itself can check it. There is one spelling of a sealed document; any other, by a single byte, is
+//! refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,17 +33,22 @@ pub fn seal(key: &SecretKey, kind: &str, payload: String, trusted_comment: &str)
     serde_json::to_string(&sealed).expect("three strings are JSON")
 }
 
-/// Opens a document of this kind that one of the keys has sealed. A line break at its end is not part of it.
+/// Opens a document of this kind that one of the keys has sealed. A line break at its end is not
+/// part of it.
 pub fn open(document: &str, kind: &str, keys: &[PublicKey]) -> Result<Opened, SignatureError> {
     let malformed = |why| SignatureError::Malformed { what: "document", why };
     let document = document.strip_suffix('\n').unwrap_or(document);
-    let sealed: Sealed = serde_json::from_str(document).map_err(|_| malformed("it is not a sealed document"))?;
+    let sealed: Sealed =
+        serde_json::from_str(document).map_err(|_| malformed("it is not a sealed document"))?;
     if serde_json::to_string(&sealed).ok().as_deref() != Some(document) {
         return Err(malformed("it was written anew since it was sealed"));
     }
     let signature: Signature = sealed.signature.parse()?;
     // The first line of a signature is not signed, so it has to be the one that we write.
-    if sealed.kind != kind || signature.untrusted_comment() != kind || signature.to_string() != sealed.signature {
+    if sealed.kind != kind
+        || signature.untrusted_comment() != kind
+        || signature.to_string() != sealed.signature
+    {
         return Err(malformed("it is of another kind"));
     }
     let key = keys.iter().find(|key| key.id() == signature.key_id());
@@ -112,7 +118,10 @@ mod tests {
             assert!(open(&changed, KIND, &keys).is_err(), "{changed}");
         }
         for end in 0..document.len() {
-            assert!(document.get(..end).is_none_or(|cut| open(cut, KIND, &keys).is_err()), "cut at {end}");
+            assert!(
+                document.get(..end).is_none_or(|cut| open(cut, KIND, &keys).is_err()),
+                "cut at {end}"
+            );
         }
     }
 }

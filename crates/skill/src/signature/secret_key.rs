@@ -37,18 +37,22 @@ impl SecretKey {
         lines.comment(UNTRUSTED)?;
         let bytes: [u8; LENGTH] = lines.bytes()?;
         let mut rest = bytes.as_slice();
-        let (algorithm, lock, checksum) = (take::<2>(&mut rest), take::<2>(&mut rest), take::<2>(&mut rest));
+        let (algorithm, lock, checksum) =
+            (take::<2>(&mut rest), take::<2>(&mut rest), take::<2>(&mut rest));
         if algorithm != KEY_ALGORITHM || checksum != CHECKSUM {
             return lines.malformed("it is not an ed25519 key");
         }
         lines.end()?;
         let salt = take(&mut rest);
-        let (operations, memory) = (u64::from_le_bytes(take(&mut rest)), u64::from_le_bytes(take(&mut rest)));
+        let (operations, memory) =
+            (u64::from_le_bytes(take(&mut rest)), u64::from_le_bytes(take(&mut rest)));
         let mut body: Stream = take(&mut rest);
         match (lock, password) {
             (NO_LOCK, _) => {}
             (SCRYPT, None) => return Err(SignatureError::Locked),
-            (SCRYPT, Some(password)) => Lock { salt, operations, memory }.apply(password, &mut body)?,
+            (SCRYPT, Some(password)) => {
+                Lock { salt, operations, memory }.apply(password, &mut body)?
+            }
             _ => return Err(malformed("it is locked in a way we do not know")),
         }
         let key = SecretKey::from_body(&body)?;
@@ -60,7 +64,10 @@ impl SecretKey {
     }
 
     /// The text of a key file, locked with a password and this random salt if there is one.
-    pub fn to_file(&self, lock: Option<(&str, [u8; SALT_BYTES])>) -> Result<String, SignatureError> {
+    pub fn to_file(
+        &self,
+        lock: Option<(&str, [u8; SALT_BYTES])>,
+    ) -> Result<String, SignatureError> {
         let mut body = [0; STREAM_BYTES];
         body[..8].copy_from_slice(&self.id.0);
         body[8..72].copy_from_slice(self.pair.sk.as_slice());
@@ -82,7 +89,10 @@ impl SecretKey {
             &lock.memory.to_le_bytes(),
             &body,
         ];
-        Ok(format!("{UNTRUSTED}minisign encrypted secret key\n{}\n", BASE64.encode(&bytes.concat())))
+        Ok(format!(
+            "{UNTRUSTED}minisign encrypted secret key\n{}\n",
+            BASE64.encode(&bytes.concat())
+        ))
     }
 
     pub fn public(&self) -> PublicKey {
@@ -90,9 +100,15 @@ impl SecretKey {
     }
 
     /// Signs `message`, and with it `trusted_comment`. The same call gives the same signature.
-    pub fn sign(&self, message: &[u8], untrusted_comment: &str, trusted_comment: &str) -> Signature {
+    pub fn sign(
+        &self,
+        message: &[u8],
+        untrusted_comment: &str,
+        trusted_comment: &str,
+    ) -> Signature {
         let over_message = self.pair.sk.sign(Blake2b512::digest(message), None);
-        let over_both = self.pair.sk.sign([over_message.as_slice(), trusted_comment.as_bytes()].concat(), None);
+        let over_both =
+            self.pair.sk.sign([over_message.as_slice(), trusted_comment.as_bytes()].concat(), None);
         Signature {
             untrusted_comment: untrusted_comment.to_owned(),
             key_id: self.id,
@@ -107,7 +123,10 @@ impl SecretKey {
         let (id, bytes) = (KeyId(take(&mut rest)), take::<64>(&mut rest));
         let pair = KeyPair::try_from_seed(Seed::new(take(&mut bytes.as_slice())));
         // A key whose halves do not belong together gives its secret away when it signs.
-        let pair = pair.ok().filter(|pair| pair.sk.as_slice() == bytes).ok_or(SignatureError::WrongPassword)?;
+        let pair = pair
+            .ok()
+            .filter(|pair| pair.sk.as_slice() == bytes)
+            .ok_or(SignatureError::WrongPassword)?;
         Ok(SecretKey { id, pair })
     }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use super::{SecretKey, Signature};
 use crate::Package;
 
-/// Name, version and content of one skill. A signature is over exactly this text, so it cannot be moved to another name,
-/// another version or other content; `SKILL.md`, with everything it declares, is part of the content.
+/// Name, version and content of one skill. A signature is over exactly this text, so it cannot be
+/// moved to another name, another version or other content; `SKILL.md`, with everything it
+/// declares, is part of the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement<'a> {
     pub name: &'a str,

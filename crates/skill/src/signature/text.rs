@@ -59,8 +59,15 @@ impl Signature {
         if !fits(&Blake2b512::digest(message), self.over_message) || !fits(&both, self.over_both) {
             return Err(SignatureError::Mismatch);
         }
-        let signed_at = self.trusted_comment.split('\t').find_map(|part| part.strip_prefix("timestamp:")?.parse().ok());
-        Ok(Verified { key_id: self.key_id, trusted_comment: self.trusted_comment.clone(), signed_at })
+        let signed_at = self
+            .trusted_comment
+            .split('\t')
+            .find_map(|part| part.strip_prefix("timestamp:")?.parse().ok());
+        Ok(Verified {
+            key_id: self.key_id,
+            trusted_comment: self.trusted_comment.clone(),
+            signed_at,
+        })
     }
 }
 

@@ -8,7 +8,10 @@ fn a_plain_zip_is_read() {
     assert_eq!(package.manifest.name, "demo");
     assert_eq!(package.manifest.instructions, "# Demo");
     assert_eq!(package.entrypoint.as_ref().unwrap().path, "main.py");
-    assert_eq!(contents(&package), [("SKILL.md", SKILL_MD.as_bytes(), false), ("main.py", MAIN_PY.as_bytes(), false)]);
+    assert_eq!(
+        contents(&package),
+        [("SKILL.md", SKILL_MD.as_bytes(), false), ("main.py", MAIN_PY.as_bytes(), false)]
+    );
     assert_eq!(package.findings, []);
 }
 
@@ -32,16 +35,47 @@ fn every_way_of_packing_the_same_files_gives_the_same_digest() {
     for (what, archive) in [
         ("deflated", zip(&[deflated("SKILL.md", skill), deflated("main.py", main)])),
         ("reversed", zip(&[stored("main.py", main), stored("SKILL.md", skill)])),
-        ("descriptor", zip(&[deflated("SKILL.md", skill).streamed(true), stored("main.py", main).streamed(true)])),
-        ("bare descriptor", zip(&[deflated("SKILL.md", skill).streamed(false), deflated("main.py", main)])),
+        (
+            "descriptor",
+            zip(&[
+                deflated("SKILL.md", skill).streamed(true),
+                stored("main.py", main).streamed(true),
+            ]),
+        ),
+        (
+            "bare descriptor",
+            zip(&[deflated("SKILL.md", skill).streamed(false), deflated("main.py", main)]),
+        ),
         ("no modes", zip(&[foreign(stored("SKILL.md", skill)), foreign(stored("main.py", main))])),
         ("noise", zip(&[noisy(stored("SKILL.md", skill)), noisy(deflated("main.py", main))])),
-        ("archive comment", zip_with(&[stored("SKILL.md", skill), stored("main.py", main)], b"9c1f0a", 2)),
-        ("dot slash", zip(&[directory("./"), stored("./SKILL.md", skill), stored("./main.py", main)])),
-        ("empty directory", zip(&[directory("d/"), stored("SKILL.md", skill), stored("main.py", main)])),
-        ("deflated directory", zip(&[empty_deflated, stored("SKILL.md", skill), stored("main.py", main)])),
-        ("wrapper", zip(&[directory("demo/"), stored("demo/SKILL.md", skill), stored("demo/main.py", main)])),
-        ("wrapper and junk", zip(&[macos, stored("demo/SKILL.md", skill), stored("demo/main.py", main)])),
+        (
+            "archive comment",
+            zip_with(&[stored("SKILL.md", skill), stored("main.py", main)], b"9c1f0a", 2),
+        ),
+        (
+            "dot slash",
+            zip(&[directory("./"), stored("./SKILL.md", skill), stored("./main.py", main)]),
+        ),
+        (
+            "empty directory",
+            zip(&[directory("d/"), stored("SKILL.md", skill), stored("main.py", main)]),
+        ),
+        (
+            "deflated directory",
+            zip(&[empty_deflated, stored("SKILL.md", skill), stored("main.py", main)]),
+        ),
+        (
+            "wrapper",
+            zip(&[
+                directory("demo/"),
+                stored("demo/SKILL.md", skill),
+                stored("demo/main.py", main),
+            ]),
+        ),
+        (
+            "wrapper and junk",
+            zip(&[macos, stored("demo/SKILL.md", skill), stored("demo/main.py", main)]),
+        ),
         (
             "junk",
             zip(&[
@@ -51,7 +85,10 @@ fn every_way_of_packing_the_same_files_gives_the_same_digest() {
                 stored("a/Thumbs.db", b"x"),
             ]),
         ),
-        ("level flags", zip(&[stored("SKILL.md", skill).with(|e| e.local.flags |= 2), stored("main.py", main)])),
+        (
+            "level flags",
+            zip(&[stored("SKILL.md", skill).with(|e| e.local.flags |= 2), stored("main.py", main)]),
+        ),
     ] {
         let package = read(&archive).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(package.digest, reference.digest, "{what}");
@@ -61,7 +98,9 @@ fn every_way_of_packing_the_same_files_gives_the_same_digest() {
 
 #[test]
 fn modes_become_one_executable_bit() {
-    let file = |name: &str, mode, text: &str| stored(name, text.as_bytes()).with(|entry| entry.mode = mode);
+    let file = |name: &str, mode, text: &str| {
+        stored(name, text.as_bytes()).with(|entry| entry.mode = mode)
+    };
     let package = read(&skill_with([
         file("a", 0o100_755, ""),
         file("b", 0o100_600, "#!/bin/sh\n"),
@@ -99,7 +138,8 @@ fn names_beyond_ascii_must_mean_the_same_to_everybody() {
         // Of two second names, some readers take the first and some the last.
         (named(named(plain(), "other"), "plain"), Some("header_mismatch")),
         (named(named(plain(), "plain"), "other"), Some("header_mismatch")),
-        // Info-ZIP takes such a name to be in a code page of DOS or OS/2, mark or no mark, unless it is repeated.
+        // Info-ZIP takes such a name to be in a code page of DOS or OS/2, mark or no mark, unless
+        // it is repeated.
         (from(0, stored(name, b"x")), Some("invalid_skill")),
         (from(6, stored(name, b"x")), Some("invalid_skill")),
         (from(0, named(stored(name, b"x"), name)), None),

@@ -35,7 +35,8 @@ fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     };
     let skillware = "class A:\n    def execute(self, params):\n        return 1\n";
     let too_long = format!("{skillware}{}", "# long\n".repeat(1 << 19));
-    let mut stored_large: Vec<_> = (0..3).map(|number| stored(&number.to_string(), &vec![b'x'; 16 << 20])).collect();
+    let mut stored_large: Vec<_> =
+        (0..3).map(|number| stored(&number.to_string(), &vec![b'x'; 16 << 20])).collect();
     stored_large[2] = stored_large[2].clone().both(|header| header.crc ^= 1);
 
     let deep = |number: usize| format!("{number:04}{}", "é\u{323}ß/aaaaaaaaa".repeat(30));
@@ -45,22 +46,37 @@ fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let kernel = deflated("kernel", &vec![0; 1 << 20]);
     let overlapping = |number: usize| {
         let name = format!("f{number}").into_bytes();
-        kernel.clone().with(|entry| (entry.central.name, entry.data, entry.offset) = (name, Vec::new(), Some(0)))
+        kernel.clone().with(|entry| {
+            (entry.central.name, entry.data, entry.offset) = (name, Vec::new(), Some(0))
+        })
     };
     let overlap: Vec<_> = [kernel.clone()].into_iter().chain((1..1_999).map(overlapping)).collect();
 
     let lying = deflated("x", &compressible(90 << 20)).both(|header| header.size = 1 << 20);
     let fields = |number: usize| {
-        stored(&format!("f{number}"), b"").with(|entry| entry.central.extra = [9, 9, 0, 0].repeat(16_000))
+        stored(&format!("f{number}"), b"")
+            .with(|entry| entry.central.extra = [9, 9, 0, 0].repeat(16_000))
     };
     let mut with_fields: Vec<_> = (0..700).map(fields).collect();
     with_fields.push(stored("f0", b""));
     let endless = entry(b"x", b"y", DEFLATED, b"\0\0\0\xff\xff".repeat(8 << 20));
     vec![
         ("96 MiB, the last checksum wrong", skill_with(broken_at_the_end), "invalid_skill"),
-        ("96 MiB beside a SKILL.md that is none", beside(&[("SKILL.md", "---\nname: [\n---\n")]), "invalid_skill"),
-        ("… without a description", beside(&[("SKILL.md", "---\nname: demo\n---\n")]), "invalid_skill"),
-        ("… with a bad name", beside(&[("SKILL.md", "---\nname: a b\ndescription: x\n---\n")]), "invalid_skill"),
+        (
+            "96 MiB beside a SKILL.md that is none",
+            beside(&[("SKILL.md", "---\nname: [\n---\n")]),
+            "invalid_skill",
+        ),
+        (
+            "… without a description",
+            beside(&[("SKILL.md", "---\nname: demo\n---\n")]),
+            "invalid_skill",
+        ),
+        (
+            "… with a bad name",
+            beside(&[("SKILL.md", "---\nname: a b\ndescription: x\n---\n")]),
+            "invalid_skill",
+        ),
         (
             "… with a bad version",
             beside(&[("SKILL.md", "---\nname: demo\ndescription: x\nversion: one\n---\n")]),
@@ -73,10 +89,17 @@ fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         (
             "… with a wrong sidecar",
-            beside(&[("SKILL.md", SKILL_MD), ("skillsandbox.yaml", "resources: {memory_mb: much}\n")]),
+            beside(&[
+                ("SKILL.md", SKILL_MD),
+                ("skillsandbox.yaml", "resources: {memory_mb: much}\n"),
+            ]),
             "invalid_skill",
         ),
-        ("96 MiB beside a sidecar without a name", beside(&[("skillsandbox.yaml", "skill: {}\n")]), "invalid_skill"),
+        (
+            "96 MiB beside a sidecar without a name",
+            beside(&[("skillsandbox.yaml", "skill: {}\n")]),
+            "invalid_skill",
+        ),
         (
             "96 MiB beside a Skillware manifest without a name",
             beside(&[("manifest.yaml", "description: x\n"), ("skill.py", skillware)]),

@@ -10,7 +10,10 @@ use crate::support::*;
 #[test]
 fn the_digest_of_a_known_skill_is_known() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("scripts/run", "#!/bin/sh\n")]).unwrap();
-    assert_eq!(package.digest, "sha256:32a712bb8630373d1d2a3bfb332ced0b73dee600c14c2634cf3c492770d21ecd");
+    assert_eq!(
+        package.digest,
+        "sha256:32a712bb8630373d1d2a3bfb332ced0b73dee600c14c2634cf3c492770d21ecd"
+    );
     let headers = 2 * (30 + 46) + 2 * ("SKILL.md".len() + "scripts/run".len()) + 22;
     assert_eq!(package.archive.len(), headers + SKILL_MD.len() + "#!/bin/sh\n".len());
 }
@@ -26,7 +29,9 @@ fn a_stored_archive_is_opened_only_with_its_digest() {
         let error = index_canonical(&changed, &package.digest).unwrap_err();
         assert_eq!(error.slug(), "digest_mismatch");
     }
-    for digest in ["", "sha256:", &package.digest.to_uppercase(), &package.digest["sha256:".len()..]] {
+    for digest in
+        ["", "sha256:", &package.digest.to_uppercase(), &package.digest["sha256:".len()..]]
+    {
         assert!(index_canonical(&package.archive, digest).is_err(), "{digest}");
     }
 }
@@ -63,14 +68,17 @@ fn tree() -> impl Strategy<Value = Vec<(String, Vec<u8>, bool)>> {
 
 fn sorted(mut files: Vec<(String, Vec<u8>, bool)>) -> Vec<SkillFile> {
     files.sort();
-    let file = |(path, bytes, executable)| SkillFile { path, bytes: Bytes::from(bytes), executable };
+    let file =
+        |(path, bytes, executable)| SkillFile { path, bytes: Bytes::from(bytes), executable };
     files.into_iter().map(file).collect()
 }
 
 fn packed_by_us(files: &[(String, Vec<u8>, bool)], deflate_all: bool, time: u32) -> Package {
     let pack = |(path, bytes, executable): &(String, Vec<u8>, bool)| {
         let entry = if deflate_all { deflated(path, bytes) } else { stored(path, bytes) };
-        entry.both(|header| header.time = time).with(|entry| entry.mode |= if *executable { 0o111 } else { 0 })
+        entry
+            .both(|header| header.time = time)
+            .with(|entry| entry.mode |= if *executable { 0o111 } else { 0 })
     };
     read(&zip(&files.iter().map(pack).collect::<Vec<_>>())).unwrap()
 }

@@ -1,4 +1,5 @@
-//! Honest archives and files in all their variety: what mutants are made from, here and in the fuzz target.
+//! Honest archives and files in all their variety: what mutants are made from, here and in the fuzz
+//! target.
 
 use crate::support::*;
 
@@ -6,7 +7,8 @@ use crate::support::*;
 pub fn archives() -> Vec<(&'static str, Vec<u8>)> {
     let directory = |name: &str| stored(name, b"").with(|entry| entry.mode = 0o040_755);
     let noisy = deflated("main.py", MAIN_PY.as_bytes()).with(|entry| {
-        entry.local.extra = [extra(0x5455, b"\x03abcdefgh"), extra(0x7875, b"\x01\x04aaaa\x04aaaa")].concat();
+        entry.local.extra =
+            [extra(0x5455, b"\x03abcdefgh"), extra(0x7875, b"\x01\x04aaaa\x04aaaa")].concat();
         entry.central.extra = extra(0x5455, b"\x03abcd");
         entry.comment = b"a comment".to_vec();
     });
@@ -23,9 +25,26 @@ pub fn archives() -> Vec<(&'static str, Vec<u8>)> {
             ]),
         ),
         ("noisy", zip_with(&[skill(), noisy], b"comment", 2)),
-        ("wrapper", zip(&[directory("demo/"), stored("demo/SKILL.md", SKILL_MD.as_bytes()), stored("demo/x", b"")])),
-        ("junk", zip(&[skill(), deflated("__MACOSX/._SKILL.md", b"junk"), stored(".DS_Store", b"junk")])),
-        ("streamed", zip(&[skill().streamed(true), deflated("a", b"aaaaaaaa").streamed(false), stored("b", b"")])),
+        (
+            "wrapper",
+            zip(&[
+                directory("demo/"),
+                stored("demo/SKILL.md", SKILL_MD.as_bytes()),
+                stored("demo/x", b""),
+            ]),
+        ),
+        (
+            "junk",
+            zip(&[skill(), deflated("__MACOSX/._SKILL.md", b"junk"), stored(".DS_Store", b"junk")]),
+        ),
+        (
+            "streamed",
+            zip(&[
+                skill().streamed(true),
+                deflated("a", b"aaaaaaaa").streamed(false),
+                stored("b", b""),
+            ]),
+        ),
         (
             "named twice",
             zip(&[
@@ -41,7 +60,9 @@ pub fn archives() -> Vec<(&'static str, Vec<u8>)> {
             "modes",
             zip(&[
                 skill(),
-                stored("x", b"y").with(|entry| (entry.mode, entry.central.extra) = (0, asi_unix(0o100_755, b""))),
+                stored("x", b"y").with(|entry| {
+                    (entry.mode, entry.central.extra) = (0, asi_unix(0o100_755, b""))
+                }),
             ]),
         ),
     ]

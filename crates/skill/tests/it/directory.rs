@@ -85,7 +85,8 @@ fn while_swapped<T>(file: &Path, link: &Path, work: impl FnOnce() -> T) -> T {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 let exchange = rustix::fs::RenameFlags::EXCHANGE;
-                rustix::fs::renameat_with(rustix::fs::CWD, file, rustix::fs::CWD, link, exchange).unwrap();
+                rustix::fs::renameat_with(rustix::fs::CWD, file, rustix::fs::CWD, link, exchange)
+                    .unwrap();
             }
         });
         work()
@@ -104,15 +105,18 @@ fn a_link_swapped_in_at_any_moment_is_never_followed() {
     let (own, secret) = ([b'o'; 64], [b's'; 64]);
     let dir = skill_dir();
     let root = dir.path().join("demo");
-    let (file, link, outside) = (root.join("data"), dir.path().join("link"), dir.path().join("secret"));
+    let (file, link, outside) =
+        (root.join("data"), dir.path().join("link"), dir.path().join("secret"));
     fs::write(&file, own).unwrap();
     fs::write(&outside, secret).unwrap();
     symlink(&outside, &link).unwrap();
 
     while_swapped(&file, &link, || {
         // Control: the race can be won, and this often it must be tried.
-        let attempts = (1..2_000_000).find(|_| look_then_open(&file).is_some_and(|bytes| bytes == secret));
-        let attempts = attempts.expect("looking first and opening later is never caught by the exchange");
+        let attempts =
+            (1..2_000_000).find(|_| look_then_open(&file).is_some_and(|bytes| bytes == secret));
+        let attempts =
+            attempts.expect("looking first and opening later is never caught by the exchange");
         let (mut read, mut refused) = (0, 0);
         while read + refused < attempts.clamp(200, 2_000) || read == 0 || refused == 0 {
             match read_directory(&root, &Limits::default()) {

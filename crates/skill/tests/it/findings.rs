@@ -11,7 +11,11 @@ fn codes(package: &Package) -> Vec<(&'static str, Option<u32>)> {
 #[test]
 fn frontmatter_is_remarked_upon() {
     let long = format!("name: demo\ndescription: {}", "é".repeat(1025));
-    let fits = format!("name: demo\ndescription: {}\ncompatibility: {}", "é".repeat(1024), "é".repeat(500));
+    let fits = format!(
+        "name: demo\ndescription: {}\ncompatibility: {}",
+        "é".repeat(1024),
+        "é".repeat(500)
+    );
     let compatibility = format!("name: demo\ndescription: x\ncompatibility: {}", "x".repeat(501));
     for (yaml, expected) in [
         ("name: demo\ndescription: x", &[][..]),
@@ -24,18 +28,29 @@ fn frontmatter_is_remarked_upon() {
         (&fits, &[]),
         (&compatibility, &[("compatibility_long", Some(4))]),
         ("name: demo\ndescription: Use: it", &[("description_unquoted", Some(3))]),
-        ("name: demo\ndescription: x\nmodel: fast\nauthor: me", &[("unknown_key", Some(4)), ("unknown_key", Some(5))]),
+        (
+            "name: demo\ndescription: x\nmodel: fast\nauthor: me",
+            &[("unknown_key", Some(4)), ("unknown_key", Some(5))],
+        ),
         ("name: demo\ndescription: x\nresources:\n  gpu: 1", &[("unknown_key", Some(5))]),
-        ("name: demo\ndescription: x\nallowed-tools: [Read, Write]", &[("allowed_tools_list", Some(4))]),
-        ("name: demo\ndescription: x\npermissions: {root: true}", &[("unknown_permission", Some(4))]),
+        (
+            "name: demo\ndescription: x\nallowed-tools: [Read, Write]",
+            &[("allowed_tools_list", Some(4))],
+        ),
+        (
+            "name: demo\ndescription: x\npermissions: {root: true}",
+            &[("unknown_permission", Some(4))],
+        ),
         ("name: demo\ndescription: x\nlang: bash", &[("lang_mismatch", Some(4))]),
         ("name: demo\ndescription: x\nentrypoint: nope.py", &[("entrypoint_missing", Some(4))]),
     ] {
         assert_eq!(codes(&with_frontmatter(yaml).unwrap()), expected, "{yaml}");
     }
-    let unknown = with_frontmatter("name: demo\ndescription: x\nmodel: 1.0").unwrap().manifest.unknown;
+    let unknown =
+        with_frontmatter("name: demo\ndescription: x\nmodel: 1.0").unwrap().manifest.unknown;
     assert_eq!(serde_json::to_string(&unknown).unwrap(), r#"{"model":"1.0"}"#);
-    let tools = with_frontmatter("name: demo\ndescription: x\nallowed-tools: [Read, Write]").unwrap();
+    let tools =
+        with_frontmatter("name: demo\ndescription: x\nallowed-tools: [Read, Write]").unwrap();
     assert_eq!(tools.manifest.allowed_tools.as_deref(), Some("Read Write"));
 }
 
@@ -49,7 +64,10 @@ fn files_are_remarked_upon() {
         (&[("demo/SKILL.md", SKILL_MD)], &[]),
         (&[("other/SKILL.md", SKILL_MD)], &[("name_not_directory", Some(2))]),
         (&[("skill.md", SKILL_MD)], &[("skill_file_name", Some(1))]),
-        (&[("SKILL.md", "---\nname: demo\ndescription: x\n---\n\n")], &[("no_instructions", Some(6))]),
+        (
+            &[("SKILL.md", "---\nname: demo\ndescription: x\n---\n\n")],
+            &[("no_instructions", Some(6))],
+        ),
         (&[("SKILL.md", long_body.as_str())], &[("instructions_long", Some(505))]),
         (&[("SKILL.md", SKILL_MD), ("tool.py", "")], &[("no_entrypoint", Some(1))]),
         (&[("SKILL.md", SKILL_MD), (".DS_Store", "")], &[("junk_dropped", None)]),
@@ -57,8 +75,14 @@ fn files_are_remarked_upon() {
         (&[("SKILL.md", SKILL_MD), ("main.sh", "echo\r\n")], &[("script_line_ends", Some(1))]),
         (&[("SKILL.md", SKILL_MD), ("main.py", "x = 1\r\n")], &[]),
         (&[("SKILL.md", SKILL_MD), ("main.sh", "#!/bin/bash -eu\n")], &[]),
-        (&[("SKILL.md", SKILL_MD), ("main.sh", "#!/bin/bash -c ls\n")], &[("script_option_dropped", Some(1))]),
-        (&[("SKILL.md", SKILL_MD), ("main.py", "#!/usr/bin/env python3\r\n")], &[("script_line_ends", Some(1))]),
+        (
+            &[("SKILL.md", SKILL_MD), ("main.sh", "#!/bin/bash -c ls\n")],
+            &[("script_option_dropped", Some(1))],
+        ),
+        (
+            &[("SKILL.md", SKILL_MD), ("main.py", "#!/usr/bin/env python3\r\n")],
+            &[("script_line_ends", Some(1))],
+        ),
     ] {
         assert_eq!(codes(&read_parts(parts).unwrap()), expected, "{parts:?}");
     }
@@ -66,7 +90,9 @@ fn files_are_remarked_upon() {
 
 #[test]
 fn of_two_amounts_in_metadata_the_smaller_counts_and_the_other_is_remarked_upon() {
-    let metadata = |lines: &str| with_frontmatter(&format!("name: demo\ndescription: x\nmetadata:\n{lines}")).unwrap();
+    let metadata = |lines: &str| {
+        with_frontmatter(&format!("name: demo\ndescription: x\nmetadata:\n{lines}")).unwrap()
+    };
     for (lines, remarked) in [
         ("  skillbox.memory: 1Gi\n  skillbox.resources.memory: 64Mi", 5),
         ("  skillbox.resources.memory: 64Mi\n  skillbox.memory: 1Gi", 6),
@@ -85,8 +111,10 @@ fn of_two_amounts_in_metadata_the_smaller_counts_and_the_other_is_remarked_upon(
 #[test]
 fn what_is_asked_for_in_vain_is_named() {
     let with_workdir = |workdir: &str| {
-        let sidecar = format!("entrypoint:\n  command: python3\n  args: [main.py]\n  workdir: {workdir}\n");
-        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", ""), ("skillsandbox.yaml", &sidecar)]).unwrap()
+        let sidecar =
+            format!("entrypoint:\n  command: python3\n  args: [main.py]\n  workdir: {workdir}\n");
+        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", ""), ("skillsandbox.yaml", &sidecar)])
+            .unwrap()
     };
     for same in [".", "./", "/skill", "/skill/", "/sandbox/scripts", "/skills/demo"] {
         assert_eq!(codes(&with_workdir(same)), [], "{same}");
@@ -94,13 +122,22 @@ fn what_is_asked_for_in_vain_is_named() {
     for other in ["/workspace", "/", "data", "/skills/", "/skill/data", "/skills/demo/data"] {
         let package = with_workdir(other);
         assert_eq!(codes(&package), [("setting_ignored", Some(4))], "{other}");
-        assert!(package.findings[0].message.contains(&format!("`{other}`")), "{:?}", package.findings);
+        assert!(
+            package.findings[0].message.contains(&format!("`{other}`")),
+            "{:?}",
+            package.findings
+        );
     }
 
     let code = "class A:\n    def execute(self, params):\n        return 1\n";
     let skillware = |lines: &str| {
         let manifest = format!("name: demo\ndescription: x\n{lines}");
-        read_parts(&[("manifest.yaml", &manifest), ("skill.py", code), ("instructions.md", "Do it.\n")]).unwrap()
+        read_parts(&[
+            ("manifest.yaml", &manifest),
+            ("skill.py", code),
+            ("instructions.md", "Do it.\n"),
+        ])
+        .unwrap()
     };
     for (lines, named) in [
         ("requirements: [requests, pillow>=9]\n", "`requirements` (requests, pillow>=9)"),
@@ -117,11 +154,18 @@ fn what_is_asked_for_in_vain_is_named() {
 
 #[test]
 fn an_unreadable_skill_has_a_finding_for_every_problem() {
-    let error =
-        with_frontmatter("name: a b\ndescription: x\nversion: one\ntimeout: soon\nmetadata:\n  skillbox.cpu: much")
-            .unwrap_err();
-    let found: Vec<_> = error.findings().iter().map(|finding| (finding.code, finding.line)).collect();
-    let expected = [("name_invalid", 2), ("version_invalid", 4), ("timeout_invalid", 5), ("resources_invalid", 7)];
+    let error = with_frontmatter(
+        "name: a b\ndescription: x\nversion: one\ntimeout: soon\nmetadata:\n  skillbox.cpu: much",
+    )
+    .unwrap_err();
+    let found: Vec<_> =
+        error.findings().iter().map(|finding| (finding.code, finding.line)).collect();
+    let expected = [
+        ("name_invalid", 2),
+        ("version_invalid", 4),
+        ("timeout_invalid", 5),
+        ("resources_invalid", 7),
+    ];
     assert_eq!(found, expected.map(|(code, line)| (code, Some(line))));
     let first = &error.findings()[0];
     assert_eq!((first.severity, first.path.as_deref()), (Severity::Error, Some("SKILL.md")));
@@ -168,19 +212,46 @@ fn profiles_weigh_the_same_remarks_differently() {
     let severities = |package: &Package, code: &str| {
         Profile::ALL.map(|profile| {
             let findings = package.findings_for(profile);
-            findings.iter().find(|finding| finding.code == code).map_or("-", |finding| finding.severity.as_str())
+            findings
+                .iter()
+                .find(|finding| finding.code == code)
+                .map_or("-", |finding| finding.severity.as_str())
         })
     };
     for (yaml, code, expected) in [
         ("name: Demo\ndescription: x", "name_not_portable", ["warning", "error", "error", "error"]),
         ("name: my-claude-helper\ndescription: x", "name_reserved", ["-", "-", "error", "-"]),
         (tagged, "description_tag", ["-", "-", "error", "warning"]),
-        ("name: demo\ndescription: For 3 < 4.", "description_angle_bracket", ["-", "-", "warning", "warning"]),
-        ("name: demo\ndescription: a: b", "description_unquoted", ["warning", "error", "error", "error"]),
-        ("name: demo\ndescription: x\nversion: 1.0.0", "key_not_in_spec", ["-", "error", "warning", "warning"]),
-        ("name: demo\ndescription: x\nmodel: y", "unknown_key", ["warning", "error", "warning", "warning"]),
-        ("name: demo\ndescription: x\nmetadata: {a: [b]}", "metadata_not_strings", ["-", "error", "-", "-"]),
-        ("name: demo\ndescription: x\nallowed-tools: [A]", "allowed_tools_list", ["info", "error", "info", "info"]),
+        (
+            "name: demo\ndescription: For 3 < 4.",
+            "description_angle_bracket",
+            ["-", "-", "warning", "warning"],
+        ),
+        (
+            "name: demo\ndescription: a: b",
+            "description_unquoted",
+            ["warning", "error", "error", "error"],
+        ),
+        (
+            "name: demo\ndescription: x\nversion: 1.0.0",
+            "key_not_in_spec",
+            ["-", "error", "warning", "warning"],
+        ),
+        (
+            "name: demo\ndescription: x\nmodel: y",
+            "unknown_key",
+            ["warning", "error", "warning", "warning"],
+        ),
+        (
+            "name: demo\ndescription: x\nmetadata: {a: [b]}",
+            "metadata_not_strings",
+            ["-", "error", "-", "-"],
+        ),
+        (
+            "name: demo\ndescription: x\nallowed-tools: [A]",
+            "allowed_tools_list",
+            ["info", "error", "info", "info"],
+        ),
     ] {
         let package = with_frontmatter(yaml).unwrap();
         assert_eq!(severities(&package, code), expected, "{yaml}");
@@ -188,9 +259,11 @@ fn profiles_weigh_the_same_remarks_differently() {
     }
     let two = read_parts(&[("SKILL.md", SKILL_MD), ("sub/skill.md", "")]).unwrap();
     assert_eq!(severities(&two, "skill_files_several"), ["-", "-", "-", "error"]);
-    let files: Vec<(String, Vec<u8>)> = (0..500).map(|number| (format!("f{number}"), Vec::new())).collect();
+    let files: Vec<(String, Vec<u8>)> =
+        (0..500).map(|number| (format!("f{number}"), Vec::new())).collect();
     let skill = ("SKILL.md".to_owned(), SKILL_MD.as_bytes().to_vec());
-    let many = skill::read_parts([files, vec![skill.clone()]].concat(), &Limits::default()).unwrap();
+    let many =
+        skill::read_parts([files, vec![skill.clone()]].concat(), &Limits::default()).unwrap();
     assert_eq!(severities(&many, "files_many"), ["-", "-", "-", "error"]);
     let heavy = vec![skill, ("big".to_owned(), vec![b'x'; 30_000_000])];
     let heavy = skill::read_parts(heavy, &Limits::default()).unwrap();
@@ -198,13 +271,15 @@ fn profiles_weigh_the_same_remarks_differently() {
     assert_eq!(severities(&heavy, "skill_large"), ["-", "-", "error", "-"]);
 }
 
-/// A skill that the specification's own validator accepts has nothing to fear from the strict profile.
+/// A skill that the specification's own validator accepts has nothing to fear from the strict
+/// profile.
 #[test]
 fn a_skill_of_the_specification_is_fine_in_every_profile() {
     let text = "---\nname: pdf-tools\ndescription: Extracts text from PDF files. Use when PDFs are mentioned.\nlicense: MIT\n\
         compatibility: Needs Python 3\nmetadata:\n  author: someone\n  version: \"1.0\"\n  skillbox.timeout: 30s\n\
         allowed-tools: Bash(git:*) Read\n---\n# PDF tools\n";
-    let package = read_parts(&[("pdf-tools/SKILL.md", text), ("pdf-tools/scripts/main.py", "")]).unwrap();
+    let package =
+        read_parts(&[("pdf-tools/SKILL.md", text), ("pdf-tools/scripts/main.py", "")]).unwrap();
     for profile in Profile::ALL {
         assert_eq!(package.findings_for(profile), [], "{profile}");
     }
@@ -233,13 +308,18 @@ fn the_documented_rules_are_the_rules() {
     let mut table =
         "| code | default | strict | anthropic | openai | what to do |\n|---|---|---|---|---|---|\n".to_owned();
     for rule in skill::RULES {
-        let cells = Profile::ALL.map(|profile| rule.severity(profile).map_or("", skill::Severity::as_str));
-        table += &format!("| `{}` | {} | {} |\n", rule.code, cells.join(" | "), rule.help).replace("|  ", "| ");
+        let cells =
+            Profile::ALL.map(|profile| rule.severity(profile).map_or("", skill::Severity::as_str));
+        table += &format!("| `{}` | {} | {} |\n", rule.code, cells.join(" | "), rule.help)
+            .replace("|  ", "| ");
     }
     let expected = format!("{before}{start}{table}{end}{after}");
     #[expect(clippy::disallowed_methods, reason = "the switch that rewrites the committed file")]
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(path, &expected).unwrap();
     }
-    assert!(std::fs::read_to_string(path).unwrap() == expected, "{path} is out of date; run this test with UPDATE=1");
+    assert!(
+        std::fs::read_to_string(path).unwrap() == expected,
+        "{path} is out of date; run this test with UPDATE=1"
+    );
 }

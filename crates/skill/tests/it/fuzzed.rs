@@ -1,5 +1,5 @@
-//! The fuzz targets, compiled with everything else and run on their seeds, so that they do not rot between two runs of
-//! `make fuzz`.
+//! The fuzz targets, compiled with everything else and run on their seeds, so that they do not rot
+//! between two runs of `make fuzz`.
 
 use crate::corpus::{SKILL_FILES, archives};
 

@@ -59,9 +59,16 @@ fn paths_that_leave_the_skill() {
     ] {
         refused(&skill_with([stored(name, b"x")]), "unsafe_path");
     }
-    // Invalid UTF-8, among it the overlong forms of a dot and a slash, and half of a surrogate pair.
-    for name in [&b"\xff\xfe"[..], b"\xc0\xae\xc0\xae/x", b"..\xc0\xafx", b"\xe0\x80\xae", b"\xed\xa0\x80", b"caf\xe9"]
-    {
+    // Invalid UTF-8, among it the overlong forms of a dot and a slash, and half of a surrogate
+    // pair.
+    for name in [
+        &b"\xff\xfe"[..],
+        b"\xc0\xae\xc0\xae/x",
+        b"..\xc0\xafx",
+        b"\xe0\x80\xae",
+        b"\xed\xa0\x80",
+        b"caf\xe9",
+    ] {
         refused(&skill_with([entry(name, b"x", STORED, b"x".to_vec())]), "unsafe_path");
     }
     refused(&skill_with([stored("../", b"").with(|entry| entry.mode = 0o040_755)]), "unsafe_path");
@@ -74,10 +81,14 @@ fn links_and_special_files() {
     for mode in [0o010_644, 0o020_644, 0o060_644, 0o140_644, 0o110_644, 0o170_644] {
         refused(&typed(mode), "special_file");
     }
-    // A file that claims to be a directory, a directory that claims to be a file, and one with content.
+    // A file that claims to be a directory, a directory that claims to be a file, and one with
+    // content.
     refused(&typed(0o040_755), "header_mismatch");
     refused(&skill_with([stored("d/", b"")]), "header_mismatch");
-    refused(&skill_with([stored("d/", b"hidden").with(|entry| entry.mode = 0o040_755)]), "header_mismatch");
+    refused(
+        &skill_with([stored("d/", b"hidden").with(|entry| entry.mode = 0o040_755)]),
+        "header_mismatch",
+    );
     // The link type counts whatever system the archive says it comes from.
     let foreign = stored("x", b"y").with(|entry| (entry.made_by, entry.mode) = (20, 0o120_777));
     refused(&skill_with([foreign]), "link_entry");
@@ -105,21 +116,31 @@ fn links_and_special_files_by_extra_field() {
             let two = [asi_unix(0o100_644, b""), asi_unix(0o100_755, b"")].concat();
             refused(&with("x", two), "header_mismatch");
             refused(&with("x", extra(0x756e, b"abc")), "invalid_skill");
-            refused(&with("x", extra(0x000d, &[[0; 12].as_slice(), b"/etc/passwd"].concat())), "link_entry");
+            refused(
+                &with("x", extra(0x000d, &[[0; 12].as_slice(), b"/etc/passwd"].concat())),
+                "link_entry",
+            );
             refused(&with("x", extra(0x9901, b"\x02\0AE\x03\x08\0")), "encrypted_entry");
             refused(&with("x", extra(0x0017, &[0; 8])), "encrypted_entry");
             // Times, owners and a mode that says the same are what honest tools write there.
-            for harmless in [asi_unix(0o100_644, b""), extra(0x000d, &[0; 12]), extra(0x7875, b"\x01\x04aaaa\x04aaaa")]
-            {
+            for harmless in [
+                asi_unix(0o100_644, b""),
+                extra(0x000d, &[0; 12]),
+                extra(0x7875, b"\x01\x04aaaa\x04aaaa"),
+            ] {
                 assert!(read(&with("x", harmless)).is_ok());
             }
         }
         refused(&with_extra("d/", 0, in_local, asi_unix(0o100_644, b"")), "header_mismatch");
     }
-    let dos = |name: &str, attributes| stored(name, b"").with(|entry| (entry.dos, entry.mode) = (attributes, 0));
+    let dos = |name: &str, attributes| {
+        stored(name, b"").with(|entry| (entry.dos, entry.mode) = (attributes, 0))
+    };
     refused(&skill_with([dos("label", 0x08)]), "special_file");
     refused(&skill_with([dos("directory", 0x10)]), "header_mismatch");
-    assert!(read(&skill_with([dos("d/", 0x10), dos("archive", 0x20), dos("read-only", 0x01)])).is_ok());
+    assert!(
+        read(&skill_with([dos("d/", 0x10), dos("archive", 0x20), dos("read-only", 0x01)])).is_ok()
+    );
 }
 
 #[test]
@@ -167,7 +188,8 @@ fn too_much_of_anything() {
 
     let limits = Limits { unpacked_bytes: 1_000, ..Limits::default() };
     let half = vec![b'x'; 500];
-    let error = read_archive(&skill_with([stored("a", &half), stored("b", &half)]), &limits).unwrap_err();
+    let error =
+        read_archive(&skill_with([stored("a", &half), stored("b", &half)]), &limits).unwrap_err();
     assert_eq!(error.slug(), "too_large");
     assert!(error.too_large() && !error.is_hostile());
 
@@ -175,7 +197,8 @@ fn too_much_of_anything() {
     refused(&zip(&[stored("SKILL.md", long.as_bytes())]), "invalid_skill");
 }
 
-/// Sizes that lie: the announced size is what is checked against the limits, so it has to be the true one.
+/// Sizes that lie: the announced size is what is checked against the limits, so it has to be the
+/// true one.
 #[test]
 fn content_that_is_not_as_announced() {
     let text = b"some text that is long enough to be cut";
@@ -193,7 +216,8 @@ fn content_that_is_not_as_announced() {
     refused(&skill_with([hidden]), "header_mismatch");
     let unequal = stored("x", text).both(|header| header.size -= 1);
     refused(&skill_with([unequal]), "header_mismatch");
-    let hidden_in_directory = entry(b"d/", b"", DEFLATED, b"\x03\0hidden".to_vec()).with(|entry| entry.mode = 0);
+    let hidden_in_directory =
+        entry(b"d/", b"", DEFLATED, b"\x03\0hidden".to_vec()).with(|entry| entry.mode = 0);
     refused(&skill_with([hidden_in_directory]), "header_mismatch");
     // Wrong checksum, garbage instead of a stream: damage, not malice.
     refused(&skill_with([deflated("x", text).both(|header| header.crc ^= 1)]), "invalid_skill");
@@ -212,8 +236,11 @@ fn local_headers_that_contradict_the_directory() {
         |header| header.packed_len -= 1,
         |header| header.flags |= 1 << 11,
     ];
-    // A time or a version changes nothing of what is unpacked, and tools differ in what they write there.
-    for change in [|header: &mut Header| header.time += 1, |header: &mut Header| header.version += 1] {
+    // A time or a version changes nothing of what is unpacked, and tools differ in what they write
+    // there.
+    for change in
+        [|header: &mut Header| header.time += 1, |header: &mut Header| header.version += 1]
+    {
         assert!(read(&skill_with([main().with(|entry| change(&mut entry.local))])).is_ok());
     }
     for (number, change) in changes.into_iter().enumerate() {
@@ -226,8 +253,14 @@ fn local_headers_that_contradict_the_directory() {
     }
     refused(&skill_with([main().with(|entry| entry.local.flags |= 1 << 3)]), "header_mismatch");
     refused(&skill_with([main().with(|entry| entry.local.flags |= 1)]), "header_mismatch");
-    refused(&skill_with([main().streamed(true).with(|entry| entry.after[5] ^= 1)]), "header_mismatch");
-    refused(&skill_with([main().streamed(true).with(|entry| entry.after.clear())]), "header_mismatch");
+    refused(
+        &skill_with([main().streamed(true).with(|entry| entry.after[5] ^= 1)]),
+        "header_mismatch",
+    );
+    refused(
+        &skill_with([main().streamed(true).with(|entry| entry.after.clear())]),
+        "header_mismatch",
+    );
     refused(&skill_with([main().with(|entry| entry.local.size = 0)]), "header_mismatch");
     // A reader that streams stored data takes the first descriptor it meets for the end.
     let early = stored("x", b"seen PK\x07\x08 unseen");
@@ -236,13 +269,20 @@ fn local_headers_that_contradict_the_directory() {
     refused(&skill_with([main().both(|header| header.version = 64)]), "invalid_skill");
 }
 
-/// What is dropped is still unpacked by others, so it has to be as sound as the rest, and counts like the rest.
+/// What is dropped is still unpacked by others, so it has to be as sound as the rest, and counts
+/// like the rest.
 #[test]
 fn junk_is_no_hiding_place() {
     let junk = |entry: Entry| skill_with([entry]);
     assert!(read(&junk(deflated("__MACOSX/._x", b"junk"))).is_ok());
-    refused(&junk(deflated("__MACOSX/._x", b"junk").both(|header| header.crc ^= 1)), "invalid_skill");
-    refused(&junk(deflated("__MACOSX/._x", b"junk").both(|header| header.size += 1)), "header_mismatch");
+    refused(
+        &junk(deflated("__MACOSX/._x", b"junk").both(|header| header.crc ^= 1)),
+        "invalid_skill",
+    );
+    refused(
+        &junk(deflated("__MACOSX/._x", b"junk").both(|header| header.size += 1)),
+        "header_mismatch",
+    );
     refused(&junk(stored("__MACOSX/../x", b"junk")), "unsafe_path");
     refused(&junk(stored(".DS_Store", b"x").with(|entry| entry.mode = 0o120_777)), "link_entry");
     let limits = Limits { unpacked_bytes: 1_000, ..Limits::default() };
@@ -253,13 +293,25 @@ fn junk_is_no_hiding_place() {
 #[test]
 fn methods_and_encryption() {
     for method in [1, 6, 9, 12, 14, 93, 95, 97, 98, 65_535] {
-        refused(&skill_with([stored("x", b"y").both(|header| header.method = method)]), "unsupported_method");
+        refused(
+            &skill_with([stored("x", b"y").both(|header| header.method = method)]),
+            "unsupported_method",
+        );
     }
-    refused(&skill_with([stored("x", b"y").both(|header| header.flags |= 1 << 5)]), "unsupported_method");
+    refused(
+        &skill_with([stored("x", b"y").both(|header| header.flags |= 1 << 5)]),
+        "unsupported_method",
+    );
     for bit in [0, 6, 13] {
-        refused(&skill_with([stored("x", b"y").both(|header| header.flags |= 1 << bit)]), "encrypted_entry");
+        refused(
+            &skill_with([stored("x", b"y").both(|header| header.flags |= 1 << bit)]),
+            "encrypted_entry",
+        );
     }
-    refused(&skill_with([stored("x", b"y").both(|header| (header.flags, header.method) = (1, 99))]), "encrypted_entry");
+    refused(
+        &skill_with([stored("x", b"y").both(|header| (header.flags, header.method) = (1, 99))]),
+        "encrypted_entry",
+    );
 }
 
 #[test]
@@ -268,13 +320,17 @@ fn bytes_that_belong_to_nobody() {
     refused(&[b"prepended", honest.as_slice()].concat(), "trailing_data");
     refused(&[honest.as_slice(), b"appended"].concat(), "trailing_data");
     refused(&[honest.as_slice(), honest.as_slice()].concat(), "trailing_data");
-    refused(&skill_with([stored("x", b"y").with(|entry| entry.after = b"gap".to_vec())]), "trailing_data");
+    refused(
+        &skill_with([stored("x", b"y").with(|entry| entry.after = b"gap".to_vec())]),
+        "trailing_data",
+    );
     let twice = zip_with(&[stored("SKILL.md", SKILL_MD.as_bytes())], b"PK\x05\x06", 1);
     refused(&twice, "trailing_data");
 
     // Prepended, with the offsets set right, so that only the gap at the front tells.
     let first = stored("SKILL.md", SKILL_MD.as_bytes());
-    let shifted = [b"MZ-stub".to_vec(), zip(&[first.clone().with(|entry| entry.offset = Some(7))])].concat();
+    let shifted =
+        [b"MZ-stub".to_vec(), zip(&[first.clone().with(|entry| entry.offset = Some(7))])].concat();
     let mut shifted = shifted;
     let start_at = shifted.len() - 6;
     let start = u32::from_le_bytes(shifted[start_at..start_at + 4].try_into().unwrap()) + 7;
@@ -295,7 +351,8 @@ fn entries_that_overlap() {
     let inner = zip(&[stored("inner", b"secret")]);
     let inner_local = &inner[..30 + 5 + 6];
     let outer = stored("outer", inner_local);
-    let mut archive = zip(&[stored("SKILL.md", SKILL_MD.as_bytes()), outer.clone(), stored("inner", b"secret")]);
+    let mut archive =
+        zip(&[stored("SKILL.md", SKILL_MD.as_bytes()), outer.clone(), stored("inner", b"secret")]);
     assert!(read(&archive).is_ok());
     let inside = 30 + 8 + SKILL_MD.len() as u32 + 30 + 5;
     archive = zip(&[
@@ -326,11 +383,26 @@ fn what_is_no_zip_or_none_that_we_read() {
     refused(&zip(&[]), "invalid_skill");
     let zip64_extra = |header: &mut Header| header.extra = b"\x01\0\x08\0aaaaaaaa".to_vec();
     refused(&skill_with([stored("x", b"y").both(zip64_extra)]), "invalid_skill");
-    refused(&skill_with([stored("x", b"y").with(|entry| zip64_extra(&mut entry.local))]), "invalid_skill");
-    refused(&skill_with([stored("x", b"y").both(|header| header.size = u32::MAX)]), "invalid_skill");
-    refused(&skill_with([stored("x", b"y").with(|entry| entry.offset = Some(u32::MAX))]), "invalid_skill");
-    refused(&skill_with([stored("x", b"y").both(|header| header.extra = b"UT\xff\xff".to_vec())]), "invalid_skill");
-    refused(&skill_with([stored("x", b"y").both(|header| header.extra = b"\x01\0".to_vec())]), "invalid_skill");
+    refused(
+        &skill_with([stored("x", b"y").with(|entry| zip64_extra(&mut entry.local))]),
+        "invalid_skill",
+    );
+    refused(
+        &skill_with([stored("x", b"y").both(|header| header.size = u32::MAX)]),
+        "invalid_skill",
+    );
+    refused(
+        &skill_with([stored("x", b"y").with(|entry| entry.offset = Some(u32::MAX))]),
+        "invalid_skill",
+    );
+    refused(
+        &skill_with([stored("x", b"y").both(|header| header.extra = b"UT\xff\xff".to_vec())]),
+        "invalid_skill",
+    );
+    refused(
+        &skill_with([stored("x", b"y").both(|header| header.extra = b"\x01\0".to_vec())]),
+        "invalid_skill",
+    );
     zip64_in_disguise();
     let mut counted = zip(&[stored("SKILL.md", SKILL_MD.as_bytes())]);
     let end = counted.len() - 22;
@@ -339,7 +411,8 @@ fn what_is_no_zip_or_none_that_we_read() {
     refused(&zip_with(&[stored("SKILL.md", SKILL_MD.as_bytes())], b"", 1_000), "invalid_skill");
 }
 
-/// The 64-bit extension is not read, wherever it is announced; a reader that does would look elsewhere for the entries.
+/// The 64-bit extension is not read, wherever it is announced; a reader that does would look
+/// elsewhere for the entries.
 fn zip64_in_disguise() {
     let honest = skill_with([stored("x", b"y")]);
     let end = honest.len() - 22;
@@ -359,7 +432,9 @@ fn zip64_in_disguise() {
     maximal(8, 4, "too_many_entries");
     maximal(12, 4, "invalid_skill");
     maximal(16, 4, "invalid_skill");
-    let field = |values: &[u64]| extra(1, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+    let field = |values: &[u64]| {
+        extra(1, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+    };
     for (change, values) in [
         ((|header| header.size = u32::MAX) as fn(&mut Header), &[1u64][..]),
         (|header| header.packed_len = u32::MAX, &[1]),
@@ -369,7 +444,10 @@ fn zip64_in_disguise() {
         let both = stored("x", b"y").both(change).both(|header| header.extra = field(values));
         refused(&skill_with([both]), "invalid_skill");
         let local = stored("x", b"y").with(|entry| change(&mut entry.local));
-        refused(&skill_with([local.with(|entry| entry.local.extra = field(values))]), "invalid_skill");
+        refused(
+            &skill_with([local.with(|entry| entry.local.extra = field(values))]),
+            "invalid_skill",
+        );
     }
 }
 

@@ -37,7 +37,8 @@ output_schema: true
 permissions: {network: {egress: [{domain: api.example.com, ports: [443]}]}}"#,
     )
     .unwrap();
-    let codes: Vec<_> = package.findings.iter().map(|finding| (finding.code, finding.line)).collect();
+    let codes: Vec<_> =
+        package.findings.iter().map(|finding| (finding.code, finding.line)).collect();
     assert_eq!(codes, [("permission_refused", Some(26))], "nobody grants egress yet");
     assert_eq!(package.lang(), Some(Lang::Python));
     let expected = json!({
@@ -59,7 +60,10 @@ permissions: {network: {egress: [{domain: api.example.com, ports: [443]}]}}"#,
 
 #[test]
 fn what_is_left_out_has_a_default() {
-    let manifest = with_frontmatter(&format!("{REQUIRED}version:\nlicense: ~\nlang: ''\nresources:")).unwrap().manifest;
+    let manifest =
+        with_frontmatter(&format!("{REQUIRED}version:\nlicense: ~\nlang: ''\nresources:"))
+            .unwrap()
+            .manifest;
     assert_eq!(manifest.version, "1.0.0");
     assert_eq!((manifest.lang, manifest.license, manifest.timeout_ms), (None, None, None));
     assert_eq!(manifest.permissions, Permissions::default());
@@ -92,9 +96,14 @@ fn names_and_versions_that_pass() {
         let yaml = format!("{REQUIRED}version: {version}");
         assert_eq!(with_frontmatter(&yaml).unwrap().manifest.version, version);
     }
-    for (written, version) in [("1", "1.0.0"), ("1.10", "1.10.0"), ("v2.0.1", "2.0.1"), ("v3", "3.0.0")] {
+    for (written, version) in
+        [("1", "1.0.0"), ("1.10", "1.10.0"), ("v2.0.1", "2.0.1"), ("v3", "3.0.0")]
+    {
         let package = with_frontmatter(&format!("{REQUIRED}version: {written}")).unwrap();
-        assert_eq!((package.manifest.version.as_str(), package.findings[0].code), (version, "version_adapted"));
+        assert_eq!(
+            (package.manifest.version.as_str(), package.findings[0].code),
+            (version, "version_adapted")
+        );
     }
 }
 
@@ -153,7 +162,11 @@ fn entrypoints_are_found_or_declared() {
         ("", &["scripts/main.py", "run.py"][..], Some(("run.py", Lang::Python))),
         ("", &["scripts/main.sh"], Some(("scripts/main.sh", Lang::Bash))),
         ("", &["scripts/tool.py"], None),
-        ("entrypoint: scripts/tool.py", &["scripts/tool.py", "main.py"], Some(("scripts/tool.py", Lang::Python))),
+        (
+            "entrypoint: scripts/tool.py",
+            &["scripts/tool.py", "main.py"],
+            Some(("scripts/tool.py", Lang::Python)),
+        ),
         ("entrypoint: tool\nlang: node", &["tool"], Some(("tool", Lang::Node))),
         ("entrypoint: tool", &["tool", "main.py"], None),
         ("entrypoint: missing.py", &["main.py"], None),
@@ -175,15 +188,27 @@ fn options_of_an_interpreter_are_the_commands_or_else_the_first_lines() {
     for (command, flags, args) in [
         ("entrypoint: bash -e run.sh -x", &["-e"][..], &["-x"][..]),
         ("entrypoint: bash run.sh -e", &[], &["-e"]),
-        ("entrypoint: {command: bash, args: [-o, pipefail, /skill/run.sh]}", &["-o", "pipefail"], &[]),
+        (
+            "entrypoint: {command: bash, args: [-o, pipefail, /skill/run.sh]}",
+            &["-o", "pipefail"],
+            &[],
+        ),
         ("entrypoint: ./run.sh -x", &["-u"], &["-x"]),
         ("resources: {}", &["-u"], &[]),
     ] {
-        let parts = [("SKILL.md", skill.as_str()), ("skillsandbox.yaml", command), ("run.sh", "#!/bin/bash -u\n")];
+        let parts = [
+            ("SKILL.md", skill.as_str()),
+            ("skillsandbox.yaml", command),
+            ("run.sh", "#!/bin/bash -u\n"),
+        ];
         let more = [("main.sh", "#!/bin/bash -u\n")];
         let package = read_parts(&[&parts[..], &more[..]].concat()).unwrap();
         let entrypoint = package.entrypoint.unwrap();
-        assert_eq!((entrypoint.flags, package.manifest.entrypoint_args), (owned(flags), owned(args)), "{command}");
+        assert_eq!(
+            (entrypoint.flags, package.manifest.entrypoint_args),
+            (owned(flags), owned(args)),
+            "{command}"
+        );
     }
     // They are of no use to another interpreter.
     let node = format!("---\n{REQUIRED}lang: node\n---\nText\n");
@@ -201,8 +226,9 @@ fn owned(words: &[&str]) -> Vec<String> {
 
 #[test]
 fn idempotence_is_promised_in_a_field_or_in_metadata() {
-    let idempotent =
-        |more: &str| with_frontmatter(&format!("{REQUIRED}{more}")).map(|package| package.manifest.idempotent);
+    let idempotent = |more: &str| {
+        with_frontmatter(&format!("{REQUIRED}{more}")).map(|package| package.manifest.idempotent)
+    };
     assert_eq!(idempotent("").ok(), Some(false));
     for (yes, no) in [
         ("idempotent: true", "idempotent: false"),

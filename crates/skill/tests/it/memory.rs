@@ -13,7 +13,8 @@ thread_local! {
     static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What the work returns, and the most bytes it had allocated at once beyond those there were before.
+/// What the work returns, and the most bytes it had allocated at once beyond those there were
+/// before.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     // Memory that another thread handed over may be freed here: the count starts well above zero.
     const FLOOR: usize = 1 << 40;
@@ -33,7 +34,8 @@ fn given_back(bytes: usize) {
     LIVE.set(LIVE.get().wrapping_sub(bytes));
 }
 
-// SAFETY: everything is left to the system's allocator; the counters are plain cells that allocate nothing.
+// SAFETY: everything is left to the system's allocator; the counters are plain cells that allocate
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());

@@ -1,4 +1,5 @@
-//! Small archives, cut at every byte, flipped in every bit, and changed at random: never a panic, never other content.
+//! Small archives, cut at every byte, flipped in every bit, and changed at random: never a panic,
+//! never other content.
 
 use std::io::{Cursor, Read};
 
@@ -43,7 +44,11 @@ fn a_flipped_bit_is_noticed_or_does_not_matter() {
                     refused += 1;
                     continue;
                 };
-                assert_eq!(bytes_of(&package), bytes_of(&honest), "{what}: byte {at} ^ {change:#x}");
+                assert_eq!(
+                    bytes_of(&package),
+                    bytes_of(&honest),
+                    "{what}: byte {at} ^ {change:#x}"
+                );
                 accepted += 1;
             }
         }
@@ -65,8 +70,10 @@ impl Chance {
 
     /// One to four changes: bytes, numbers that matter, and pieces cut, doubled or moved.
     fn mutate(&mut self, original: &[u8]) -> Vec<u8> {
-        const NUMBERS: [&[u8]; 8] =
-            [&[0; 2], &[0xff; 2], &[0; 4], &[0xff; 4], b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x07"];
+        const NUMBERS: [&[u8]; 8] = [
+            &[0; 2], &[0xff; 2], &[0; 4], &[0xff; 4], b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06",
+            b"PK\x06\x07",
+        ];
         let mut bytes = original.to_vec();
         for _ in 0..=self.below(4) {
             let at = self.below(bytes.len());
@@ -125,7 +132,10 @@ fn random_mutants_are_refused_or_read_alike_by_another_reader() {
         for (path, bytes) in bytes_of(&package) {
             // A wrapper directory and a leading `./` are taken away.
             let same = |(name, other): &(String, Vec<u8>)| name.ends_with(path) && other == bytes;
-            assert!(seen.iter().any(same), "{what}, mutant {number}: {path} is not what the zip crate sees");
+            assert!(
+                seen.iter().any(same),
+                "{what}, mutant {number}: {path} is not what the zip crate sees"
+            );
         }
     }
     println!("{RANDOM_MUTANTS} random mutants, {accepted} accepted");
@@ -154,7 +164,9 @@ fn random_mutants_of_skill_md_are_read_or_refused_but_never_a_panic() {
 
 #[track_caller]
 fn read_skill_file(bytes: Vec<u8>) {
-    if let Err(error) = skill::read_parts(vec![("SKILL.md".to_owned(), bytes)], &skill::Limits::default()) {
+    if let Err(error) =
+        skill::read_parts(vec![("SKILL.md".to_owned(), bytes)], &skill::Limits::default())
+    {
         assert_eq!(error.slug(), "invalid_skill");
     }
 }

@@ -1,6 +1,7 @@
 //! Other people's zip tools: what they pack we read, and what we accept they read alike.
 //!
-//! The tools are installed by `scripts/setup-tests.sh`; without one of them these tests fail and say so.
+//! The tools are installed by `scripts/setup-tests.sh`; without one of them these tests fail and
+//! say so.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +14,8 @@ use tempfile::TempDir;
 use crate::mutants::random_mutants;
 use crate::support::*;
 
-/// Lists every archive given as a line of hexadecimal: names, sizes and checksums as Python sees them.
+/// Lists every archive given as a line of hexadecimal: names, sizes and checksums as Python sees
+/// them.
 const PYTHON_LIST: &str = "
 import io, sys, zipfile, zlib
 for line in sys.stdin:
@@ -25,7 +27,8 @@ for line in sys.stdin:
     print('end')
 ";
 
-/// Packs the files named to standard output, which is a pipe, or through memory, where the packer can seek.
+/// Packs the files named to standard output, which is a pipe, or through memory, where the packer
+/// can seek.
 const PYTHON_PACK: &str = "
 import io, sys, zipfile
 how, *names = sys.argv[1:]
@@ -41,7 +44,8 @@ fn run(program: &str, args: &[&str], dir: &Path, input: String) -> Vec<u8> {
     let mut command = Command::new(program);
     command.args(args).current_dir(dir).env("LC_ALL", "C.UTF-8");
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{program} is needed here: {error}"));
+    let mut child =
+        command.spawn().unwrap_or_else(|error| panic!("{program} is needed here: {error}"));
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
@@ -66,8 +70,9 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The package as `PYTHON_LIST` would show it.
 fn listed(package: &Package) -> String {
-    let line =
-        |(path, bytes, _): (&str, &[u8], bool)| format!("{} {} {}\n", hex(path.as_bytes()), bytes.len(), crc(bytes));
+    let line = |(path, bytes, _): (&str, &[u8], bool)| {
+        format!("{} {} {}\n", hex(path.as_bytes()), bytes.len(), crc(bytes))
+    };
     contents(package).into_iter().map(line).collect::<String>() + "end\n"
 }
 
@@ -118,7 +123,8 @@ fn accepted_mutants() -> Vec<(Vec<u8>, Package)> {
         stored("größe.txt", b"text").streamed(true),
         stored("d/", b"").with(|entry| entry.mode = 0o040_755),
         deflated("d/a,b.TXT", b"text").with(|entry| {
-            entry.local.extra = [extra(0x5455, b"\x03abcdefgh"), extra(0x7875, b"\x01\x04aaaa\x04aaaa")].concat();
+            entry.local.extra =
+                [extra(0x5455, b"\x03abcdefgh"), extra(0x7875, b"\x01\x04aaaa\x04aaaa")].concat();
             entry.central.extra = [extra(0x5455, b"\x03abcd"), asi_unix(0o100_755, b"")].concat();
         }),
     ]);
@@ -131,8 +137,11 @@ fn accepted_mutants() -> Vec<(Vec<u8>, Package)> {
         }
     }
     for host in 0..=u8::MAX {
-        let from = |entry: Entry| entry.with(|entry| (entry.made_by, entry.mode) = (u16::from(host) << 8 | 20, 0));
-        let odd = ["a;b", "tilde~", "a#U00e9", "UPPER.TXT", "x,fff", "$HOME", "a*b?", "-rf", "é", "tr. "];
+        let from = |entry: Entry| {
+            entry.with(|entry| (entry.made_by, entry.mode) = (u16::from(host) << 8 | 20, 0))
+        };
+        let odd =
+            ["a;b", "tilde~", "a#U00e9", "UPPER.TXT", "x,fff", "$HOME", "a*b?", "-rf", "é", "tr. "];
         mutants.extend(odd.map(|name| skill_with([from(stored(name, b"x"))])));
     }
     // Those with a wrapper or junk look different by intention.
@@ -155,10 +164,9 @@ fn python_sees_what_we_see() {
     assert_eq!(String::from_utf8(seen).unwrap(), expected);
 }
 
-/// Unpacks every archive into a directory of its own; what Info-ZIP says about it is judged by what it left there. It obeys
-/// modes that let nobody read.
-const UNPACK_ALL: &str =
-    "for zip in *.zip; do mkdir ${zip%.zip}; unzip -q -o $zip -d ${zip%.zip} >/dev/null 2>&1; done; chmod -R u+rwX .";
+/// Unpacks every archive into a directory of its own; what Info-ZIP says about it is judged by what
+/// it left there. It obeys modes that let nobody read.
+const UNPACK_ALL: &str = "for zip in *.zip; do mkdir ${zip%.zip}; unzip -q -o $zip -d ${zip%.zip} >/dev/null 2>&1; done; chmod -R u+rwX .";
 
 #[test]
 fn info_zip_unpacks_what_we_see() {
@@ -174,7 +182,10 @@ fn info_zip_unpacks_what_we_see() {
         let unpacked = read_directory(&place, &Limits::default());
         let unpacked = unpacked.unwrap_or_else(|error| panic!("{error}: {}", hex(mutant)));
         let bytes = |package: &Package| -> Vec<(String, Vec<u8>)> {
-            contents(package).into_iter().map(|(path, bytes, _)| (path.to_owned(), bytes.to_vec())).collect()
+            contents(package)
+                .into_iter()
+                .map(|(path, bytes, _)| (path.to_owned(), bytes.to_vec()))
+                .collect()
         };
         assert_eq!(bytes(&unpacked), bytes(package), "{}", hex(mutant));
     }

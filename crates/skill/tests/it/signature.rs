@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use skill::signature::{KeyId, PublicKey, SIGNATURE_FILE, SecretKey, Signature, SignatureError, Statement};
+use skill::signature::{
+    KeyId, PublicKey, SIGNATURE_FILE, SecretKey, Signature, SignatureError, Statement,
+};
 use skill::{Limits, Package, SkillError};
 use tempfile::TempDir;
 
@@ -47,24 +49,32 @@ fn succeed(output: &Output) {
 fn every_reader_takes_the_signature_out() {
     let unsigned = demo();
     let signature = signed(&unsigned);
-    let zipped = skill_with([stored("main.py", MAIN_PY.as_bytes()), deflated(SIGNATURE_FILE, signature.as_bytes())]);
+    let zipped = skill_with([
+        stored("main.py", MAIN_PY.as_bytes()),
+        deflated(SIGNATURE_FILE, signature.as_bytes()),
+    ]);
     let wrapped = zip(&[
         stored("demo/SKILL.md", SKILL_MD.as_bytes()),
         stored("demo/main.py", MAIN_PY.as_bytes()),
         stored("demo/skill.md.MINISIG", signature.as_bytes()),
     ]);
     let dir = TempDir::new().unwrap();
-    for (name, text) in [("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &signature)] {
+    for (name, text) in [("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &signature)]
+    {
         fs::write(dir.path().join(name), text).unwrap();
     }
     let packages = [
         read(&zipped).unwrap(),
         read(&wrapped).unwrap(),
-        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &signature)]).unwrap(),
+        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &signature)])
+            .unwrap(),
         skill::read_directory(dir.path(), &Limits::default()).unwrap(),
     ];
     for package in packages {
-        assert_eq!((package.digest, package.signature), (unsigned.digest.clone(), Some(signature.clone())));
+        assert_eq!(
+            (package.digest, package.signature),
+            (unsigned.digest.clone(), Some(signature.clone()))
+        );
         assert_eq!(package.archive, unsigned.archive);
         assert_eq!(package.files, unsigned.files);
     }
@@ -104,8 +114,12 @@ fn a_file_that_is_no_signature_is_refused() {
         assert_eq!(error.slug(), "signature_invalid");
         assert!(error.to_string().starts_with("SKILL.md.minisig: the signature"), "{error}");
     }
-    let parts = vec![("SKILL.md".to_owned(), SKILL_MD.into()), (SIGNATURE_FILE.to_owned(), vec![0xff; 9])];
-    assert_eq!(skill::read_parts(parts, &Limits::default()).unwrap_err().slug(), "signature_invalid");
+    let parts =
+        vec![("SKILL.md".to_owned(), SKILL_MD.into()), (SIGNATURE_FILE.to_owned(), vec![0xff; 9])];
+    assert_eq!(
+        skill::read_parts(parts, &Limits::default()).unwrap_err().slug(),
+        "signature_invalid"
+    );
     // Editors of another system end lines in their own way.
     let crlf = good.replace('\n', "\r\n");
     assert!(read_parts(&[("SKILL.md", SKILL_MD), (SIGNATURE_FILE, &crlf)]).is_ok());
@@ -124,7 +138,11 @@ fn a_signature_fits_one_statement_and_no_other() {
         for bit in 0..8 {
             let mut changed = text.clone().into_bytes();
             changed[at] ^= 1 << bit;
-            assert_eq!(signature.verify(&public, &changed), Err(SignatureError::Mismatch), "byte {at}");
+            assert_eq!(
+                signature.verify(&public, &changed),
+                Err(SignatureError::Mismatch),
+                "byte {at}"
+            );
         }
     }
     let stranger = key(2).public();
@@ -142,8 +160,10 @@ fn no_signed_byte_of_a_signature_can_be_changed() {
         for bit in 0..8 {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1 << bit;
-            let parsed = String::from_utf8(bytes).ok().and_then(|changed| changed.parse::<Signature>().ok());
-            let fits = parsed.is_some_and(|changed| changed.verify(&public, statement.as_bytes()).is_ok());
+            let parsed =
+                String::from_utf8(bytes).ok().and_then(|changed| changed.parse::<Signature>().ok());
+            let fits =
+                parsed.is_some_and(|changed| changed.verify(&public, statement.as_bytes()).is_ok());
             // The first line is a comment that nobody signs, and a last line break may be missing.
             assert!(!fits || at < unsigned_line || at == text.len() - 1, "byte {at}, bit {bit}");
         }
@@ -163,7 +183,10 @@ fn keys_are_read_strictly() {
     }
     assert!(SecretKey::from_seed([0; 32]).is_err());
     for text in ["", "untrusted comment: x\nRWQ=\n", &public.to_file()] {
-        assert!(matches!(SecretKey::read(text, None), Err(SignatureError::Malformed { .. })), "{text}");
+        assert!(
+            matches!(SecretKey::read(text, None), Err(SignatureError::Malformed { .. })),
+            "{text}"
+        );
     }
     assert!(!format!("{:?}", key(1)).contains("RW"));
 }
@@ -193,9 +216,14 @@ fn minisign_verifies_what_we_sign() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("timestamp:1794857806\tskill:demo@1.0.0"), "{said}");
 
-    fs::write(dir.path().join("statement"), Statement { version: "1.0.1", ..Statement::of(&package) }.to_string())
-        .unwrap();
-    assert!(!minisign(dir.path(), &[verify.as_slice(), &["-P", &public]].concat(), "").status.success());
+    fs::write(
+        dir.path().join("statement"),
+        Statement { version: "1.0.1", ..Statement::of(&package) }.to_string(),
+    )
+    .unwrap();
+    assert!(
+        !minisign(dir.path(), &[verify.as_slice(), &["-P", &public]].concat(), "").status.success()
+    );
 }
 
 fn name_in_comment(public: &str) -> KeyId {
@@ -232,10 +260,13 @@ fn we_verify_what_minisign_signs() {
     assert_eq!(public.to_file(), file("key.pub"));
 
     // It passes the reader of skills, and then the check.
-    let uploaded = read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &file("sig"))]).unwrap();
+    let uploaded =
+        read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &file("sig"))])
+            .unwrap();
     let signature: Signature = uploaded.signature.as_ref().unwrap().parse().unwrap();
     assert_eq!(signature.to_string(), file("sig"));
-    let verified = signature.verify(&public, Statement::of(&uploaded).to_string().as_bytes()).unwrap();
+    let verified =
+        signature.verify(&public, Statement::of(&uploaded).to_string().as_bytes()).unwrap();
     assert!(verified.signed_at.is_some());
     assert_eq!(signature.verify(&public, b"another text"), Err(SignatureError::Mismatch));
 
@@ -249,7 +280,8 @@ fn secret_keys_pass_between_minisign_and_us() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("text"), "something to sign").unwrap();
     let verify = |public: &PublicKey, name: &str| {
-        let signature: Signature = fs::read_to_string(dir.path().join(name)).unwrap().parse().unwrap();
+        let signature: Signature =
+            fs::read_to_string(dir.path().join(name)).unwrap().parse().unwrap();
         signature.verify(public, b"something to sign").unwrap();
     };
     // Ours, open and locked, used by minisign.
@@ -258,18 +290,31 @@ fn secret_keys_pass_between_minisign_and_us() {
     for (name, text) in [("open", ours.to_file(None).unwrap()), ("locked", locked.clone())] {
         fs::write(dir.path().join(name), text).unwrap();
         let signature = format!("{name}.minisig");
-        succeed(&minisign(dir.path(), &["-S", "-s", name, "-m", "text", "-x", &signature], "correct horse\n"));
+        succeed(&minisign(
+            dir.path(),
+            &["-S", "-s", name, "-m", "text", "-x", &signature],
+            "correct horse\n",
+        ));
         verify(&ours.public(), &signature);
     }
     // And by ourselves.
     assert_eq!(SecretKey::read(&locked, Some("correct horse")).unwrap().public(), ours.public());
     assert_eq!(SecretKey::read(&locked, None).unwrap_err(), SignatureError::Locked);
-    assert_eq!(SecretKey::read(&locked, Some("battery staple")).unwrap_err(), SignatureError::WrongPassword);
+    assert_eq!(
+        SecretKey::read(&locked, Some("battery staple")).unwrap_err(),
+        SignatureError::WrongPassword
+    );
 
     // Minisign's, used by us.
-    for (name, args, input) in [("theirs", &["-W"][..], ""), ("theirs-locked", &[], "staple\nstaple\n")] {
+    for (name, args, input) in
+        [("theirs", &["-W"][..], ""), ("theirs-locked", &[], "staple\nstaple\n")]
+    {
         let (secret, public) = (name, format!("{name}.pub"));
-        succeed(&minisign(dir.path(), &[&["-G"], args, &["-s", secret, "-p", &public]].concat(), input));
+        succeed(&minisign(
+            dir.path(),
+            &[&["-G"], args, &["-s", secret, "-p", &public]].concat(),
+            input,
+        ));
         let text = fs::read_to_string(dir.path().join(secret)).unwrap();
         let read = SecretKey::read(&text, Some("staple")).unwrap();
         let signature = read.sign(b"something to sign", "by us", "with their key");

@@ -1,4 +1,5 @@
-//! Skills in the styles that are seen in public, each with what becomes of it: the same whichever way it arrives.
+//! Skills in the styles that are seen in public, each with what becomes of it: the same whichever
+//! way it arrives.
 
 mod foreign;
 mod odd;
@@ -88,7 +89,11 @@ impl Case {
     }
 
     fn parts(&self) -> Result<Package, SkillError> {
-        let parts = self.files.iter().map(|(path, content)| (self.packed_path(path), content.clone())).collect();
+        let parts = self
+            .files
+            .iter()
+            .map(|(path, content)| (self.packed_path(path), content.clone()))
+            .collect();
         skill::read_parts(parts, &Limits::default())
     }
 
@@ -102,7 +107,10 @@ impl Case {
 
     fn on_disk(&self) -> Result<Package, SkillError> {
         let home = TempDir::new().unwrap();
-        let root = self.directory.as_ref().map_or(home.path().to_owned(), |directory| home.path().join(directory));
+        let root = self
+            .directory
+            .as_ref()
+            .map_or(home.path().to_owned(), |directory| home.path().join(directory));
         for (path, content) in &self.files {
             let place = root.join(path);
             fs::create_dir_all(place.parent().unwrap()).unwrap();
@@ -118,25 +126,38 @@ impl Case {
         let mut complaints = Vec::new();
         let mut expect = |what: &str, found: String, expected: String| {
             if found != expected {
-                complaints.push(format!("{}: {what}: found {found:?}, expected {expected:?}", self.id));
+                complaints
+                    .push(format!("{}: {what}: found {found:?}, expected {expected:?}", self.id));
             }
         };
         match (read, &self.verdict) {
-            (Err(error), Verdict::Refused(codes)) => expect("refusal", shown(&error.findings()), (*codes).to_owned()),
-            (Err(error), Verdict::Accepted { .. }) => expect("refusal", error.to_string(), "none".to_owned()),
+            (Err(error), Verdict::Refused(codes)) => {
+                expect("refusal", shown(&error.findings()), (*codes).to_owned())
+            }
+            (Err(error), Verdict::Accepted { .. }) => {
+                expect("refusal", error.to_string(), "none".to_owned())
+            }
             (Ok(package), Verdict::Refused(codes)) => {
                 expect("name", package.manifest.name.clone(), (*codes).to_owned())
             }
             (Ok(package), Verdict::Accepted { name, description, entrypoint, findings }) => {
                 expect("name", package.manifest.name.clone(), name.clone());
                 expect("description", package.manifest.description.clone(), description.clone());
-                let found = package.entrypoint.as_ref().map(|script| (script.path.as_str(), script.lang));
+                let found =
+                    package.entrypoint.as_ref().map(|script| (script.path.as_str(), script.lang));
                 expect("entrypoint", format!("{found:?}"), format!("{entrypoint:?}"));
                 for (profile, expected) in Profile::ALL.into_iter().zip(findings) {
                     // A directory on disk is not told about its desktop's files.
-                    let expected =
-                        if has_junk { (*expected).to_owned() } else { expected.replace(" junk_dropped", "") };
-                    expect(profile.as_str(), shown(&package.findings_for(profile)), expected.trim().to_owned());
+                    let expected = if has_junk {
+                        (*expected).to_owned()
+                    } else {
+                        expected.replace(" junk_dropped", "")
+                    };
+                    expect(
+                        profile.as_str(),
+                        shown(&package.findings_for(profile)),
+                        expected.trim().to_owned(),
+                    );
                 }
             }
         }
@@ -154,7 +175,10 @@ fn shown(findings: &[skill::Finding]) -> String {
 }
 
 fn all() -> Vec<Case> {
-    [plain::cases(), odd::cases(), foreign::cases(), refused::cases()].into_iter().flatten().collect()
+    [plain::cases(), odd::cases(), foreign::cases(), refused::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]
@@ -204,8 +228,8 @@ fn mutate(text: &mut Vec<u8>, (at, length, kind, with): (usize, usize, u8, Vec<u
 fn change() -> impl Strategy<Value = (usize, usize, u8, Vec<u8>)> {
     let words = prop::sample::select(
         [
-            "\n", "---\n", ": ", "- ", "&a ", "*a", "!!t ", "|\n  ", "\"", "'", "{", "[", "#", "\t", "\u{feff}",
-            "<<: ", "? ", "\r",
+            "\n", "---\n", ": ", "- ", "&a ", "*a", "!!t ", "|\n  ", "\"", "'", "{", "[", "#",
+            "\t", "\u{feff}", "<<: ", "? ", "\r",
         ]
         .map(|word| word.as_bytes().to_vec())
         .to_vec(),
@@ -249,9 +273,18 @@ fn check(read: Result<Package, SkillError>) -> Result<(), TestCaseError> {
     };
     prop_assert!(read.is_ok() || !findings.is_empty());
     for finding in findings {
-        prop_assert!(skill::RULES.iter().any(|rule| rule.code == finding.code), "{finding:?} has no rule");
-        prop_assert!(!finding.message.is_empty() && !finding.message.chars().any(|c| c.is_control()), "{finding:?}");
-        prop_assert!(finding.line.is_none_or(|line| line > 0) && finding.message.len() < 2_000, "{finding:?}");
+        prop_assert!(
+            skill::RULES.iter().any(|rule| rule.code == finding.code),
+            "{finding:?} has no rule"
+        );
+        prop_assert!(
+            !finding.message.is_empty() && !finding.message.chars().any(|c| c.is_control()),
+            "{finding:?}"
+        );
+        prop_assert!(
+            finding.line.is_none_or(|line| line > 0) && finding.message.len() < 2_000,
+            "{finding:?}"
+        );
     }
     Ok(())
 }

@@ -6,7 +6,11 @@ use store::{Announcement, Announcements, Born, Gone, NewExecution, Status, now};
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, reap};
 
-on_both!(changes_are_announced_to_clones, an_end_that_nobody_awaits_is_not_announced, what_is_undone_is_not_announced,);
+on_both!(
+    changes_are_announced_to_clones,
+    an_end_that_nobody_awaits_is_not_announced,
+    what_is_undone_is_not_announced,
+);
 
 async fn next(announcements: &mut Announcements) -> Announcement {
     let next = tokio::time::timeout(Duration::from_secs(30), announcements.next());
@@ -27,7 +31,11 @@ async fn news(announcements: &mut Announcements) -> Announcement {
 async fn listen(store: &store::Store, postgres: bool) -> Announcements {
     let mut announcements = store.announcements();
     if postgres {
-        assert_eq!(next(&mut announcements).await, Announcement::Missed, "the connection begins with a gap");
+        assert_eq!(
+            next(&mut announcements).await,
+            Announcement::Missed,
+            "the connection begins with a gap"
+        );
     }
     announcements
 }
@@ -79,7 +87,8 @@ async fn what_is_undone_is_not_announced(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let policy = store::TenantPolicy { max_queued: Some(0), ..store::TenantPolicy::default() };
     store.update_tenant_policy(&acme(), &policy).await.expect("updated");
-    let full = store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered");
+    let full =
+        store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered");
     assert_eq!(full, store::Inserted::QueueFull);
     let lease = store.run(&acme()).await;
     store.request_cancel(&acme(), lease.execution_id).await.expect("asked");

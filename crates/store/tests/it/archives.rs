@@ -34,7 +34,11 @@ async fn loose(store: &TestStore, noted_before: i64) -> usize {
 async fn an_upload_that_never_ended_is_found(store: TestStore) {
     let before = now();
     let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
-    assert_eq!((loose(&store, before).await, loose(&store, now()).await), (0, 1), "only when it is old");
+    assert_eq!(
+        (loose(&store, before).await, loose(&store, now()).await),
+        (0, 1),
+        "only when it is old"
+    );
     store.settle_archive(&note).await.expect("settled");
     assert_eq!(loose(&store, now()).await, 0);
     let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
@@ -45,7 +49,8 @@ async fn an_upload_that_never_ended_is_found(store: TestStore) {
 async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
     let start = now();
     let second = store.second().await;
-    let claim = async || second.claim_removal(&acme(), DIGEST, start, LEASE_MS).await.expect("answered");
+    let claim =
+        async || second.claim_removal(&acme(), DIGEST, start, LEASE_MS).await.expect("answered");
     let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
     assert!(!claim().await, "an upload is under way");
     // A second upload of the same content; the end of the first does not drop its note.
@@ -56,7 +61,11 @@ async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
 
     assert!(claim().await);
     assert!(!claim().await, "one at a time");
-    assert_eq!(store.note_archive(&acme(), DIGEST).await.expect("answered"), None, "it is just being removed");
+    assert_eq!(
+        store.note_archive(&acme(), DIGEST).await.expect("answered"),
+        None,
+        "it is just being removed"
+    );
     second.forget_note(&acme(), DIGEST).await.expect("removed");
     assert!(store.note_archive(&acme(), DIGEST).await.expect("noted").is_some());
 }

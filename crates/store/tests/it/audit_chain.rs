@@ -1,13 +1,14 @@
-//! The audit log as evidence: entries are part of the change they tell of, and what somebody does to them in the
-//! database is found.
+//! The audit log as evidence: entries are part of the change they tell of, and what somebody does
+//! to them in the database is found.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use store::{
-    Actor, Audit, AuditHead, AuditProblem, HeadSigner, NewAudit, NewFile, NewSignature, NewSkill, NewTrustedKey, Page,
-    Store, StoreError, TenantId, TenantPolicy, Verdict, VersionPolicy, verify_audit,
+    Actor, Audit, AuditHead, AuditProblem, HeadSigner, NewAudit, NewFile, NewSignature, NewSkill,
+    NewTrustedKey, Page, Store, StoreError, TenantId, TenantPolicy, Verdict, VersionPolicy,
+    verify_audit,
 };
 use uuid::Uuid;
 
@@ -67,7 +68,10 @@ async fn log(store: &Store, tenant: &TenantId) -> Vec<Audit> {
 async fn signed_head(store: &Store, tenant: &TenantId) -> Option<AuditHead> {
     let stored = store.audit_head(tenant).await.expect("readable")?;
     let signer = Signer { credulous: false };
-    stored.signed.is_some_and(|signed| signer.is_authentic(&stored.head, &signed)).then_some(stored.head)
+    stored
+        .signed
+        .is_some_and(|signed| signer.is_authentic(&stored.head, &signed))
+        .then_some(stored.head)
 }
 
 async fn problems(store: &Store, tenant: &TenantId) -> Vec<AuditProblem> {
@@ -76,16 +80,19 @@ async fn problems(store: &Store, tenant: &TenantId) -> Vec<AuditProblem> {
 }
 
 const CHANGES: [&str; 15] = [
-    "key.create", "key.revoke", "tenant.create", "tenant.update", "tenant.delete", "trust.key.add", "trust.key.revoke",
-    "trust.digest.revoke", "trust.digest.unrevoke", "skill.publish", "skill.publish", "trust.version.forget",
-    "skill.approve", "skill.delete", "file.delete",
+    "key.create", "key.revoke", "tenant.create", "tenant.update", "tenant.delete", "trust.key.add",
+    "trust.key.revoke", "trust.digest.revoke", "trust.digest.unrevoke", "skill.publish",
+    "skill.publish", "trust.version.forget", "skill.approve", "skill.delete", "file.delete",
 ];
 
 /// Makes the change of this number; those before it must have been made.
 async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreError> {
     let (acme, made, key) = (acme(), tenant("made"), "0123456789ABCDEF");
     let signature = NewSignature { text: "signed".into(), trusted: true };
-    let skill = |digest| NewSkill { signature: Some(signature.clone()), ..new_skill("demo", "1.0.0", digest) };
+    let skill = |digest| NewSkill {
+        signature: Some(signature.clone()),
+        ..new_skill("demo", "1.0.0", digest)
+    };
     match number {
         0 => drop(store.insert_key(&new_key(&acme, "hash")).await?),
         1 => {
@@ -99,7 +106,11 @@ async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreErr
         }
         4 => assert!(store.delete_tenant(&made).await?),
         5 => {
-            let new = NewTrustedKey { key_id: key.into(), public_key: "RW…".into(), comment: String::new() };
+            let new = NewTrustedKey {
+                key_id: key.into(),
+                public_key: "RW…".into(),
+                comment: String::new(),
+            };
             drop(store.add_trusted_key(&acme, &new).await?);
         }
         6 => assert!(store.revoke_trusted_key(&acme, key).await?),
@@ -108,7 +119,12 @@ async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreErr
         9 => drop(store.put_skill(&acme, &skill("sha256:1"), VersionPolicy::Mutable).await?),
         10 => drop(store.put_skill(&acme, &skill("sha256:2"), VersionPolicy::Mutable).await?),
         11 => assert!(store.forget_newest_signed(&acme, "demo").await?),
-        12 => drop(store.review_skill(&acme, "demo", "1.0.0", None, Verdict::Approved).await?.expect("a skill")),
+        12 => drop(
+            store
+                .review_skill(&acme, "demo", "1.0.0", None, Verdict::Approved)
+                .await?
+                .expect("a skill"),
+        ),
         13 => drop(store.delete_skill(&acme, "demo", "1.0.0").await?.expect("a skill")),
         _ => drop(store.delete_file(&acme, file, None).await?.expect("a file")),
     }
@@ -126,7 +142,9 @@ async fn state(store: &Store) -> String {
     let skills = store.list_skills(&acme, &page).await.expect("listed");
     let verdict = store.verdict_on(&acme, "sha256:2").await.expect("readable");
     let files = store.list_files(&acme, &Default::default(), &page).await.expect("listed");
-    format!("{keys:?} {tenants:?} {trusted:?} {revoked:?} {newest:?} {skills:?} {verdict:?} {files:?}")
+    format!(
+        "{keys:?} {tenants:?} {trusted:?} {revoked:?} {newest:?} {skills:?} {verdict:?} {files:?}"
+    )
 }
 
 async fn add_file(store: &Store) -> Uuid {
@@ -146,7 +164,12 @@ async fn add_file(store: &Store) -> Uuid {
 
 async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
     let file = add_file(&store).await;
-    let actor = Actor { tenant: acme(), key: Some(Uuid::now_v7()), subject: None, request_id: Some("req".into()) };
+    let actor = Actor {
+        tenant: acme(),
+        key: Some(Uuid::now_v7()),
+        subject: None,
+        request_id: Some("req".into()),
+    };
     let acting = store.acting_as(actor.clone());
     for (number, action) in CHANGES.into_iter().enumerate() {
         let before = state(&store).await;
@@ -162,7 +185,8 @@ async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
         assert_eq!((log.len(), newest.action.as_str()), (number + 1, action));
         assert_eq!((newest.actor, &newest.request_id), (actor.key, &actor.request_id));
     }
-    // Control: a change that has no entry passes without the table, so the renaming alone stops nothing.
+    // Control: a change that has no entry passes without the table, so the renaming alone stops
+    // nothing.
     execute(&store.dsn, "ALTER TABLE audit RENAME TO audit_away").await;
     store.insert_key(&new_key(&acme(), "control")).await.expect("a key of the server's own");
 }
@@ -172,14 +196,17 @@ async fn writers_of_one_tenant_do_not_fork_the_chain(store: TestStore) {
     let writers: Vec<_> = (0..40)
         .map(|number| {
             let store = stores[number % 2].clone();
-            tokio::spawn(async move { store.append_audit(&acme(), &entry(&number.to_string())).await })
+            tokio::spawn(
+                async move { store.append_audit(&acme(), &entry(&number.to_string())).await },
+            )
         })
         .collect();
     for writer in writers {
         writer.await.expect("no panic").expect("appended");
     }
     assert_eq!(problems(&store, &acme()).await, []);
-    let mut numbers: Vec<_> = log(&store, &acme()).await.iter().filter_map(|entry| entry.seq).collect();
+    let mut numbers: Vec<_> =
+        log(&store, &acme()).await.iter().filter_map(|entry| entry.seq).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
 }
@@ -202,16 +229,28 @@ async fn what_is_done_to_a_log_is_found(store: TestStore) {
             "UPDATE audit SET actor = '00000000-0000-0000-0000-000000000000' WHERE seq = 2",
             AuditProblem::Modified(2),
         ),
-        ("time", "UPDATE audit SET created_at = created_at + 1 WHERE seq = 5", AuditProblem::Modified(5)),
+        (
+            "time",
+            "UPDATE audit SET created_at = created_at + 1 WHERE seq = 5",
+            AuditProblem::Modified(5),
+        ),
         (
             "reorder",
             "UPDATE audit SET seq = -2 WHERE seq = 2; UPDATE audit SET seq = 2 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = -2",
             AuditProblem::Modified(2),
         ),
         ("remove", "DELETE FROM audit WHERE seq = 3", AuditProblem::Missing(3)),
-        ("truncate", "DELETE FROM audit WHERE seq > 3", AuditProblem::Truncated { last: 3, head: 5 }),
+        (
+            "truncate",
+            "DELETE FROM audit WHERE seq > 3",
+            AuditProblem::Truncated { last: 3, head: 5 },
+        ),
         ("empty", "DELETE FROM audit", AuditProblem::Truncated { last: 0, head: 5 }),
-        ("hide", "UPDATE audit SET seq = NULL WHERE seq = 5", AuditProblem::Truncated { last: 4, head: 5 }),
+        (
+            "hide",
+            "UPDATE audit SET seq = NULL WHERE seq = 5",
+            AuditProblem::Truncated { last: 4, head: 5 },
+        ),
         (
             "insert",
             "INSERT INTO audit (id, tenant, action, object, detail, created_at) SELECT 'aaaaaaaa-0000-7000-8000-000000000000', \
@@ -236,8 +275,8 @@ async fn what_is_done_to_a_log_is_found(store: TestStore) {
     }
 }
 
-/// Does what somebody with the database, but without the server's key, can do: changes an entry and computes all later
-/// hashes, and the head, anew.
+/// Does what somebody with the database, but without the server's key, can do: changes an entry and
+/// computes all later hashes, and the head, anew.
 async fn forge(store: &TestStore, tenant: &TenantId) {
     let mut entries = log(store, tenant).await;
     entries.sort_by_key(|entry| entry.seq);
@@ -248,8 +287,10 @@ async fn forge(store: &TestStore, tenant: &TenantId) {
         }
         before = entry.hash_after(&before);
         entry.hash = Some(before.clone());
-        statements +=
-            &format!("UPDATE audit SET object = '{}', hash = '{before}' WHERE id = '{}'; ", entry.object, entry.id);
+        statements += &format!(
+            "UPDATE audit SET object = '{}', hash = '{before}' WHERE id = '{}'; ",
+            entry.object, entry.id
+        );
     }
     statements += &format!("UPDATE audit_heads SET hash = '{before}' WHERE tenant = '{tenant}'");
     execute(&store.dsn, &statements).await;
@@ -263,12 +304,20 @@ async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
     assert_eq!(signed_head(&store, &tenant).await, None, "the head is not the one that was signed");
     for _ in 0..2 {
         signing(&store).append_audit(&tenant, &entry("later")).await.expect("changes go on");
-        assert_eq!(signed_head(&store, &tenant).await, None, "later entries do not make it authentic");
+        assert_eq!(
+            signed_head(&store, &tenant).await,
+            None,
+            "later entries do not make it authentic"
+        );
     }
     forge(&store, &control).await;
     let credulous = store.with_head_signer(Arc::new(Signer { credulous: true }));
     credulous.append_audit(&control, &entry("later")).await.expect("appended");
-    assert_eq!(problems(&store, &control).await, [], "control: signed behind any head, the forgery passes");
+    assert_eq!(
+        problems(&store, &control).await,
+        [],
+        "control: signed behind any head, the forgery passes"
+    );
 }
 
 async fn entries_of_earlier_versions_come_before_the_chain(store: TestStore) {

@@ -56,7 +56,9 @@ async fn parallel_claims_take_each_execution_once(store: TestStore) {
             let owner = format!("worker{n}");
             let mut claimed = Vec::new();
             // None may mean that others hold what is left, so everybody counts to the end.
-            while let Some((execution, lease)) = store.claim_next(&owner, LEASE_MS).await.expect("claimed") {
+            while let Some((execution, lease)) =
+                store.claim_next(&owner, LEASE_MS).await.expect("claimed")
+            {
                 assert_eq!((execution.attempt, lease.token), (1, 1));
                 claimed.push(execution.id);
             }
@@ -183,15 +185,18 @@ async fn parallel_claims_keep_to_the_policy(store: TestStore) {
     let mut workers = JoinSet::new();
     for _ in 0..12 {
         let store = second.clone();
-        workers.spawn(async move { store.claim_next("worker", LEASE_MS).await.expect("claimed").is_some() });
+        workers.spawn(async move {
+            store.claim_next("worker", LEASE_MS).await.expect("claimed").is_some()
+        });
     }
     let claimed = workers.join_all().await.into_iter().filter(|claimed| *claimed).count();
     assert_eq!(claimed, 3);
     assert_eq!(store.count_running(&acme()).await.expect("counted"), 3);
 }
 
-/// What waits is counted by nobody before a claim: a worker looks at the front of the queue, however long it is, also when
-/// Postgres believes that nothing waits because that was so when it last looked.
+/// What waits is counted by nobody before a claim: a worker looks at the front of the queue,
+/// however long it is, also when Postgres believes that nothing waits because that was so when it
+/// last looked.
 #[tokio::test]
 async fn a_claim_reads_little_of_a_long_queue() {
     let store = TestStore::postgres().await;
@@ -212,15 +217,19 @@ async fn a_claim_reads_little_of_a_long_queue() {
     assert!(worker.claim_next("worker", LEASE_MS).await.expect("claimed").is_some());
     // A connection says what it has read when it ends, if not before.
     worker.close().await;
-    let read = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'executions_queued'";
+    let read =
+        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'executions_queued'";
     let told = async {
         loop {
-            match sqlx::query_scalar::<_, i64>(read).fetch_one(&mut look).await.expect("statistics") {
+            match sqlx::query_scalar::<_, i64>(read).fetch_one(&mut look).await.expect("statistics")
+            {
                 0 => tokio::time::sleep(Duration::from_millis(20)).await,
                 read => break read,
             }
         }
     };
-    let read = tokio::time::timeout(Duration::from_secs(60), told).await.expect("the connection told what it read");
+    let read = tokio::time::timeout(Duration::from_secs(60), told)
+        .await
+        .expect("the connection told what it read");
     assert!(read < 100, "{read} entries of the queue were read for one claim");
 }

@@ -60,7 +60,9 @@ async fn what_is_finished_survives_a_kill(store: TestStore) {
         .spawn()
         .expect("this program again");
     let said = BufReader::new(victim.stdout.take().expect("a pipe")).lines();
-    let id = said.map_while(Result::ok).find_map(|line| line.split_once("finished ").map(|(_, id)| id.to_owned()));
+    let id = said
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("finished ").map(|(_, id)| id.to_owned()));
     victim.kill().expect("it is running");
     victim.wait().expect("it is gone");
     let id = id.expect("the victim finished an execution").parse().expect("an id");
@@ -87,9 +89,10 @@ async fn a_closed_store_says_so(store: TestStore) {
 
 #[tokio::test]
 async fn a_name_without_a_database_is_refused_with_advice() {
-    for dsn in
-        ["", "skillbox.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://[", "sqlite:/nowhere/at/all.db"]
-    {
+    for dsn in [
+        "", "skillbox.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://[",
+        "sqlite:/nowhere/at/all.db",
+    ] {
         let refused = Store::open(dsn).await;
         assert!(matches!(refused, Err(StoreError::Dsn(_))), "{dsn}: {refused:?}");
     }
@@ -113,12 +116,15 @@ async fn a_sqlite_file_is_for_its_owner_alone() {
     }
 }
 
-/// Adds and removes a row with this text through `PRAGMA secure_delete` off, as SQLite has it unless told otherwise.
+/// Adds and removes a row with this text through `PRAGMA secure_delete` off, as SQLite has it
+/// unless told otherwise.
 async fn delete_insecurely(dsn: &str, text: &str) {
     let mut connection = SqliteConnection::connect(dsn).await.expect("the same file");
     for statement in [
         "PRAGMA secure_delete = OFF".to_owned(),
-        format!("INSERT INTO revoked_digests (tenant, digest, reason, revoked_at) VALUES ('acme', 'x', '{text}', 0)"),
+        format!(
+            "INSERT INTO revoked_digests (tenant, digest, reason, revoked_at) VALUES ('acme', 'x', '{text}', 0)"
+        ),
         "DELETE FROM revoked_digests WHERE digest = 'x'".to_owned(),
     ] {
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.expect("done");

@@ -4,13 +4,16 @@ use store::{Born, Cancel, Inserted, NewExecution, Status, StoreError};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, idempotency, new_execution, on_both, other, running};
+use crate::support::{
+    LEASE_MS, TestStore, acme, finished, idempotency, new_execution, on_both, other, running,
+};
 
 on_both!(
     what_is_accepted_is_read_back, an_execution_may_be_born_running, an_id_is_used_once,
     an_idempotency_key_means_one_execution, twenty_equal_requests_are_one_execution,
     tenants_do_not_share_idempotency_keys, a_queued_execution_is_cancelled_at_once,
-    a_running_execution_is_asked_to_stop, a_finished_execution_cannot_be_cancelled, running_ones_are_counted,
+    a_running_execution_is_asked_to_stop, a_finished_execution_cannot_be_cancelled,
+    running_ones_are_counted,
 );
 
 async fn what_is_accepted_is_read_back(store: TestStore) {
@@ -49,7 +52,10 @@ async fn an_id_is_used_once(store: TestStore) {
 }
 
 async fn an_idempotency_key_means_one_execution(store: TestStore) {
-    let request = |key, body| NewExecution { idempotency: idempotency(key, body), ..new_execution(&acme(), running()) };
+    let request = |key, body| NewExecution {
+        idempotency: idempotency(key, body),
+        ..new_execution(&acme(), running())
+    };
     let first = request("key", "body");
     let inserted = store.insert_execution(&first).await.expect("stored");
     let Inserted::New(Some(lease)) = inserted else { panic!("not new") };
@@ -70,7 +76,10 @@ async fn twenty_equal_requests_are_one_execution(store: TestStore) {
     for _ in 0..20 {
         let store = store.clone();
         tasks.spawn(async move {
-            let new = NewExecution { idempotency: idempotency("key", "body"), ..new_execution(&acme(), running()) };
+            let new = NewExecution {
+                idempotency: idempotency("key", "body"),
+                ..new_execution(&acme(), running())
+            };
             (new.id, store.insert_execution(&new).await.expect("stored"))
         });
     }
@@ -88,8 +97,10 @@ async fn twenty_equal_requests_are_one_execution(store: TestStore) {
 
 async fn tenants_do_not_share_idempotency_keys(store: TestStore) {
     for tenant in [acme(), other()] {
-        let new =
-            NewExecution { idempotency: idempotency("key", tenant.as_str()), ..new_execution(&tenant, Born::Queued) };
+        let new = NewExecution {
+            idempotency: idempotency("key", tenant.as_str()),
+            ..new_execution(&tenant, Born::Queued)
+        };
         let inserted = store.insert_execution(&new).await.expect("stored");
         assert_eq!(inserted, Inserted::New(None));
     }
@@ -102,7 +113,11 @@ async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
     let found = store.execution(&acme(), id).await;
     assert_eq!((found.status, found.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
     assert!(found.finished_at.is_some() && found.error.is_some());
-    assert_eq!(store.execution(&acme(), id).await.request, "", "secrets in the request go with its end");
+    assert_eq!(
+        store.execution(&acme(), id).await.request,
+        "",
+        "secrets in the request go with its end"
+    );
     assert_eq!(store.claim_next("worker", LEASE_MS).await.expect("claimed"), None);
     let again = store.request_cancel(&acme(), id).await.expect("answered");
     assert_eq!(again, Some(Cancel::AlreadyFinished));
@@ -120,7 +135,10 @@ async fn a_running_execution_is_asked_to_stop(store: TestStore) {
     assert_eq!((found.status, found.cancel_requested), (Status::Running, true));
     assert_eq!((found.finished_at, found.outcome), (None, None));
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
-    assert_eq!((&beat.cancelled, &beat.held), (&vec![lease.execution_id], &vec![lease.execution_id]));
+    assert_eq!(
+        (&beat.cancelled, &beat.held),
+        (&vec![lease.execution_id], &vec![lease.execution_id])
+    );
     assert!(store.finish(&lease, &finished(Status::Cancelled)).await.expect("finished"));
 }
 

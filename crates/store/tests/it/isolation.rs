@@ -2,14 +2,20 @@
 
 use serde_json::json;
 use store::{
-    ArchiveUse, Born, ExecutionFilter, Finished, NewAudit, NewExecution, NewFile, Page, Status, VersionPolicy,
+    ArchiveUse, Born, ExecutionFilter, Finished, NewAudit, NewExecution, NewFile, Page, Status,
+    VersionPolicy,
 };
 use uuid::Uuid;
 
 use crate::keys::new_key;
-use crate::support::{TestStore, acme, finished, idempotency, new_execution, new_skill, on_both, other, running};
+use crate::support::{
+    TestStore, acme, finished, idempotency, new_execution, new_skill, on_both, other, running,
+};
 
-on_both!(skills_are_not_shared, executions_are_not_shared, files_are_not_shared, keys_and_trails_are_not_shared,);
+on_both!(
+    skills_are_not_shared, executions_are_not_shared, files_are_not_shared,
+    keys_and_trails_are_not_shared,
+);
 
 async fn skills_are_not_shared(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
@@ -21,7 +27,10 @@ async fn skills_are_not_shared(store: TestStore) {
     assert_eq!(store.list_skills(&other(), &Page::default()).await.expect("listed"), []);
     assert_eq!(store.list_versions(&other(), "echo", &Page::default()).await.expect("listed"), []);
     assert_eq!(store.delete_skill(&other(), "echo", "1.0.0").await.expect("answered"), None);
-    assert_eq!(store.archive_use(&other(), "sha256:1").await.expect("readable"), ArchiveUse::Unused);
+    assert_eq!(
+        store.archive_use(&other(), "sha256:1").await.expect("readable"),
+        ArchiveUse::Unused
+    );
 
     let same_name = new_skill("echo", "1.0.0", "sha256:2");
     store.put_skill(&other(), &same_name, VersionPolicy::Immutable).await.expect("its own");
@@ -33,7 +42,10 @@ async fn executions_are_not_shared(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
     let queued = store.queue(&acme()).await;
-    let keyed = NewExecution { idempotency: idempotency("key", "body"), ..new_execution(&acme(), Born::Queued) };
+    let keyed = NewExecution {
+        idempotency: idempotency("key", "body"),
+        ..new_execution(&acme(), Born::Queued)
+    };
     store.insert_execution(&keyed).await.expect("stored");
 
     for id in [id, queued] {
@@ -45,13 +57,19 @@ async fn executions_are_not_shared(store: TestStore) {
     let listed = store.list_executions(&other(), &filter, &Page::default()).await;
     assert_eq!(listed.expect("listed"), []);
     assert_eq!(store.count_running(&other()).await.expect("counted"), 0);
-    assert_eq!(store.archive_use(&other(), "sha256:echo").await.expect("readable"), ArchiveUse::Unused);
+    assert_eq!(
+        store.archive_use(&other(), "sha256:echo").await.expect("readable"),
+        ArchiveUse::Unused
+    );
     // Another tenant's cursor is only a place in time.
     let cursor = store.execution(&acme(), keyed.id).await.cursor();
     let listed = store.list_executions(&other(), &filter, &Page::after(cursor, 50)).await;
     assert_eq!(listed.expect("listed"), []);
 
-    let same_key = NewExecution { idempotency: idempotency("key", "body"), ..new_execution(&other(), running()) };
+    let same_key = NewExecution {
+        idempotency: idempotency("key", "body"),
+        ..new_execution(&other(), running())
+    };
     let inserted = store.insert_execution(&same_key).await.expect("stored");
     assert!(matches!(inserted, store::Inserted::New(Some(_))), "{inserted:?}");
 }

@@ -76,8 +76,14 @@ async fn service_keys_are_listed_only_on_request(store: TestStore) {
     let service = NewKey { service: true, ..new_key(&acme(), "service") };
     let service = store.insert_key(&service).await.expect("a key");
     let page = Page::default();
-    assert_eq!(store.list_keys(&acme(), false, &page).await.expect("listed"), std::slice::from_ref(&plain));
-    assert_eq!(store.list_keys(&acme(), true, &page).await.expect("listed"), [service.clone(), plain]);
+    assert_eq!(
+        store.list_keys(&acme(), false, &page).await.expect("listed"),
+        std::slice::from_ref(&plain)
+    );
+    assert_eq!(
+        store.list_keys(&acme(), true, &page).await.expect("listed"),
+        [service.clone(), plain]
+    );
     assert_eq!(store.get_key(&acme(), service.id).await.expect("readable"), Some(service.clone()));
     assert_eq!(store.get_key(&other(), service.id).await.expect("readable"), None);
 }
@@ -98,7 +104,8 @@ async fn only_a_live_service_key_with_admin_is_active(store: TestStore) {
         store.insert_key(&key).await.expect("a key");
         assert!(!store.has_active_service_key().await.expect("readable"), "{}", key.hash);
     }
-    let key = store.insert_key(&admin("good", true, Some(now() + 60_000_000))).await.expect("a key");
+    let key =
+        store.insert_key(&admin("good", true, Some(now() + 60_000_000))).await.expect("a key");
     assert!(store.has_active_service_key().await.expect("readable"));
     store.revoke_key(&acme(), key.id).await.expect("revoked");
     assert!(!store.has_active_service_key().await.expect("readable"));

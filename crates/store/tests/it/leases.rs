@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use store::{Asked, Born, Finished, Gone, Inserted, Lease, NewExecution, NewFile, Status, StoreError, now};
+use store::{
+    Asked, Born, Finished, Gone, Inserted, Lease, NewExecution, NewFile, Status, StoreError, now,
+};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -121,7 +123,11 @@ async fn parallel_finishes_have_one_winner(store: TestStore) {
         let (store, lease) = (store.clone(), lease.clone());
         tasks.spawn(async move {
             let name = format!("result {n}");
-            let done = Finished { files: vec![file(&name)], logs: name.clone(), ..finished(Status::Success) };
+            let done = Finished {
+                files: vec![file(&name)],
+                logs: name.clone(),
+                ..finished(Status::Success)
+            };
             store.finish(&lease, &done).await.expect("answered").then_some(name)
         });
     }
@@ -166,7 +172,8 @@ async fn a_wrong_lease_is_no_lease(store: TestStore) {
 }
 
 async fn a_start_tells_what_was_asked_before_it(store: TestStore) {
-    let asked = async |lease: &Lease| store.mark_started(lease).await.expect("answered").expect("held");
+    let asked =
+        async |lease: &Lease| store.mark_started(lease).await.expect("answered").expect("held");
     let lease = store.run(&acme()).await;
     assert_eq!(asked(&lease).await, Asked { cancelled: false, watched: false });
     store.watch(&acme(), lease.execution_id).await.expect("watched");
@@ -192,20 +199,28 @@ async fn what_could_not_be_started_is_given_back(store: TestStore) {
 
 async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
     let born = || Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
-    let lease = async || match store.insert_execution(&new_execution(&acme(), born())).await.expect("stored") {
+    let lease = async || match store
+        .insert_execution(&new_execution(&acme(), born()))
+        .await
+        .expect("stored")
+    {
         Inserted::New(Some(lease)) => lease,
         other => panic!("not born running: {other:?}"),
     };
     let unsent = lease().await;
-    let release =
-        async |lease: &Lease, attempts| store.release_unsent(lease, "whole", attempts).await.expect("answered");
+    let release = async |lease: &Lease, attempts| {
+        store.release_unsent(lease, "whole", attempts).await.expect("answered")
+    };
     assert!(!store.release(&unsent, 3).await.expect("answered"), "by its row it may have acted");
     assert!(!release(&Lease { token: 2, ..unsent.clone() }, 3).await, "only its holder knows");
     assert!(!release(&unsent, 1).await, "it was tried often enough");
     assert!(release(&unsent, 3).await);
     assert!(!release(&unsent, 3).await, "it is nobody's now");
     let (execution, _) = store.claim_next("v", LEASE_MS).await.expect("claimed").expect("one");
-    assert_eq!((execution.id, execution.attempt, execution.started), (unsent.execution_id, 2, false));
+    assert_eq!(
+        (execution.id, execution.attempt, execution.started),
+        (unsent.execution_id, 2, false)
+    );
     assert_eq!(execution.request, "whole", "with what it needs");
     let unwanted = lease().await;
     store.request_cancel(&acme(), unwanted.execution_id).await.expect("asked");
@@ -215,10 +230,15 @@ async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
 async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestStore) {
     let born = Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
     let new = NewExecution { idempotent: true, ..new_execution(&acme(), born) };
-    let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("inserted") else { panic!("a lease") };
+    let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("inserted") else {
+        panic!("a lease")
+    };
     assert!(store.release(&lease, 2).await.expect("answered"));
     let (execution, second) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    assert_eq!((execution.id, execution.attempt, execution.started), (lease.execution_id, 2, false));
+    assert_eq!(
+        (execution.id, execution.attempt, execution.started),
+        (lease.execution_id, 2, false)
+    );
     store.mark_started(&second).await.expect("marked");
     assert!(!store.release(&second, 2).await.expect("answered"), "that was the last try");
     assert!(!store.release(&lease, 9).await.expect("answered"), "an old lease gives nothing back");

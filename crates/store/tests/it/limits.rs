@@ -21,15 +21,25 @@ async fn allow(store: &TestStore, policy: TenantPolicy) {
 
 async fn no_more_wait_than_the_policy_allows(store: TestStore) {
     allow(&store, TenantPolicy { max_queued: Some(2), ..TenantPolicy::default() }).await;
-    let keyed = |key| NewExecution { idempotency: idempotency(key, "body"), ..new_execution(&acme(), Born::Queued) };
+    let keyed = |key| NewExecution {
+        idempotency: idempotency(key, "body"),
+        ..new_execution(&acme(), Born::Queued)
+    };
     for key in ["a", "b"] {
-        assert_eq!(store.insert_within_limits(&keyed(key)).await.expect("stored"), Inserted::New(None));
+        assert_eq!(
+            store.insert_within_limits(&keyed(key)).await.expect("stored"),
+            Inserted::New(None)
+        );
     }
-    assert_eq!(store.insert_within_limits(&keyed("c")).await.expect("answered"), Inserted::QueueFull);
+    assert_eq!(
+        store.insert_within_limits(&keyed("c")).await.expect("answered"),
+        Inserted::QueueFull
+    );
     assert_eq!(store.count_queued(&acme()).await.expect("counted"), 2);
     let again = store.insert_within_limits(&keyed("a")).await.expect("answered");
     assert!(matches!(again, Inserted::Existing(_)), "a repetition takes no place: {again:?}");
-    let free = store.insert_within_limits(&new_execution(&other(), Born::Queued)).await.expect("stored");
+    let free =
+        store.insert_within_limits(&new_execution(&other(), Born::Queued)).await.expect("stored");
     assert_eq!(free, Inserted::New(None), "others have no bound");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
@@ -43,10 +53,18 @@ async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
     for n in 0..40 {
         let store = stores[n % 2].clone();
         requests.spawn(async move {
-            store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered")
+            store
+                .insert_within_limits(&new_execution(&acme(), Born::Queued))
+                .await
+                .expect("answered")
         });
     }
-    let taken = requests.join_all().await.into_iter().filter(|inserted| *inserted == Inserted::New(None)).count();
+    let taken = requests
+        .join_all()
+        .await
+        .into_iter()
+        .filter(|inserted| *inserted == Inserted::New(None))
+        .count();
     assert_eq!((taken, store.count_queued(&acme()).await.expect("counted")), (7, 7));
 }
 
@@ -61,17 +79,25 @@ async fn a_hundred_parallel_requests_share_ten_tokens(store: TestStore) {
     }
     let answers = requests.join_all().await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10);
-    assert!(answers.iter().flat_map(|answer| answer.err()).all(|wait| wait == Duration::from_secs(6)));
+    assert!(
+        answers.iter().flat_map(|answer| answer.err()).all(|wait| wait == Duration::from_secs(6))
+    );
 }
 
 async fn tokens_come_back_with_time(store: TestStore) {
     allow(&store, TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
     let start = now();
-    let take = async |seconds: i64| store.take_token(&acme(), start + seconds * 1_000_000).await.expect("answered");
+    let take = async |seconds: i64| {
+        store.take_token(&acme(), start + seconds * 1_000_000).await.expect("answered")
+    };
     assert_eq!((take(0).await, take(0).await), (Ok(()), Ok(())));
     assert_eq!(take(10).await, Err(Duration::from_secs(20)));
     assert_eq!((take(30).await, take(31).await), (Ok(()), Err(Duration::from_secs(29))));
-    assert_eq!(store.take_token(&other(), start).await.expect("answered"), Ok(()), "others have no limit");
+    assert_eq!(
+        store.take_token(&other(), start).await.expect("answered"),
+        Ok(()),
+        "others have no limit"
+    );
     allow(&store, TenantPolicy::default()).await;
     assert_eq!(take(31).await, Ok(()));
 }

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::support::{TestStore, acme, finished, new_execution, on_both};
 
 on_both!(
-    the_newest_comes_first_and_pages_join_up, new_rows_do_not_shift_the_next_page, filters_restrict_and_combine,
-    a_list_leaves_the_documents_out, nonsense_pages_are_harmless,
+    the_newest_comes_first_and_pages_join_up, new_rows_do_not_shift_the_next_page,
+    filters_restrict_and_combine, a_list_leaves_the_documents_out, nonsense_pages_are_harmless,
 );
 
 fn everything() -> ExecutionFilter {
@@ -52,7 +52,8 @@ async fn the_newest_comes_first_and_pages_join_up(store: TestStore) {
 
 async fn new_rows_do_not_shift_the_next_page(store: TestStore) {
     let expected = queue_seven(&store).await;
-    let first = store.list_executions(&acme(), &everything(), &Page::first(4)).await.expect("listed");
+    let first =
+        store.list_executions(&acme(), &everything(), &Page::first(4)).await.expect("listed");
     store.queue(&acme()).await;
     let next = Page::after(first[3].cursor(), 50);
     let rest = store.list_executions(&acme(), &everything(), &next).await.expect("listed");
@@ -65,8 +66,11 @@ async fn filters_restrict_and_combine(store: TestStore) {
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
     let echo = store.queue(&acme()).await;
     let since = store.execution(&acme(), echo).await.created_at;
-    let new =
-        NewExecution { skill_name: "other-skill".into(), key_id: Some(key), ..new_execution(&acme(), Born::Queued) };
+    let new = NewExecution {
+        skill_name: "other-skill".into(),
+        key_id: Some(key),
+        ..new_execution(&acme(), Born::Queued)
+    };
     store.insert_execution(&new).await.expect("stored");
 
     let list = async |filter: ExecutionFilter| {
@@ -81,7 +85,12 @@ async fn filters_restrict_and_combine(store: TestStore) {
     assert_eq!(list(recent.clone()).await, [new.id, echo]);
     let by_key = ExecutionFilter { key_id: Some(key), ..everything() };
     assert_eq!(list(by_key).await, [new.id]);
-    let all_at_once = ExecutionFilter { status: Some(Status::Queued), key_id: Some(key), since: Some(since), ..skill };
+    let all_at_once = ExecutionFilter {
+        status: Some(Status::Queued),
+        key_id: Some(key),
+        since: Some(since),
+        ..skill
+    };
     assert_eq!(list(all_at_once.clone()).await, [new.id]);
     let none = ExecutionFilter { status: Some(Status::Running), ..all_at_once };
     assert!(list(none).await.is_empty());
@@ -91,8 +100,14 @@ async fn a_list_leaves_the_documents_out(store: TestStore) {
     let lease = store.run(&acme()).await;
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
     let whole = store.execution(&acme(), lease.execution_id).await;
-    let short =
-        Execution { input: None, request: String::new(), output: None, logs: String::new(), detail: None, ..whole };
+    let short = Execution {
+        input: None,
+        request: String::new(),
+        output: None,
+        logs: String::new(),
+        detail: None,
+        ..whole
+    };
     let listed = store.list_executions(&acme(), &everything(), &Page::default()).await;
     assert_eq!(listed.expect("listed"), [short]);
 }

@@ -14,19 +14,30 @@ async fn what_waits_and_runs_is_counted_across_tenants(store: TestStore) {
     let mut called = new_execution(&other(), Born::Queued);
     called.webhook = Some("https://example.com/".into());
     store.insert_execution(&called).await.expect("stored");
-    assert_eq!(store.load().await.expect("counted"), Load { queued: 4, running: 0, webhooks_pending: 0 });
+    assert_eq!(
+        store.load().await.expect("counted"),
+        Load { queued: 4, running: 0, webhooks_pending: 0 }
+    );
 
     let mut leases = Vec::new();
     while let Some((_, lease)) = store.claim_next("worker", LEASE_MS).await.expect("claimed") {
         leases.push(lease);
     }
-    assert_eq!(store.load().await.expect("counted"), Load { queued: 0, running: 4, webhooks_pending: 0 });
+    assert_eq!(
+        store.load().await.expect("counted"),
+        Load { queued: 0, running: 4, webhooks_pending: 0 }
+    );
     for lease in &leases {
         assert!(store.finish(lease, &finished(Status::Success)).await.expect("recorded"));
     }
-    assert_eq!(store.load().await.expect("counted"), Load { queued: 0, running: 0, webhooks_pending: 1 });
+    assert_eq!(
+        store.load().await.expect("counted"),
+        Load { queued: 0, running: 0, webhooks_pending: 1 }
+    );
     let connections = store.connections();
     assert!(
-        connections.open >= 1 && connections.open <= connections.max && connections.idle <= connections.open as usize
+        connections.open >= 1
+            && connections.open <= connections.max
+            && connections.idle <= connections.open as usize
     );
 }

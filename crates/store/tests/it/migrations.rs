@@ -1,7 +1,8 @@
-//! Bringing tables up to date: from nothing, from the oldest, by several at once, beside programs of another age.
+//! Bringing tables up to date: from nothing, from the oldest, by several at once, beside programs
+//! of another age.
 //!
-//! No older program can be had here. So this one plays it: to a database with a step that it does not know, it is the
-//! older one.
+//! No older program can be had here. So this one plays it: to a database with a step that it does
+//! not know, it is the older one.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ impl Empty {
     async fn make() -> Empty {
         let dir = tempfile::tempdir().expect("a directory");
         let sqlite = format!("sqlite:{}", dir.path().join("skillbox.db").display());
-        let postgres = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
+        let postgres =
+            tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
         Empty { dsns: [sqlite, postgres], _dir: dir }
     }
 }
@@ -53,17 +55,30 @@ async fn take_first(dsn: &str, steps: &[(i64, &'static str, &'static str)]) {
     async fn apply(connection: &mut impl Migrate, steps: &[(i64, &'static str, &'static str)]) {
         connection.ensure_migrations_table(TABLE).await.expect("a table");
         for &(version, name, text) in steps {
-            let step = Migration::new(version, name.into(), MigrationType::Simple, text.into_sql_str(), false);
+            let step = Migration::new(
+                version,
+                name.into(),
+                MigrationType::Simple,
+                text.into_sql_str(),
+                false,
+            );
             connection.apply(TABLE, &step).await.expect("taken");
         }
     }
     match dsn.starts_with("sqlite") {
-        true => apply(&mut SqliteConnection::connect(&format!("{dsn}?mode=rwc")).await.expect("open"), steps).await,
+        true => {
+            apply(
+                &mut SqliteConnection::connect(&format!("{dsn}?mode=rwc")).await.expect("open"),
+                steps,
+            )
+            .await
+        }
         false => apply(&mut PgConnection::connect(dsn).await.expect("open"), steps).await,
     }
 }
 
-const INITIAL: (i64, &str, &str) = (1, "initial", include_str!("../../../../migrations/0001_initial.sql"));
+const INITIAL: (i64, &str, &str) =
+    (1, "initial", include_str!("../../../../migrations/0001_initial.sql"));
 
 /// A step that some later version may bring: a column, a table, an index.
 const LATER: &str = "ALTER TABLE executions ADD COLUMN later TEXT NOT NULL DEFAULT 'x'; \
@@ -107,7 +122,11 @@ async fn who_may_not_change_the_tables_is_told_what_they_lack() {
         assert!(matches!(behind, StoreError::Behind { taken: 0, needed: NEWEST }), "{behind}");
         take_first(dsn, &[INITIAL]).await;
         let behind = Store::expect_tables(dsn).await.expect_err("most of the tables are missing");
-        assert!(behind.to_string().contains("step 1") && behind.to_string().contains("skillbox migrate"), "{behind}");
+        assert!(
+            behind.to_string().contains("step 1")
+                && behind.to_string().contains("skillbox migrate"),
+            "{behind}"
+        );
         Store::migrate(dsn).await.expect("migrated");
         Store::open_as_it_is(dsn).await.expect("open").ping().await.expect("alive");
     }
@@ -125,14 +144,24 @@ async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
 
         execute(dsn, LATER).await;
 
-        // The process that was there before: its statements were prepared for the tables as they were.
+        // The process that was there before: its statements were prepared for the tables as they
+        // were.
         assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
-        let (_, lease) = store.claim_next("old", LEASE_MS).await.expect("claimed").expect("one waits");
+        let (_, lease) =
+            store.claim_next("old", LEASE_MS).await.expect("claimed").expect("one waits");
         assert!(store.mark_started(&lease).await.expect("started").is_some());
         // One that starts now.
         let started = Store::open(dsn).await.expect("an older program may start");
         assert_eq!(Store::migrate(dsn).await.expect("nothing to do").to, 9001);
-        assert_eq!(started.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("alive").held.len(), 1);
+        assert_eq!(
+            started
+                .heartbeat(std::slice::from_ref(&lease), LEASE_MS)
+                .await
+                .expect("alive")
+                .held
+                .len(),
+            1
+        );
         assert!(started.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
         assert_eq!(started.load().await.expect("counted"), store::Load::default());
     }
@@ -143,7 +172,11 @@ async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
     for dsn in &Empty::make().await.dsns {
         Store::open(dsn).await.expect("open").close().await;
         execute(dsn, LATER).await;
-        execute(dsn, "INSERT INTO settings (name, value, held_until) VALUES ('oldest schema', '9001', 0)").await;
+        execute(
+            dsn,
+            "INSERT INTO settings (name, value, held_until) VALUES ('oldest schema', '9001', 0)",
+        )
+        .await;
         for refused in [
             Store::open(dsn).await.map(drop),
             Store::open_as_it_is(dsn).await.map(drop),
@@ -153,7 +186,8 @@ async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
             assert!(matches!(error, StoreError::Newer { needed: 9001, known: NEWEST }), "{error}");
             assert!(error.to_string().contains("restore the backup"), "{error}");
         }
-        // A program that knows enough is not shut out: the first it must know may be an earlier step.
+        // A program that knows enough is not shut out: the first it must know may be an earlier
+        // step.
         execute(dsn, "UPDATE settings SET value = '6' WHERE name = 'oldest schema'").await;
         Store::open(dsn).await.expect("open");
     }
@@ -169,7 +203,8 @@ async fn a_step_that_is_not_ours_is_refused() {
     }
 }
 
-/// What a program of the first step left: one execution that waits, one that runs, one that has ended.
+/// What a program of the first step left: one execution that waits, one that runs, one that has
+/// ended.
 const LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('acme', 'mutable', 0, 1); \
     INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, input, \
             request) \
@@ -196,12 +231,14 @@ async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
         assert_eq!((migrated.from, migrated.taken.len() as i64), (1, NEWEST - 1));
 
         let store = Store::open_as_it_is(dsn).await.expect("open");
-        let id = |number| format!("0198c0de-0000-7000-8000-00000000000{number}").parse().expect("an id");
+        let id =
+            |number| format!("0198c0de-0000-7000-8000-00000000000{number}").parse().expect("an id");
         for _ in 0..2 {
             // The first look fills in the columns that the second one reads.
             let callable = store.list_callable(&acme(), &Page::default()).await.expect("listed");
             assert_eq!(callable[0].input_schema, Some(serde_json::json!({ "type": "object" })));
-            let head = store.find_skill(&acme(), "echo", "latest").await.expect("read").expect("kept");
+            let head =
+                store.find_skill(&acme(), "echo", "latest").await.expect("read").expect("kept");
             assert!(head.idempotent);
         }
         let ended = store.get_execution(&acme(), id(3)).await.expect("read").expect("kept");
@@ -209,11 +246,15 @@ async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
             (ended.status, ended.output.as_deref(), ended.logs.as_str()),
             (Status::Success, Some(r#"{"n":1}"#), "said")
         );
-        let (claimed, lease) = store.claim_next("new", LEASE_MS).await.expect("claimed").expect("it still waits");
+        let (claimed, lease) =
+            store.claim_next("new", LEASE_MS).await.expect("claimed").expect("it still waits");
         assert_eq!(claimed.id, id(1));
         assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
         let reaped = reap(&store, Gone::ExpiredAt(now()), 3).await;
-        assert_eq!(reaped.iter().map(|it| (it.execution_id, it.requeued)).collect::<Vec<_>>(), [(id(2), false)]);
+        assert_eq!(
+            reaped.iter().map(|it| (it.execution_id, it.requeued)).collect::<Vec<_>>(),
+            [(id(2), false)]
+        );
         let lost = store.get_execution(&acme(), id(2)).await.expect("read").expect("kept");
         assert_eq!(lost.outcome.as_deref(), Some("lost"));
     }
@@ -229,7 +270,8 @@ const UNCOUNTED: [(i64, &str, &str); 6] = [
     (6, "capacity", include_str!("../../../../migrations/0006_capacity.sql")),
 ];
 
-/// Beside `LEFT`: an artifact with its archive, an uploaded file, a skill, a piece of a log, and a tenant with nothing.
+/// Beside `LEFT`: an artifact with its archive, an uploaded file, a skill, a piece of a log, and a
+/// tenant with nothing.
 const MORE_LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('other', 'mutable', 0, 1); \
     UPDATE executions SET has_archive = TRUE WHERE status = 'success'; \
     INSERT INTO files (id, tenant, execution_id, name, content_type, size_bytes, sha256, blob_key, version, created_at, \
@@ -261,7 +303,8 @@ async fn what_is_stored_already_is_counted() {
         ];
         let texts = ["{}", "{}", "{}", "säid"].into_iter().chain(skill);
         let results = 3 * store::MIN_RESULT_BYTES;
-        let expected = 500 + 7000 + 1 + 90000 + results + texts.map(|text| text.len() as i64).sum::<i64>();
+        let expected =
+            500 + 7000 + 1 + 90000 + results + texts.map(|text| text.len() as i64).sum::<i64>();
         let used = async || store.storage_usage(&acme()).await.expect("read").used_bytes;
         assert_eq!(used().await, expected);
         assert_eq!(store.recount_storage(&acme()).await.expect("counted"), expected);
@@ -275,12 +318,14 @@ async fn what_is_stored_already_is_counted() {
     }
 }
 
-/// A backup or a long query may hold a lock for hours. A step that waits for it must not hold everybody else up.
+/// A backup or a long query may hold a lock for hours. A step that waits for it must not hold
+/// everybody else up.
 #[tokio::test]
 async fn a_step_that_waits_for_a_lock_lets_others_pass() {
     let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
     Store::migrate(&dsn).await.expect("migrated");
-    execute(&dsn, "DROP INDEX files_of_execution; DELETE FROM _sqlx_migrations WHERE version = 6").await;
+    execute(&dsn, "DROP INDEX files_of_execution; DELETE FROM _sqlx_migrations WHERE version = 6")
+        .await;
     let mut holder = PgConnection::connect(&dsn).await.expect("open");
     holder.execute("BEGIN; LOCK TABLE files IN ROW EXCLUSIVE MODE").await.expect("held");
 
@@ -320,6 +365,7 @@ async fn a_user_without_the_right_to_change_tables_can_serve() {
     let store = Store::open_as_it_is(&theirs).await.expect("open");
     store.ensure_tenant(&acme()).await.expect("a tenant");
     store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
-    let (_, lease) = store.claim_next("worker", LEASE_MS).await.expect("claimed").expect("one waits");
+    let (_, lease) =
+        store.claim_next("worker", LEASE_MS).await.expect("claimed").expect("one waits");
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
 }

@@ -21,7 +21,8 @@ const UNPRIVILEGED: u32 = 65534;
 
 /// Makes a cluster and runs it until its own standard input ends, which it does when the test
 /// process goes away for any reason, because that process holds the other end. Then it stops the
-/// cluster by its process id and removes the directory. A server that ends earlier is started again.
+/// cluster by its process id and removes the directory. A server that ends earlier is started
+/// again.
 ///
 /// It must not die of SIGPIPE when that happens before it has said that the cluster is ready.
 const GUARD: &str = r#"
@@ -82,12 +83,13 @@ pub fn cut_connections(dsn: &str) {
 fn cut(dsn: &str, which: &str) {
     let cluster = CLUSTER.get().expect("a cluster");
     let database = dsn.rsplit('/').next().expect("a database's name");
-    let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()";
+    let all =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()";
     cluster.query(&format!("{all} AND {which}"), database);
 }
 
-/// Whoever connects to this database from now on finds its clock so many hours ahead: a function of the same name is found
-/// before the real one.
+/// Whoever connects to this database from now on finds its clock so many hours ahead: a function of
+/// the same name is found before the real one.
 #[allow(dead_code, reason = "not every crate that includes this file changes clocks")]
 pub fn set_clock(dsn: &str, hours: i32) {
     let cluster = CLUSTER.get().expect("a cluster");
@@ -104,7 +106,8 @@ pub fn set_clock(dsn: &str, hours: i32) {
 
 #[allow(dead_code, reason = "each test binary that includes this file uses a part of it")]
 impl Cluster {
-    /// A cluster that keeps what it has committed when its server is ended from outside; it is then started again.
+    /// A cluster that keeps what it has committed when its server is ended from outside; it is then
+    /// started again.
     pub fn lasting() -> Cluster {
         Cluster::start("on")
     }
@@ -126,27 +129,41 @@ impl Cluster {
         run(&mut psql);
     }
 
-    /// A copy of a database, made by the programs that people make backups with, while the original is in use.
+    /// A copy of a database, made by the programs that people make backups with, while the original
+    /// is in use.
     pub fn copy(&self, from: &str, to: &str) -> String {
         let backup = self.socket.join(format!("{to}.dump"));
         let mut dump = self.command("pg_dump");
-        run(dump.arg("-h").arg(&self.socket).args(["-U", "postgres", "-Fc", "-f"]).arg(&backup).arg(from));
+        run(dump
+            .arg("-h")
+            .arg(&self.socket)
+            .args(["-U", "postgres", "-Fc", "-f"])
+            .arg(&backup)
+            .arg(from));
         let address = self.database(to);
         let mut restore = self.command("pg_restore");
-        let restore = restore.arg("-h").arg(&self.socket).args(["-U", "postgres", "--exit-on-error", "-d", to]);
+        let restore = restore
+            .arg("-h")
+            .arg(&self.socket)
+            .args(["-U", "postgres", "--exit-on-error", "-d", to]);
         run(restore.arg(&backup));
         address
     }
 
     /// The first process of its server.
     pub fn pid(&self) -> u32 {
-        let file = fs::read_to_string(self.socket.join("data/postmaster.pid")).expect("a server that runs");
+        let file = fs::read_to_string(self.socket.join("data/postmaster.pid"))
+            .expect("a server that runs");
         file.lines().next().and_then(|line| line.parse().ok()).expect("a pid")
     }
 
     fn start(synchronous_commit: &str) -> Cluster {
         let bin = programs();
-        let dir = tempfile::Builder::new().prefix("pg-").tempdir_in("/tmp").expect("a directory for Postgres").keep();
+        let dir = tempfile::Builder::new()
+            .prefix("pg-")
+            .tempdir_in("/tmp")
+            .expect("a directory for Postgres")
+            .keep();
         let is_root = fs::metadata("/proc/self").expect("a process").uid() == 0;
         let user = is_root.then_some(UNPRIVILEGED);
         chown(&dir, user, user).expect("the directory is ours to give");
@@ -180,7 +197,8 @@ fn programs() -> PathBuf {
         // A link on the PATH leads to where all the programs are.
         let initdb = fs::canonicalize(dir.join("initdb")).ok()?;
         let dir = initdb.parent()?;
-        let complete = ["postgres", "createdb", "pg_isready"].iter().all(|name| dir.join(name).exists());
+        let complete =
+            ["postgres", "createdb", "pg_isready"].iter().all(|name| dir.join(name).exists());
         complete.then(|| dir.to_owned())
     });
     found.expect(

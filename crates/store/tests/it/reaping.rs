@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::{Connection, PgConnection};
-use store::{Born, Execution, Fenced, Finished, Gone, Lease, NewExecution, Reaped, Status, Store, now};
+use store::{
+    Born, Execution, Fenced, Finished, Gone, Lease, NewExecution, Reaped, Status, Store, now,
+};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -60,13 +62,19 @@ async fn leases_are_a_matter_of_the_databases_clock() {
         let store = TestStore::open(dsn.await.expect("a database"), None).await;
         let born = store.run(&acme()).await;
         store.queue(&acme()).await;
-        let (_, claimed) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("it was queued");
+        let (_, claimed) =
+            store.claim_next("w", LEASE_MS).await.expect("claimed").expect("it was queued");
         assert_eq!(reap(&store, Gone::Expired, 3).await, [], "both are young, {hours} h");
         let mut look = PgConnection::connect(&store.dsn).await.expect("open");
         let until = "SELECT lease_until FROM executions ORDER BY lease_until";
-        for until in sqlx::query_scalar::<_, i64>(until).fetch_all(&mut look).await.expect("two leases") {
+        for until in
+            sqlx::query_scalar::<_, i64>(until).fetch_all(&mut look).await.expect("two leases")
+        {
             let minutes_ahead = (until - now()) / 60_000_000;
-            assert!((minutes_ahead - i64::from(hours) * 60).abs() < 10, "{minutes_ahead} min ahead of us, {hours} h");
+            assert!(
+                (minutes_ahead - i64::from(hours) * 60).abs() < 10,
+                "{minutes_ahead} min ahead of us, {hours} h"
+            );
         }
         let leases = [born, claimed];
         assert_eq!(store.heartbeat(&leases, LEASE_MS).await.expect("a beat").held.len(), 2);
@@ -75,7 +83,11 @@ async fn leases_are_a_matter_of_the_databases_clock() {
         assert_eq!(store.heartbeat(&leases, -1000).await.expect("a beat").held.len(), 2);
         let fenced = store.fence(Gone::Expired, "first", LEASE_MS).await.expect("fenced");
         assert_eq!(fenced.len(), 2, "{hours} h");
-        assert_eq!(store.fence(Gone::Expired, "second", LEASE_MS).await.expect("fenced"), [], "the first has them");
+        assert_eq!(
+            store.fence(Gone::Expired, "second", LEASE_MS).await.expect("fenced"),
+            [],
+            "the first has them"
+        );
     }
 }
 
@@ -98,16 +110,23 @@ async fn what_started_is_lost(store: TestStore) {
 async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestStore) {
     let lease = store.run(&acme()).await;
     store.mark_started(&lease).await.expect("marked");
-    let fenced = store.fence(Gone::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
+    let fenced =
+        store.fence(Gone::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
     assert_eq!(fenced, [Fenced { execution_id: lease.execution_id, tenant: acme(), token: 1 }]);
-    assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"), "the worker is too late");
+    assert!(
+        !store.finish(&lease, &finished(Status::Success)).await.expect("answered"),
+        "the worker is too late"
+    );
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
     assert_eq!(beat.held, [] as [Uuid; 0]);
 
     // Nobody else may end it as long as its reaper lives, and after that another takes it.
     assert_eq!(store.reap("second", 3).await.expect("reaped"), []);
     assert_eq!(store.fence(Gone::ExpiredAt(now()), "second", LEASE_MS).await.expect("fenced"), []);
-    assert_eq!(store.fence(Gone::ExpiredAt(much_later()), "second", LEASE_MS).await.expect("fenced"), fenced);
+    assert_eq!(
+        store.fence(Gone::ExpiredAt(much_later()), "second", LEASE_MS).await.expect("fenced"),
+        fenced
+    );
     assert_eq!(store.reap("first", 3).await.expect("reaped"), []);
     assert_eq!(store.reap("second", 3).await.expect("reaped").len(), 1);
     assert_lost(&store.execution(&acme(), lease.execution_id).await);
@@ -135,7 +154,8 @@ async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
         if attempt < 3 {
             let found = store.execution(&acme(), new.id).await;
             assert_eq!((found.started, found.request.as_str()), (false, new.request.as_str()));
-            let (execution, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("queued again");
+            let (execution, lease) =
+                store.claim_next("w", LEASE_MS).await.expect("claimed").expect("queued again");
             assert_eq!((execution.attempt, lease.token), (attempt + 1, i64::from(attempt) + 1));
             assert!(store.mark_started(&lease).await.expect("marked").is_some());
             late.push(lease);
@@ -143,7 +163,10 @@ async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
     }
     assert_lost(&store.execution(&acme(), new.id).await);
     for lease in late {
-        assert!(!store.finish(&lease, &finished(Status::Success)).await.expect("answered"), "too late");
+        assert!(
+            !store.finish(&lease, &finished(Status::Success)).await.expect("answered"),
+            "too late"
+        );
     }
 
     let cancelled = NewExecution { id: Uuid::now_v7(), ..new };
@@ -236,7 +259,8 @@ async fn reap_all_the_time(store: Arc<Store>, working: Arc<AtomicBool>) {
 /// Runs what it can claim until nothing is left; answers what it was told it finished.
 async fn work(store: Arc<Store>, owner: String) -> Vec<(Uuid, String)> {
     let mut won = Vec::new();
-    while let Some((execution, lease)) = store.claim_next(&owner, LEASE_MS).await.expect("claimed") {
+    while let Some((execution, lease)) = store.claim_next(&owner, LEASE_MS).await.expect("claimed")
+    {
         if lease.token % 2 == 0 {
             store.mark_started(&lease).await.expect("answered");
         }

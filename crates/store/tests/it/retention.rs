@@ -1,6 +1,8 @@
 //! Forgetting what ended long ago, and nothing else.
 
-use store::{Born, Ended, Finished, LogStream, NewExecution, NewFile, Segment, Status, TenantId, now};
+use store::{
+    Born, Ended, Finished, LogStream, NewExecution, NewFile, Segment, Status, TenantId, now,
+};
 use uuid::Uuid;
 
 use crate::support::{TestStore, acme, finished, new_execution, on_both, other, running};
@@ -24,7 +26,8 @@ async fn end(store: &TestStore, tenant: &TenantId) -> Uuid {
         blob_key: format!("{tenant}/a.txt"),
     };
     let detail = r#"{"stdout":"line","stderr":"","usage":{"cpu_ms":3}}"#.to_owned();
-    let done = Finished { files: vec![file], has_archive: true, detail, ..finished(Status::Success) };
+    let done =
+        Finished { files: vec![file], has_archive: true, detail, ..finished(Status::Success) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     lease.execution_id
 }
@@ -39,7 +42,10 @@ async fn what_has_ended_is_found_by_its_end(store: TestStore) {
     store.queue(&acme()).await;
     let ended = all(&store).await;
     assert_eq!(ended.iter().map(|ended| ended.execution_id).collect::<Vec<_>>(), [first, second]);
-    assert_eq!((ended[0].tenant.clone(), ended[0].attempts, ended[0].may_have_blobs), (acme(), 1, true));
+    assert_eq!(
+        (ended[0].tenant.clone(), ended[0].attempts, ended[0].may_have_blobs),
+        (acme(), 1, true)
+    );
     let between = async |after: Option<&str>, until| {
         let found = store.ended_between(after, until, 100).await.expect("listed");
         found.into_iter().map(|ended| ended.execution_id).collect::<Vec<_>>()
@@ -63,7 +69,11 @@ async fn parts_go_before_the_whole(store: TestStore) {
     store.forget_artifacts(&ended).await.expect("forgotten");
     let found = store.execution(&acme(), old).await;
     assert_eq!((found.logs.as_str(), found.has_archive), ("", false));
-    assert_eq!(found.detail.as_deref(), Some(r#"{"usage":{"cpu_ms":3}}"#), "no copy of the log is left");
+    assert_eq!(
+        found.detail.as_deref(),
+        Some(r#"{"usage":{"cpu_ms":3}}"#),
+        "no copy of the log is left"
+    );
     assert_eq!(found.output.as_deref(), Some(r#"{"ok":true}"#));
     assert_eq!(store.list_execution_files(&acme(), old).await.expect("listed"), []);
 
@@ -80,8 +90,12 @@ async fn parts_go_before_the_whole(store: TestStore) {
 }
 
 async fn what_owes_a_call_stays(store: TestStore) {
-    let new = NewExecution { webhook: Some("https://example.com".into()), ..new_execution(&acme(), running()) };
-    let store::Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored") else {
+    let new = NewExecution {
+        webhook: Some("https://example.com".into()),
+        ..new_execution(&acme(), running())
+    };
+    let store::Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored")
+    else {
         panic!("no lease")
     };
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");

@@ -10,7 +10,8 @@ on_both!(
 
 async fn hold(store: &TestStore, version: &str, digest: &str) {
     let findings = serde_json::json!([{ "code": "miner", "severity": "error" }]);
-    let held = NewSkill { status: SkillStatus::Review, findings, ..new_skill("echo", version, digest) };
+    let held =
+        NewSkill { status: SkillStatus::Review, findings, ..new_skill("echo", version, digest) };
     store.put_skill(&acme(), &held, VersionPolicy::Mutable).await.expect("put");
 }
 
@@ -31,7 +32,8 @@ async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
     let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
     assert_eq!((listed.len(), listed[0].head.version.as_str()), (1, "2.0.0"));
 
-    let approve = async |tenant| store.review_skill(&tenant, "echo", "3.0.0", None, Verdict::Approved).await;
+    let approve =
+        async |tenant| store.review_skill(&tenant, "echo", "3.0.0", None, Verdict::Approved).await;
     assert_eq!(approve(other()).await.expect("answered"), None, "not another tenant's to approve");
     let row = approve(acme()).await.expect("answered").expect("a skill");
     assert_eq!(row.status, SkillStatus::Available);
@@ -41,14 +43,20 @@ async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
 }
 
 async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
-    let status = async |digest: &str| store.status_of_content(&acme(), digest).await.expect("answered");
+    let status =
+        async |digest: &str| store.status_of_content(&acme(), digest).await.expect("answered");
     assert_eq!(status("sha256:1").await, SkillStatus::Available, "nobody said anything");
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(status("sha256:1").await, SkillStatus::Review);
-    let review = async |verdict| store.review_skill(&acme(), "echo", "1.0.0", None, verdict).await.expect("answered");
+    let review = async |verdict| {
+        store.review_skill(&acme(), "echo", "1.0.0", None, verdict).await.expect("answered")
+    };
     review(Verdict::Approved).await;
     assert_eq!(status("sha256:1").await, SkillStatus::Available);
-    assert_eq!(store.verdict_on(&acme(), "sha256:1").await.expect("answered"), Some(Verdict::Approved));
+    assert_eq!(
+        store.verdict_on(&acme(), "sha256:1").await.expect("answered"),
+        Some(Verdict::Approved)
+    );
     assert_eq!(store.verdict_on(&other(), "sha256:1").await.expect("answered"), None);
 
     // What runs can be stopped by rejecting it, and the word outlives the skill.
@@ -62,7 +70,8 @@ async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
 async fn other_content_than_was_looked_at_is_not_approved(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     hold(&store, "1.0.0", "sha256:2").await;
-    let stale = store.review_skill(&acme(), "echo", "1.0.0", Some("sha256:1"), Verdict::Approved).await;
+    let stale =
+        store.review_skill(&acme(), "echo", "1.0.0", Some("sha256:1"), Verdict::Approved).await;
     assert!(matches!(stale, Err(StoreError::Conflict(_))), "{stale:?}");
     assert_eq!(latest(&store).await, None);
     assert_eq!(store.verdict_on(&acme(), "sha256:1").await.expect("answered"), None);

@@ -5,7 +5,11 @@ use uuid::Uuid;
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
 
-on_both!(pieces_are_read_back_in_order_from_anywhere, only_what_lives_is_watched, heartbeats_tell_who_is_watched);
+on_both!(
+    pieces_are_read_back_in_order_from_anywhere,
+    only_what_lives_is_watched,
+    heartbeats_tell_who_is_watched
+);
 
 fn piece(ends_at: i64, text: &str) -> Segment {
     Segment { ends_at, stream: LogStream::Stdout, written_at: now(), text: text.into() }
@@ -14,16 +18,29 @@ fn piece(ends_at: i64, text: &str) -> Segment {
 async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
-    let pieces = [piece(3, "one"), piece(6, "two"), Segment { stream: LogStream::Stderr, ..piece(11, "three") }];
+    let pieces = [
+        piece(3, "one"),
+        piece(6, "two"),
+        Segment { stream: LogStream::Stderr, ..piece(11, "three") },
+    ];
     store.append_log(&lease, &pieces[..2]).await.expect("written");
     store.append_log(&lease, &pieces).await.expect("a repetition changes nothing");
-    let read = async |after, limit| store.read_log(&acme(), id, 1, after, limit).await.expect("read");
+    let read =
+        async |after, limit| store.read_log(&acme(), id, 1, after, limit).await.expect("read");
     assert_eq!(read(0, 10).await, pieces);
     assert_eq!(read(3, 1).await, pieces[1..2]);
     assert_eq!(read(4, 10).await, pieces[1..]);
     assert_eq!(read(11, 10).await, []);
-    assert_eq!(store.read_log(&acme(), id, 2, 0, 10).await.expect("read"), [], "another attempt has its own log");
-    assert_eq!(store.read_log(&other(), id, 1, 0, 10).await.expect("read"), [], "and another tenant has none");
+    assert_eq!(
+        store.read_log(&acme(), id, 2, 0, 10).await.expect("read"),
+        [],
+        "another attempt has its own log"
+    );
+    assert_eq!(
+        store.read_log(&other(), id, 1, 0, 10).await.expect("read"),
+        [],
+        "and another tenant has none"
+    );
 }
 
 async fn only_what_lives_is_watched(store: TestStore) {

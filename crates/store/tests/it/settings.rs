@@ -13,7 +13,9 @@ async fn the_first_secret_is_the_only_one(store: TestStore) {
 }
 
 async fn a_duty_has_one_holder(store: TestStore) {
-    let hold = async |owner: &str, lease_ms| store.hold_duty("chore", owner, lease_ms).await.expect("answered");
+    let hold = async |owner: &str, lease_ms| {
+        store.hold_duty("chore", owner, lease_ms).await.expect("answered")
+    };
     assert!(hold("a", 60_000).await);
     assert!(!hold("b", 60_000).await);
     assert!(hold("a", -1).await, "its holder goes on, and here lets go");

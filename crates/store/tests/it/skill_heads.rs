@@ -17,15 +17,29 @@ async fn put(store: &TestStore, new: &NewSkill) {
 
 async fn a_head_tells_of_the_documents_without_having_them(store: TestStore) {
     let long = "ä".repeat(SkillHead::DESCRIPTION_CHARS + 1);
-    let manifest = json!({ "idempotent": true, "instructions": "x".repeat(10_000), "nul": "\u{0}" });
-    put(&store, &NewSkill { manifest, description: long.clone(), ..new_skill("echo", "1.0.0", "sha256:1") }).await;
+    let manifest =
+        json!({ "idempotent": true, "instructions": "x".repeat(10_000), "nul": "\u{0}" });
+    put(
+        &store,
+        &NewSkill { manifest, description: long.clone(), ..new_skill("echo", "1.0.0", "sha256:1") },
+    )
+    .await;
     put(&store, &new_skill("other", "1.0.0", "sha256:2")).await;
 
-    let head = store.find_skill(&acme(), "echo", "latest").await.expect("readable").expect("a skill");
+    let head =
+        store.find_skill(&acme(), "echo", "latest").await.expect("readable").expect("a skill");
     assert_eq!(head.description.chars().count(), SkillHead::DESCRIPTION_CHARS);
-    assert!(head.description.len() as u64 <= SkillHead::MAX_BYTES && long.starts_with(&head.description));
-    assert!(head.idempotent && (10_000..12_000).contains(&head.documents_bytes), "{}", head.documents_bytes);
-    let exact = store.find_skill(&acme(), "other", "1.0.0").await.expect("readable").expect("a skill");
+    assert!(
+        head.description.len() as u64 <= SkillHead::MAX_BYTES
+            && long.starts_with(&head.description)
+    );
+    assert!(
+        head.idempotent && (10_000..12_000).contains(&head.documents_bytes),
+        "{}",
+        head.documents_bytes
+    );
+    let exact =
+        store.find_skill(&acme(), "other", "1.0.0").await.expect("readable").expect("a skill");
     assert!(!exact.idempotent);
     for (name, version) in [("echo", "2.0.0"), ("none", "latest")] {
         assert_eq!(store.find_skill(&acme(), name, version).await.expect("readable"), None);
@@ -49,14 +63,24 @@ async fn lists_count_findings_by_severity(store: TestStore) {
 }
 
 async fn schemas_come_with_what_can_be_called_unless_they_are_long(store: TestStore) {
-    let schema = json!({ "type": "object", "title": "ä\u{0}\"", "maxProperties": 12345678901234567890u64 });
+    let schema =
+        json!({ "type": "object", "title": "ä\u{0}\"", "maxProperties": 12345678901234567890u64 });
     let long = json!({ "title": "x".repeat(70_000) });
-    for (name, manifest) in
-        [("a", json!({ "input_schema": schema })), ("b", json!({ "input_schema": long })), ("c", json!({}))]
-    {
+    for (name, manifest) in [
+        ("a", json!({ "input_schema": schema })),
+        ("b", json!({ "input_schema": long })),
+        ("c", json!({})),
+    ] {
         put(&store, &NewSkill { manifest, ..new_skill(name, "1.0.0", "sha256:1") }).await;
     }
-    put(&store, &NewSkill { manifest: json!({ "input_schema": null }), ..new_skill("d", "1.0.0", "sha256:1") }).await;
+    put(
+        &store,
+        &NewSkill {
+            manifest: json!({ "input_schema": null }),
+            ..new_skill("d", "1.0.0", "sha256:1")
+        },
+    )
+    .await;
     let callable = store.list_callable(&acme(), &Page::default()).await.expect("listed");
     let schemas: Vec<_> = callable.into_iter().map(|skill| skill.input_schema).collect();
     assert_eq!(schemas, [Some(schema), None, None, None]);
@@ -64,7 +88,14 @@ async fn schemas_come_with_what_can_be_called_unless_they_are_long(store: TestSt
 
 fn file(path: &str, position: u64) -> SkillFileRow {
     let sha256 = "0".repeat(64);
-    SkillFileRow { path: path.into(), position, size_bytes: 5, executable: true, is_text: false, sha256 }
+    SkillFileRow {
+        path: path.into(),
+        position,
+        size_bytes: 5,
+        executable: true,
+        is_text: false,
+        sha256,
+    }
 }
 
 async fn files_are_found_by_path_in_their_content_only(store: TestStore) {
@@ -76,11 +107,17 @@ async fn files_are_found_by_path_in_their_content_only(store: TestStore) {
     }
     assert_eq!(store.list_skill_files(&acme(), "sha256:1").await.expect("listed"), files);
     assert_eq!(store.count_skill_files(&acme(), "sha256:1").await.expect("counted"), 450);
-    let found = async |tenant, digest, path| store.get_skill_file(&tenant, digest, path).await.expect("readable");
+    let found = async |tenant, digest, path| {
+        store.get_skill_file(&tenant, digest, path).await.expect("readable")
+    };
     assert_eq!(found(acme(), "sha256:1", "dir/007").await.as_ref(), Some(&files[7]));
     assert_eq!(found(acme(), "sha256:1", "dir/7").await, None);
     assert_eq!(found(acme(), "sha256:2", "dir/007").await, None);
-    assert_eq!(found(other(), "sha256:1", "dir/007").await, None, "not another tenant's, though its content is equal");
+    assert_eq!(
+        found(other(), "sha256:1", "dir/007").await,
+        None,
+        "not another tenant's, though its content is equal"
+    );
     store.forget_skill_files(&acme(), "sha256:1").await.expect("forgotten");
     assert_eq!(store.count_skill_files(&acme(), "sha256:1").await.expect("counted"), 0);
 }

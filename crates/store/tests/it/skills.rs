@@ -57,7 +57,10 @@ async fn parallel_puts_create_once(store: TestStore) {
     let puts = tasks.join_all().await;
     let created = puts.iter().filter(|put| matches!(put, Put::Created(_))).count();
     assert_eq!(created, 1);
-    assert_eq!(store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed").len(), 1);
+    assert_eq!(
+        store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed").len(),
+        1
+    );
 }
 
 async fn latest_is_the_last_upload(store: TestStore) {
@@ -83,7 +86,8 @@ async fn skills_are_listed_once_a_name(store: TestStore) {
         store.publish(&acme(), name, "1.0.0", "sha256:1").await;
     }
     let all = store.list_skills(&acme(), &Page::default()).await.expect("listed");
-    let listed: Vec<_> = all.iter().map(|row| (row.head.name.as_str(), row.head.version.as_str())).collect();
+    let listed: Vec<_> =
+        all.iter().map(|row| (row.head.name.as_str(), row.head.version.as_str())).collect();
     let latest = ["alpha", "bravo", "charlie", "delta"].map(|name| (name, "1.0.0"));
     assert_eq!(listed, latest);
 

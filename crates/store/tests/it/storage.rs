@@ -1,13 +1,15 @@
 //! What a tenant stores: counted with every change, equal to what the rows add up to, and limited.
 
 use store::{
-    Added, Born, Finished, Gone, Inserted, LogStream, MIN_RESULT_BYTES, NewExecution, NewFile, Segment, Status, Store,
-    StoreError, TenantId, TenantPolicy, VersionPolicy, now,
+    Added, Born, Finished, Gone, Inserted, LogStream, MIN_RESULT_BYTES, NewExecution, NewFile,
+    Segment, Status, Store, StoreError, TenantId, TenantPolicy, VersionPolicy, now,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, new_skill, on_both, other, reap, running};
+use crate::support::{
+    LEASE_MS, TestStore, acme, finished, new_execution, new_skill, on_both, other, reap, running,
+};
 
 on_both!(
     each_kind_of_row_is_counted,
@@ -44,13 +46,24 @@ async fn upload(store: &Store, size_bytes: i64) -> Result<Added, StoreError> {
 
 fn with_artifact(size_bytes: i64) -> Finished {
     let files = vec![file(size_bytes)];
-    Finished { files, has_archive: true, archive_bytes: Some(size_bytes / 2), ..finished(Status::Success) }
+    Finished {
+        files,
+        has_archive: true,
+        archive_bytes: Some(size_bytes / 2),
+        ..finished(Status::Success)
+    }
 }
 
 /// What a finished execution of `new_execution` counts for, without its files.
 fn bytes_of(done: &Finished) -> i64 {
-    let texts = [done.output.as_deref(), Some(done.logs.as_str()), done.error.as_deref(), done.receipt.as_deref()];
-    let result = texts.into_iter().flatten().map(|text| text.len() as i64).sum::<i64>() + done.detail.len() as i64;
+    let texts = [
+        done.output.as_deref(),
+        Some(done.logs.as_str()),
+        done.error.as_deref(),
+        done.receipt.as_deref(),
+    ];
+    let result = texts.into_iter().flatten().map(|text| text.len() as i64).sum::<i64>()
+        + done.detail.len() as i64;
     r#"{"n":1}"#.len() as i64 + result.max(MIN_RESULT_BYTES) + done.archive_bytes.unwrap_or(0)
 }
 
@@ -61,7 +74,9 @@ async fn each_kind_of_row_is_counted(store: TestStore) {
 
     let skill = new_skill("s", "1.0.0", "sha256:s");
     let documents = [skill.manifest.to_string(), skill.scripts.to_string(), "[]".into()];
-    let of_skill = 123 + skill.description.len() as i64 + documents.iter().map(|text| text.len() as i64).sum::<i64>();
+    let of_skill = 123
+        + skill.description.len() as i64
+        + documents.iter().map(|text| text.len() as i64).sum::<i64>();
     store.put_skill(&acme(), &skill, VersionPolicy::Mutable).await.expect("published");
     assert_eq!(used(&store, &acme()).await, 1000 + of_skill);
 
@@ -73,9 +88,14 @@ async fn each_kind_of_row_is_counted(store: TestStore) {
     store.append_log(&lease, &[piece]).await.expect("written");
     assert_eq!(used(&store, &acme()).await, 1000 + of_skill + request + 2, "bytes, not characters");
 
-    let done = Finished { logs: "ä".repeat(9000), receipt: Some("signed".into()), ..with_artifact(500) };
+    let done =
+        Finished { logs: "ä".repeat(9000), receipt: Some("signed".into()), ..with_artifact(500) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
-    assert_eq!(used(&store, &acme()).await, 1000 + of_skill + 2 + 500 + bytes_of(&done), "both copies of the artifact");
+    assert_eq!(
+        used(&store, &acme()).await,
+        1000 + of_skill + 2 + 500 + bytes_of(&done),
+        "both copies of the artifact"
+    );
     assert_eq!(used(&store, &other()).await, 0);
 
     let ended = store.ended_before(i64::MAX, 10).await.expect("listed");
@@ -90,7 +110,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
@@ -121,14 +142,23 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
         0 | 1 => {
             let new = file(size);
             store.note_blob(tenant, &new.blob_key).await.expect("noted");
-            let first = store.list_files(tenant, &Default::default(), &Default::default()).await.expect("listed");
+            let first = store
+                .list_files(tenant, &Default::default(), &Default::default())
+                .await
+                .expect("listed");
             let of = first.first().filter(|_| size % 2 == 0).map(|row| row.id);
             store.add_file(tenant, &new, None, of).await.expect("added");
         }
         2 => {
-            let rows = store.list_files(tenant, &Default::default(), &Default::default()).await.expect("listed");
+            let rows = store
+                .list_files(tenant, &Default::default(), &Default::default())
+                .await
+                .expect("listed");
             if let Some(row) = rows.last() {
-                store.delete_file(tenant, row.id, row.execution_id.map(|_| "archive")).await.expect("deleted");
+                store
+                    .delete_file(tenant, row.id, row.execution_id.map(|_| "archive"))
+                    .await
+                    .expect("deleted");
             }
         }
         3 | 4 => {
@@ -137,7 +167,8 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
                 size_bytes: size,
                 ..new_skill("s", ["1.0.0", "2.0.0"][(size % 2) as usize], &digest)
             };
-            let policy = if size % 3 == 0 { VersionPolicy::Immutable } else { VersionPolicy::Mutable };
+            let policy =
+                if size % 3 == 0 { VersionPolicy::Immutable } else { VersionPolicy::Mutable };
             let put = store.put_skill(tenant, &skill, policy).await;
             assert!(matches!(put, Ok(_) | Err(StoreError::VersionExists)), "{put:?}");
         }
@@ -151,7 +182,8 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
                 idempotent: size % 3 == 0,
                 ..new_execution(tenant, born)
             };
-            if let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored") {
+            if let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored")
+            {
                 leases.push(lease);
             }
         }
@@ -163,9 +195,11 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
         10 | 11 => {
             let Some(lease) = leases.pop() else { return };
             let text = dice.text();
-            let piece = Segment { ends_at: size + 1, stream: LogStream::Merged, written_at: now(), text };
+            let piece =
+                Segment { ends_at: size + 1, stream: LogStream::Merged, written_at: now(), text };
             store.append_log(&lease, &[piece]).await.expect("written or lost");
-            let done = Finished { logs: dice.text(), receipt: Some(dice.text()), ..with_artifact(size) };
+            let done =
+                Finished { logs: dice.text(), receipt: Some(dice.text()), ..with_artifact(size) };
             let finished = store.finish(&lease, &done).await.expect("finished or lost");
             // A late worker, and one that says it again.
             assert!(!(finished && store.finish(&lease, &done).await.expect("lost")));
@@ -173,7 +207,10 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
         12 => drop(leases.pop().map(|lease| lease.execution_id)),
         13 => drop(reap(store, Gone::NotOwnedBy("nobody"), 2).await),
         14 => {
-            let rows = store.list_executions(tenant, &Default::default(), &Default::default()).await.expect("listed");
+            let rows = store
+                .list_executions(tenant, &Default::default(), &Default::default())
+                .await
+                .expect("listed");
             if let Some(row) = rows.first() {
                 store.request_cancel(tenant, row.id).await.expect("answered");
             }
@@ -193,7 +230,8 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
 const LIMIT: i64 = 20_000;
 
 async fn limit(store: &Store, max_stored_bytes: u64) {
-    let policy = TenantPolicy { max_stored_bytes: Some(max_stored_bytes), ..TenantPolicy::default() };
+    let policy =
+        TenantPolicy { max_stored_bytes: Some(max_stored_bytes), ..TenantPolicy::default() };
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
 }
 
@@ -208,7 +246,10 @@ async fn what_exceeds_the_limit_is_undone(store: TestStore) {
     assert!(is_full(upload(&store, LIMIT + 1 - before).await, before));
     let large = store::NewSkill { size_bytes: LIMIT, ..new_skill("s", "1.0.0", "sha256:s") };
     assert!(is_full(store.put_skill(&acme(), &large, VersionPolicy::Mutable).await, before));
-    let large = NewExecution { input: Some("x".repeat(LIMIT as usize)), ..new_execution(&acme(), Born::Queued) };
+    let large = NewExecution {
+        input: Some("x".repeat(LIMIT as usize)),
+        ..new_execution(&acme(), Born::Queued)
+    };
     assert!(is_full(store.insert_within_limits(&large).await, before));
     assert!(is_full(store.finish_within_limit(&lease, &with_artifact(LIMIT)).await, before));
     assert_eq!(used(&store, &acme()).await, before, "nothing is left of any of them");
@@ -241,7 +282,10 @@ async fn what_exceeds_the_limit_is_undone(store: TestStore) {
     let defaulted = store.second().await.with_storage_limit(Some(5));
     assert_eq!(defaulted.storage_usage(&other()).await.expect("read").limit_bytes, Some(5));
     let new = new_execution(&other(), Born::Queued);
-    assert!(matches!(defaulted.insert_within_limits(&new).await, Err(StoreError::StorageFull { limit_bytes: 5, .. })));
+    assert!(matches!(
+        defaulted.insert_within_limits(&new).await,
+        Err(StoreError::StorageFull { limit_bytes: 5, .. })
+    ));
     assert_eq!(defaulted.storage_usage(&acme()).await.expect("read").limit_bytes, Some(LIMIT));
 }
 
@@ -287,7 +331,10 @@ async fn an_archive_is_counted_when_it_is_measured(store: TestStore) {
     assert!(store.finish(&lease, &done).await.expect("finished"));
     let before = used(&store, &acme()).await;
     let unmeasured = store.unmeasured_archives(10).await.expect("listed");
-    assert_eq!(unmeasured.iter().map(|archive| archive.execution_id).collect::<Vec<_>>(), [lease.execution_id]);
+    assert_eq!(
+        unmeasured.iter().map(|archive| archive.execution_id).collect::<Vec<_>>(),
+        [lease.execution_id]
+    );
     store.set_archive_bytes(&unmeasured[0], 77).await.expect("measured");
     store.set_archive_bytes(&unmeasured[0], 99).await.expect("once");
     assert_eq!(used(&store, &acme()).await, before + 77);

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use store::{
-    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped, SkillStatus, Status,
-    Store, TenantId, VersionPolicy,
+    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped,
+    SkillStatus, Status, Store, TenantId, VersionPolicy,
 };
 use tempfile::TempDir;
 use uuid::Uuid;

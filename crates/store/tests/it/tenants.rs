@@ -5,7 +5,8 @@ use crate::support::{TestStore, acme, on_both, other};
 
 on_both!(
     ensure_makes_a_tenant_once, create_refuses_a_tenant_that_exists, a_policy_is_kept_and_changed,
-    tenants_are_listed_by_name_and_by_page, only_an_empty_tenant_can_be_deleted, a_missing_tenant_owns_nothing,
+    tenants_are_listed_by_name_and_by_page, only_an_empty_tenant_can_be_deleted,
+    a_missing_tenant_owns_nothing,
 );
 
 fn fresh() -> TenantId {

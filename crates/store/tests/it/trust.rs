@@ -1,6 +1,9 @@
 //! Keys, revocations, signatures and how far versions have come: each tenant its own.
 
-use store::{NewSignature, NewTrustedKey, Page, SignaturePolicy, Status, StoreError, TenantPolicy, VersionPolicy};
+use store::{
+    NewSignature, NewTrustedKey, Page, SignaturePolicy, Status, StoreError, TenantPolicy,
+    VersionPolicy,
+};
 
 use crate::support::{TestStore, acme, finished, new_skill, on_both, other};
 
@@ -33,11 +36,15 @@ async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
     assert_eq!(ids(Page::after("A".into(), 1)).await, ["B"]);
 
     assert!(store.revoke_trusted_key(&acme(), "A").await.expect("revoked"));
-    let revoked = store.trusted_key(&acme(), "A").await.expect("answered").expect("it keeps its row");
+    let revoked =
+        store.trusted_key(&acme(), "A").await.expect("answered").expect("it keeps its row");
     assert!(revoked.revoked_at.is_some_and(|at| at >= revoked.added_at));
     assert!(store.revoke_trusted_key(&acme(), "A").await.expect("again"));
     assert_eq!(store.trusted_key(&acme(), "A").await.expect("answered"), Some(revoked));
-    assert!(matches!(store.add_trusted_key(&acme(), &new_key("A")).await, Err(StoreError::Conflict(_))));
+    assert!(matches!(
+        store.add_trusted_key(&acme(), &new_key("A")).await,
+        Err(StoreError::Conflict(_))
+    ));
 
     // Another tenant has its own.
     assert_eq!(store.trusted_key(&other(), "A").await.expect("answered"), None);
@@ -46,13 +53,17 @@ async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
 }
 
 async fn digests_are_revoked_and_taken_back(store: TestStore) {
-    let revoked = async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked;
+    let revoked = async || {
+        store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked
+    };
     assert!(!revoked().await);
     let first = store.revoke_digest(&acme(), "sha256:1", "stolen key").await.expect("revoked");
     let again = store.revoke_digest(&acme(), "sha256:1", "a better reason").await.expect("revoked");
     assert_eq!((again.revoked_at, again.reason.as_str()), (first.revoked_at, "a better reason"));
     assert!(revoked().await);
-    assert!(!store.trust(&other(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked);
+    assert!(
+        !store.trust(&other(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked
+    );
     assert!(!store.unrevoke_digest(&other(), "sha256:1").await.expect("answered"));
     let page = Page::default();
     assert_eq!(store.list_revoked_digests(&acme(), &page).await.expect("a list"), [again]);
@@ -71,7 +82,10 @@ async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
     let unknown = "nobody".parse().expect("a name");
     assert!(matches!(store.trust(&unknown, "echo", "1.0.0", "x").await, Err(StoreError::NotFound)));
     let nothing = store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust");
-    assert_eq!((nothing.policy, nothing.signature, nothing.newest), (SignaturePolicy::Off, None, None));
+    assert_eq!(
+        (nothing.policy, nothing.signature, nothing.newest),
+        (SignaturePolicy::Off, None, None)
+    );
 
     let policy = TenantPolicy { signatures: SignaturePolicy::Require, ..TenantPolicy::default() };
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
@@ -93,14 +107,16 @@ async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
     }
     // It outlives the row, and goes with the content.
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
-    let signature = async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
+    let signature =
+        async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
     assert!(signature().await.is_some());
     store.forget_signatures(&acme(), "sha256:1").await.expect("forgotten");
     assert_eq!(signature().await, None);
 }
 
 async fn a_trusted_signature_replaces_another_and_no_other_does(store: TestStore) {
-    let signature = async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
+    let signature =
+        async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     assert_eq!(signature().await, None);
     for (text, trusted, expected) in [
@@ -119,7 +135,12 @@ async fn a_trusted_signature_replaces_another_and_no_other_does(store: TestStore
 }
 
 async fn newest(store: &TestStore) -> Option<String> {
-    store.trust(&acme(), "echo", "0.0.0", "none").await.expect("trust").newest.map(|newest| newest.version)
+    store
+        .trust(&acme(), "echo", "0.0.0", "none")
+        .await
+        .expect("trust")
+        .newest
+        .map(|newest| newest.version)
 }
 
 async fn the_newest_version_only_rises(store: TestStore) {
@@ -147,7 +168,9 @@ async fn uploads_at_once_leave_the_highest_version(store: TestStore) {
     let store = std::sync::Arc::new(store);
     let uploads = (0..12).map(|number| {
         let store = std::sync::Arc::clone(&store);
-        tokio::spawn(async move { put(&store, &format!("1.{number}.0"), "sha256:1", "text", true).await })
+        tokio::spawn(async move {
+            put(&store, &format!("1.{number}.0"), "sha256:1", "text", true).await
+        })
     });
     for upload in uploads.collect::<Vec<_>>() {
         upload.await.expect("uploaded");

@@ -44,8 +44,13 @@ async fn add(store: &TestStore, file: &NewFile, of: Option<Uuid>) -> FileRow {
 }
 
 async fn noted(store: &TestStore) -> Vec<String> {
-    let mut keys: Vec<String> =
-        store.loose_blobs(now() + 1, 100).await.expect("notes").into_iter().map(|(_, key)| key).collect();
+    let mut keys: Vec<String> = store
+        .loose_blobs(now() + 1, 100)
+        .await
+        .expect("notes")
+        .into_iter()
+        .map(|(_, key)| key)
+        .collect();
     keys.sort();
     keys
 }
@@ -65,16 +70,26 @@ async fn a_file_is_added_found_and_listed(store: TestStore) {
     let session = |id: &str| FileFilter { session_id: Some(id.into()), execution_id: None };
     assert_eq!(list(&store, session("s1")).await.len(), 2);
     assert!(list(&store, session("s2")).await.is_empty());
-    let second = store.list_files(&acme(), &FileFilter::default(), &Page::after(two.cursor(), 50)).await;
+    let second =
+        store.list_files(&acme(), &FileFilter::default(), &Page::after(two.cursor(), 50)).await;
     assert_eq!(second.expect("a page"), [one]);
-    assert!(store.list_files(&other(), &FileFilter::default(), &Page::default()).await.expect("a list").is_empty());
+    assert!(
+        store
+            .list_files(&other(), &FileFilter::default(), &Page::default())
+            .await
+            .expect("a list")
+            .is_empty()
+    );
 }
 
 async fn versions_count_up_and_keep_the_name(store: TestStore) {
     let first = add(&store, &new("a.csv", 3), None).await;
     let second = add(&store, &new("renamed", 4), Some(first.id)).await;
     let third = add(&store, &new("x", 5), Some(second.id)).await;
-    assert_eq!((second.version, second.parent_id, second.name.as_str()), (2, Some(first.id), "a.csv"));
+    assert_eq!(
+        (second.version, second.parent_id, second.name.as_str()),
+        (2, Some(first.id), "a.csv")
+    );
     assert_eq!((third.version, third.parent_id), (3, Some(first.id)));
     for id in [first.id, second.id, third.id] {
         let versions = store.list_file_versions(&acme(), id).await.expect("versions");
@@ -82,7 +97,10 @@ async fn versions_count_up_and_keep_the_name(store: TestStore) {
     }
     assert!(store.list_file_versions(&other(), first.id).await.expect("answered").is_empty());
     assert_eq!(try_add(&store, &other(), &new("x", 1), Some(first.id)).await, Added::NoSuchFile);
-    assert_eq!(try_add(&store, &acme(), &new("x", 1), Some(Uuid::now_v7())).await, Added::NoSuchFile);
+    assert_eq!(
+        try_add(&store, &acme(), &new("x", 1), Some(Uuid::now_v7())).await,
+        Added::NoSuchFile
+    );
 }
 
 async fn parallel_versions_have_their_own_numbers(store: TestStore) {
@@ -98,7 +116,10 @@ async fn parallel_versions_have_their_own_numbers(store: TestStore) {
     }
     adding.join_all().await;
     let versions = store.list_file_versions(&acme(), first.id).await.expect("versions");
-    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(
+        versions.iter().map(|row| row.version).collect::<Vec<_>>(),
+        [9, 8, 7, 6, 5, 4, 3, 2, 1]
+    );
 }
 
 async fn deleting_the_first_version_deletes_all(store: TestStore) {
@@ -106,10 +127,12 @@ async fn deleting_the_first_version_deletes_all(store: TestStore) {
     let second = add(&store, &new("a.csv", 4), Some(first.id)).await;
     let third = add(&store, &new("a.csv", 5), Some(first.id)).await;
     assert_eq!(store.delete_file(&other(), first.id, None).await.expect("answered"), None);
-    let deleted = store.delete_file(&acme(), second.id, None).await.expect("deleted").expect("it was there");
+    let deleted =
+        store.delete_file(&acme(), second.id, None).await.expect("deleted").expect("it was there");
     assert_eq!(deleted.blob_keys, [second.blob_key.as_str()]);
     assert_eq!(list(&store, FileFilter::default()).await, [third.id, first.id]);
-    let deleted = store.delete_file(&acme(), first.id, None).await.expect("deleted").expect("it was there");
+    let deleted =
+        store.delete_file(&acme(), first.id, None).await.expect("deleted").expect("it was there");
     assert_eq!(deleted.blob_keys, [third.blob_key, first.blob_key]);
     assert!(list(&store, FileFilter::default()).await.is_empty());
     assert_eq!(store.delete_file(&acme(), first.id, None).await.expect("answered"), None);
@@ -119,7 +142,8 @@ async fn deleting_the_first_version_deletes_all(store: TestStore) {
 async fn artifact(store: &TestStore) -> FileRow {
     let lease = store.run(&acme()).await;
     let mut end = finished(store::Status::Success);
-    end.files = vec![NewFile { blob_key: "acme/executions/1/files/a".into(), ..new("out/a.csv", 9) }];
+    end.files =
+        vec![NewFile { blob_key: "acme/executions/1/files/a".into(), ..new("out/a.csv", 9) }];
     end.has_archive = true;
     assert!(store.finish(&lease, &end).await.expect("finished"));
     store.list_execution_files(&acme(), lease.execution_id).await.expect("files").remove(0)
@@ -128,9 +152,18 @@ async fn artifact(store: &TestStore) -> FileRow {
 async fn deleting_an_artifact_takes_the_archive_along(store: TestStore) {
     let file = artifact(&store).await;
     let execution = file.execution_id.expect("an execution's");
-    assert_eq!(list(&store, FileFilter { session_id: None, execution_id: Some(execution) }).await, [file.id]);
-    let deleted = store.delete_file(&acme(), file.id, Some("acme/executions/1/archive")).await.expect("deleted");
-    assert_eq!(deleted.expect("it was there").blob_keys, [file.blob_key, "acme/executions/1/archive".into()]);
+    assert_eq!(
+        list(&store, FileFilter { session_id: None, execution_id: Some(execution) }).await,
+        [file.id]
+    );
+    let deleted = store
+        .delete_file(&acme(), file.id, Some("acme/executions/1/archive"))
+        .await
+        .expect("deleted");
+    assert_eq!(
+        deleted.expect("it was there").blob_keys,
+        [file.blob_key, "acme/executions/1/archive".into()]
+    );
     let execution = store.execution(&acme(), execution).await;
     assert!(execution.has_archive && execution.archive_removed);
 }
@@ -139,11 +172,18 @@ async fn a_blob_is_a_file_or_noted(store: TestStore) {
     let file = new("a.csv", 3);
     store.note_blob(&acme(), &file.blob_key).await.expect("noted");
     assert_eq!(noted(&store).await, [file.blob_key.as_str()]);
-    assert!(store.loose_blobs(now() - 1_000_000, 9).await.expect("notes").is_empty(), "it is still coming in");
+    assert!(
+        store.loose_blobs(now() - 1_000_000, 9).await.expect("notes").is_empty(),
+        "it is still coming in"
+    );
     store.add_file(&acme(), &file, None, None).await.expect("added");
     assert!(noted(&store).await.is_empty());
     store.delete_file(&acme(), file.id, None).await.expect("deleted");
-    assert_eq!(store.loose_blobs(1, 9).await.expect("notes"), [(acme(), file.blob_key.clone())], "due at once");
+    assert_eq!(
+        store.loose_blobs(1, 9).await.expect("notes"),
+        [(acme(), file.blob_key.clone())],
+        "due at once"
+    );
     store.forget_blob(&other(), &file.blob_key).await.expect("answered");
     assert_eq!(noted(&store).await.len(), 1, "another tenant's note stays");
     store.forget_blob(&acme(), &file.blob_key).await.expect("forgotten");
@@ -163,13 +203,17 @@ async fn limit(store: &TestStore, max_file_bytes: u64) {
 }
 
 async fn the_quota_counts_uploads_of_the_tenant_alone(store: TestStore) {
-    let used = async || store.file_quota(&acme()).await.expect("answered").map(|quota| quota.used_bytes);
+    let used =
+        async || store.file_quota(&acme()).await.expect("answered").map(|quota| quota.used_bytes);
     assert_eq!(used().await, None);
     limit(&store, 10).await;
     let from_a_run = artifact(&store).await;
     assert_eq!(used().await, Some(0));
     let first = add(&store, &new("a", 6), None).await;
-    assert_eq!(try_add(&store, &acme(), &new("b", 5), None).await, Added::OverQuota { used_bytes: 6, limit_bytes: 10 });
+    assert_eq!(
+        try_add(&store, &acme(), &new("b", 5), None).await,
+        Added::OverQuota { used_bytes: 6, limit_bytes: 10 }
+    );
     assert_eq!(
         try_add(&store, &acme(), &new("b", 5), Some(from_a_run.id)).await,
         Added::OverQuota { used_bytes: 6, limit_bytes: 10 }
@@ -189,7 +233,10 @@ async fn parallel_uploads_share_one_quota(store: TestStore) {
         adding.spawn(async move {
             let file = new("x", 2);
             store.note_blob(&acme(), &file.blob_key).await.expect("noted");
-            matches!(store.add_file(&acme(), &file, None, None).await.expect("answered"), Added::File(_))
+            matches!(
+                store.add_file(&acme(), &file, None, None).await.expect("answered"),
+                Added::File(_)
+            )
         });
     }
     let added = adding.join_all().await;

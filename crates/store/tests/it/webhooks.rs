@@ -1,9 +1,13 @@
 //! One call for each execution that asked for one, owed from its end on.
 
-use store::{Born, Gone, Inserted, Lease, NewExecution, NewFile, Page, Status, Webhook, WebhookState, now};
+use store::{
+    Born, Gone, Inserted, Lease, NewExecution, NewFile, Page, Status, Webhook, WebhookState, now,
+};
 use uuid::Uuid;
 
-use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, other, reap, running};
+use crate::support::{
+    LEASE_MS, TestStore, acme, finished, new_execution, on_both, other, reap, running,
+};
 
 on_both!(
     an_end_owes_one_call_and_no_other,
@@ -25,7 +29,9 @@ async fn accept(store: &TestStore, born: Born) -> (Uuid, Option<Lease>) {
 /// A finished execution with a webhook.
 async fn ended(store: &TestStore) -> Uuid {
     let (id, lease) = accept(store, running()).await;
-    assert!(store.finish(&lease.expect("a lease"), &finished(Status::Success)).await.expect("finished"));
+    assert!(
+        store.finish(&lease.expect("a lease"), &finished(Status::Success)).await.expect("finished")
+    );
     id
 }
 
@@ -68,7 +74,8 @@ async fn every_way_to_end_owes_a_call(store: TestStore) {
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     assert!(lease.webhook);
     store.finish(&lease, &finished(Status::Timeout)).await.expect("finished");
-    let mut calls: Vec<Uuid> = due(&store).await.into_iter().map(|call| call.execution_id).collect();
+    let mut calls: Vec<Uuid> =
+        due(&store).await.into_iter().map(|call| call.execution_id).collect();
     calls.sort();
     let mut expected = vec![cancelled, lost, claimed];
     expected.sort();
@@ -81,7 +88,10 @@ async fn a_call_is_one_callers_until_its_time_is_up(store: TestStore) {
     }
     let second = store.second().await;
     let now = now();
-    let (one, two) = tokio::join!(store.claim_webhooks(now, 3, LEASE_MS), second.claim_webhooks(now, 3, LEASE_MS));
+    let (one, two) = tokio::join!(
+        store.claim_webhooks(now, 3, LEASE_MS),
+        second.claim_webhooks(now, 3, LEASE_MS)
+    );
     let (one, two) = (one.expect("claimed"), two.expect("claimed"));
     let mut all: Vec<Uuid> = one.iter().chain(&two).map(|call| call.execution_id).collect();
     all.sort();
@@ -92,10 +102,17 @@ async fn a_call_is_one_callers_until_its_time_is_up(store: TestStore) {
     let late = store.claim_webhooks(now + LEASE_MS * 2000, 100, LEASE_MS).await.expect("claimed");
     assert_eq!((late.len(), late[0].attempt), (5, 2));
     let first = one.first().or(two.first()).expect("a call");
-    assert!(!store.webhook_delivered(first).await.expect("answered"), "another attempt is under way");
+    assert!(
+        !store.webhook_delivered(first).await.expect("answered"),
+        "another attempt is under way"
+    );
     assert!(store.webhook_delivered(&late[0]).await.expect("delivered"));
     assert!(!store.webhook_delivered(&late[0]).await.expect("answered"));
-    let found = store.get_webhook(&acme(), late[0].execution_id).await.expect("answered").expect("a webhook");
+    let found = store
+        .get_webhook(&acme(), late[0].execution_id)
+        .await
+        .expect("answered")
+        .expect("a webhook");
     assert_eq!(found.state, WebhookState::Delivered);
 }
 
@@ -115,7 +132,10 @@ async fn failures_are_tried_again_and_then_given_up(store: TestStore) {
     assert_eq!(attempts, 10);
     assert!(store.claim_webhooks(i64::MAX / 2, 1, LEASE_MS).await.expect("claimed").is_empty());
     let dead = store.get_webhook(&acme(), id).await.expect("answered").expect("a webhook");
-    assert_eq!((dead.state, dead.last_error.as_deref()), (WebhookState::Dead, Some("connection refused")));
+    assert_eq!(
+        (dead.state, dead.last_error.as_deref()),
+        (WebhookState::Dead, Some("connection refused"))
+    );
     let trail = store.list_audit(&acme(), &Page::default()).await.expect("listed");
     assert_eq!(
         (trail.len(), trail[0].action.as_str(), trail[0].object.as_str()),

@@ -1,4 +1,5 @@
-//! The plugins that look at a pod before it is stored: its security, then what its namespace may still use.
+//! The plugins that look at a pod before it is stored: its security, then what its namespace may
+//! still use.
 
 mod quota;
 mod security;
@@ -22,7 +23,8 @@ pub fn admit(pod: &Pod, policy: &Policy<'_>) -> Result<(), Refusal> {
     if policy.restricted {
         let violations = security::violations(pod);
         if !violations.is_empty() {
-            let why = format!("violates PodSecurity \"restricted:latest\": {}", violations.join(", "));
+            let why =
+                format!("violates PodSecurity \"restricted:latest\": {}", violations.join(", "));
             return Err(Refusal::not_admitted(name, &why));
         }
     }

@@ -12,7 +12,12 @@ pub fn exceeded(pod: &Pod, others: &[Pod], quota: &Quota) -> Option<String> {
         .hard
         .iter()
         .map(|(name, hard)| {
-            (name, usage(pod, name), counted.iter().fold(0.0, |used, pod| used + usage(pod, name)), *hard)
+            (
+                name,
+                usage(pod, name),
+                counted.iter().fold(0.0, |used, pod| used + usage(pod, name)),
+                *hard,
+            )
         })
         .filter(|(_, requested, used, hard)| requested + used > *hard)
         .collect();
@@ -20,7 +25,10 @@ pub fn exceeded(pod: &Pod, others: &[Pod], quota: &Quota) -> Option<String> {
         return None;
     }
     let list = |value: fn(&(&String, f64, f64, f64)) -> f64| {
-        over.iter().map(|entry| format!("{}={}", entry.0, value(entry))).collect::<Vec<_>>().join(",")
+        over.iter()
+            .map(|entry| format!("{}={}", entry.0, value(entry)))
+            .collect::<Vec<_>>()
+            .join(",")
     };
     Some(format!(
         "exceeded quota: {}, requested: {}, used: {}, limited: {}",

@@ -4,14 +4,17 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 /// The volumes that the standard allows.
-const VOLUMES: [&str; 8] =
-    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"];
+const VOLUMES: [&str; 8] = [
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim",
+    "projected", "secret",
+];
 
 const SAFE_SYSCTLS: [&str; 12] = [
-    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+    "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
 ];
 
 /// What a pod violates, a check a line.
@@ -19,8 +22,9 @@ pub fn violations(pod: &Pod) -> Vec<String> {
     let pod = serde_json::to_value(pod).unwrap_or_default();
     let spec = Spec { pod: &pod["spec"], containers: containers(&pod["spec"]) };
     let checks: [fn(&Spec<'_>) -> Option<String>; 14] = [
-        host_namespaces, privileged, host_ports, app_armor, se_linux, proc_mount, sysctls, host_process,
-        allow_privilege_escalation, capabilities, volumes, run_as_non_root, run_as_user, seccomp,
+        host_namespaces, privileged, host_ports, app_armor, se_linux, proc_mount, sysctls,
+        host_process, allow_privilege_escalation, capabilities, volumes, run_as_non_root,
+        run_as_user, seccomp,
     ];
     checks.iter().filter_map(|check| check(&spec)).collect()
 }
@@ -33,19 +37,26 @@ struct Spec<'a> {
 impl Spec<'_> {
     /// The names of the containers of which something holds, as the plugin lists them.
     fn named(&self, holds: impl Fn(&Value) -> bool) -> Option<String> {
-        let names: Vec<_> = self.containers.iter().filter(|container| holds(container)).map(|c| &c["name"]).collect();
+        let names: Vec<_> = self
+            .containers
+            .iter()
+            .filter(|container| holds(container))
+            .map(|c| &c["name"])
+            .collect();
         match names.len() {
             0 => None,
             1 => Some(format!("container {}", names[0])),
-            _ => {
-                Some(format!("containers {}", names.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", ")))
-            }
+            _ => Some(format!(
+                "containers {}",
+                names.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", ")
+            )),
         }
     }
 
     /// Whether anything in the pod's or a container's security context is so.
     fn anywhere(&self, holds: impl Fn(&Value) -> bool) -> bool {
-        holds(&self.pod["securityContext"]) || self.containers.iter().any(|c| holds(&c["securityContext"]))
+        holds(&self.pod["securityContext"])
+            || self.containers.iter().any(|c| holds(&c["securityContext"]))
     }
 }
 
@@ -72,7 +83,9 @@ fn privileged(spec: &Spec<'_>) -> Option<String> {
 
 fn host_ports(spec: &Spec<'_>) -> Option<String> {
     let uses = |port: &Value| port["hostPort"].as_u64().is_some_and(|port| port > 0);
-    let who = spec.named(|container| container["ports"].as_array().is_some_and(|ports| ports.iter().any(uses)))?;
+    let who = spec.named(|container| {
+        container["ports"].as_array().is_some_and(|ports| ports.iter().any(uses))
+    })?;
     Some(format!("hostPort ({who} uses hostPorts)"))
 }
 
@@ -82,48 +95,68 @@ fn app_armor(spec: &Spec<'_>) -> Option<String> {
 }
 
 fn se_linux(spec: &Spec<'_>) -> Option<String> {
-    const TYPES: [&str; 5] = ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
+    const TYPES: [&str; 5] =
+        ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
     let loose = |context: &Value| {
         let options = &context["seLinuxOptions"];
         let set = |name: &str| options[name].as_str().is_some_and(|value| !value.is_empty());
-        set("user") || set("role") || options["type"].as_str().is_some_and(|kind| !TYPES.contains(&kind))
+        set("user")
+            || set("role")
+            || options["type"].as_str().is_some_and(|kind| !TYPES.contains(&kind))
     };
-    spec.anywhere(loose).then(|| "seLinuxOptions (a forbidden user, role or type is set)".to_owned())
+    spec.anywhere(loose)
+        .then(|| "seLinuxOptions (a forbidden user, role or type is set)".to_owned())
 }
 
 fn proc_mount(spec: &Spec<'_>) -> Option<String> {
-    let loose = |container: &Value| container["securityContext"]["procMount"].as_str().is_some_and(|m| m != "Default");
+    let loose = |container: &Value| {
+        container["securityContext"]["procMount"].as_str().is_some_and(|m| m != "Default")
+    };
     let who = spec.named(loose)?;
     Some(format!("procMount ({who} must not set securityContext.procMount to \"Unmasked\")"))
 }
 
 fn sysctls(spec: &Spec<'_>) -> Option<String> {
     let all = spec.pod["securityContext"]["sysctls"].as_array()?;
-    let unsafe_one = |sysctl: &&Value| sysctl["name"].as_str().is_some_and(|name| !SAFE_SYSCTLS.contains(&name));
-    let names: Vec<_> = all.iter().filter(unsafe_one).filter_map(|sysctl| sysctl["name"].as_str()).collect();
+    let unsafe_one =
+        |sysctl: &&Value| sysctl["name"].as_str().is_some_and(|name| !SAFE_SYSCTLS.contains(&name));
+    let names: Vec<_> =
+        all.iter().filter(unsafe_one).filter_map(|sysctl| sysctl["name"].as_str()).collect();
     (!names.is_empty()).then(|| format!("forbidden sysctls ({})", names.join(", ")))
 }
 
 fn host_process(spec: &Spec<'_>) -> Option<String> {
-    spec.anywhere(|context| context["windowsOptions"]["hostProcess"] == true)
-        .then(|| "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)".to_owned())
+    spec.anywhere(|context| context["windowsOptions"]["hostProcess"] == true).then(|| {
+        "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)".to_owned()
+    })
 }
 
 fn allow_privilege_escalation(spec: &Spec<'_>) -> Option<String> {
-    let who = spec.named(|container| container["securityContext"]["allowPrivilegeEscalation"] != false)?;
-    Some(format!("allowPrivilegeEscalation != false ({who} must set securityContext.allowPrivilegeEscalation=false)"))
+    let who =
+        spec.named(|container| container["securityContext"]["allowPrivilegeEscalation"] != false)?;
+    Some(format!(
+        "allowPrivilegeEscalation != false ({who} must set securityContext.allowPrivilegeEscalation=false)"
+    ))
 }
 
 fn capabilities(spec: &Spec<'_>) -> Option<String> {
     let list = |container: &Value, key: &str| -> Vec<String> {
-        let list = container["securityContext"]["capabilities"][key].as_array().cloned().unwrap_or_default();
+        let list = container["securityContext"]["capabilities"][key]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
     };
     let keeps = spec.named(|container| !list(container, "drop").iter().any(|name| name == "ALL"));
-    let adds = spec.named(|container| list(container, "add").iter().any(|name| name != "NET_BIND_SERVICE"));
+    let adds = spec
+        .named(|container| list(container, "add").iter().any(|name| name != "NET_BIND_SERVICE"));
     let mut why = Vec::new();
-    why.extend(keeps.map(|who| format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]")));
-    why.extend(adds.map(|who| format!("{who} must not include more than NET_BIND_SERVICE in capabilities.add")));
+    why.extend(
+        keeps.map(|who| format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]")),
+    );
+    why.extend(adds.map(|who| {
+        format!("{who} must not include more than NET_BIND_SERVICE in capabilities.add")
+    }));
     (!why.is_empty()).then(|| format!("unrestricted capabilities ({})", why.join("; ")))
 }
 
@@ -138,7 +171,9 @@ fn volumes(spec: &Spec<'_>) -> Option<String> {
         .filter(other)
         .map(|volume| format!("volume {}", volume["name"]))
         .collect();
-    (!names.is_empty()).then(|| format!("restricted volume types ({} uses a restricted volume type)", names.join(", ")))
+    (!names.is_empty()).then(|| {
+        format!("restricted volume types ({} uses a restricted volume type)", names.join(", "))
+    })
 }
 
 fn run_as_non_root(spec: &Spec<'_>) -> Option<String> {
@@ -156,7 +191,8 @@ fn run_as_user(spec: &Spec<'_>) -> Option<String> {
 }
 
 fn seccomp(spec: &Spec<'_>) -> Option<String> {
-    let fits = |profile: &Value| matches!(profile["type"].as_str(), Some("RuntimeDefault" | "Localhost"));
+    let fits =
+        |profile: &Value| matches!(profile["type"].as_str(), Some("RuntimeDefault" | "Localhost"));
     let pod = &spec.pod["securityContext"]["seccompProfile"];
     let who = spec.named(|container| match &container["securityContext"]["seccompProfile"] {
         Value::Null => !fits(pod),
@@ -184,22 +220,49 @@ mod tests {
 
     #[test]
     fn each_loosening_is_found_and_alone() {
-        assert_eq!(violations(&serde_json::from_value(good()).expect("a pod")), Vec::<String>::new());
+        assert_eq!(
+            violations(&serde_json::from_value(good()).expect("a pod")),
+            Vec::<String>::new()
+        );
         let table = [
             ("/spec/hostNetwork", json!(true), "host namespaces"),
             ("/spec/hostPID", json!(true), "host namespaces"),
             ("/spec/securityContext/runAsNonRoot", Value::Null, "runAsNonRoot != true"),
             ("/spec/securityContext/runAsUser", json!(0), "runAsUser=0"),
             ("/spec/securityContext/seccompProfile/type", json!("Unconfined"), "seccompProfile"),
-            ("/spec/securityContext/sysctls", json!([{"name": "kernel.msgmax", "value": "1"}]), "forbidden sysctls"),
-            ("/spec/volumes/0", json!({"name": "v", "hostPath": {"path": "/"}}), "restricted volume types"),
+            (
+                "/spec/securityContext/sysctls",
+                json!([{"name": "kernel.msgmax", "value": "1"}]),
+                "forbidden sysctls",
+            ),
+            (
+                "/spec/volumes/0",
+                json!({"name": "v", "hostPath": {"path": "/"}}),
+                "restricted volume types",
+            ),
             ("/spec/containers/0/ports", json!([{"containerPort": 1, "hostPort": 1}]), "hostPort"),
             ("/spec/containers/0/securityContext/privileged", json!(true), "privileged"),
             ("/spec/containers/0/securityContext/procMount", json!("Unmasked"), "procMount"),
-            ("/spec/containers/0/securityContext/allowPrivilegeEscalation", Value::Null, "allowPrivilegeEscalation"),
-            ("/spec/containers/0/securityContext/capabilities/drop", json!(["NET_RAW"]), "unrestricted capabilities"),
-            ("/spec/containers/0/securityContext/capabilities/add", json!(["SYS_TIME"]), "unrestricted capabilities"),
-            ("/spec/containers/0/securityContext/runAsNonRoot", json!(false), "runAsNonRoot != true"),
+            (
+                "/spec/containers/0/securityContext/allowPrivilegeEscalation",
+                Value::Null,
+                "allowPrivilegeEscalation",
+            ),
+            (
+                "/spec/containers/0/securityContext/capabilities/drop",
+                json!(["NET_RAW"]),
+                "unrestricted capabilities",
+            ),
+            (
+                "/spec/containers/0/securityContext/capabilities/add",
+                json!(["SYS_TIME"]),
+                "unrestricted capabilities",
+            ),
+            (
+                "/spec/containers/0/securityContext/runAsNonRoot",
+                json!(false),
+                "runAsNonRoot != true",
+            ),
         ];
         for (path, value, expected) in table {
             let mut pod = good();

@@ -8,7 +8,9 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
 use http::{HeaderMap, StatusCode};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -81,7 +83,8 @@ pub async fn attach(
     let up = request.extensions().get::<CancellationToken>().cloned().unwrap_or_default();
     tokio::spawn(async move {
         if let Ok(upgraded) = hyper::upgrade::on(request).await {
-            let (container, once) = (attached.container.clone(), attached.stdin && attached.stdin_once);
+            let (container, once) =
+                (attached.container.clone(), attached.stdin && attached.stdin_once);
             tokio::select! {
                 () = attached.run(upgraded) => {}
                 _ = cut.changed() => {}
@@ -99,7 +102,13 @@ type Found = (Arc<Hosted>, (String, Arc<Container>));
 fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
-    let all = || spec.init_containers.iter().flatten().chain(&spec.containers).map(|container| &container.name);
+    let all = || {
+        spec.init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+            .map(|container| &container.name)
+    };
     let bad = |message: String| Box::new(Refusal::bad_request(message).into_response());
     let container = match (wanted, spec.containers.as_slice()) {
         ("", [only]) => only.name.clone(),
@@ -116,7 +125,8 @@ fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
     if spec.node_name.is_none() {
         return Err(bad(format!("pod {name} does not have a host assigned")));
     }
-    let kubelet = |message: String| Box::new((StatusCode::INTERNAL_SERVER_ERROR, message).into_response());
+    let kubelet =
+        |message: String| Box::new((StatusCode::INTERNAL_SERVER_ERROR, message).into_response());
     let hosted = api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default());
     let Some(hosted) = hosted.filter(|hosted| !hosted.lost.is_cancelled()) else {
         return Err(Box::new(Refusal::no_kubelet().into_response()));
@@ -132,20 +142,26 @@ fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
 
 fn stdin_once(pod: &Pod, name: &str) -> bool {
     let spec = pod.spec.iter().flat_map(|spec| &spec.containers);
-    spec.filter(|container| container.name == name).any(|container| container.stdin_once == Some(true))
+    spec.filter(|container| container.name == name)
+        .any(|container| container.stdin_once == Some(true))
 }
 
 /// The answer that changes the protocol, and which one was chosen.
 fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), Refusal> {
     let key = headers.get(SEC_WEBSOCKET_KEY).ok_or_else(|| {
-        Refusal::bad_request("unable to upgrade: missing upgrade headers in request: this stand-in speaks websocket")
+        Refusal::bad_request(
+            "unable to upgrade: missing upgrade headers in request: this stand-in speaks websocket",
+        )
     })?;
-    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let offered =
+        headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let offered: Vec<_> = offered.flat_map(|value| value.split(',')).map(str::trim).collect();
     // The server takes the first of the client's that it knows.
     let chosen = offered.iter().find_map(|name| PROTOCOLS.iter().find(|known| *known == name));
     let chosen = *chosen.ok_or_else(|| {
-        Refusal::bad_request(format!("unable to upgrade: unable to negotiate protocol: client supports {offered:?}"))
+        Refusal::bad_request(format!(
+            "unable to upgrade: unable to negotiate protocol: client supports {offered:?}"
+        ))
     })?;
     let answer = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
@@ -172,7 +188,8 @@ struct Attached {
 impl Attached {
     /// Until the container has ended, or its client has gone.
     async fn run(mut self, upgraded: Upgraded) {
-        let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
+        let socket =
+            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
         let (mut sender, mut receiver) = socket.split();
         let (container, hosted) = (self.container.clone(), self.hosted.clone());
         let to_client = async {
@@ -209,7 +226,9 @@ impl Attached {
                 let (Message::Binary(_) | Message::Text(_)) = message else { continue };
                 let bytes = message.into_data();
                 match bytes.first() {
-                    Some(&STDIN) if open && bytes.len() > 1 => open = container.write(&bytes[1..]).await,
+                    Some(&STDIN) if open && bytes.len() > 1 => {
+                        open = container.write(&bytes[1..]).await
+                    }
                     Some(&CLOSE) if self.half_close && bytes.get(1) == Some(&STDIN) => {
                         end_input(&container, self.stdin && self.stdin_once).await;
                         open = false;
@@ -224,13 +243,15 @@ impl Attached {
             () = &mut from_client => false,
         };
         if ended {
-            // A client that is still sending would not see what was sent to it if this side just went away.
+            // A client that is still sending would not see what was sent to it if this side just
+            // went away.
             let _ = tokio::time::timeout(LINGER, from_client).await;
         }
     }
 }
 
-/// A container that reads from one client only has no more to read when that one has no more to say.
+/// A container that reads from one client only has no more to read when that one has no more to
+/// say.
 async fn end_input(container: &Container, once: bool) {
     if once {
         container.stdin.lock().await.take();

@@ -28,11 +28,15 @@ pub async fn core(State(api): Context, headers: HeaderMap) -> Result<Json<Value>
 pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, Refusal> {
     api.access.user(&headers)?;
     let version = json!({"groupVersion": "authorization.k8s.io/v1", "version": "v1"});
-    let group = json!({"name": "authorization.k8s.io", "versions": [version], "preferredVersion": version});
+    let group =
+        json!({"name": "authorization.k8s.io", "versions": [version], "preferredVersion": version});
     Ok(Json(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})))
 }
 
-pub async fn core_resources(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, Refusal> {
+pub async fn core_resources(
+    State(api): Context,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Refusal> {
     api.access.user(&headers)?;
     let resource = |name: &str, kind: &str, namespaced: bool, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": verbs});
     let mut pods = resource("pods", "Pod", true, &["create", "delete", "get", "list", "watch"]);
@@ -44,11 +48,16 @@ pub async fn core_resources(State(api): Context, headers: HeaderMap) -> Result<J
     ]})))
 }
 
-pub async fn authorization_resources(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, Refusal> {
+pub async fn authorization_resources(
+    State(api): Context,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Refusal> {
     api.access.user(&headers)?;
-    Ok(Json(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "authorization.k8s.io/v1",
+    Ok(Json(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "authorization.k8s.io/v1",
         "resources": [{"name": "selfsubjectaccessreviews", "singularName": "", "namespaced": false,
-            "kind": "SelfSubjectAccessReview", "verbs": ["create"]}]})))
+            "kind": "SelfSubjectAccessReview", "verbs": ["create"]}]}),
+    ))
 }
 
 pub async fn namespace(
@@ -56,13 +65,18 @@ pub async fn namespace(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Refusal> {
-    api.access.check(&headers, &Wanted { verb: "get", resource: "namespaces", namespace: &name, name: &name })?;
+    api.access.check(
+        &headers,
+        &Wanted { verb: "get", resource: "namespaces", namespace: &name, name: &name },
+    )?;
     let found = api.namespaces.iter().find(|namespace| namespace.name == name);
     let found = found.ok_or_else(|| Refusal::not_found("namespaces", &name))?;
     let mut labels = json!({"kubernetes.io/metadata.name": name});
     if found.restricted {
         labels["pod-security.kubernetes.io/enforce"] = "restricted".into();
     }
-    Ok(Json(json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name, "labels": labels},
-        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})))
+    Ok(Json(
+        json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name, "labels": labels},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}),
+    ))
 }

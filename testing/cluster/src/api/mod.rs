@@ -1,4 +1,5 @@
-//! The API server: who may ask, what is answered. All that it knows is in the store; what pods do is the node's.
+//! The API server: who may ask, what is answered. All that it knows is in the store; what pods do
+//! is the node's.
 
 mod attach;
 mod discovery;
@@ -44,8 +45,8 @@ pub struct Namespace {
 
 pub type Context = State<Arc<Api>>;
 
-/// A flag of a query, as the real one reads it: whatever is there means yes, but for two words. Clients write `true`,
-/// `True` and `1`.
+/// A flag of a query, as the real one reads it: whatever is there means yes, but for two words.
+/// Clients write `true`, `True` and `1`.
 fn says(flag: &Option<String>) -> bool {
     flag.as_deref().is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
 }
@@ -64,7 +65,10 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/api/v1/pods", get(pods::list_all))
         .route("/api/v1/namespaces/{namespace}/pods", get(pods::list).post(pods::create))
         .route("/api/v1/namespaces/{namespace}/pods/{name}", get(pods::get).delete(pods::delete))
-        .route("/api/v1/namespaces/{namespace}/pods/{name}/attach", get(attach::attach).post(attach::attach))
+        .route(
+            "/api/v1/namespaces/{namespace}/pods/{name}/attach",
+            get(attach::attach).post(attach::attach),
+        )
         .fallback(unknown)
         .layer(middleware::from_fn_with_state(api.clone(), trouble))
         .with_state(api)

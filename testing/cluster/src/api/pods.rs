@@ -30,7 +30,11 @@ pub struct Listed {
     pub send_initial_events: Option<String>,
 }
 
-pub async fn list_all(state: Context, query: Query<Listed>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub async fn list_all(
+    state: Context,
+    query: Query<Listed>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     listed(&state, None, query.0, &headers)
 }
 
@@ -80,8 +84,9 @@ pub async fn create(
     let mut pod: Pod = parse(&body)?;
     let sent = pod.metadata.namespace.clone().unwrap_or_else(|| namespace.clone());
     if sent != namespace {
-        let why =
-            format!("the namespace of the provided object does not match the namespace sent on the request: {sent:?}");
+        let why = format!(
+            "the namespace of the provided object does not match the namespace sent on the request: {sent:?}"
+        );
         return Err(Refusal::bad_request(why));
     }
     let place = api.namespaces.iter().find(|place| place.name == namespace);
@@ -104,7 +109,10 @@ pub async fn get(
 ) -> Result<Json<Value>, Refusal> {
     let wanted = Wanted { verb: "get", resource: "pods", namespace: &namespace, name: &name };
     api.access.check(&headers, &wanted)?;
-    api.store.get(&namespace, &name).map(|pod| Json(object(&pod))).ok_or_else(|| Refusal::not_found("pods", &name))
+    api.store
+        .get(&namespace, &name)
+        .map(|pod| Json(object(&pod)))
+        .ok_or_else(|| Refusal::not_found("pods", &name))
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -122,11 +130,16 @@ pub async fn delete(
 ) -> Result<Json<Value>, Refusal> {
     let wanted = Wanted { verb: "delete", resource: "pods", namespace: &namespace, name: &name };
     api.access.check(&headers, &wanted)?;
-    let options: DeleteOptions = if body.is_empty() { DeleteOptions::default() } else { parse(&body)? };
+    let options: DeleteOptions =
+        if body.is_empty() { DeleteOptions::default() } else { parse(&body)? };
     let pod = api.store.get(&namespace, &name).ok_or_else(|| Refusal::not_found("pods", &name))?;
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    if let Some(wanted) = options.preconditions.and_then(|preconditions| preconditions.uid).filter(|u| *u != uid) {
-        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    if let Some(wanted) =
+        options.preconditions.and_then(|preconditions| preconditions.uid).filter(|u| *u != uid)
+    {
+        let why = format!(
+            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
+        );
         return Err(Refusal::conflict(&name, &why));
     }
     let grace = options.grace_period_seconds.or(query.grace_period_seconds);
@@ -166,6 +179,8 @@ pub fn object(pod: &Pod) -> Value {
 
 fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| {
-        Refusal::bad_request(format!("the object provided is unrecognized (must be of type Pod): {error}"))
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type Pod): {error}"
+        ))
     })
 }

@@ -18,14 +18,18 @@ pub async fn review(
     let asked = &review["spec"]["resourceAttributes"];
     let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
     let (resource, subresource) = (text("resource"), text("subresource"));
-    let resource = if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
+    let resource =
+        if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
     let (verb, namespace, name) = (text("verb"), text("namespace"), text("name"));
     let wanted = Wanted { verb: &verb, resource: &resource, namespace: &namespace, name: &name };
     // Rules here are all about the core group.
     let allowed = text("group").is_empty() && user.may(&wanted);
     review["kind"] = "SelfSubjectAccessReview".into();
     review["apiVersion"] = "authorization.k8s.io/v1".into();
-    review["status"] =
-        if allowed { json!({"allowed": true, "reason": "RBAC: allowed by Role"}) } else { json!({"allowed": false}) };
+    review["status"] = if allowed {
+        json!({"allowed": true, "reason": "RBAC: allowed by Role"})
+    } else {
+        json!({"allowed": false})
+    };
     Ok((StatusCode::CREATED, Json(review)))
 }

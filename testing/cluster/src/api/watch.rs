@@ -50,15 +50,18 @@ pub fn watch(
     let from_now = matches!(query.resource_version.as_str(), "" | "0");
     let revision = match query.resource_version.as_str() {
         "" | "0" => 0,
-        text => text.parse().map_err(|_| Refusal::bad_request(format!("Invalid value: {text:?}: resourceVersion")))?,
+        text => text.parse().map_err(|_| {
+            Refusal::bad_request(format!("Invalid value: {text:?}: resourceVersion"))
+        })?,
     };
     let until = Instant::now() + Duration::from_secs(query.timeout_seconds.unwrap_or(LONGEST));
     let bookmarks = says(&query.allow_watch_bookmarks);
     let (lines, mut sent) = mpsc::channel(64);
     let watch = Watch { api, namespace, selector, revision, lines };
     tokio::spawn(watch.run(from_now, until, bookmarks));
-    let body =
-        futures_util::stream::poll_fn(move |context| sent.poll_recv(context).map(|line| line.map(Ok::<_, Infallible>)));
+    let body = futures_util::stream::poll_fn(move |context| {
+        sent.poll_recv(context).map(|line| line.map(Ok::<_, Infallible>))
+    });
     Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(body)).into_response())
 }
 
@@ -114,7 +117,8 @@ impl Watch {
         }
     }
 
-    /// How this watch sees a change. What comes to fit its selector is added to it, what ceases to is deleted from it.
+    /// How this watch sees a change. What comes to fit its selector is added to it, what ceases to
+    /// is deleted from it.
     fn seen<'a>(&self, change: &'a Change) -> Option<(&'static str, &'a Pod)> {
         let here = |pod: &Pod| self.namespace.is_none() || pod.metadata.namespace == self.namespace;
         let fits = |pod: &Pod| here(pod) && self.selector.matches(pod);

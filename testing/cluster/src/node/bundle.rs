@@ -1,4 +1,5 @@
-//! From a pod and one of its containers to what an OCI runtime is told: the job of a kubelet and its container runtime.
+//! From a pod and one of its containers to what an OCI runtime is told: the job of a kubelet and
+//! its container runtime.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +12,21 @@ use crate::quantity::{amount, units};
 
 /// What a container runtime covers in every container, when nobody asks for more.
 const MASKED: [&str; 12] = [
-    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-    "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
-    "/sys/firmware",
+    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+    "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+    "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 ];
-const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Parts of this machine that stand for the contents of an image, read-only.
 const IMAGE: [&str; 3] = ["/usr", "/etc/ld.so.cache", "/etc/alternatives"];
 
 /// What a container may do as root that does not drop anything.
 const CAPABILITIES: [&str; 14] = [
-    "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
-    "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
+    "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+    "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
+    "CAP_SETUID", "CAP_SYS_CHROOT",
 ];
 
 /// What the profile of a container runtime refuses to whoever has no capability.
@@ -48,7 +51,12 @@ pub struct Places<'a> {
 }
 
 /// `config.json` of a bundle, or why a kubelet would not even try.
-pub fn config(pod: &Pod, container: &Container, image: &Image, places: &Places<'_>) -> Result<Value, String> {
+pub fn config(
+    pod: &Pod,
+    container: &Container,
+    image: &Image,
+    places: &Places<'_>,
+) -> Result<Value, String> {
     let spec = pod.spec.clone().unwrap_or_default();
     let of_pod = spec.security_context.unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
@@ -59,12 +67,17 @@ pub fn config(pod: &Pod, container: &Container, image: &Image, places: &Places<'
         Some(profile) if profile.type_ == "Unconfined" => Value::Null,
         Some(profile) if profile.type_ == "Localhost" => {
             let name = profile.localhost_profile.unwrap_or_default();
-            places.profiles.get(&name).cloned().ok_or(format!("cannot load seccomp profile {name:?}: no such file"))?
+            places
+                .profiles
+                .get(&name)
+                .cloned()
+                .ok_or(format!("cannot load seccomp profile {name:?}: no such file"))?
         }
         Some(_) => default_profile(),
     };
     let capabilities = capabilities(&own, user.0 == 0);
-    let namespaces = ["pid", "network", "ipc", "uts", "mount", "cgroup"].map(|kind| json!({"type": kind}));
+    let namespaces =
+        ["pid", "network", "ipc", "uts", "mount", "cgroup"].map(|kind| json!({"type": kind}));
     Ok(json!({
         "ociVersion": "1.0.2",
         "process": {
@@ -91,7 +104,11 @@ pub fn config(pod: &Pod, container: &Container, image: &Image, places: &Places<'
     }))
 }
 
-fn user(of_pod: &PodSecurityContext, own: &SecurityContext, image: &Image) -> Result<(i64, i64), String> {
+fn user(
+    of_pod: &PodSecurityContext,
+    own: &SecurityContext,
+    image: &Image,
+) -> Result<(i64, i64), String> {
     let user = own.run_as_user.or(of_pod.run_as_user).unwrap_or(image.user.into());
     let group = own.run_as_group.or(of_pod.run_as_group).unwrap_or(image.user.into());
     if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) && user == 0 {
@@ -101,17 +118,28 @@ fn user(of_pod: &PodSecurityContext, own: &SecurityContext, image: &Image) -> Re
 }
 
 fn groups(of_pod: &PodSecurityContext) -> Vec<i64> {
-    of_pod.supplemental_groups.clone().unwrap_or_default().into_iter().chain(of_pod.fs_group).collect()
+    of_pod
+        .supplemental_groups
+        .clone()
+        .unwrap_or_default()
+        .into_iter()
+        .chain(of_pod.fs_group)
+        .collect()
 }
 
 fn capabilities(own: &SecurityContext, root: bool) -> Value {
     let (added, dropped) = own.capabilities.clone().map(|c| (c.add, c.drop)).unwrap_or_default();
     let named = |names: Option<Vec<String>>| -> Vec<_> {
-        names.unwrap_or_default().iter().map(|name| format!("CAP_{}", name.trim_start_matches("CAP_"))).collect()
+        names
+            .unwrap_or_default()
+            .iter()
+            .map(|name| format!("CAP_{}", name.trim_start_matches("CAP_")))
+            .collect()
     };
     let (added, dropped) = (named(added), named(dropped));
     let kept = CAPABILITIES.iter().map(|name| (*name).to_owned());
-    let kept = kept.filter(|name| !dropped.iter().any(|dropped| dropped == "CAP_ALL" || dropped == name));
+    let kept =
+        kept.filter(|name| !dropped.iter().any(|dropped| dropped == "CAP_ALL" || dropped == name));
     let bounding: Vec<_> = kept.chain(added).collect();
     let effective = if root { bounding.clone() } else { vec![] };
     json!({"bounding": bounding, "effective": effective, "permitted": effective, "inheritable": [], "ambient": []})
@@ -119,7 +147,8 @@ fn capabilities(own: &SecurityContext, root: bool) -> Value {
 
 fn arguments(container: &Container, image: &Image) -> Result<Vec<String>, String> {
     let command = container.command.clone().unwrap_or_else(|| image.entrypoint.clone());
-    let arguments: Vec<_> = command.into_iter().chain(container.args.clone().unwrap_or_default()).collect();
+    let arguments: Vec<_> =
+        command.into_iter().chain(container.args.clone().unwrap_or_default()).collect();
     if arguments.is_empty() { Err("no command specified".to_owned()) } else { Ok(arguments) }
 }
 
@@ -153,7 +182,11 @@ fn mounts(container: &Container, image: &Image, places: &Places<'_>) -> Vec<Valu
     let mut all = vec![
         mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
         mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        mount("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+        mount(
+            "/dev/pts",
+            "devpts",
+            &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"],
+        ),
         mount("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
         mount("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
         mount("/sys/fs/cgroup", "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
@@ -162,21 +195,28 @@ fn mounts(container: &Container, image: &Image, places: &Places<'_>) -> Vec<Valu
     let here = IMAGE.iter().filter(|path| Path::new(path).exists());
     all.extend(here.map(|path| bind(path, path, &["rbind", "ro", "nosuid", "nodev"])));
     let programs = image.files.iter();
-    all.extend(programs.map(|(path, host)| bind(&host.to_string_lossy(), path, &["bind", "ro", "nosuid", "nodev"])));
+    all.extend(programs.map(|(path, host)| {
+        bind(&host.to_string_lossy(), path, &["bind", "ro", "nosuid", "nodev"])
+    }));
     let mut volumes = container.volume_mounts.clone().unwrap_or_default();
     // What is mounted inside of another comes after it.
     volumes.sort_by_key(|mount| mount.mount_path.matches('/').count());
     for volume in volumes {
         let source = places.volumes.join(&volume.name).join(volume.sub_path.unwrap_or_default());
         let access = if volume.read_only == Some(true) { "ro" } else { "rw" };
-        all.push(bind(&source.to_string_lossy(), &volume.mount_path, &["rbind", "rprivate", access]));
+        all.push(bind(
+            &source.to_string_lossy(),
+            &volume.mount_path,
+            &["rbind", "rprivate", access],
+        ));
     }
     all
 }
 
 fn resources(container: &Container) -> Value {
     let resources = container.resources.clone().unwrap_or_default();
-    let (limits, requests) = (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
+    let (limits, requests) =
+        (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
     let mut told = json!({});
     if let Some(bytes) = limits.get("memory").and_then(units) {
         // Both together: a node whose kubelet allows no swap.
@@ -192,10 +232,12 @@ fn resources(container: &Container) -> Value {
     told
 }
 
-/// How soon the kernel takes this container when the whole node is out of memory. Where not even root may be spared, as
-/// in a container, nobody is spared more than this process.
+/// How soon the kernel takes this container when the whole node is out of memory. Where not even
+/// root may be spared, as in a container, nobody is spared more than this process.
 fn oom_score(pod: &Pod, container: &Container) -> i64 {
-    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|text| text.trim().parse().ok());
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     wanted_oom_score(pod, container).max(own.unwrap_or(0))
 }
 

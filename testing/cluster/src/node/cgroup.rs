@@ -1,13 +1,19 @@
-//! The control group of a pod, above those of its containers: what it may have of processes, and its removal.
+//! The control group of a pod, above those of its containers: what it may have of processes, and
+//! its removal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Makes the group of a pod that may have this many processes: a setting of the node, not of the pod.
+/// Makes the group of a pod that may have this many processes: a setting of the node, not of the
+/// pod.
 pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
-    let directory = if is_unified() { Path::new(MOUNT).join(name) } else { Path::new(MOUNT).join("pids").join(name) };
+    let directory = if is_unified() {
+        Path::new(MOUNT).join(name)
+    } else {
+        Path::new(MOUNT).join("pids").join(name)
+    };
     fs::create_dir_all(&directory)?;
     if is_unified() {
         // Refused where a controller is missing, which the limit then says.

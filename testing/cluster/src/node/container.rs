@@ -65,7 +65,11 @@ impl Container {
         let (log, pid_file) = (start.bundle.join("log"), start.bundle.join("pid"));
         let mut command = volumes.command("runc");
         command.arg("--root").arg(start.root).arg("--log").arg(&log);
-        command.args(["run", "--keep", "--pid-file"]).arg(&pid_file).arg("--bundle").arg(&start.bundle);
+        command
+            .args(["run", "--keep", "--pid-file"])
+            .arg(&pid_file)
+            .arg("--bundle")
+            .arg(&start.bundle);
         command.arg(&start.id).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if start.stdin { Stdio::piped() } else { Stdio::null() });
         // A signal of the terminal is for the tests, not for what they started.
@@ -98,7 +102,8 @@ impl Container {
             let lived = pid_file.exists();
             remove(&root, &watched.id).await;
             let log = tokio::fs::read_to_string(&log).await.unwrap_or_default();
-            let not_started = (!lived).then(|| log.lines().last().unwrap_or("it could not be started").to_owned());
+            let not_started = (!lived)
+                .then(|| log.lines().last().unwrap_or("it could not be started").to_owned());
             let code = if lived { code } else { 128 };
             watched.state.send_replace(State::Ended(Exit { code, out_of_memory, not_started }));
         });
@@ -160,7 +165,10 @@ impl Container {
     /// The runtime writes the number of the first process down once it runs.
     async fn note_start(&self, pid_file: &Path) {
         loop {
-            let pid = tokio::fs::read_to_string(pid_file).await.ok().and_then(|text| text.trim().parse().ok());
+            let pid = tokio::fs::read_to_string(pid_file)
+                .await
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
             if let Some(pid) = pid {
                 self.state.send_replace(State::Running(pid));
                 return;
@@ -186,7 +194,10 @@ async fn make_root(bundle: &Path) -> io::Result<()> {
         }
     }
     for (name, contents) in [
-        ("passwd", "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"),
+        (
+            "passwd",
+            "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        ),
         ("group", "root:x:0:\nnogroup:x:65534:\n"),
         ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
         ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),

@@ -20,12 +20,17 @@ impl Image {
     /// With the usual path, and nothing else.
     pub fn new(name: &str) -> Image {
         let path = "/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Image { name: name.to_owned(), env: vec![("PATH".to_owned(), path.to_owned())], ..Image::default() }
+        Image {
+            name: name.to_owned(),
+            env: vec![("PATH".to_owned(), path.to_owned())],
+            ..Image::default()
+        }
     }
 
     /// What a registry calls its manifest: two images of different content never have the same.
     pub fn digest(&self) -> String {
-        let hex: String = Sha256::digest(format!("{self:?}")).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String =
+            Sha256::digest(format!("{self:?}")).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("sha256:{hex}")
     }
 

@@ -1,4 +1,5 @@
-//! The life of one pod: scheduled, its images pulled, its init containers run, its containers run, its end.
+//! The life of one pod: scheduled, its images pulled, its init containers run, its containers run,
+//! its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -45,11 +46,25 @@ struct Life {
     group: String,
 }
 
-pub async fn live(node: Arc<Node>, pod: Pod, hosted: Arc<Hosted>, mut orders: UnboundedReceiver<Order>) {
+pub async fn live(
+    node: Arc<Node>,
+    pod: Pod,
+    hosted: Arc<Hosted>,
+    mut orders: UnboundedReceiver<Order>,
+) {
     let number = node.next_number();
-    let cluster = node.setup.directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let cluster = node
+        .setup
+        .directory
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let life = Life {
-        directory: node.setup.directory.join("pods").join(pod.metadata.uid.clone().unwrap_or_default()),
+        directory: node
+            .setup
+            .directory
+            .join("pods")
+            .join(pod.metadata.uid.clone().unwrap_or_default()),
         // The name by which the tests' inventories know what belongs to this process.
         group: format!("skillbox-{}-{cluster}-{number}", std::process::id()),
         node,
@@ -68,7 +83,9 @@ impl Life {
         let mut changes = self.node.faults.changes();
         while self.node.faults.now().no_room {
             let why = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
-            self.update(|pod| status::condition(pod, "PodScheduled", false, Some(("Unschedulable", why))));
+            self.update(|pod| {
+                status::condition(pod, "PodScheduled", false, Some(("Unschedulable", why)))
+            });
             tokio::select! {
                 _ = changes.changed() => {}
                 _ = self.interrupt(orders, None) => return false,
@@ -80,7 +97,8 @@ impl Life {
 
     async fn on_node(&self, orders: &mut UnboundedReceiver<Order>) {
         let seconds = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
-        let deadline = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.unsigned_abs()));
+        let deadline =
+            seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.unsigned_abs()));
         let made = self.make().await;
         let interrupt = match &made {
             Ok(volumes) => {
@@ -95,7 +113,9 @@ impl Life {
                 }
             }
             Err(error) => {
-                self.update(|pod| status::over(pod, false, Some(("FailedMount", &error.to_string()))));
+                self.update(|pod| {
+                    status::over(pod, false, Some(("FailedMount", &error.to_string())))
+                });
                 None
             }
         };
@@ -152,14 +172,26 @@ impl Life {
                 "failed to pull and unpack image \"{name}\": failed to resolve reference \"{name}\": {name}: not found"
             );
             let back_off = format!("Back-off pulling image \"{name}\": ErrImagePull: {error}");
-            self.update(|pod| status::set(pod, &spec.name, None, status::waiting("ErrImagePull", Some(&error))));
+            self.update(|pod| {
+                status::set(pod, &spec.name, None, status::waiting("ErrImagePull", Some(&error)))
+            });
             tokio::time::sleep(BACK_OFF).await;
-            self.update(|pod| status::set(pod, &spec.name, None, status::waiting("ImagePullBackOff", Some(&back_off))));
+            self.update(|pod| {
+                status::set(
+                    pod,
+                    &spec.name,
+                    None,
+                    status::waiting("ImagePullBackOff", Some(&back_off)),
+                )
+            });
             tokio::time::sleep(BACK_OFF).await;
         };
         let cgroup = format!("/{}/{}", self.group, spec.name);
-        let places =
-            bundle::Places { volumes: volumes.directory(), cgroup: &cgroup, profiles: &self.node.setup.profiles };
+        let places = bundle::Places {
+            volumes: volumes.directory(),
+            cgroup: &cgroup,
+            profiles: &self.node.setup.profiles,
+        };
         let config = match bundle::config(&self.pod, spec, &image, &places) {
             Ok(config) => config,
             Err(why) => {
@@ -181,7 +213,9 @@ impl Life {
         self.update(|pod| status::pulled(pod, &spec.name, &image));
         container.started().await;
         if container.is_running() {
-            self.update(|pod| status::set(pod, &spec.name, Some(&container.id), status::running(&now())));
+            self.update(|pod| {
+                status::set(pod, &spec.name, Some(&container.id), status::running(&now()))
+            });
         }
         Ok(container)
     }
@@ -202,7 +236,8 @@ impl Life {
             Interrupt::Removed | Interrupt::End | Interrupt::Lost => (Duration::ZERO, None),
             Interrupt::Deleted(grace) => (*grace, None),
             Interrupt::Deadline => {
-                let message = "Pod was active on the node longer than the specified deadline".to_owned();
+                let message =
+                    "Pod was active on the node longer than the specified deadline".to_owned();
                 (Duration::ZERO, Some(("DeadlineExceeded", message)))
             }
             Interrupt::Evicted(message) => (Duration::ZERO, Some(("Evicted", message.clone()))),
@@ -239,13 +274,19 @@ impl Life {
     fn ended_by_node(&self) {
         let exit = Exit { code: 137, out_of_memory: false, not_started: None };
         self.update(|pod| {
-            let statuses = pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
+            let statuses =
+                pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
             for container in statuses {
                 let running = container.state.and_then(|state| state.running);
                 if let Some(since) = running.and_then(|running| running.started_at) {
                     let id = container.container_id.unwrap_or_default();
                     let id = id.trim_start_matches("containerd://");
-                    status::set(pod, &container.name, Some(id), status::terminated(id, &since, &exit));
+                    status::set(
+                        pod,
+                        &container.name,
+                        Some(id),
+                        status::terminated(id, &since, &exit),
+                    );
                 }
             }
             status::over(pod, false, None);
@@ -258,7 +299,8 @@ impl Life {
         loop {
             match self.interrupt(orders, None).await {
                 Interrupt::Removed | Interrupt::End => return,
-                // Nobody is there to end it: the object stays until somebody takes it away by force.
+                // Nobody is there to end it: the object stays until somebody takes it away by
+                // force.
                 Interrupt::Deleted(_) if lost => self.gone().await,
                 Interrupt::Deleted(_) => return self.finalized().await,
                 Interrupt::Evicted(_) | Interrupt::Lost | Interrupt::Deadline => {}
@@ -293,7 +335,11 @@ impl Life {
         }
     }
 
-    async fn interrupt(&self, orders: &mut UnboundedReceiver<Order>, deadline: Option<Instant>) -> Interrupt {
+    async fn interrupt(
+        &self,
+        orders: &mut UnboundedReceiver<Order>,
+        deadline: Option<Instant>,
+    ) -> Interrupt {
         let (namespace, name, uid) = self.key();
         let mut revisions = self.node.store.revisions();
         let deadline = async {

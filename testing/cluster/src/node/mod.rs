@@ -1,4 +1,5 @@
-//! The one node of the cluster: kubelet and container runtime. It runs what pods say in containers of `runc`.
+//! The one node of the cluster: kubelet and container runtime. It runs what pods say in containers
+//! of `runc`.
 
 pub mod bundle;
 mod cgroup;
@@ -90,7 +91,10 @@ impl Node {
             lost: CancellationToken::new(),
             gone: CancellationToken::new(),
         });
-        self.hosted.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone(), hosted.clone());
+        self.hosted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(uid.clone(), hosted.clone());
         let (node, pod) = (self.clone(), pod.clone());
         self.tasks.spawn(async move {
             life::live(node.clone(), pod, hosted.clone(), received).await;
@@ -130,7 +134,8 @@ impl Node {
                 }
                 None => all.find(|image| image.name == reference),
             };
-            let image = found.filter(|image| !trouble.missing_images.contains(&image.name))?.clone();
+            let image =
+                found.filter(|image| !trouble.missing_images.contains(&image.name))?.clone();
             trouble.pulls.push((image.repository().to_owned(), image.digest()));
             let moving = trouble.moving_tag.take_if(|moving| moving.name == reference);
             trouble.moved_tags.splice(0..0, moving);
@@ -150,7 +155,10 @@ impl Hosted {
     }
 
     fn add(&self, name: &str, container: Arc<Container>) {
-        self.containers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), container);
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), container);
     }
 
     fn all(&self) -> Vec<Arc<Container>> {

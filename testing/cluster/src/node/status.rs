@@ -1,8 +1,8 @@
 //! What a kubelet writes into the status of a pod.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    Pod, PodCondition, PodStatus,
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, Pod, PodCondition, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -14,8 +14,10 @@ use crate::defaults::now;
 pub fn condition(pod: &mut Pod, kind: &str, holds: bool, reason: Option<(&str, &str)>) {
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let status = if holds { "True" } else { "False" };
-    let unchanged = conditions.iter().find(|condition| condition.type_ == kind && condition.status == status);
-    let since = unchanged.and_then(|condition| condition.last_transition_time.clone()).unwrap_or_else(now);
+    let unchanged =
+        conditions.iter().find(|condition| condition.type_ == kind && condition.status == status);
+    let since =
+        unchanged.and_then(|condition| condition.last_transition_time.clone()).unwrap_or_else(now);
     conditions.retain(|condition| condition.type_ != kind);
     conditions.push(PodCondition {
         type_: kind.to_owned(),
@@ -41,11 +43,17 @@ pub fn accepted(pod: &mut Pod, ip: &str) {
     let statuses = |containers: &[Container], reason: &str| -> Vec<_> {
         containers.iter().map(|container| status(container, waiting(reason, None))).collect()
     };
-    let init = spec.init_containers.as_deref().map(|containers| statuses(containers, "PodInitializing"));
+    let init =
+        spec.init_containers.as_deref().map(|containers| statuses(containers, "PodInitializing"));
     let main = statuses(&spec.containers, reason);
     condition(pod, "Initialized", !has_init, None);
     condition(pod, "Ready", false, Some(("ContainersNotReady", "containers with unready status")));
-    condition(pod, "ContainersReady", false, Some(("ContainersNotReady", "containers with unready status")));
+    condition(
+        pod,
+        "ContainersReady",
+        false,
+        Some(("ContainersNotReady", "containers with unready status")),
+    );
     let status = pod.status.get_or_insert_default();
     status.start_time = Some(now());
     status.host_ip = Some("10.0.0.1".to_owned());
@@ -80,7 +88,8 @@ pub fn pulled(pod: &mut Pod, name: &str, image: &Image) {
 /// Sets the state of one container, by its name.
 pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
     let status = pod.status.get_or_insert_default();
-    let is_init = status.init_container_statuses.iter().flatten().any(|container| container.name == name);
+    let is_init =
+        status.init_container_statuses.iter().flatten().any(|container| container.name == name);
     let all = status.init_container_statuses.iter_mut().flatten();
     let all = all.chain(status.container_statuses.iter_mut().flatten());
     for container in all.filter(|container| container.name == name) {
@@ -93,7 +102,10 @@ pub fn set(pod: &mut Pod, name: &str, id: Option<&str>, state: ContainerState) {
 }
 
 pub fn waiting(reason: &str, message: Option<&str>) -> ContainerState {
-    let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message: message.map(str::to_owned) };
+    let waiting = ContainerStateWaiting {
+        reason: Some(reason.to_owned()),
+        message: message.map(str::to_owned),
+    };
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }
 

@@ -1,4 +1,5 @@
-//! What a container writes, and whoever listens. What nobody listens to is gone, as with `kubectl attach`.
+//! What a container writes, and whoever listens. What nobody listens to is gone, as with `kubectl
+//! attach`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -47,7 +48,8 @@ impl Streams {
     async fn pass_on(&self, output: Output, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; CHUNK];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+            let listeners =
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
             for listener in listeners {
                 // Whoever has gone away does not mind.
                 let _ = listener.send((output, Bytes::copy_from_slice(&buffer[..count]))).await;

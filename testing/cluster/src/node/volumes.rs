@@ -1,7 +1,8 @@
 //! The volumes of one pod: its empty directories, mounted where nobody but the pod sees them.
 //!
-//! Each pod has a process that holds a mount namespace, as a real one has its pause container. All mounts are in it, so
-//! they are gone with it, and it is gone when its input ends: with this process, however that ends.
+//! Each pod has a process that holds a mount namespace, as a real one has its pause container. All
+//! mounts are in it, so they are gone with it, and it is gone when its input ends: with this
+//! process, however that ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,11 @@ impl Volumes {
         for mount in containers.flat_map(|container| container.volume_mounts.iter().flatten()) {
             if let Some(path) = &mount.sub_path {
                 let place = directory.join(&mount.name).join(path);
-                orders.extend(["directory".to_owned(), String::new(), place.to_string_lossy().into_owned()]);
+                orders.extend([
+                    "directory".to_owned(),
+                    String::new(),
+                    place.to_string_lossy().into_owned(),
+                ]);
             }
         }
         let mut holder = Command::new("unshare")
@@ -89,7 +94,8 @@ impl Volumes {
 
 /// How a volume in memory is mounted; `None` for one on the disk of the node.
 fn in_memory(volume: &Volume, mode: u32, group: Option<i64>) -> Option<String> {
-    let empty = volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"))?;
+    let empty =
+        volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"))?;
     let mut options = format!("mode={mode:o}");
     if let Some(bytes) = empty.size_limit.as_ref().and_then(units) {
         options += &format!(",size={bytes}");

@@ -34,7 +34,8 @@ async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
         },
         async {
             let (mut text, mut said) = (Vec::new(), Vec::new());
-            let (one, other) = tokio::join!(output.read_to_end(&mut text), errors.read_to_end(&mut said));
+            let (one, other) =
+                tokio::join!(output.read_to_end(&mut text), errors.read_to_end(&mut said));
             (one.unwrap(), other.unwrap(), text, said)
         }
     );

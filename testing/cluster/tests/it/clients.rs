@@ -23,21 +23,30 @@ fn kubectl(kubeconfig: &Path, arguments: &[&str], input: &str) -> Output {
 }
 
 fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 #[tokio::test]
 async fn kubectl_finds_what_it_expects() {
     let Some(cluster) = start("kubectl") else { return };
-    if Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().is_err() {
-        println!("NEEDS ROOT: kubectl was not run, because it is not here; scripts/setup-tests.sh kubectl installs it");
+    if Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().is_err()
+    {
+        println!(
+            "NEEDS ROOT: kubectl was not run, because it is not here; scripts/setup-tests.sh kubectl installs it"
+        );
         return;
     }
     let config = admin(&cluster);
     let run = |arguments: &[&str], input: &str| kubectl(&config, arguments, input);
-    let made = run(&["create", "--validate=false", "-f", "-"], &body("by-kubectl", "read x").to_string());
+    let made =
+        run(&["create", "--validate=false", "-f", "-"], &body("by-kubectl", "read x").to_string());
     assert_eq!(said(&made), "pod/by-kubectl created\n");
-    let twice = run(&["create", "--validate=false", "-f", "-"], &body("by-kubectl", "read x").to_string());
+    let twice =
+        run(&["create", "--validate=false", "-f", "-"], &body("by-kubectl", "read x").to_string());
     assert_eq!(
         said(&twice),
         "Error from server (AlreadyExists): error when creating \"STDIN\": pods \"by-kubectl\" already exists\n"

@@ -11,7 +11,11 @@ async fn run(cluster: &cluster::Cluster, body: Value) -> Value {
     let api = pods(cluster).await;
     let made = api.create(&PostParams::default(), &pod(body)).await.unwrap();
     let name = made.metadata.name.clone().unwrap();
-    assert!(cluster.until(|pods| matches!(phase(pods), "Succeeded" | "Failed")).await, "{:?}", cluster.pods());
+    assert!(
+        cluster.until(|pods| matches!(phase(pods), "Succeeded" | "Failed")).await,
+        "{:?}",
+        cluster.pods()
+    );
     let over = api.get(&name).await.unwrap();
     api.delete(&name, &DeleteParams::default()).await.unwrap();
     assert!(cluster.until_empty().await);
@@ -34,7 +38,10 @@ async fn a_pod_ends_as_its_container_does() {
     let script = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
     let ended = run(&cluster, body("greedy", script)).await;
     let terminated = &ended["containerStatuses"][0]["state"]["terminated"];
-    assert_eq!((&terminated["exitCode"], &terminated["reason"]), (&json!(137), &json!("OOMKilled")));
+    assert_eq!(
+        (&terminated["exitCode"], &terminated["reason"]),
+        (&json!(137), &json!("OOMKilled"))
+    );
     let mut nothing = body("nothing", "");
     nothing["spec"]["containers"][0]["command"] = json!(["/no/such"]);
     let ended = run(&cluster, nothing).await;
@@ -63,7 +70,8 @@ async fn a_container_has_what_its_pod_says_and_no_more() {
         [ "$KUBERNETES_SERVICE_PORT" = 443 ] || exit 20
         exit 0"#;
     let mut both = body("walls", script);
-    both["spec"]["volumes"] = json!([{"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "2Mi"}}]);
+    both["spec"]["volumes"] =
+        json!([{"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "2Mi"}}]);
     both["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     let mut init = both["spec"]["containers"][0].clone();
     init["name"] = "init".into();
@@ -85,7 +93,9 @@ async fn what_a_pod_waits_for_is_said_and_comes() {
     cluster.no_room(true);
     cluster.miss_image(crate::support::IMAGE, true);
     api.create(&PostParams::default(), &pod(body("waits", "read x"))).await.unwrap();
-    let says = |pods: &[Pod], what: &str| pods.first().is_some_and(|pod| status(pod).to_string().contains(what));
+    let says = |pods: &[Pod], what: &str| {
+        pods.first().is_some_and(|pod| status(pod).to_string().contains(what))
+    };
     assert!(cluster.until(|pods| says(pods, "Unschedulable")).await);
     cluster.no_room(false);
     assert!(cluster.until(|pods| says(pods, "ImagePullBackOff")).await);

@@ -46,11 +46,16 @@ async fn refusals_have_the_words_of_the_real_one() {
     assert!(name.starts_with("made-") && name.len() == 10, "{name}");
     let again = refused(api.create(&parameters, &pod(body(&name, ""))).await);
     assert_eq!(again, (409, "AlreadyExists".into(), format!("pods \"{name}\" already exists")));
-    assert_eq!(refused(api.get("nothing").await), (404, "NotFound".into(), "pods \"nothing\" not found".into()));
+    assert_eq!(
+        refused(api.get("nothing").await),
+        (404, "NotFound".into(), "pods \"nothing\" not found".into())
+    );
     assert_eq!(refused(api.create(&parameters, &pod(body("Bad_Name", ""))).await).0, 422);
     let other = Preconditions { uid: Some("another".into()), resource_version: None };
-    let conflict =
-        refused(api.delete(&name, &DeleteParams { preconditions: Some(other), ..DeleteParams::default() }).await);
+    let conflict = refused(
+        api.delete(&name, &DeleteParams { preconditions: Some(other), ..DeleteParams::default() })
+            .await,
+    );
     assert_eq!((conflict.0, conflict.1.as_str()), (409, "Conflict"));
     let selected = |labels: &str| ListParams::default().labels(labels);
     assert_eq!(api.list(&selected("app=test")).await.unwrap().items.len(), 0);
@@ -69,8 +74,14 @@ async fn every_verb_is_checked() {
             "pods is forbidden: User \"system:serviceaccount:a:b\" cannot {verb} resource \"pods\" in API group \"\" in the namespace \"boxes\""
         )
     };
-    assert_eq!(refused(api.list(&ListParams::default()).await), (403, "Forbidden".into(), words("list")));
-    assert_eq!(refused(api.create(&PostParams::default(), &pod(body("a", ""))).await).2, words("create"));
+    assert_eq!(
+        refused(api.list(&ListParams::default()).await),
+        (403, "Forbidden".into(), words("list"))
+    );
+    assert_eq!(
+        refused(api.create(&PostParams::default(), &pod(body("a", ""))).await).2,
+        words("create")
+    );
     assert_eq!(refused(api.delete("a", &DeleteParams::default()).await).0, 403);
     cluster.allow(&worker, vec![Rule::new(NAMESPACE, "pods", &["list"])]);
     assert!(api.list(&ListParams::default()).await.is_ok());
@@ -87,7 +98,10 @@ async fn every_verb_is_checked() {
     let text = std::fs::read_to_string(&stranger).unwrap().replace("\"token\":\"", "\"token\":\"x");
     std::fs::write(&stranger, text).unwrap();
     let api: Api<Pod> = Api::namespaced(client(&stranger).await, NAMESPACE);
-    assert_eq!(refused(api.list(&ListParams::default()).await), (401, "Unauthorized".into(), "Unauthorized".into()));
+    assert_eq!(
+        refused(api.list(&ListParams::default()).await),
+        (401, "Unauthorized".into(), "Unauthorized".into())
+    );
 }
 
 #[tokio::test]

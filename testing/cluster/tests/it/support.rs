@@ -28,7 +28,8 @@ pub fn admin(cluster: &Cluster) -> PathBuf {
 
 pub async fn client(kubeconfig: &Path) -> Client {
     let config = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    let config =
+        Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
 

@@ -77,8 +77,13 @@ impl Display for Report {
         writeln!(f, "{cores} cores, Linux {kernel} {arch}, {build} build, {python}")?;
         writeln!(f, "{} runs of each, in turn, one at a time; milliseconds\n", self.runs)?;
         writeln!(f, "{:<24}{:>9}{:>9}{:>9}{:>9}", "", "min", "p50", "p99", "max")?;
-        for (name, side) in [("python3 script.py", &self.bare), ("POST /v1/executions", &self.api)] {
-            writeln!(f, "{name:<24}{:>9.2}{:>9.2}{:>9.2}{:>9.2}", side.min_ms, side.p50_ms, side.p99_ms, side.max_ms)?;
+        for (name, side) in [("python3 script.py", &self.bare), ("POST /v1/executions", &self.api)]
+        {
+            writeln!(
+                f,
+                "{name:<24}{:>9.2}{:>9.2}{:>9.2}{:>9.2}",
+                side.min_ms, side.p50_ms, side.p99_ms, side.max_ms
+            )?;
         }
         writeln!(
             f,
@@ -103,15 +108,23 @@ mod tests {
     #[test]
     fn percentiles_are_samples() {
         let figures = Figures::of((1..=200).rev().map(f64::from).collect());
-        assert_eq!((figures.min_ms, figures.p50_ms, figures.p99_ms, figures.max_ms), (1.0, 100.0, 198.0, 200.0));
+        assert_eq!(
+            (figures.min_ms, figures.p50_ms, figures.p99_ms, figures.max_ms),
+            (1.0, 100.0, 198.0, 200.0)
+        );
         let one = Figures::of(vec![7.0]);
         assert_eq!((one.min_ms, one.p50_ms, one.p99_ms, one.max_ms), (7.0, 7.0, 7.0, 7.0));
     }
 
     #[test]
     fn a_report_compares_medians() {
-        let machine =
-            Machine { cores: 2, kernel: "6".into(), arch: "x", python: "/usr/bin/python3".into(), build: "release" };
+        let machine = Machine {
+            cores: 2,
+            kernel: "6".into(),
+            arch: "x",
+            python: "/usr/bin/python3".into(),
+            build: "release",
+        };
         let report = Report::new(machine, 1, Figures::of(vec![10.0]), Figures::of(vec![15.0]));
         assert_eq!((report.difference_ms, report.ratio), (5.0, 1.5));
         assert!(report.to_string().contains("adds 5.00 ms at the median, 1.50 times"), "{report}");

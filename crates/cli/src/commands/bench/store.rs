@@ -1,5 +1,6 @@
-//! `skillbox bench store`: executions that a Postgres records and claims a second, with few and with many stored. The
-//! real functions of the store are called, with documents of the size that a small skill leaves.
+//! `skillbox bench store`: executions that a Postgres records and claims a second, with few and
+//! with many stored. The real functions of the store are called, with documents of the size that a
+//! small skill leaves.
 
 mod report;
 mod work;
@@ -40,7 +41,9 @@ pub struct StoreArgs {
 pub async fn run(args: &StoreArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     if !config.is_postgres() {
-        bail!("name a Postgres to measure with SKILLBOX_DB_DSN or --db-dsn; scripts/bench-store.sh makes one for it");
+        bail!(
+            "name a Postgres to measure with SKILLBOX_DB_DSN or --db-dsn; scripts/bench-store.sh makes one for it"
+        );
     }
     if !args.rows.is_sorted() || args.rows.is_empty() {
         bail!("--rows must rise, such as 0,100000,1000000");
@@ -91,7 +94,8 @@ async fn level(bench: &Bench, each: Duration) -> Result<Level> {
             let Done { count, seconds } = work::repeat(work, bench, workers, each).await?;
             *rate = count as f64 / seconds;
             if work == Work::Queued {
-                log_bytes_each = (bench.log_bytes().await? - written) as f64 / (count as f64).max(1.0);
+                log_bytes_each =
+                    (bench.log_bytes().await? - written) as f64 / (count as f64).max(1.0);
             }
             bench.tidy().await?;
         }
@@ -100,7 +104,13 @@ async fn level(bench: &Bench, each: Duration) -> Result<Level> {
     let began = Instant::now();
     bench.store.load().await?;
     let count_ms = began.elapsed().as_secs_f64() * 1e3;
-    Ok(Level { stored: stored.into(), rates, log_bytes_each, count_ms, forget_ms: forget(bench).await? })
+    Ok(Level {
+        stored: stored.into(),
+        rates,
+        log_bytes_each,
+        count_ms,
+        forget_ms: forget(bench).await?,
+    })
 }
 
 /// What it takes to forget the oldest executions, in milliseconds; none when there are not enough.

@@ -1,4 +1,5 @@
-//! What is measured: one ten-line skill, the same script for the bare interpreter, and a server for it.
+//! What is measured: one ten-line skill, the same script for the bare interpreter, and a server for
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,7 +66,10 @@ impl Workload {
         let config = Config::load(&server::config::Args::default())?;
         let report = sandbox::doctor(config.runtime_path).await;
         let python = report.interpreters.0.get(&sandbox::Runtime::Python);
-        let python = python.context("no python3 on the PATH; install it with `apt install python3`")?.program.clone();
+        let python = python
+            .context("no python3 on the PATH; install it with `apt install python3`")?
+            .program
+            .clone();
         Ok(Self { directory, python })
     }
 
@@ -82,12 +86,13 @@ impl Workload {
         command
     }
 
-    /// Serves the skill with an embedded server of our own while `work` goes on, then drains it, so that nothing is
-    /// left when the temporary directory goes.
+    /// Serves the skill with an embedded server of our own while `work` goes on, then drains it, so
+    /// that nothing is left when the temporary directory goes.
     pub async fn serving<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
         let (tell, told) = oneshot::channel::<Bound>();
         let stop = CancellationToken::new();
-        let serving = server::serve_until(self.config()?, move |bound| drop(tell.send(bound)), stop.clone());
+        let serving =
+            server::serve_until(self.config()?, move |bound| drop(tell.send(bound)), stop.clone());
         let working = async {
             let _stopped_however_this_ends = stop.drop_guard();
             let bound = told.await.context("the server ended before it was ready")?;
@@ -102,7 +107,8 @@ impl Workload {
 
     fn config(&self) -> Result<Config> {
         let data = self.path("data").display().to_string();
-        let pairs = [("data_dir", data), ("api_port", "0".to_owned()), ("log_level", "warn".to_owned())];
+        let pairs =
+            [("data_dir", data), ("api_port", "0".to_owned()), ("log_level", "warn".to_owned())];
         Ok(Config::from_pairs(pairs)?)
     }
 

@@ -77,10 +77,22 @@ impl Skills for Here {
         mcp::file_of(&package, path, most)
     }
 
-    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
+    async fn run(
+        &self,
+        run: Run,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Ended, Refusal> {
         let (path, package) = self.find(&run.skill)?;
-        if run.version.as_deref().is_some_and(|wanted| wanted != "latest" && wanted != package.manifest.version) {
-            let message = format!("Here the skill `{}` has the version {} only.", run.skill, package.manifest.version);
+        if run
+            .version
+            .as_deref()
+            .is_some_and(|wanted| wanted != "latest" && wanted != package.manifest.version)
+        {
+            let message = format!(
+                "Here the skill `{}` has the version {} only.",
+                run.skill, package.manifest.version
+            );
             return Err(Refusal::Invalid(message));
         }
         let request = request(run)?;
@@ -92,7 +104,9 @@ impl Skills for Here {
         let streams = if request.script.is_some() { Streams::Split } else { Streams::Merged };
         let mut caught = Caught::new(progress, streams, self.files.place(&id));
         let mut facts = Facts::default();
-        let ended = local::run_into(&path, &request, &self.args, streams, &mut facts, stop, &mut caught).await;
+        let ended =
+            local::run_into(&path, &request, &self.args, streams, &mut facts, stop, &mut caught)
+                .await;
         self.files.add(&id, &caught.files);
         match ended {
             Ok(ended) => Ok(caught.ended(id, &ended, facts, &self.files)),
@@ -101,14 +115,24 @@ impl Skills for Here {
         }
     }
 
-    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal> {
+    async fn artifact(
+        &self,
+        execution: &str,
+        name: &str,
+        most: usize,
+    ) -> Result<Contents, Refusal> {
         self.files.read(execution, name, most)
     }
 }
 
 fn request(run: Run) -> Result<Request, Refusal> {
-    let invalid = |error: String| Refusal::Invalid(format!("These arguments cannot be used: {error}."));
-    let input = run.input.map(|input| to_raw_value(&input)).transpose().map_err(|error| invalid(error.to_string()))?;
+    let invalid =
+        |error: String| Refusal::Invalid(format!("These arguments cannot be used: {error}."));
+    let input = run
+        .input
+        .map(|input| to_raw_value(&input))
+        .transpose()
+        .map_err(|error| invalid(error.to_string()))?;
     let timeout_ms = run.timeout.map(|text| skill::parse_duration(&text)).transpose();
     Ok(Request {
         input,

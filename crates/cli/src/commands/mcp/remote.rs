@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use client::{Client, ClientError, Event, Events, Execution, Page as ClientPage, Reply, RunRequest, SkillDetail};
+use client::{
+    Client, ClientError, Event, Events, Execution, Page as ClientPage, Reply, RunRequest,
+    SkillDetail,
+};
 use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
 use serde_json::value::to_raw_value;
 use skill::{Package, SkillError};
@@ -13,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 /// More than any archive a server takes.
 const MAX_ARCHIVE_BYTES: usize = 512 << 20;
 const PAGE: u32 = 50;
-const NO_KEY: &str =
-    "The server does not take this key. Start `skillbox mcp` with a valid one, by -k or SKILLBOX_API_KEY.";
+const NO_KEY: &str = "The server does not take this key. Start `skillbox mcp` with a valid one, by -k or SKILLBOX_API_KEY.";
 /// Details that are remembered; beyond, all are asked for again.
 const MAX_DETAILS: usize = 1000;
 
@@ -45,11 +47,17 @@ impl Remote {
         Ok(detail)
     }
 
-    async fn archive(&self, name: &str, version: &str, digest: &str) -> Result<Vec<u8>, ClientError> {
+    async fn archive(
+        &self,
+        name: &str,
+        version: &str,
+        digest: &str,
+    ) -> Result<Vec<u8>, ClientError> {
         if let Some((_, archive)) = held(&self.last).as_ref().filter(|(kept, _)| kept == digest) {
             return Ok(archive.clone());
         }
-        let archive = self.client.skill_content(name, version).await?.bytes(MAX_ARCHIVE_BYTES).await?;
+        let archive =
+            self.client.skill_content(name, version).await?.bytes(MAX_ARCHIVE_BYTES).await?;
         *held(&self.last) = Some((digest.to_owned(), archive.clone()));
         Ok(archive)
     }
@@ -60,7 +68,9 @@ impl Remote {
         let detail = self.client.skill(name, "latest").await.map_err(told)?.value;
         let digest = detail.digest.unwrap_or_default();
         let archive = self.archive(name, &detail.version, &digest).await.map_err(told)?;
-        let altered = |error: SkillError| Refusal::Failed(format!("The server's archive cannot be used: {error}."));
+        let altered = |error: SkillError| {
+            Refusal::Failed(format!("The server's archive cannot be used: {error}."))
+        };
         let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(altered)?;
         if package.digest == digest { Ok(package) } else { Err(altered(SkillError::Digest)) }
     }
@@ -103,7 +113,10 @@ impl Skills for Remote {
         let listing = self.client.skills(&page).await.map_err(refusal)?;
         let mut skills = Vec::new();
         // A skill that waits for a review, or was rejected, is none to offer.
-        for row in listing.items.into_iter().filter(|row| row.status.as_deref().is_none_or(|word| word == "available"))
+        for row in listing
+            .items
+            .into_iter()
+            .filter(|row| row.status.as_deref().is_none_or(|word| word == "available"))
         {
             let detail = match self.detail(&row).await {
                 Ok(detail) => detail,
@@ -126,20 +139,35 @@ impl Skills for Remote {
         mcp::file_of(&self.package(skill).await?, path, most)
     }
 
-    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
+    async fn run(
+        &self,
+        run: Run,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Ended, Refusal> {
         let name = run.skill.clone();
-        let accepted = self.client.run(&request(run)?).await.map_err(|error| about(&name, error))?;
+        let accepted =
+            self.client.run(&request(run)?).await.map_err(|error| about(&name, error))?;
         let id = accepted.execution_id.to_string();
         let events = self.client.execution_events(&id, None).await.map_err(refusal)?;
         let reply = self.follow(&id, events, &progress, stop).await.map_err(refusal)?;
-        serde_json::from_str(&reply.raw)
-            .map_err(|error| Refusal::Failed(format!("The server's answer is not understood: {error}.")))
+        serde_json::from_str(&reply.raw).map_err(|error| {
+            Refusal::Failed(format!("The server's answer is not understood: {error}."))
+        })
     }
 
-    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal> {
-        let missing = || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
+    async fn artifact(
+        &self,
+        execution: &str,
+        name: &str,
+        most: usize,
+    ) -> Result<Contents, Refusal> {
+        let missing =
+            || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
         // Steps that a URL would resolve could lead to another route.
-        if uuid::Uuid::try_parse(execution).is_err() || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        if uuid::Uuid::try_parse(execution).is_err()
+            || name.split('/').any(|part| matches!(part, "" | "." | ".."))
+        {
             return Err(missing());
         }
         let told = |error: ClientError| match error.status() {
@@ -161,9 +189,21 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 fn request(run: Run) -> Result<RunRequest, Refusal> {
     let Run { skill, version, input, script, args, stdin, env, timeout } = run;
     let input = input.map(|input| to_raw_value(&input)).transpose();
-    let input = input.map_err(|error| Refusal::Invalid(format!("The input cannot be sent: {error}.")))?;
+    let input =
+        input.map_err(|error| Refusal::Invalid(format!("The input cannot be sent: {error}.")))?;
     let mode = Some("async".to_owned());
-    Ok(RunRequest { skill, version, input, env, script, args, stdin, timeout, mode, ..RunRequest::default() })
+    Ok(RunRequest {
+        skill,
+        version,
+        input,
+        env,
+        script,
+        args,
+        stdin,
+        timeout,
+        mode,
+        ..RunRequest::default()
+    })
 }
 
 fn about(skill: &str, error: ClientError) -> Refusal {

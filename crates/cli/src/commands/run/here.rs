@@ -42,13 +42,16 @@ pub async fn run(path: &Path, args: &RunArgs, output: Output) -> Result<ExitCode
 /// What is not as it should be is said before it happens.
 fn warn(facts: &Facts) {
     if facts.trusted {
-        note("warning: NO SANDBOX: the script runs as you, with your files and your network (--trust-remote-code)");
+        note(
+            "warning: NO SANDBOX: the script runs as you, with your files and your network (--trust-remote-code)",
+        );
     } else if facts.network_allowed {
         note("warning: NETWORK OPEN: the script can reach everything that this machine can reach");
     }
 }
 
-/// Results on standard output, everything about them on standard error. The log has been shown already.
+/// Results on standard output, everything about them on standard error. The log has been shown
+/// already.
 fn tell(facts: &Facts, finished: &Finished, download: Option<&Path>, output: Output) -> Result<()> {
     if let Some(document) = &finished.ended.output {
         let document: Value = serde_json::from_str(document)?;
@@ -57,9 +60,15 @@ fn tell(facts: &Facts, finished: &Finished, download: Option<&Path>, output: Out
     note(&summary(facts, finished));
     match download {
         Some(directory) if !finished.files.is_empty() => {
-            note(&format!("saved {} to {}", text::count(finished.files.len(), "file"), directory.display()));
+            note(&format!(
+                "saved {} to {}",
+                text::count(finished.files.len(), "file"),
+                directory.display()
+            ));
         }
-        None if !finished.files.is_empty() => note("the files were not kept; --download DIR keeps them"),
+        None if !finished.files.is_empty() => {
+            note("the files were not kept; --download DIR keeps them")
+        }
         _ => {}
     }
     Ok(())
@@ -67,10 +76,14 @@ fn tell(facts: &Facts, finished: &Finished, download: Option<&Path>, output: Out
 
 fn summary(facts: &Facts, Finished { ended, files, .. }: &Finished) -> String {
     let code = ended.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
-    let mut line =
-        format!("{}{code} in {}", ended.outcome.as_str().replace('_', " "), text::duration(ended.usage.wall_ms));
+    let mut line = format!(
+        "{}{code} in {}",
+        ended.outcome.as_str().replace('_', " "),
+        text::duration(ended.usage.wall_ms)
+    );
     if !facts.trusted {
-        let (cpu, memory) = (text::duration(ended.usage.cpu_ms), text::size(ended.usage.peak_memory_bytes));
+        let (cpu, memory) =
+            (text::duration(ended.usage.cpu_ms), text::size(ended.usage.peak_memory_bytes));
         line.push_str(&format!(" (cpu {cpu}, memory {memory})"));
     }
     if let Some(error) = &ended.error {
@@ -80,11 +93,19 @@ fn summary(facts: &Facts, Finished { ended, files, .. }: &Finished) -> String {
         line.push_str("\nthe log was cut");
     }
     if !files.is_empty() {
-        let shown = |file: &Saved| format!("{} ({})", text::harmless(&file.name), text::size(file.size_bytes));
-        line.push_str(&format!("\nfiles: {}", files.iter().map(shown).collect::<Vec<_>>().join(", ")));
+        let shown = |file: &Saved| {
+            format!("{} ({})", text::harmless(&file.name), text::size(file.size_bytes))
+        };
+        line.push_str(&format!(
+            "\nfiles: {}",
+            files.iter().map(shown).collect::<Vec<_>>().join(", ")
+        ));
     }
     for skipped in &ended.skipped {
-        line.push_str(&text::harmless(&format!("\nnot collected: {} ({})", skipped.path, skipped.why)));
+        line.push_str(&text::harmless(&format!(
+            "\nnot collected: {} ({})",
+            skipped.path, skipped.why
+        )));
     }
     for clamped in &facts.clamped {
         line.push_str(&format!("\n{}", text::harmless(clamped)));
@@ -95,7 +116,8 @@ fn summary(facts: &Facts, Finished { ended, files, .. }: &Finished) -> String {
 /// The keys are those of an execution on a server, where there is one of the same meaning.
 fn document(facts: &Facts, finished: &Finished) -> Value {
     let Finished { ended, files, kept, .. } = finished;
-    let output: Option<Value> = ended.output.as_deref().and_then(|output| serde_json::from_str(output).ok());
+    let output: Option<Value> =
+        ended.output.as_deref().and_then(|output| serde_json::from_str(output).ok());
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     json!({
         "status": local::status(ended),

@@ -64,7 +64,9 @@ impl Checked {
                 let (name, version) = (package.manifest.name, package.manifest.version);
                 (findings, Ok(About { name, version, digest: package.digest }))
             }
-            Err(error) => (error.findings(), Err(Refusal { slug: error.slug(), message: error.to_string() })),
+            Err(error) => {
+                (error.findings(), Err(Refusal { slug: error.slug(), message: error.to_string() }))
+            }
         };
         Ok(Self { path: path.to_owned(), findings, about })
     }
@@ -79,7 +81,8 @@ impl Checked {
     }
 
     fn report(&self, profile: Profile, strict: bool) -> Value {
-        let mut report = json!({"path": self.path, "profile": profile.as_str(), "valid": self.passes(strict)});
+        let mut report =
+            json!({"path": self.path, "profile": profile.as_str(), "valid": self.passes(strict)});
         match &self.about {
             Ok(about) => {
                 report["name"] = about.name.as_str().into();
@@ -101,10 +104,14 @@ impl Checked {
             Ok(about) => format!("{}@{}", about.name, about.version),
             Err(_) => self.path.display().to_string(),
         };
-        let count = |severity: Severity| self.findings.iter().filter(|finding| finding.severity == severity).count();
+        let count = |severity: Severity| {
+            self.findings.iter().filter(|finding| finding.severity == severity).count()
+        };
         let verdict = match (count(Severity::Error), count(Severity::Warning)) {
             (0, 0) => "no problems".to_owned(),
-            (errors, warnings) => format!("{}, {}", text::count(errors, "error"), text::count(warnings, "warning")),
+            (errors, warnings) => {
+                format!("{}, {}", text::count(errors, "error"), text::count(warnings, "warning"))
+            }
         };
         text::harmless(&format!("{subject}: {verdict}"))
     }
@@ -112,7 +119,11 @@ impl Checked {
 
 /// Exit code 1 says that a skill has errors; 2 that there was nothing to check.
 pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
-    let checked = args.paths.iter().map(|path| Checked::read(path, args.profile)).collect::<Result<Vec<_>>>()?;
+    let checked = args
+        .paths
+        .iter()
+        .map(|path| Checked::read(path, args.profile))
+        .collect::<Result<Vec<_>>>()?;
     let usual = if output.is_json() { LintFormat::Json } else { LintFormat::Table };
     match args.format.unwrap_or(usual) {
         LintFormat::Json => {

@@ -33,7 +33,9 @@ pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
 pub fn read_with_directory(path: &Path) -> Result<(Result<Package, SkillError>, Option<Tree>)> {
     let context = || format!("cannot read {}", path.display());
     // Opened once: its type and its content are those of the same descriptor.
-    let mut zip = match Tree::from_file(File::open(path).with_context(context)?, path).with_context(context)? {
+    let mut zip = match Tree::from_file(File::open(path).with_context(context)?, path)
+        .with_context(context)?
+    {
         Ok(tree) => return Ok((skill::read_tree(&tree, &Limits::default()), Some(tree))),
         Err(file) => file,
     };
@@ -42,7 +44,8 @@ pub fn read_with_directory(path: &Path) -> Result<(Result<Package, SkillError>, 
     Ok((skill::read_archive(&bytes, &Limits::default()), None))
 }
 
-/// What is said about a skill beside its own findings: by the scanner, and by whoever would enforce its schemas.
+/// What is said about a skill beside its own findings: by the scanner, and by whoever would enforce
+/// its schemas.
 pub fn more_findings(package: &Package) -> Vec<Finding> {
     let mut findings = skill::scan(&package.files, package.entrypoint.as_ref());
     findings.extend(runner::unusable_schemas(package));
@@ -52,7 +55,8 @@ pub fn more_findings(package: &Package) -> Vec<Finding> {
 /// The same for commands that cannot go on with a bad skill, with all that is said about it.
 pub fn read_valid(path: &Path) -> Result<Package> {
     let read = read(path)?;
-    let mut package = read.with_context(|| format!("{} is not a skill that can be published", path.display()))?;
+    let mut package =
+        read.with_context(|| format!("{} is not a skill that can be published", path.display()))?;
     package.findings.extend(more_findings(&package));
     Ok(package)
 }
@@ -61,7 +65,10 @@ pub fn package(args: &PackageArgs, output: Output) -> Result<ExitCode> {
     let package = read_valid(&args.path)?;
     print_findings(&package.findings);
     let manifest = &package.manifest;
-    let out = args.out.clone().unwrap_or_else(|| format!("{}-{}.zip", manifest.name, manifest.version).into());
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| format!("{}-{}.zip", manifest.name, manifest.version).into());
     let zip = package.for_transport()?;
     std::fs::write(&out, &zip).with_context(|| format!("cannot write {}", out.display()))?;
     if output.is_json() {

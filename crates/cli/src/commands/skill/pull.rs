@@ -36,7 +36,8 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         bail!("{} exists already; remove it or choose another place with -O", out.display());
     }
     if args.zip {
-        std::fs::write(&out, package.for_transport()?).with_context(|| format!("cannot write {}", out.display()))?;
+        std::fs::write(&out, package.for_transport()?)
+            .with_context(|| format!("cannot write {}", out.display()))?;
     } else {
         let target = Target::open(&out)?;
         for file in &package.files {
@@ -54,13 +55,18 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         let pulled = serde_json::json!({"name": manifest.name, "version": manifest.version, "digest": package.digest, "path": out});
         output.line(&pulled.to_string())?;
     } else {
-        output.line(&text::harmless(&format!("{}@{} in {}", manifest.name, manifest.version, out.display())))?;
+        output.line(&text::harmless(&format!(
+            "{}@{} in {}",
+            manifest.name,
+            manifest.version,
+            out.display()
+        )))?;
     }
     Ok(())
 }
 
-/// A published skill with its signature. The server is trusted no more than an upload: what it sends passes the same
-/// checks before it touches the disk.
+/// A published skill with its signature. The server is trusted no more than an upload: what it
+/// sends passes the same checks before it touches the disk.
 pub async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
     let limits = Limits::default();
     let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);

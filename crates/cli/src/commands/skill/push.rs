@@ -13,15 +13,24 @@ use crate::output::Output;
 use crate::{progress, text};
 
 /// Publishes one skill after the other and stops at the first that fails.
-pub async fn run(client: &Client, paths: &[PathBuf], if_changed: bool, output: Output) -> Result<()> {
+pub async fn run(
+    client: &Client,
+    paths: &[PathBuf],
+    if_changed: bool,
+    output: Output,
+) -> Result<()> {
     for path in paths {
         let package = local::read_valid(path)?;
         local::print_findings(&package.findings);
         if if_changed && is_there(client, &package).await? {
             let Package { manifest, digest, .. } = &package;
-            let line = format!("{}@{} unchanged {}", manifest.name, manifest.version, text::digest(digest));
-            let facts =
-                json!({ "name": manifest.name, "version": manifest.version, "digest": digest, "unchanged": true });
+            let line = format!(
+                "{}@{} unchanged {}",
+                manifest.name,
+                manifest.version,
+                text::digest(digest)
+            );
+            let facts = json!({ "name": manifest.name, "version": manifest.version, "digest": digest, "unchanged": true });
             output.line(&if output.is_json() { facts.to_string() } else { line })?;
             continue;
         }
@@ -52,7 +61,11 @@ async fn is_there(client: &Client, package: &Package) -> Result<bool, ClientErro
 }
 
 /// Sends an archive with a bar on the terminal.
-pub async fn upload(client: &Client, what: &str, archive: Bytes) -> Result<Reply<Pushed>, ClientError> {
+pub async fn upload(
+    client: &Client,
+    what: &str,
+    archive: Bytes,
+) -> Result<Reply<Pushed>, ClientError> {
     let bar = progress::bytes(what, archive.len() as u64);
     let moving = bar.clone();
     let pushed = client.push_skill(archive, move |sent| moving.set_position(sent)).await;
@@ -60,7 +73,8 @@ pub async fn upload(client: &Client, what: &str, archive: Bytes) -> Result<Reply
     pushed
 }
 
-/// The server answers 200 when it already had exactly this content, and holds what somebody must approve first.
+/// The server answers 200 when it already had exactly this content, and holds what somebody must
+/// approve first.
 pub fn outcome(pushed: &Reply<Pushed>) -> &'static str {
     match pushed.status.as_deref() {
         Some("review") => "held for review",

@@ -10,13 +10,21 @@ use crate::{input, text};
 pub async fn approve(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let skill = look(client, args).await?;
     let reviewed = client.approve_skill(&skill.name, &skill.version, digest(&skill)?).await?;
-    done(output, &reviewed.raw, &format!("{}@{} is approved and runs from now on", skill.name, skill.version))
+    done(
+        output,
+        &reviewed.raw,
+        &format!("{}@{} is approved and runs from now on", skill.name, skill.version),
+    )
 }
 
 pub async fn reject(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let skill = look(client, args).await?;
     let reviewed = client.reject_skill(&skill.name, &skill.version, digest(&skill)?).await?;
-    done(output, &reviewed.raw, &format!("{}@{} is rejected and does not run", skill.name, skill.version))
+    done(
+        output,
+        &reviewed.raw,
+        &format!("{}@{} is rejected and does not run", skill.name, skill.version),
+    )
 }
 
 /// The version that is meant, with its findings printed: the verdict is on exactly what was shown.

@@ -7,7 +7,8 @@ use skill::{Finding, Profile, RULES, SCAN_RULES, Severity};
 
 use super::lint::Checked;
 
-/// One log with one run: every rule the profile knows, those of the scanner, and a result for each finding.
+/// One log with one run: every rule the profile knows, those of the scanner, and a result for each
+/// finding.
 pub fn document(checked: &[Checked], profile: Profile) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
@@ -60,16 +61,20 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Where a skill lies, as seen from the directory the check runs in, which is the repository's root.
+/// Where a skill lies, as seen from the directory the check runs in, which is the repository's
+/// root.
 enum Place {
     Directory(PathBuf),
-    /// Nothing inside a zip can be pointed at, so its findings stand at the zip and name the file in words.
+    /// Nothing inside a zip can be pointed at, so its findings stand at the zip and name the file
+    /// in words.
     Zip(PathBuf),
 }
 
 impl Place {
     fn of(path: &Path) -> Self {
-        let seen = std::env::current_dir().ok().and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
+        let seen = std::env::current_dir()
+            .ok()
+            .and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
         let seen = seen.unwrap_or_else(|| path.to_owned());
         if !path.is_dir() {
             return Self::Zip(seen);
@@ -108,7 +113,9 @@ fn uri(path: &Path) -> String {
 
 fn escaped(text: &str) -> String {
     let byte = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
         odd => format!("%{odd:02X}"),
     };
     text.bytes().map(byte).collect()

@@ -39,21 +39,26 @@ pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    std::fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    std::fs::create_dir(&directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
     write("SKILL.md", &MANIFEST.replace("{name}", &args.name).replace("{lang}", lang))?;
     write(file, script)?;
     if output.is_json() {
         output.line(&serde_json::json!({"name": args.name, "path": directory}).to_string())?;
     } else {
         output.line(&directory.display().to_string())?;
-        note(&format!("next: skillbox skill push {0} && skillbox run {0} --input '{{\"name\": \"Ada\"}}'", args.name));
+        note(&format!(
+            "next: skillbox skill push {0} && skillbox run {0} --input '{{\"name\": \"Ada\"}}'",
+            args.name
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The spec's rule for names, which is narrower than what the server takes.
 fn check(name: &str) -> Result<()> {
-    let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let letters =
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     let dashes = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     if name.is_empty() || name.len() > 64 || !letters || dashes {
         bail!(

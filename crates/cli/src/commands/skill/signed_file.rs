@@ -1,6 +1,8 @@
-//! `skill sign --file` and `skill verify --file`: signatures over any file, such as the checksums of a release.
+//! `skill sign --file` and `skill verify --file`: signatures over any file, such as the checksums
+//! of a release.
 //!
-//! The format is minisign's: `minisign -V -p KEY -m FILE` accepts what is written here, and the other way round.
+//! The format is minisign's: `minisign -V -p KEY -m FILE` accepts what is written here, and the
+//! other way round.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,26 +14,41 @@ use skill::signature::{PublicKey, SecretKey, Signature, SignatureError, Statemen
 use crate::output::Output;
 use crate::text;
 
-pub fn sign(path: &Path, key: &SecretKey, out: Option<&Path>, signed_at: u64, output: Output) -> Result<ExitCode> {
+pub fn sign(
+    path: &Path,
+    key: &SecretKey,
+    out: Option<&Path>,
+    signed_at: u64,
+    output: Output,
+) -> Result<ExitCode> {
     let content = read(path)?;
-    // A signature over the statement of a skill is a signature of that skill, and `sign DIR` checks the skill first.
+    // A signature over the statement of a skill is a signature of that skill, and `sign DIR` checks
+    // the skill first.
     if content.starts_with(Statement::HEADER.as_bytes()) {
         bail!("{} is the statement of a skill; sign the skill without --file", path.display());
     }
     let comment = format!("timestamp:{signed_at}\tfile:{}\thashed", file_name(path)?);
     let signature = key.sign(&content, "skillbox file signature", &comment);
     let out = out.map_or_else(|| signature_path(path), Path::to_owned);
-    std::fs::write(&out, signature.to_string()).with_context(|| format!("cannot write {}", out.display()))?;
+    std::fs::write(&out, signature.to_string())
+        .with_context(|| format!("cannot write {}", out.display()))?;
     let key_id = signature.key_id().to_string();
     match output.is_json() {
         true => output.line(&json!({"file": path, "key_id": key_id, "path": out}).to_string())?,
-        false => output.line(&format!("{} signed with {key_id} in {}", path.display(), out.display()))?,
+        false => {
+            output.line(&format!("{} signed with {key_id} in {}", path.display(), out.display()))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Exit code 1: the signature is missing or does not fit. 2: the file could not be read.
-pub fn verify(path: &Path, signature: Option<&Path>, keys: &[PublicKey], output: Output) -> Result<ExitCode> {
+pub fn verify(
+    path: &Path,
+    signature: Option<&Path>,
+    keys: &[PublicKey],
+    output: Output,
+) -> Result<ExitCode> {
     let content = read(path)?;
     let signature = signature.map_or_else(|| signature_path(path), Path::to_owned);
     let checked = check(&content, &signature, keys);
@@ -40,11 +57,13 @@ pub fn verify(path: &Path, signature: Option<&Path>, keys: &[PublicKey], output:
 }
 
 fn check(content: &[u8], signature: &Path, keys: &[PublicKey]) -> Result<Verified, String> {
-    let text = std::fs::read_to_string(signature)
-        .map_err(|error| format!("the signature {} cannot be read: {error}", signature.display()))?;
+    let text = std::fs::read_to_string(signature).map_err(|error| {
+        format!("the signature {} cannot be read: {error}", signature.display())
+    })?;
     let signature: Signature = text.parse().map_err(|error: SignatureError| error.to_string())?;
     let key = keys.iter().find(|key| key.id() == signature.key_id());
-    let key = key.ok_or_else(|| format!("the key {} is not one of the trusted keys", signature.key_id()))?;
+    let key = key
+        .ok_or_else(|| format!("the key {} is not one of the trusted keys", signature.key_id()))?;
     signature.verify(key, content).map_err(|error| error.to_string())
 }
 
@@ -61,7 +80,12 @@ fn report(path: &Path, checked: &Result<Verified, String>, output: Output) -> Re
     }
     let line = match checked {
         Ok(verified) => {
-            format!("{} is signed with {} ({})", path.display(), verified.key_id, verified.trusted_comment)
+            format!(
+                "{} is signed with {} ({})",
+                path.display(),
+                verified.key_id,
+                verified.trusted_comment
+            )
         }
         Err(problem) => format!("{}: {problem}", path.display()),
     };

@@ -83,7 +83,12 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
         output.line(&made.to_string())?;
     } else {
         output.line(&public.to_string())?;
-        note(&format!("key {} in {} and {}", public.id(), args.key.display(), public_path.display()));
+        note(&format!(
+            "key {} in {} and {}",
+            public.id(),
+            args.key.display(),
+            public_path.display()
+        ));
         note(&format!("next: skillbox trust key add {}", public_path.display()));
     }
     Ok(ExitCode::SUCCESS)
@@ -111,7 +116,11 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
         output.line(&signed.to_string())?;
     } else {
         let Statement { name, version, digest } = statement;
-        output.line(&format!("{name}@{version} {digest} signed with {} in {}", signature.key_id(), out.display()))?;
+        output.line(&format!(
+            "{name}@{version} {digest} signed with {} in {}",
+            signature.key_id(),
+            out.display()
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,14 +132,18 @@ pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
         true => {
             let Statement { name, version, digest } = statement;
             let text = statement.to_string();
-            output.line(&json!({"name": name, "version": version, "digest": digest, "statement": text}).to_string())?;
+            output.line(
+                &json!({"name": name, "version": version, "digest": digest, "statement": text})
+                    .to_string(),
+            )?;
         }
         false => output.bytes(statement.to_string().as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes to the file that the user named, or into the skill, where a link planted under the file's name is not followed.
+/// Writes to the file that the user named, or into the skill, where a link planted under the file's
+/// name is not followed.
 fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Result<PathBuf> {
     let Some(root) = root else {
         let out = out.unwrap_or(Path::new(SIGNATURE_FILE));
@@ -146,10 +159,15 @@ fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Resul
 /// The signature belongs beside `SKILL.md`, and nowhere else would an upload find it.
 fn root(path: &Path) -> Result<&Path> {
     if !path.is_dir() {
-        bail!("{} is not a directory; say with --out where the signature should go", path.display());
+        bail!(
+            "{} is not a directory; say with --out where the signature should go",
+            path.display()
+        );
     }
-    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let is_skill_file = |entry: std::fs::DirEntry| entry.file_name().eq_ignore_ascii_case("SKILL.md");
+    let entries =
+        std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let is_skill_file =
+        |entry: std::fs::DirEntry| entry.file_name().eq_ignore_ascii_case("SKILL.md");
     match entries.filter_map(Result::ok).any(is_skill_file) {
         true => Ok(path),
         false => bail!("{} has no SKILL.md; name the directory that it lies in", path.display()),
@@ -157,10 +175,13 @@ fn root(path: &Path) -> Result<&Path> {
 }
 
 fn secret_key(path: &Path, password: &PasswordArgs) -> Result<SecretKey> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let read = |password: Option<&str>| SecretKey::read(&text, password);
     match read(None) {
-        Err(SignatureError::Locked) => read(Some(&password.password("Password of the secret key: ")?)),
+        Err(SignatureError::Locked) => {
+            read(Some(&password.password("Password of the secret key: ")?))
+        }
         read => read,
     }
     .with_context(|| format!("cannot use {}", path.display()))
@@ -170,9 +191,11 @@ impl PasswordArgs {
     fn password(&self, prompt: &str) -> Result<String> {
         let Some(path) = &self.password_file else {
             let asked = rpassword::prompt_password(prompt);
-            return asked.context("there is no terminal to ask for the password on; use --password-file");
+            return asked
+                .context("there is no terminal to ask for the password on; use --password-file");
         };
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }
 
@@ -192,7 +215,8 @@ impl PasswordArgs {
 /// Writes a file that must not exist yet, with its mode from the first byte on.
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    file.and_then(|mut file| file.write_all(bytes)).with_context(|| format!("cannot write {}", path.display()))
+    file.and_then(|mut file| file.write_all(bytes))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn now() -> u64 {

@@ -1,4 +1,5 @@
-//! `skill verify`: whether a skill is signed by somebody you trust. For what lies here no server is asked.
+//! `skill verify`: whether a skill is signed by somebody you trust. For what lies here no server is
+//! asked.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +35,12 @@ pub struct VerifyArgs {
 pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     let keys = public_keys(&args.keys)?;
     if args.file {
-        return signed_file::verify(Path::new(&args.skill), args.signature.as_deref(), &keys, output);
+        return signed_file::verify(
+            Path::new(&args.skill),
+            args.signature.as_deref(),
+            &keys,
+            output,
+        );
     }
     let mut package = match Path::new(&args.skill) {
         path if path.exists() => local::read_valid(path)?,
@@ -44,7 +50,8 @@ pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<E
         }
     };
     if let Some(path) = &args.signature {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         package.signature = Some(text);
     }
     let checked = check(&package, &keys);
@@ -69,7 +76,10 @@ fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
     let Some(text) = &package.signature else { return Err("the skill is not signed".to_owned()) };
     let signature: Signature = text.parse().map_err(|error: SignatureError| error.to_string())?;
     let Some(key) = keys.iter().find(|key| key.id() == signature.key_id()) else {
-        return Err(format!("it is signed with the key {}, which is none of yours", signature.key_id()));
+        return Err(format!(
+            "it is signed with the key {}, which is none of yours",
+            signature.key_id()
+        ));
     };
     let statement = Statement::of(package).to_string();
     let verified = signature.verify(key, statement.as_bytes());

@@ -30,9 +30,17 @@ impl Balancer {
         program.exists().then_some(program)
     }
 
-    pub fn start(program: &Path, ports: [u16; 2], replicas: &[String; 2], objects: &str, home: &Path) -> Self {
-        let address = |url: &str| url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let text = fs::read_to_string(repository().join("deploy/docker/nginx.conf")).expect("its configuration");
+    pub fn start(
+        program: &Path,
+        ports: [u16; 2],
+        replicas: &[String; 2],
+        objects: &str,
+        home: &Path,
+    ) -> Self {
+        let address =
+            |url: &str| url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let text = fs::read_to_string(repository().join("deploy/docker/nginx.conf"))
+            .expect("its configuration");
         let text = text
             .replace("listen 8080;", &format!("listen 127.0.0.1:{};", ports[0]))
             .replace("listen 9000;", &format!("listen 127.0.0.1:{};", ports[1]))
@@ -60,7 +68,10 @@ impl Balancer {
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = self.child.try_wait().expect("its state");
-            assert!(ended.is_none() && start.elapsed() < Duration::from_secs(30), "nginx does not listen: {ended:?}");
+            assert!(
+                ended.is_none() && start.elapsed() < Duration::from_secs(30),
+                "nginx does not listen: {ended:?}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -16,7 +16,8 @@ pub struct Compose {
 
 impl Compose {
     pub fn read(variables: &Variables) -> Self {
-        let text = std::fs::read_to_string(repository().join("docker-compose.yml")).expect("the file");
+        let text =
+            std::fs::read_to_string(repository().join("docker-compose.yml")).expect("the file");
         Self { document: serde_saphyr::from_str(&filled_in(&text, variables)).expect("YAML") }
     }
 
@@ -30,24 +31,33 @@ impl Compose {
     }
 
     pub fn environment(&self, service: &str) -> Variables {
-        let Some(environment) = self.service(service)["environment"].as_object() else { return Variables::new() };
-        environment.iter().map(|(name, value)| (name.clone(), value.as_str().expect("a text").to_owned())).collect()
+        let Some(environment) = self.service(service)["environment"].as_object() else {
+            return Variables::new();
+        };
+        environment
+            .iter()
+            .map(|(name, value)| (name.clone(), value.as_str().expect("a text").to_owned()))
+            .collect()
     }
 
     /// What stands after `skillbox`: the file's command, or the image's.
     pub fn command(&self, service: &str) -> Vec<String> {
-        let words = |words: &Vec<Value>| words.iter().map(|word| word.as_str().expect("a word").to_owned()).collect();
+        let words = |words: &Vec<Value>| {
+            words.iter().map(|word| word.as_str().expect("a word").to_owned()).collect()
+        };
         self.service(service)["command"].as_array().map_or_else(|| vec!["serve".to_owned()], words)
     }
 }
 
-/// Puts variables in as compose does: `${NAME:?complaint}` must be there, `${NAME:-default}` may be.
+/// Puts variables in as compose does: `${NAME:?complaint}` must be there, `${NAME:-default}` may
+/// be.
 fn filled_in(text: &str, variables: &Variables) -> String {
     let mut parts = text.split("${");
     let mut filled = parts.next().expect("a beginning").to_owned();
     for part in parts {
         let (variable, rest) = part.split_once('}').expect("a closing brace");
-        let (name, otherwise) = variable.split_once(':').expect("a variable says what happens without it");
+        let (name, otherwise) =
+            variable.split_once(':').expect("a variable says what happens without it");
         match (variables.get(name), otherwise.split_at(1)) {
             (Some(value), _) => filled.push_str(value),
             (None, ("-", default)) => filled.push_str(default),
@@ -68,5 +78,8 @@ pub fn secrets(file: &Path) -> Variables {
     let text = std::fs::read_to_string(file).expect("the secrets");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let variables = lines.map(|line| line.split_once('=').expect("a variable"));
-    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).filter(|(_, value)| !value.is_empty()).collect()
+    variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
 }

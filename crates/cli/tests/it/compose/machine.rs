@@ -1,7 +1,8 @@
 //! The processes of `docker-compose.yml`, with the environment that stands there, on one machine.
 //!
-//! Only where things are is different: a throw-away Postgres instead of the file's, the tests' object store instead of
-//! MinIO, the tests' engine behind the proxy, and loopback ports instead of the hosts' names.
+//! Only where things are is different: a throw-away Postgres instead of the file's, the tests'
+//! object store instead of MinIO, the tests' engine behind the proxy, and loopback ports instead of
+//! the hosts' names.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -42,16 +43,19 @@ impl Machine {
             return None;
         };
         for name in ["ACCESS_KEY", "SECRET_KEY", "WORKER_ACCESS_KEY", "WORKER_SECRET_KEY"] {
-            let value = variable(&format!("SKILLBOX_TEST_S3_{name}")).expect("an object store comes with its keys");
+            let value = variable(&format!("SKILLBOX_TEST_S3_{name}"))
+                .expect("an object store comes with its keys");
             variables.insert(format!("S3_{name}"), value);
         }
         let nginx = Balancer::program(what)?;
         let [api_at, objects_at] = [free_port(), free_port()];
-        variables.insert("SKILLBOX_S3_PUBLIC_URL".to_owned(), format!("http://127.0.0.1:{objects_at}"));
+        variables
+            .insert("SKILLBOX_S3_PUBLIC_URL".to_owned(), format!("http://127.0.0.1:{objects_at}"));
         let compose = Compose::read(&variables);
         let home = tempfile::tempdir().expect("a directory");
-        let images = ["python", "node", "bash"]
-            .map(|runtime| engine.tag(&format!("skillbox/{runtime}:test"), &format!("skillbox/{runtime}:1")));
+        let images = ["python", "node", "bash"].map(|runtime| {
+            engine.tag(&format!("skillbox/{runtime}:test"), &format!("skillbox/{runtime}:1"))
+        });
 
         let proxy_at = format!("tcp://127.0.0.1:{}", free_port());
         let moved = Moved {
@@ -64,8 +68,9 @@ impl Machine {
                 ("0.0.0.0", "127.0.0.1".to_owned()),
             ],
         };
-        let part =
-            |name: &str| Part::start(name, compose.command(name), moved.environment(&compose, name), home.path());
+        let part = |name: &str| {
+            Part::start(name, compose.command(name), moved.environment(&compose, name), home.path())
+        };
         let proxy = part("docker-proxy");
         // Its health check asks another process.
         let mut check = skillbox(home.path());
@@ -74,7 +79,13 @@ impl Machine {
         let replicas = [part("api-1"), part("api-2")];
         let upstreams = replicas.each_ref().map(Part::url);
         Some(Self {
-            balancer: Balancer::start(&nginx, [api_at, objects_at], &upstreams, &objects, home.path()),
+            balancer: Balancer::start(
+                &nginx,
+                [api_at, objects_at],
+                &upstreams,
+                &objects,
+                home.path(),
+            ),
             _proxy: proxy,
             replicas,
             _worker: part("worker"),
@@ -100,13 +111,16 @@ impl Machine {
         write_skill(&directory, name, script, text);
         let mut command = skillbox(self.home.path());
         command.args(["skill", "push"]).arg(&directory);
-        command.env("SKILLBOX_SERVER_URL", self.replicas[0].url()).env("SKILLBOX_API_KEY", &self.key);
+        command
+            .env("SKILLBOX_SERVER_URL", self.replicas[0].url())
+            .env("SKILLBOX_API_KEY", &self.key);
         ended(command).ok();
     }
 
     /// Containers of skills that run, or that somebody forgot.
     pub fn containers(&self) -> Vec<String> {
-        let images = ["python", "node", "bash"].map(|runtime| format!("ancestor=skillbox/{runtime}:1"));
+        let images =
+            ["python", "node", "bash"].map(|runtime| format!("ancestor=skillbox/{runtime}:1"));
         let filters = images.iter().flat_map(|image| ["--filter", image]);
         let args: Vec<&str> = ["ps", "--all", "--quiet"].into_iter().chain(filters).collect();
         self.engine.docker(&args).lines().map(str::to_owned).collect()

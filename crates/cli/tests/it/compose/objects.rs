@@ -1,4 +1,5 @@
-//! The users of the object store in `docker-compose.yml`: who has which keys, and what these may do.
+//! The users of the object store in `docker-compose.yml`: who has which keys, and what these may
+//! do.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -11,26 +12,41 @@ use super::made;
 use crate::api::text;
 use crate::engine::repository;
 
-/// Only MinIO and what makes its users know the root user, and the API and the worker have one each.
+/// Only MinIO and what makes its users know the root user, and the API and the worker have one
+/// each.
 #[test]
 fn every_process_signs_in_to_the_object_store_as_its_own_user() {
     let (_directory, variables) = made();
     let compose = Compose::read(&variables);
-    let knows = |name: &str, secret: &str| compose.service(name).to_string().contains(&variables[secret]);
+    let knows =
+        |name: &str, secret: &str| compose.service(name).to_string().contains(&variables[secret]);
     for (name, _) in compose.services() {
         assert_eq!(knows(name, "MINIO_ROOT_PASSWORD"), name.starts_with("objects"), "{name}");
-        assert_eq!(knows(name, "S3_SECRET_KEY"), matches!(name, "api-1" | "api-2" | "objects-setup"), "{name}");
-        assert_eq!(knows(name, "S3_WORKER_SECRET_KEY"), matches!(name, "worker" | "objects-setup"), "{name}");
+        assert_eq!(
+            knows(name, "S3_SECRET_KEY"),
+            matches!(name, "api-1" | "api-2" | "objects-setup"),
+            "{name}"
+        );
+        assert_eq!(
+            knows(name, "S3_WORKER_SECRET_KEY"),
+            matches!(name, "worker" | "objects-setup"),
+            "{name}"
+        );
     }
-    assert_eq!(compose.environment("worker")["SKILLBOX_S3_ACCESS_KEY"], variables["S3_WORKER_ACCESS_KEY"]);
+    assert_eq!(
+        compose.environment("worker")["SKILLBOX_S3_ACCESS_KEY"],
+        variables["S3_WORKER_ACCESS_KEY"]
+    );
 }
 
 /// The rights in the file, as the tests' object store spells them.
 fn rights(file: &str) -> BTreeSet<String> {
-    let policy = std::fs::read(repository().join("deploy/docker/objects").join(file)).expect("a policy");
+    let policy =
+        std::fs::read(repository().join("deploy/docker/objects").join(file)).expect("a policy");
     let policy: Value = serde_json::from_slice(&policy).expect("JSON");
     let mut rights = BTreeSet::new();
-    let list = |value: &Value| value.as_array().expect("a list").iter().map(text).collect::<Vec<_>>();
+    let list =
+        |value: &Value| value.as_array().expect("a list").iter().map(text).collect::<Vec<_>>();
     for statement in policy["Statement"].as_array().expect("statements") {
         assert_eq!(statement["Effect"], "Allow");
         for resource in list(&statement["Resource"]) {
@@ -39,7 +55,9 @@ fn rights(file: &str) -> BTreeSet<String> {
                 let (right, of_objects) = match action.as_str() {
                     "s3:ListBucket" | "s3:ListBucketMultipartUploads" => ("List", false),
                     "s3:GetObject" => ("Read", true),
-                    "s3:PutObject" | "s3:DeleteObject" | "s3:AbortMultipartUpload" => ("Write", true),
+                    "s3:PutObject" | "s3:DeleteObject" | "s3:AbortMultipartUpload" => {
+                        ("Write", true)
+                    }
                     other => panic!("{file} has {other}, which no test knows"),
                 };
                 assert_eq!(resource.ends_with("/*"), of_objects, "{action} on {resource}");
@@ -54,17 +72,27 @@ fn rights(file: &str) -> BTreeSet<String> {
 fn a_worker_may_read_skills_and_write_results() {
     let all = |rights: &[&str]| rights.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     let worker = rights("worker.json");
-    assert_eq!(worker, all(&["List:skills", "Read:skills", "List:executions", "Read:executions", "Write:executions"]));
+    assert_eq!(
+        worker,
+        all(&[
+            "List:skills", "Read:skills", "List:executions", "Read:executions", "Write:executions"
+        ])
+    );
     let mut api = worker.clone();
     api.insert("Write:skills".to_owned());
     assert_eq!(rights("api.json"), api);
-    // The tests' object store gives its worker the same, so that the tests with its key are about this file.
-    let script = std::fs::read_to_string(repository().join("scripts/test-s3.sh")).expect("the script");
-    let (_, identity) = script.split_once("\"name\": \"skillbox-test-worker\"").expect("a worker's identity");
+    // The tests' object store gives its worker the same, so that the tests with its key are about
+    // this file.
+    let script =
+        std::fs::read_to_string(repository().join("scripts/test-s3.sh")).expect("the script");
+    let (_, identity) =
+        script.split_once("\"name\": \"skillbox-test-worker\"").expect("a worker's identity");
     let (_, list) = identity.split_once("\"actions\": [").expect("its rights");
     let (list, _) = list.split_once(']').expect("an end");
-    let own =
-        list.split(',').map(|right| right.trim().trim_matches('"')).filter(|right| !right.contains("skillbox-test"));
+    let own = list
+        .split(',')
+        .map(|right| right.trim().trim_matches('"'))
+        .filter(|right| !right.contains("skillbox-test"));
     assert_eq!(own.map(str::to_owned).collect::<BTreeSet<_>>(), worker);
 }
 
@@ -103,10 +131,15 @@ fn the_users_of_the_object_store_are_made_again_without_harm() {
     ];
     assert_eq!(notes.trim_end(), calls.join("\n"));
 
-    let attach = |words: &str| format!(r#"case "$*" in *attach*) echo "mc: <ERROR> {words}" >&2; exit 1 ;; esac"#);
+    let attach = |words: &str| {
+        format!(r#"case "$*" in *attach*) echo "mc: <ERROR> {words}" >&2; exit 1 ;; esac"#)
+    };
     let again = "Unable to make user/group policy association. The specified policy change is already in effect.";
     assert!(set_up(&attach(again)).0.status.success());
     let (failed, _) = set_up(&attach("Access Denied."));
-    assert!(!failed.status.success() && String::from_utf8_lossy(&failed.stderr).contains("Access Denied."));
+    assert!(
+        !failed.status.success()
+            && String::from_utf8_lossy(&failed.stderr).contains("Access Denied.")
+    );
     assert!(!set_up("exit 1").0.status.success());
 }

@@ -1,5 +1,5 @@
-//! The books after the faults: what was accepted, what is stored, what lies in the object store and what the survivors
-//! counted must agree.
+//! The books after the faults: what was accepted, what is stored, what lies in the object store and
+//! what the survivors counted must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,10 @@ impl Books {
         let mut rows: Vec<Execution> = Vec::new();
         loop {
             let page = Page { limit: 500, offset: rows.len() as i64, after: None };
-            let more = store.list_executions(&tenant(), &ExecutionFilter::default(), &page).await.expect("a list");
+            let more = store
+                .list_executions(&tenant(), &ExecutionFilter::default(), &page)
+                .await
+                .expect("a list");
             if more.is_empty() {
                 return Books { store, rows };
             }
@@ -41,7 +44,8 @@ impl Books {
 
     /// What is stored is what was accepted: nothing is missing, and nothing is there twice.
     pub fn hold<'a>(&self, accepted: impl IntoIterator<Item = &'a Accepted>) {
-        let accepted: Vec<&str> = accepted.into_iter().map(|accepted| accepted.id.as_str()).collect();
+        let accepted: Vec<&str> =
+            accepted.into_iter().map(|accepted| accepted.id.as_str()).collect();
         let ids: BTreeSet<&str> = accepted.iter().copied().collect();
         let stored: BTreeSet<String> = self.rows.iter().map(|row| row.id.to_string()).collect();
         assert_eq!(
@@ -49,14 +53,23 @@ impl Books {
             (accepted.len(), self.rows.len()),
             "an execution stands for two requests"
         );
-        assert!(stored.iter().map(String::as_str).eq(ids), "{} were accepted, {} stored", accepted.len(), stored.len());
+        assert!(
+            stored.iter().map(String::as_str).eq(ids),
+            "{} were accepted, {} stored",
+            accepted.len(),
+            stored.len()
+        );
     }
 
     /// How many of these a fault touched at all: they are lost, or were taken up again.
     pub fn touched(&self, accepted: &[Accepted]) -> usize {
         let ids: BTreeSet<&str> = accepted.iter().map(|accepted| accepted.id.as_str()).collect();
         let touched = |row: &&Execution| row.attempt != 1 || row.outcome.as_deref() == Some("lost");
-        self.rows.iter().filter(|row| ids.contains(row.id.to_string().as_str())).filter(touched).count()
+        self.rows
+            .iter()
+            .filter(|row| ids.contains(row.id.to_string().as_str()))
+            .filter(touched)
+            .count()
     }
 
     /// The ends of what was lost.
@@ -65,7 +78,8 @@ impl Books {
         lost.map(|row| row.finished_at.expect("it has ended"))
     }
 
-    /// No object without its row, and no row without its object. What a late worker takes back is gone a moment later.
+    /// No object without its row, and no row without its object. What a late worker takes back is
+    /// gone a moment later.
     pub async fn match_objects(&self, fleet: &Fleet) {
         let mut expected = BTreeSet::new();
         for row in &self.rows {
@@ -91,7 +105,8 @@ impl Books {
         panic!("rows and objects differ: {last:#?}");
     }
 
-    /// Nothing runs in a survivor, and together they counted no end twice; none is missing where all of them lived.
+    /// Nothing runs in a survivor, and together they counted no end twice; none is missing where
+    /// all of them lived.
     pub async fn match_counters(&self, survivors: &[&Server], counted: Counted) {
         let mut ends: BTreeMap<String, u64> = BTreeMap::new();
         let mut again = 0;
@@ -100,17 +115,21 @@ impl Books {
             for (end, count) in meters.ended() {
                 *ends.entry(end).or_default() += count;
             }
-            *ends.entry("failed lost".to_owned()).or_default() += meters.one("skillbox_executions_given_up_total");
+            *ends.entry("failed lost".to_owned()).or_default() +=
+                meters.one("skillbox_executions_given_up_total");
             again += meters.one("skillbox_executions_requeued_total");
         }
         ends.retain(|_, count| *count > 0);
         let stored = self.ends();
         let agree = match counted {
             Counted::All => ends == stored,
-            Counted::Some => ends.iter().all(|(end, count)| stored.get(end).is_some_and(|stored| count <= stored)),
+            Counted::Some => ends
+                .iter()
+                .all(|(end, count)| stored.get(end).is_some_and(|stored| count <= stored)),
         };
         assert!(agree, "counted {ends:?}, stored {stored:?}");
-        let taken_up_again: u64 = self.rows.iter().map(|row| u64::try_from(row.attempt).expect("a number") - 1).sum();
+        let taken_up_again: u64 =
+            self.rows.iter().map(|row| u64::try_from(row.attempt).expect("a number") - 1).sum();
         assert!(again <= taken_up_again, "{again} queued again, {taken_up_again} taken up again");
     }
 
@@ -145,7 +164,9 @@ impl Meters {
 
     fn one(&self, name: &str) -> u64 {
         let value = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {}", self.0))
+        value
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no {name} in {}", self.0))
     }
 
     /// How many ended how, as `settle` spells it.

@@ -1,8 +1,12 @@
-//! The same where sandboxes are containers: the engine itself is asked what is left of dead workers, and dies too.
+//! The same where sandboxes are containers: the engine itself is asked what is left of dead
+//! workers, and dies too.
 
 use rustix::process::Signal;
 
-use super::{Books, Counted, ECHO, Ends, SLOTS, WORKER_FAILPOINTS, nothing_is_running, only_lost_or_success, total};
+use super::{
+    Books, Counted, ECHO, Ends, SLOTS, WORKER_FAILPOINTS, nothing_is_running, only_lost_or_success,
+    total,
+};
 use crate::api::{Api, until};
 use crate::engine::Engine;
 use crate::fleet::{Accepted, Containers, Fleet, settle, submit};
@@ -32,7 +36,11 @@ async fn workers_and_engines_that_die_under_containers_lose_nothing_and_leave_no
     books.match_counters(&[&front], Counted::Some).await;
 }
 
-async fn workers_kill_themselves(fleet: &Fleet, containers: &Containers, api: &Api) -> Vec<Accepted> {
+async fn workers_kill_themselves(
+    fleet: &Fleet,
+    containers: &Containers,
+    api: &Api,
+) -> Vec<Accepted> {
     let steady = fleet.worker();
     let mut accepted = Vec::new();
     for (index, point) in WORKER_FAILPOINTS.into_iter().enumerate() {
@@ -60,8 +68,9 @@ async fn a_worker_is_killed_with_containers_running(
 ) -> Vec<Accepted> {
     let mut doomed = fleet.worker();
     let naps = submit(api, "nap", 0..RUNS).await;
-    let under_way =
-        until("containers run", async || Some(containers.list("status=running")).filter(|ids| ids.len() > 1));
+    let under_way = until("containers run", async || {
+        Some(containers.list("status=running")).filter(|ids| ids.len() > 1)
+    });
     let orphans = under_way.await;
     doomed.signal(Signal::KILL);
     until("it is dead", async || doomed.has_ended().then_some(())).await;
@@ -77,7 +86,8 @@ async fn the_engine_is_killed(fleet: &Fleet, containers: &Containers, api: &Api)
     let workers = [fleet.worker(), fleet.worker()];
     let naps = submit(api, "nap", RUNS..2 * RUNS).await;
     let fragile = submit(api, "echo", 100..100 + RUNS).await;
-    until("containers run", async || (containers.list("status=running").len() > 1).then_some(())).await;
+    until("containers run", async || (containers.list("status=running").len() > 1).then_some(()))
+        .await;
     containers.restart();
     assert_eq!(settle(api, &naps).await, succeeded(RUNS));
     let ends = settle(api, &fragile).await;

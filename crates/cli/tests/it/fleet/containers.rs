@@ -1,5 +1,5 @@
-//! A Docker engine of a fleet's own, by `scripts/test-engine.sh`: it can be killed under its containers, and whatever it
-//! holds is this fleet's.
+//! A Docker engine of a fleet's own, by `scripts/test-engine.sh`: it can be killed under its
+//! containers, and whatever it holds is this fleet's.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,11 +19,15 @@ pub struct Containers {
 
 impl Containers {
     pub fn start() -> Containers {
-        let directory = tempfile::Builder::new().prefix("skillbox-engine-").tempdir().expect("a directory");
+        let directory =
+            tempfile::Builder::new().prefix("skillbox-engine-").tempdir().expect("a directory");
         let engine = Engine { host: String::new() };
         let mut containers = Containers { engine, directory };
         let said = containers.script("start");
-        let host = said.lines().find_map(|line| line.strip_prefix("DOCKER_HOST=")).expect("where it listens");
+        let host = said
+            .lines()
+            .find_map(|line| line.strip_prefix("DOCKER_HOST="))
+            .expect("where it listens");
         containers.engine.host = host.to_owned();
         containers
     }
@@ -35,7 +39,8 @@ impl Containers {
 
     /// The containers there are, running or not; `filter` as in `docker ps --filter`.
     pub fn list(&self, filter: &str) -> Vec<String> {
-        let printed = self.engine.docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", filter]);
+        let printed =
+            self.engine.docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", filter]);
         printed.lines().map(str::to_owned).collect()
     }
 
@@ -60,7 +65,11 @@ impl Containers {
             .env("SKILLBOX_TEST_CACHE", cache())
             .output()
             .expect("the script runs");
-        assert!(output.status.success(), "test-engine.sh {verb}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "test-engine.sh {verb}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 }

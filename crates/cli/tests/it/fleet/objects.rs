@@ -1,4 +1,5 @@
-//! An S3 server of a fleet's own: SeaweedFS by `scripts/test-s3.sh`, in a directory of its own, killed and started at will.
+//! An S3 server of a fleet's own: SeaweedFS by `scripts/test-s3.sh`, in a directory of its own,
+//! killed and started at will.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,13 @@ pub struct Objects {
 
 impl Objects {
     pub fn start() -> Objects {
-        let directory = tempfile::Builder::new().prefix("skillbox-s3-").tempdir().expect("a directory");
+        let directory =
+            tempfile::Builder::new().prefix("skillbox-s3-").tempdir().expect("a directory");
         let said = script(directory.path(), "start");
         let value = |name: &str| {
-            let line = said.lines().find_map(|line| line.strip_prefix(&format!("SKILLBOX_TEST_S3_{name}=")));
+            let line = said
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("SKILLBOX_TEST_S3_{name}=")));
             line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
         };
         Objects {
@@ -41,9 +45,14 @@ impl Objects {
     pub fn list(&self, bucket: &str) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
         loop {
-            let after = keys.last().map_or_else(String::new, |last: &String| format!("&start-after={}", escaped(last)));
+            let after = keys.last().map_or_else(String::new, |last: &String| {
+                format!("&start-after={}", escaped(last))
+            });
             let output = Command::new("curl")
-                .args(["--silent", "--show-error", "--fail", "--max-time", "30", "--aws-sigv4", "aws:amz:us-east-1:s3"])
+                .args([
+                    "--silent", "--show-error", "--fail", "--max-time", "30", "--aws-sigv4",
+                    "aws:amz:us-east-1:s3",
+                ])
                 .args(["--user", &format!("{}:{}", self.access_key, self.secret_key)])
                 .arg(format!("{}/{bucket}?list-type=2{after}", self.endpoint))
                 .output()
@@ -82,7 +91,11 @@ fn script(directory: &Path, verb: &str) -> String {
         .env("SKILLBOX_TEST_CACHE", cache())
         .output()
         .expect("the script runs");
-    assert!(output.status.success(), "test-s3.sh {verb}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "test-s3.sh {verb}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 

@@ -30,18 +30,30 @@ pub struct Attack {
 pub const UPLOADS: Attack =
     Attack { name: "large uploads", request: |hog| hog.validate(&hog.large), answers: &[200, 429] };
 
-/// What the others would take without a defence: the archive; every manifest; the files; the automata of the patterns;
-/// the archive again.
+/// What the others would take without a defence: the archive; every manifest; the files; the
+/// automata of the patterns; the archive again.
 pub const ATTACKS: [Attack; 6] = [
     Attack {
         name: "a small file of a large skill",
         request: |hog| hog.get("/v1/skills/large/latest/files/small.txt"),
         answers: &[200],
     },
-    Attack { name: "a prompt of long manifests", request: |hog| hog.get("/v1/skills/prompt"), answers: &[200, 429] },
+    Attack {
+        name: "a prompt of long manifests",
+        request: |hog| hog.get("/v1/skills/prompt"),
+        answers: &[200, 429],
+    },
     UPLOADS,
-    Attack { name: "runs refused for their input files", request: Hog::run_with_inputs, answers: &[200, 429] },
-    Attack { name: "costly schemas", request: |hog| hog.validate(&hog.patterns), answers: &[200, 429] },
+    Attack {
+        name: "runs refused for their input files",
+        request: Hog::run_with_inputs,
+        answers: &[200, 429],
+    },
+    Attack {
+        name: "costly schemas",
+        request: |hog| hog.validate(&hog.patterns),
+        answers: &[200, 429],
+    },
     Attack { name: "a small file through MCP", request: Hog::read_through_mcp, answers: &[200] },
 ];
 
@@ -61,12 +73,20 @@ pub struct Hog {
 impl Hog {
     pub async fn new(server: &Server) -> Hog {
         server.run(&["tenant", "create", "hog"]).ok();
-        let key = text(&server.json(&["key", "create", "-t", "hog", "--scope", "execute,read,publish"])["key"]);
-        let noise: Vec<u8> = (0..LARGE_BYTES as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        let large = [("large.bin", noise.clone()), ("small.txt", b"This small file is all that is asked.".to_vec())];
-        let patterns: Vec<String> =
-            (0..200).map(|n| format!("    p{n}: {{type: string, pattern: '\\p{{L}}{{200}}{n}'}}\n")).collect();
-        let patterns = format!("input_schema:\n  type: object\n  properties:\n{}", patterns.concat());
+        let key = text(
+            &server.json(&["key", "create", "-t", "hog", "--scope", "execute,read,publish"])["key"],
+        );
+        let noise: Vec<u8> =
+            (0..LARGE_BYTES as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let large = [
+            ("large.bin", noise.clone()),
+            ("small.txt", b"This small file is all that is asked.".to_vec()),
+        ];
+        let patterns: Vec<String> = (0..200)
+            .map(|n| format!("    p{n}: {{type: string, pattern: '\\p{{L}}{{200}}{n}'}}\n"))
+            .collect();
+        let patterns =
+            format!("input_schema:\n  type: object\n  properties:\n{}", patterns.concat());
         let mut hog = Hog {
             http: Client::new(),
             url: server.url.clone(),
@@ -78,7 +98,8 @@ impl Hog {
         hog.publish(hog.large.clone()).await;
         let instructions = "Do it well. ".repeat(INSTRUCTIONS_BYTES / 12);
         for number in 0..SKILLS {
-            hog.publish(packed(&format!("wordy-{number}"), &format!("---\n{instructions}"), &[])).await;
+            hog.publish(packed(&format!("wordy-{number}"), &format!("---\n{instructions}"), &[]))
+                .await;
         }
         for number in 0..5 {
             hog.files.push(hog.upload_file(&format!("{number}.bin"), noise.clone()).await);
@@ -115,7 +136,9 @@ impl Hog {
     }
 
     fn validate(&self, zip: &[u8]) -> RequestBuilder {
-        self.post("/v1/skills/validate").header("content-type", "application/zip").body(zip.to_vec())
+        self.post("/v1/skills/validate")
+            .header("content-type", "application/zip")
+            .body(zip.to_vec())
     }
 
     /// They take more than the run's disk holds.
@@ -134,7 +157,10 @@ impl Hog {
                 "io.modelcontextprotocol/clientCapabilities": {},
             },
         } });
-        let request = self.post("/mcp").header("accept", "application/json, text/event-stream").json(&message);
+        let request = self
+            .post("/mcp")
+            .header("accept", "application/json, text/event-stream")
+            .json(&message);
         request
             .header("mcp-protocol-version", version)
             .header("mcp-method", "tools/call")
@@ -148,7 +174,8 @@ impl Hog {
     }
 
     async fn upload_file(&self, name: &str, bytes: Vec<u8>) -> String {
-        let form = multipart::Form::new().part("file", multipart::Part::bytes(bytes).file_name(name.to_owned()));
+        let form = multipart::Form::new()
+            .part("file", multipart::Part::bytes(bytes).file_name(name.to_owned()));
         let answer = self.post("/v1/files").multipart(form).send().await.expect("an answer");
         let file: Value = answer.json().await.expect("JSON");
         text(&file["id"])
@@ -158,7 +185,9 @@ impl Hog {
 /// A skill as a zip; `rest` goes on in the frontmatter, and may end it.
 fn packed(name: &str, rest: &str, files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let end = if rest.starts_with("---") { "" } else { "---\n" };
-    let manifest = format!("---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{rest}{end}");
+    let manifest = format!(
+        "---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{rest}{end}"
+    );
     let script = ("main.sh".to_owned(), b"true\n".to_vec());
     let mut parts = vec![("SKILL.md".to_owned(), manifest.into_bytes()), script];
     parts.extend(files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())));

@@ -1,4 +1,5 @@
-//! The network of the machine: closed unless the person at it opens it, and out of reach of everybody else.
+//! The network of the machine: closed unless the person at it opens it, and out of reach of
+//! everybody else.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -48,7 +49,10 @@ fn the_network_is_closed_until_it_is_opened_loudly() {
     let (ended, record) = home.audit(&["./skill", "knock.py", "--allow-network", "--", &port]);
     assert_eq!(ended.stdout, "through\n");
     assert_eq!(heard.join().expect("a listener"), "knock");
-    assert_eq!((&record["network_allowed"], &record["isolation"]["network"]), (&true.into(), &"host".into()));
+    assert_eq!(
+        (&record["network_allowed"], &record["isolation"]["network"]),
+        (&true.into(), &"host".into())
+    );
     let missing = record["isolation"]["missing"].as_array().expect("a list");
     assert!(missing.contains(&json!("network_namespace")), "{record}");
     // Everything else holds as ever.
@@ -62,15 +66,21 @@ fn the_network_is_closed_until_it_is_opened_loudly() {
 
 #[test]
 fn an_open_network_opens_no_abstract_socket_of_the_host() {
-    let script =
-        "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + sys.argv[1])\nprint('through')\n";
+    let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + sys.argv[1])\nprint('through')\n";
     let home = Home::with("abstract.py", script);
     let name = format!("skillbox-test-{}", std::process::id());
-    let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("a socket");
-    let ended = home.run(&["run", "./skill", "abstract.py", "--allow-network", "--", &name]).failed(1);
+    let _listener =
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name"))
+            .expect("a socket");
+    let ended =
+        home.run(&["run", "./skill", "abstract.py", "--allow-network", "--", &name]).failed(1);
     assert!(ended.stderr.contains("PermissionError"), "{}", ended.stderr);
     // The same script outside of a sandbox gets through, so it is the sandbox that kept it from it.
-    let bare = Command::new("python3").arg(home.path().join("skill/abstract.py")).arg(&name).output().expect("python");
+    let bare = Command::new("python3")
+        .arg(home.path().join("skill/abstract.py"))
+        .arg(&name)
+        .output()
+        .expect("python");
     assert_eq!(String::from_utf8_lossy(&bare.stdout), "through\n");
 }
 
@@ -87,10 +97,16 @@ fn a_skill_that_asks_for_the_network_waits_for_the_user_to_open_it() {
     );
     assert_eq!(home.run(&["run", "./skill", "main.sh", "--allow-network"]).ok().stdout, "ran\n");
     // The network is all that was opened.
-    home.write("skill/SKILL.md", &manifest.replace("  network:", "  filesystem:\n    read: [/etc/shadow]\n  network:"));
+    home.write(
+        "skill/SKILL.md",
+        &manifest.replace("  network:", "  filesystem:\n    read: [/etc/shadow]\n  network:"),
+    );
     let refused = home.run(&["run", "./skill", "main.sh", "--allow-network"]).failed(2);
     assert!(refused.stderr.contains("/etc/shadow"), "{}", refused.stderr);
-    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code"]).ok().stdout, "ran\n");
+    assert_eq!(
+        home.run(&["run", "./skill", "main.sh", "--trust-remote-code"]).ok().stdout,
+        "ran\n"
+    );
 }
 
 #[test]
@@ -115,7 +131,8 @@ async fn no_request_and_no_skill_opens_the_network_of_a_server() {
     let policy = format!("allow_network = [{skill:?}]\n");
     std::fs::write(server.home().join(".config/skillbox/skillbox.toml"), policy).expect("a file");
     write_skill(&skill, "knock", "knock.py", KNOCK);
-    std::fs::write(skill.join("skillbox.toml"), "network = true\nallow_network = [\"knock\"]\n").expect("a file");
+    std::fs::write(skill.join("skillbox.toml"), "network = true\nallow_network = [\"knock\"]\n")
+        .expect("a file");
     server.run(&["skill", "push", &skill.display().to_string()]).ok();
 
     let (port, heard) = listener();
@@ -134,14 +151,18 @@ async fn no_request_and_no_skill_opens_the_network_of_a_server() {
         body[key] = value;
         body
     }) {
-        let answer = http.post(format!("{}/v1/executions", server.url)).bearer_auth(&server.key).json(&body);
+        let answer =
+            http.post(format!("{}/v1/executions", server.url)).bearer_auth(&server.key).json(&body);
         let answer = answer.send().await.expect("an answer");
         if answer.status() == 400 {
             continue;
         }
         let answer: serde_json::Value = answer.json().await.expect("JSON");
         assert_eq!(answer["stdout"], "ConnectionRefusedError\n", "{body}: {answer}");
-        assert_eq!(answer["isolation"]["controls"]["network_namespace"], "own, loopback only", "{answer}");
+        assert_eq!(
+            answer["isolation"]["controls"]["network_namespace"], "own, loopback only",
+            "{answer}"
+        );
         assert_eq!(answer["isolation"]["network"], serde_json::Value::Null);
     }
     assert!(!heard.is_finished(), "somebody got through");
@@ -164,9 +185,13 @@ fn makers(of: &str) -> Vec<PathBuf> {
             }
         }
     }
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the crates");
+    let crates =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the crates");
     let mut found = Vec::new();
-    for name in ["cli", "client", "docker-proxy", "guest", "runner", "sandbox", "server", "skill", "store", "blobs"] {
+    for name in [
+        "cli", "client", "docker-proxy", "guest", "runner", "sandbox", "server", "skill", "store",
+        "blobs",
+    ] {
         look(&crates.join(name).join("src"), of, &mut found);
     }
     found.into_iter().map(|path| path.strip_prefix(&crates).expect("inside").to_owned()).collect()
@@ -174,7 +199,10 @@ fn makers(of: &str) -> Vec<PathBuf> {
 
 #[test]
 fn only_the_command_line_makes_the_permissions_for_network_and_trust() {
-    for (of, defined) in [("opened_by_the_user", "sandbox/src/network.rs"), ("in_directory(", "sandbox/src/trust.rs")] {
+    for (of, defined) in [
+        ("opened_by_the_user", "sandbox/src/network.rs"),
+        ("in_directory(", "sandbox/src/trust.rs"),
+    ] {
         assert_eq!(makers(of), [Path::new("cli/src/local/run.rs"), Path::new(defined)], "{of}");
     }
 }

@@ -14,14 +14,18 @@ json.dump({"input": os.environ["SANDBOX_INPUT"], "here": os.path.exists(os.envir
 open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
 "#;
     let home = Home::with("main.py", script);
-    let mut command =
-        home.command(&["run", "./skill", "--trust-remote-code", "-o", "json", "--stdin", "x", "--input", "[1]"]);
+    let mut command = home.command(&[
+        "run", "./skill", "--trust-remote-code", "-o", "json", "--stdin", "x", "--input", "[1]",
+    ]);
     command.env("CANARY", "secret");
     let ended = ended(command).ok();
     assert!(ended.stderr.starts_with("warning: NO SANDBOX"), "{}", ended.stderr);
     let document = ended.json();
     let output = &document["output"];
-    assert_eq!((&output["input"], &output["here"], &output["in"]), (&"[1]".into(), &true.into(), &"x".into()));
+    assert_eq!(
+        (&output["input"], &output["here"], &output["in"]),
+        (&"[1]".into(), &true.into(), &"x".into())
+    );
     assert_eq!(output["uid"], rustix::process::getuid().as_raw());
     assert!(!output["variables"].to_string().contains("CANARY"), "{output}");
     assert_eq!((&document["trusted"], &document["sandbox"]), (&true.into(), &"none".into()));
@@ -35,12 +39,18 @@ open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
 
 #[test]
 fn it_ends_at_its_deadline_with_everything_it_started() {
-    let script =
-        "setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & echo $!; echo out; echo err >&2; sleep 600\n";
+    let script = "setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & echo $!; echo out; echo err >&2; sleep 600\n";
     let home = Home::with("main.sh", script);
-    let (ended, record) = home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "5s"]);
-    assert_eq!((ended.code, &record["timed_out"], &record["trusted"]), (Some(124), &true.into(), &true.into()));
-    assert_eq!((&record["network_allowed"], &record["memory_limit_mb"]), (&true.into(), &serde_json::Value::Null));
+    let (ended, record) =
+        home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "5s"]);
+    assert_eq!(
+        (ended.code, &record["timed_out"], &record["trusted"]),
+        (Some(124), &true.into(), &true.into())
+    );
+    assert_eq!(
+        (&record["network_allowed"], &record["memory_limit_mb"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
     assert!(ended.stdout.ends_with("out\nerr\n"), "{}", ended.stdout);
     let pid = ended.stdout.lines().next().expect("a process id");
     assert!(!std::path::Path::new("/proc").join(pid).exists(), "{pid} lives on");
@@ -49,8 +59,14 @@ fn it_ends_at_its_deadline_with_everything_it_started() {
 #[test]
 fn codes_are_the_scripts_own() {
     let home = Home::with("main.sh", "exit \"$1\"\n");
-    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "9"]).code, Some(9));
-    assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "0"]).code, Some(0));
+    assert_eq!(
+        home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "9"]).code,
+        Some(9)
+    );
+    assert_eq!(
+        home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "0"]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -63,7 +79,8 @@ fn options_on_the_first_line_count_here_too() {
 fn a_skillware_skill_finds_its_input() {
     let home = Home::with("main.sh", "true\n");
     home.write("ware/manifest.yaml", "name: ware\ndescription: Doubles.\nversion: 1.0.0\n");
-    let code = "class Doubler:\n    def execute(self, params):\n        return {'n': 2 * params['n']}\n";
+    let code =
+        "class Doubler:\n    def execute(self, params):\n        return {'n': 2 * params['n']}\n";
     home.write("ware/skill.py", code);
     for flags in [&[][..], &["--trust-remote-code"]] {
         let run = ["run", "./ware", "-o", "json", "--input", r#"{"n": 21}"#];
@@ -85,10 +102,18 @@ fn who_asks_for_a_sandbox_is_not_run_without_one() {
             command
         });
         let variable = variable.failed(2);
-        assert!(variable.stderr.contains("SKILLBOX_SANDBOX") && variable.stdout.is_empty(), "{}", variable.stderr);
+        assert!(
+            variable.stderr.contains("SKILLBOX_SANDBOX") && variable.stdout.is_empty(),
+            "{}",
+            variable.stderr
+        );
         home.write(".config/skillbox/skillbox.toml", &format!("sandbox = \"{kind}\"\n"));
         let policy = home.run(&run).failed(2);
-        assert!(policy.stderr.contains("skillbox.toml asks") && policy.stdout.is_empty(), "{}", policy.stderr);
+        assert!(
+            policy.stderr.contains("skillbox.toml asks") && policy.stdout.is_empty(),
+            "{}",
+            policy.stderr
+        );
         home.write(".config/skillbox/skillbox.toml", "");
     }
     assert_eq!(home.run(&run).ok().stdout, "ran\n");
@@ -101,7 +126,11 @@ fn only_a_directory_on_this_machine_is_trusted() {
     package.args(["skill", "package", "skill", "-O", "skill.zip"]);
     package.assert().success();
     let archive = home.run(&["run", "./skill.zip", "main.sh", "--trust-remote-code"]).failed(2);
-    assert!(archive.stderr.contains("is not a directory") && archive.stdout.is_empty(), "{}", archive.stderr);
+    assert!(
+        archive.stderr.contains("is not a directory") && archive.stdout.is_empty(),
+        "{}",
+        archive.stderr
+    );
     // In a sandbox an archive is as good as a directory.
     assert_eq!(home.run(&["run", "./skill.zip", "main.sh"]).ok().stdout, "ran\n");
     let url = home.run(&["run", "https://example.com/skill", "--trust-remote-code"]).failed(2);

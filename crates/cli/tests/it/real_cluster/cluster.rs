@@ -62,7 +62,11 @@ impl Cluster {
     #[track_caller]
     pub fn kubectl(&self, args: &[&str]) -> String {
         let mut command = Command::new(&self.kubectl);
-        output(command.args(["--kubeconfig", &self.admin, "--namespace", "skillbox-sandboxes"]).args(args))
+        output(
+            command
+                .args(["--kubeconfig", &self.admin, "--namespace", "skillbox-sandboxes"])
+                .args(args),
+        )
     }
 
     /// What scripts/test-cluster.sh prints. It must succeed.
@@ -75,7 +79,8 @@ impl Cluster {
     pub fn pods(&self) -> Vec<String> {
         let columns = "custom-columns=NAME:.metadata.name,PHASE:.status.phase";
         let labelled = "app.kubernetes.io/managed-by=skillbox";
-        let printed = self.kubectl(&["get", "pods", "--selector", labelled, "--no-headers", "--output", columns]);
+        let printed = self
+            .kubectl(&["get", "pods", "--selector", labelled, "--no-headers", "--output", columns]);
         printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
@@ -101,6 +106,10 @@ impl Cluster {
 fn output(command: &mut Command) -> String {
     let output = command.output().expect("the command runs");
     let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    assert!(output.status.success(), "{command:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {printed}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     printed
 }

@@ -1,5 +1,5 @@
-//! A stand-in for the Docker engine: it knows containers, volumes and images by their labels, and writes down every
-//! request it gets.
+//! A stand-in for the Docker engine: it knows containers, volumes and images by their labels, and
+//! writes down every request it gets.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,10 +23,12 @@ pub const OURS: &str = "00000000000000000000000000000000000000000000000000000000
 pub const FOREIGN: &str = "00000000000000000000000000000000000000000000000000000000000000f0";
 pub const MADE: &str = "00000000000000000000000000000000000000000000000000000000000000a1";
 pub const VOLUME: &str = "skillbox-guest-1";
-pub const IMAGE_ID: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+pub const IMAGE_ID: &str =
+    "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
 /// An image that declares volumes.
-pub const UNBOUNDED: &str = "sha256:5555555555555555555555555555555555555555555555555555555555555555";
+pub const UNBOUNDED: &str =
+    "sha256:5555555555555555555555555555555555555555555555555555555555555555";
 /// How many volumes of ours it has.
 pub const VOLUMES: usize = 3;
 
@@ -85,7 +87,10 @@ async fn accept(listener: UnixListener, seen: Arc<Mutex<Vec<Seen>>>) {
         let seen = Arc::clone(&seen);
         let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
         connections.spawn(async move {
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades()
+                .await;
         });
     }
 }
@@ -104,19 +109,25 @@ async fn answer(
         target: head.uri.to_string(),
         body: String::from_utf8_lossy(&body).into_owned(),
         headers: headers
-            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into()))
+            .map(|(name, value)| {
+                (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into())
+            })
             .collect(),
     });
     if path.ends_with("/attach") {
         tokio::spawn(echo(upgrade));
-        let response = Response::builder().status(101).header("Connection", "Upgrade").header("Upgrade", "tcp");
+        let response = Response::builder()
+            .status(101)
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "tcp");
         return Ok(response.body(Full::default()).expect("a response"));
     }
     let path = path.strip_prefix("/v1.44").unwrap_or(&path);
     let (status, body) = known(&head.method, path);
     let body = if status == 204 { Full::default() } else { Full::from(body.to_string()) };
     let response = Response::builder().status(StatusCode::from_u16(status).expect("a status"));
-    let response = response.header("Api-Version", "1.44").header("Connection", "X-Hop").header("X-Hop", "1");
+    let response =
+        response.header("Api-Version", "1.44").header("Connection", "X-Hop").header("X-Hop", "1");
     Ok(response.body(body).expect("a response"))
 }
 
@@ -142,8 +153,7 @@ async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
 
 fn known(method: &Method, path: &str) -> (u16, Value) {
     let ours = BTreeMap::from([(LABEL, super::INSTANCE)]);
-    let container =
-        |id: &str, labels: Value| json!({"Id": id, "Config": {"Labels": labels}, "Secret": "of the engine"});
+    let container = |id: &str, labels: Value| json!({"Id": id, "Config": {"Labels": labels}, "Secret": "of the engine"});
     let missing = (404, json!({"message": "the engine knows nothing of it"}));
     if *method != Method::GET {
         return match path {
@@ -159,14 +169,21 @@ fn known(method: &Method, path: &str) -> (u16, Value) {
         ["version"] | ["info"] => (200, json!({"Name": "engine"})),
         ["containers", "json"] => (200, json!([])),
         ["containers", OURS | "skillbox-mine", "json"] => (200, container(OURS, json!(ours))),
-        ["containers", FOREIGN | "skillbox-theirs", "json"] => (200, container(FOREIGN, json!({LABEL: "other"}))),
+        ["containers", FOREIGN | "skillbox-theirs", "json"] => {
+            (200, container(FOREIGN, json!({LABEL: "other"})))
+        }
         ["containers", "skillbox-bare", "json"] => (200, container(FOREIGN, Value::Null)),
         ["containers", OURS | MADE, "stats"] => (200, json!({"pids_stats": {}})),
-        ["volumes"] => (200, json!({"Volumes": vec![json!({"Name": VOLUME}); VOLUMES], "Warnings": null})),
-        ["volumes", VOLUME] => (200, json!({"Name": VOLUME, "Driver": "local", "Labels": ours, "Options": null})),
-        ["volumes", "skillbox-bound"] => {
-            (200, json!({"Name": "skillbox-bound", "Driver": "local", "Labels": ours, "Options": {"device": "/"}}))
+        ["volumes"] => {
+            (200, json!({"Volumes": vec![json!({"Name": VOLUME}); VOLUMES], "Warnings": null}))
         }
+        ["volumes", VOLUME] => {
+            (200, json!({"Name": VOLUME, "Driver": "local", "Labels": ours, "Options": null}))
+        }
+        ["volumes", "skillbox-bound"] => (
+            200,
+            json!({"Name": "skillbox-bound", "Driver": "local", "Labels": ours, "Options": {"device": "/"}}),
+        ),
         ["volumes", name @ "skillbox-theirs"] => {
             (200, json!({"Name": name, "Driver": "local", "Labels": null, "Options": null}))
         }

@@ -6,7 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What socket proxies commonly let through when containers, images, volumes and POST are switched on.
+/// What socket proxies commonly let through when containers, images, volumes and POST are switched
+/// on.
 const SECTIONS: &[&str] = &["/_ping", "/version", "/info", "/containers", "/images", "/volumes"];
 
 pub struct Filter {
@@ -49,7 +50,9 @@ async fn pass(mut client: UnixStream, engine: Address) {
         }
     }
     if !allowed(&String::from_utf8_lossy(&head)) {
-        let _ = client.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
+        let _ = client
+            .write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            .await;
         return;
     }
     let Address::Unix(path) = engine else { panic!("a unix socket") };
@@ -67,5 +70,6 @@ fn allowed(head: &str) -> bool {
         Some(rest) => rest.trim_start_matches(|digit: char| digit.is_ascii_digit()),
         None => target,
     };
-    ["GET", "HEAD", "POST", "DELETE"].contains(&method) && SECTIONS.iter().any(|section| path.starts_with(section))
+    ["GET", "HEAD", "POST", "DELETE"].contains(&method)
+        && SECTIONS.iter().any(|section| path.starts_with(section))
 }

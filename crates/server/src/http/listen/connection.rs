@@ -37,7 +37,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Serves until the client leaves, is idle for too long, abuses the protocol, or the server stops.
+    /// Serves until the client leaves, is idle for too long, abuses the protocol, or the server
+    /// stops.
     pub async fn run(self) {
         // Answers are small and wanted at once. A failure here costs only speed.
         let _ = self.stream.set_nodelay(true);
@@ -55,11 +56,16 @@ impl Connection {
         });
         let stream = TokioIo::new(WriteTimeout::new(self.stream, self.limits.write_timeout));
         let mut connection = std::pin::pin!(builder.serve_connection(stream, service));
-        // hyper's own timeout for headers starts when the protocol is known, and its pings keep an idle connection of
-        // HTTP/2 for as long as the client answers them. So idle time is measured here.
+        // hyper's own timeout for headers starts when the protocol is known, and its pings keep an
+        // idle connection of HTTP/2 for as long as the client answers them. So idle time is
+        // measured here.
         let mut ending = false;
         loop {
-            let limit = if ending { GRACE.min(self.limits.header_timeout) } else { self.limits.header_timeout };
+            let limit = if ending {
+                GRACE.min(self.limits.header_timeout)
+            } else {
+                self.limits.header_timeout
+            };
             tokio::select! {
                 result = &mut connection => {
                     if let Err(error) = result {
@@ -80,7 +86,11 @@ impl Connection {
     }
 }
 
-async fn answer(router: Router, peer: Peer, mut request: Request<Incoming>) -> Response<TrackedBody> {
+async fn answer(
+    router: Router,
+    peer: Peer,
+    mut request: Request<Incoming>,
+) -> Response<TrackedBody> {
     request.extensions_mut().insert(peer);
     let response = match router.oneshot(request.map(Body::new)).await {
         Ok(response) => response,
@@ -90,9 +100,14 @@ async fn answer(router: Router, peer: Peer, mut request: Request<Incoming>) -> R
 }
 
 fn builder(limits: &ConnectionLimits, activity: &Arc<Activity>) -> auto::Builder<StreamExecutor> {
-    let executor = StreamExecutor { activity: Arc::clone(activity), write_timeout: limits.write_timeout };
+    let executor =
+        StreamExecutor { activity: Arc::clone(activity), write_timeout: limits.write_timeout };
     let mut builder = auto::Builder::new(executor);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_buf_size(MAX_HEADER_BYTES);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(MAX_HEADER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())

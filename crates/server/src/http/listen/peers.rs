@@ -1,4 +1,5 @@
-//! How many connections each address has. Trusted proxies carry other people's, so they are not counted.
+//! How many connections each address has. Trusted proxies carry other people's, so they are not
+//! counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,12 +64,18 @@ mod tests {
 
     #[test]
     fn a_share_is_given_back_and_nothing_is_remembered() {
-        let slots = PeerSlots::new(2, TrustedProxies(vec![Network::parse("10.0.0.1").expect("an address")]));
+        let slots = PeerSlots::new(
+            2,
+            TrustedProxies(vec![Network::parse("10.0.0.1").expect("an address")]),
+        );
         let peer = |text: &str| Peer::new(text.parse().expect("an address"));
         let held = [slots.acquire(peer("192.0.2.1")), slots.acquire(peer("192.0.2.1"))];
         assert!(held.iter().all(Option::is_some));
         assert!(slots.acquire(peer("192.0.2.1")).is_none());
-        assert!(slots.acquire(peer("192.0.2.2")).is_some(), "another address has a share of its own");
+        assert!(
+            slots.acquire(peer("192.0.2.2")).is_some(),
+            "another address has a share of its own"
+        );
         let proxied: Vec<_> = (0..10).map(|_| slots.acquire(peer("10.0.0.1"))).collect();
         assert!(proxied.iter().all(Option::is_some), "a proxy carries many clients");
         drop(held);

@@ -1,7 +1,8 @@
 //! How far a response over HTTP/2 has got.
 //!
-//! hyper hands a response to the HTTP/2 layer, which keeps what the peer's flow control does not let out yet, for as
-//! long as the peer likes. So the bytes themselves report when they leave, and the stream is not let go before they have.
+//! hyper hands a response to the HTTP/2 layer, which keeps what the peer's flow control does not
+//! let out yet, for as long as the peer likes. So the bytes themselves report when they leave, and
+//! the stream is not let go before they have.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A response that ends in so few bytes ends with them. A larger one ends in an empty frame, when its bytes are gone:
-/// what a peer can leave behind unread without a deadline is this much a stream.
+/// A response that ends in so few bytes ends with them. A larger one ends in an empty frame, when
+/// its bytes are gone: what a peer can leave behind unread without a deadline is this much a
+/// stream.
 const SMALL: usize = 1024;
 
 tokio::task_local! {
@@ -112,8 +114,8 @@ impl Progress {
     }
 }
 
-/// A response's body, whose bytes are followed until they leave. On HTTP/1 nothing is followed: the socket's own
-/// deadline is enough where a connection has one response at a time.
+/// A response's body, whose bytes are followed until they leave. On HTTP/1 nothing is followed: the
+/// socket's own deadline is enough where a connection has one response at a time.
 pub struct TrackedBody {
     body: Body,
     progress: Option<Arc<Progress>>,
@@ -143,7 +145,9 @@ impl HttpBody for TrackedBody {
                     if let Some(progress) = progress.as_ref().filter(|_| frame.is_trailers()) {
                         progress.state().complete = true;
                     }
-                    return Poll::Ready(Some(Ok(frame.map_data(|bytes| TrackedBytes::new(bytes, progress)))));
+                    return Poll::Ready(Some(Ok(
+                        frame.map_data(|bytes| TrackedBytes::new(bytes, progress))
+                    )));
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => self.ended = true,
@@ -156,7 +160,8 @@ impl HttpBody for TrackedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.progress.as_ref().is_none_or(|progress| progress.ends_small())
+        self.body.is_end_stream()
+            && self.progress.as_ref().is_none_or(|progress| progress.ends_small())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -11,7 +11,8 @@ use crate::auth::token_bucket::{Rate, TokenBucket};
 
 /// What goes on in a connection.
 pub struct Activity {
-    /// Requests in flight. A connection of HTTP/1 counts as one for ever after its first: hyper itself closes it when idle.
+    /// Requests in flight. A connection of HTTP/1 counts as one for ever after its first: hyper
+    /// itself closes it when idle.
     active: watch::Sender<usize>,
     /// Requests that the client may still take back.
     resets: Mutex<TokenBucket>,
@@ -22,7 +23,12 @@ pub struct Activity {
 impl Activity {
     pub fn new(reset_rate: Rate) -> Arc<Activity> {
         let resets = Mutex::new(TokenBucket::full(reset_rate, Instant::now()));
-        Arc::new(Activity { active: watch::Sender::new(0), resets, reset_rate, flooded: Notify::new() })
+        Arc::new(Activity {
+            active: watch::Sender::new(0),
+            resets,
+            reset_rate,
+            flooded: Notify::new(),
+        })
     }
 
     /// Leaves the idle time to hyper, which knows when a connection of HTTP/1 waits for a request.

@@ -1,4 +1,5 @@
-//! A stream that gives up on a peer who does not read. Without it a slow reader would hold a response for ever.
+//! A stream that gives up on a peer who does not read. Without it a slow reader would hold a
+//! response for ever.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fails a write that makes no progress for `limit`. Reads are bounded elsewhere, by the header and body timeouts.
+/// Fails a write that makes no progress for `limit`. Reads are bounded elsewhere, by the header and
+/// body timeouts.
 pub struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
@@ -18,11 +20,20 @@ pub struct WriteTimeout<S> {
 
 impl<S> WriteTimeout<S> {
     pub fn new(stream: S, limit: Duration) -> WriteTimeout<S> {
-        WriteTimeout { stream, limit, deadline: Box::pin(tokio::time::sleep(limit)), waiting: false }
+        WriteTimeout {
+            stream,
+            limit,
+            deadline: Box::pin(tokio::time::sleep(limit)),
+            waiting: false,
+        }
     }
 
     /// Passes an answer on; the clock runs only while there is none.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, answer: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if answer.is_ready() {
             self.waiting = false;
             return answer;
@@ -37,13 +48,21 @@ impl<S> WriteTimeout<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let answer = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, answer)
     }

@@ -1,4 +1,5 @@
-//! What an agent may do through MCP: the same as its key or token may do through the API, by the same code.
+//! What an agent may do through MCP: the same as its key or token may do through the API, by the
+//! same code.
 
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -44,9 +45,11 @@ impl Skills for Agent {
     async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal> {
         self.demand(Scope::Read)?;
         let tenant = &self.caller.tenant;
-        let after = cursor
-            .map(|token| self.app.cursors.open(tenant, LIST, token))
-            .map(|after| after.ok_or_else(|| Refusal::Invalid("The cursor is not one this list gave out.".to_owned())));
+        let after = cursor.map(|token| self.app.cursors.open(tenant, LIST, token)).map(|after| {
+            after.ok_or_else(|| {
+                Refusal::Invalid("The cursor is not one this list gave out.".to_owned())
+            })
+        });
         // One more than the page, to know whether another follows.
         let page = store::Page { limit: PAGE as i64 + 1, offset: 0, after: after.transpose()? };
         let mut permit = self.reserve(page.limit as u64 * CallableSkill::MAX_BYTES).await?;
@@ -55,10 +58,14 @@ impl Skills for Agent {
         self.hold(permit);
         let more = rows.len() > PAGE;
         rows.truncate(PAGE);
-        let next = rows.last().filter(|_| more).map(|row| self.app.cursors.seal(tenant, LIST, &row.head.cursor()));
+        let next = rows
+            .last()
+            .filter(|_| more)
+            .map(|row| self.app.cursors.seal(tenant, LIST, &row.head.cursor()));
         // A skill that waits for a review, or was rejected, is none to offer.
-        let usable =
-            |row: &CallableSkill| row.head.status == SkillStatus::Available && self.caller.may_use(&row.head.name);
+        let usable = |row: &CallableSkill| {
+            row.head.status == SkillStatus::Available && self.caller.may_use(&row.head.name)
+        };
         let visible = rows.into_iter().filter(usable);
         Ok(Page { skills: visible.map(listed).collect(), next })
     }
@@ -67,16 +74,24 @@ impl Skills for Agent {
         self.demand(Scope::Read)?;
         let told = |error: ApiError| about(name, error);
         let head = skills::find(&self.app, &self.caller, name, "latest").await.map_err(told)?;
-        let (row, permit) = skills::read(&self.app, &self.caller, name, &head.version).await.map_err(told)?;
+        let (row, permit) =
+            skills::read(&self.app, &self.caller, name, &head.version).await.map_err(told)?;
         self.hold(permit);
-        let (files, permit) = self.app.runner.list_skill_files(&head).await.map_err(refusal)?.into_parts();
+        let (files, permit) =
+            self.app.runner.list_skill_files(&head).await.map_err(refusal)?.into_parts();
         permit.into_iter().for_each(|permit| self.hold(permit));
         let skill_md = files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"));
         let frontmatter = match skill_md {
-            Some(file) => mcp::frontmatter(&self.contents(&head, &file.path, MAX_SKILL_MD_BYTES).await?),
+            Some(file) => {
+                mcp::frontmatter(&self.contents(&head, &file.path, MAX_SKILL_MD_BYTES).await?)
+            }
             None => Map::new(),
         };
-        let entry = |file: SkillFileRow| FileEntry { path: file.path, size: file.size_bytes, sha256: file.sha256 };
+        let entry = |file: SkillFileRow| FileEntry {
+            path: file.path,
+            size: file.size_bytes,
+            sha256: file.sha256,
+        };
         let stored = |error: serde_json::Error| refusal(ApiError::internal(error));
         Ok(Skill {
             manifest: serde_json::from_value(row.manifest).map_err(stored)?,
@@ -96,34 +111,52 @@ impl Skills for Agent {
         Ok(Contents { bytes: bytes.into(), content_type: None })
     }
 
-    async fn run(&self, run: Run, progress: Progress, stop: CancellationToken) -> Result<Ended, Refusal> {
+    async fn run(
+        &self,
+        run: Run,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Ended, Refusal> {
         self.demand(Scope::Execute)?;
         let name = run.skill.clone();
         if !self.caller.may_use(&name) {
             return Err(Refusal::NoSkill(name));
         }
-        let request: ExecutionRequest = serde_json::from_value(body(run))
-            .map_err(|error| Refusal::Invalid(format!("These arguments cannot be used: {error}.")))?;
+        let request: ExecutionRequest = serde_json::from_value(body(run)).map_err(|error| {
+            Refusal::Invalid(format!("These arguments cannot be used: {error}."))
+        })?;
         let request = request.into_request(true, &[]).map_err(refusal)?;
         // Held until the end is known: an agent waits as any other caller does.
         let _waiter_slot = self.app.runner.waiter_slot(&self.caller.tenant).map_err(refusal)?;
         let accepted = self.app.runner.submit(&self.caller.for_runner(), request, None).await;
         let id = accepted.map_err(|error| about(&name, error.into()))?;
-        let (execution, permit) = self.follow(id, progress, stop).await.map_err(refusal)?.into_parts();
+        let (execution, permit) =
+            self.follow(id, progress, stop).await.map_err(refusal)?.into_parts();
         permit.into_iter().for_each(|permit| self.hold(permit));
         self.ended(execution).await.map_err(refusal)
     }
 
-    async fn artifact(&self, execution: &str, name: &str, most: usize) -> Result<Contents, Refusal> {
+    async fn artifact(
+        &self,
+        execution: &str,
+        name: &str,
+        most: usize,
+    ) -> Result<Contents, Refusal> {
         self.demand(Scope::Read)?;
-        let missing = || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
+        let missing =
+            || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
         let told = |error: ApiError| match error.slug() {
             Slug::NotFound => missing(),
             _ => refusal(error),
         };
         let id = extract::id(execution).map_err(told)?;
         let id = executions::find(&self.app, &self.caller, id).await.map_err(told)?.id;
-        let row = self.app.store.get_execution_file(&self.caller.tenant, id, name).await.map_err(refusal)?;
+        let row = self
+            .app
+            .store
+            .get_execution_file(&self.caller.tenant, id, name)
+            .await
+            .map_err(refusal)?;
         let row = row.ok_or_else(missing)?;
         let size = u64::try_from(row.size_bytes).unwrap_or(u64::MAX);
         if size > most as u64 {
@@ -131,8 +164,16 @@ impl Skills for Agent {
         }
         let permit = self.reserve(size.saturating_mul(CONTENT_COPIES)).await?;
         self.hold(permit);
-        let bytes = self.app.blobs.get(&file_view::key_of(&row).map_err(refusal)?, size).await.map_err(refusal)?;
-        Ok(Contents { bytes: bytes.ok_or_else(missing)?.into(), content_type: Some(row.content_type) })
+        let bytes = self
+            .app
+            .blobs
+            .get(&file_view::key_of(&row).map_err(refusal)?, size)
+            .await
+            .map_err(refusal)?;
+        Ok(Contents {
+            bytes: bytes.ok_or_else(missing)?.into(),
+            content_type: Some(row.content_type),
+        })
     }
 }
 
@@ -140,7 +181,9 @@ impl Agent {
     fn demand(&self, scope: Scope) -> Result<(), Refusal> {
         match self.caller.identity.has(scope) {
             true => Ok(()),
-            false => Err(Refusal::Forbidden(format!("This key or token lacks the scope `{scope}`."))),
+            false => {
+                Err(Refusal::Forbidden(format!("This key or token lacks the scope `{scope}`.")))
+            }
         }
     }
 
@@ -167,8 +210,14 @@ impl Agent {
         reader.into_bytes(size).await.map_err(refusal)
     }
 
-    /// Waits for the end, tells of the log meanwhile, and stops the run when nobody wants it any more.
-    async fn follow(&self, id: Uuid, progress: Progress, stop: CancellationToken) -> Result<Held<Execution>, ApiError> {
+    /// Waits for the end, tells of the log meanwhile, and stops the run when nobody wants it any
+    /// more.
+    async fn follow(
+        &self,
+        id: Uuid,
+        progress: Progress,
+        stop: CancellationToken,
+    ) -> Result<Held<Execution>, ApiError> {
         let (runner, tenant) = (&self.app.runner, &self.caller.tenant);
         let mut ended = pin!(runner.wait(tenant, id));
         let mut telling = pin!(self.tell(id, progress));
@@ -189,7 +238,10 @@ impl Agent {
         if !progress.is_wanted() {
             return;
         }
-        let Ok(Some(mut events)) = self.app.runner.events(&self.caller.tenant, id, None).await else { return };
+        let Ok(Some(mut events)) = self.app.runner.events(&self.caller.tenant, id, None).await
+        else {
+            return;
+        };
         while let Some(Ok(event)) = events.next().await {
             if let EventKind::Log { text, .. } = event.kind {
                 progress.say(&text);
@@ -206,7 +258,10 @@ impl Agent {
 }
 
 fn listed(row: CallableSkill) -> Listed {
-    let CallableSkill { head: SkillHead { name, version, description, entrypoint, .. }, input_schema } = row;
+    let CallableSkill {
+        head: SkillHead { name, version, description, entrypoint, .. },
+        input_schema,
+    } = row;
     Listed { name, version, description, entrypoint, input_schema }
 }
 

@@ -1,10 +1,13 @@
-//! Clients of HTTP/2 that sit idle, do not read, take their requests back, or never end their headers. Every attack is
-//! made on two servers at once: when it has ended at the one, it must still go on at the other, whose limits are off.
+//! Clients of HTTP/2 that sit idle, do not read, take their requests back, or never end their
+//! headers. Every attack is made on two servers at once: when it has ended at the one, it must
+//! still go on at the other, whose limits are off.
 
 use bytes::Bytes;
 use server::config::{Config, Rate};
 
-use super::wire::{CONTINUATION, Client, END_HEADERS, END_STREAM, RST_STREAM, WINDOW_UPDATE, connect_from, literal};
+use super::wire::{
+    CONTINUATION, Client, END_HEADERS, END_STREAM, RST_STREAM, WINDOW_UPDATE, connect_from, literal,
+};
 use super::{answer, rest};
 use crate::support::Server;
 
@@ -40,7 +43,8 @@ async fn idle_connections_are_closed_and_do_not_starve_others() {
     }
     let mut starved = connect_from(&open, "127.0.0.1").await;
     super::ask(&mut starved).await;
-    let early = tokio::time::timeout(std::time::Duration::from_millis(300), rest(&mut starved)).await;
+    let early =
+        tokio::time::timeout(std::time::Duration::from_millis(300), rest(&mut starved)).await;
     assert!(early.is_err(), "and takes the place of another client");
     drop(control);
     assert!(rest(&mut starved).await.starts_with("HTTP/1.1 200"));
@@ -71,7 +75,8 @@ const LARGE: &str = "/openapi.json";
 
 #[tokio::test]
 async fn a_response_that_is_not_read_is_reset() {
-    // A window of nothing holds the response in hyper, a small one most of it in the HTTP/2 layer below.
+    // A window of nothing holds the response in hyper, a small one most of it in the HTTP/2 layer
+    // below.
     for window in [0, 1, 5000] {
         let defended = Server::with(&[("write_timeout", "500ms"), ("header_timeout", "1h")]).await;
         let open = Server::with(&LONG).await;
@@ -80,12 +85,19 @@ async fn a_response_that_is_not_read_is_reset() {
         let streams = [attack.get(LARGE).await.unwrap(), attack.get(LARGE).await.unwrap()];
         let held = control.get(LARGE).await.unwrap();
         for stream in streams {
-            let reset = attack.until(RST_STREAM, stream).await.expect("the stream is reset, not the connection");
+            let reset = attack
+                .until(RST_STREAM, stream)
+                .await
+                .expect("the stream is reset, not the connection");
             assert_eq!(reset.payload, 8_u32.to_be_bytes(), "CANCEL");
         }
         let other = attack.get("/health").await.unwrap();
         attack.grant(other, 1000).await;
-        assert_eq!(attack.body(other).await.unwrap(), br#"{"status":"ok"}"#, "the connection goes on");
+        assert_eq!(
+            attack.body(other).await.unwrap(),
+            br#"{"status":"ok"}"#,
+            "the connection goes on"
+        );
 
         control.grant(held, 1 << 24).await;
         control.grant(0, 1 << 24).await;
@@ -117,7 +129,11 @@ async fn ask_and_not_read(server: &Server) -> Client {
 
 async fn connections(server: &Server) -> usize {
     let page = server.get("/metrics").send().await.unwrap().text().await.unwrap();
-    page.lines().find_map(|line| line.strip_prefix("skillbox_http_connections ")).unwrap().parse().unwrap()
+    page.lines()
+        .find_map(|line| line.strip_prefix("skillbox_http_connections "))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// A burst and no more, so that how fast the machine is does not matter.
@@ -139,7 +155,9 @@ async fn reset_many(server: &Server, kind: u8, payload: &[u8]) -> usize {
     let mut client = Client::connect(server).await;
     for count in 0..MANY {
         // The body never comes, so the request is being served when it is reset.
-        let Ok(stream) = client.request("POST", "/v1/executions", END_HEADERS).await else { return count };
+        let Ok(stream) = client.request("POST", "/v1/executions", END_HEADERS).await else {
+            return count;
+        };
         if client.sync().await.is_none() || client.send(kind, 0, stream, payload).await.is_err() {
             return count;
         }
@@ -151,8 +169,11 @@ async fn reset_many(server: &Server, kind: u8, payload: &[u8]) -> usize {
 async fn requests_cannot_be_taken_back_without_end() {
     let defended = Server::with_config(&[], few_resets).await;
     let open = Server::with_config(&[], no_limits).await;
-    // By the client itself, and by making the server do it: a window that overflows is an error of that stream.
-    for (kind, payload) in [(RST_STREAM, 8_u32.to_be_bytes()), (WINDOW_UPDATE, i32::MAX.to_be_bytes())] {
+    // By the client itself, and by making the server do it: a window that overflows is an error of
+    // that stream.
+    for (kind, payload) in
+        [(RST_STREAM, 8_u32.to_be_bytes()), (WINDOW_UPDATE, i32::MAX.to_be_bytes())]
+    {
         assert!(reset_many(&defended, kind, &payload).await < MANY, "the connection is closed");
         assert_eq!(reset_many(&open, kind, &payload).await, MANY, "without the limit it goes on");
     }
@@ -225,7 +246,10 @@ async fn an_ordinary_client_gets_everything() {
         }
     });
     for (path, body) in futures_util::future::join_all(asked).await {
-        assert_eq!(body, if path == LARGE { expected.clone() } else { json(br#"{"status":"ok"}"#) });
+        assert_eq!(
+            body,
+            if path == LARGE { expected.clone() } else { json(br#"{"status":"ok"}"#) }
+        );
     }
     drop(send);
     driven.await.unwrap().unwrap();

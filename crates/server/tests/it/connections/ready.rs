@@ -28,7 +28,8 @@ async fn asked(server: &Server) -> u64 {
 
 #[tokio::test]
 async fn many_questions_are_one_check() {
-    let server = Server::with_config(&[], |config| config.ready_age = Duration::from_secs(3600)).await;
+    let server =
+        Server::with_config(&[], |config| config.ready_age = Duration::from_secs(3600)).await;
     assert_eq!(asked(&server).await, 1);
     let open = Server::with_config(&[], |config| config.ready_age = Duration::ZERO).await;
     assert_eq!(asked(&open).await, TIMES, "without the cache every question is a check");
@@ -36,7 +37,8 @@ async fn many_questions_are_one_check() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_does_not_start_another_check() {
-    let server = Server::with_config(&[], |config| config.ready_age = Duration::from_secs(3600)).await;
+    let server =
+        Server::with_config(&[], |config| config.ready_age = Duration::from_secs(3600)).await;
     for _ in 0..20 {
         let mut client = Client::connect(&server).await;
         let stream = client.get("/ready").await.unwrap();
@@ -44,6 +46,9 @@ async fn a_client_that_hangs_up_does_not_start_another_check() {
         // It has been read, whether or not there was time to answer.
         client.sync().await.unwrap();
     }
-    assert_eq!(server.http.get(format!("{}/ready", server.url)).send().await.unwrap().status(), 200);
+    assert_eq!(
+        server.http.get(format!("{}/ready", server.url)).send().await.unwrap().status(),
+        200
+    );
     assert_eq!(checks(&server).await, 1);
 }

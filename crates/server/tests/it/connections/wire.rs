@@ -1,4 +1,5 @@
-//! HTTP/2 frame by frame, as no honest client would send them. The headers are literals, so that no state is needed.
+//! HTTP/2 frame by frame, as no honest client would send them. The headers are literals, so that no
+//! state is needed.
 
 use std::time::Duration;
 
@@ -56,7 +57,13 @@ impl Client {
         client
     }
 
-    pub async fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> std::io::Result<()> {
+    pub async fn send(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        stream: u32,
+        payload: &[u8],
+    ) -> std::io::Result<()> {
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         let frame = [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat();
         self.socket.write_all(&frame).await
@@ -66,7 +73,8 @@ impl Client {
     pub async fn request(&mut self, method: &str, path: &str, flags: u8) -> std::io::Result<u32> {
         let stream = self.next_stream;
         self.next_stream += 2;
-        let fields = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")];
+        let fields =
+            [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")];
         let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
         self.send(HEADERS, flags, stream, &block).await?;
         Ok(stream)
@@ -80,9 +88,12 @@ impl Client {
         self.send(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()).await.unwrap();
     }
 
-    /// The next frame; `None` when the server has closed the connection. Settings and pings are acknowledged.
+    /// The next frame; `None` when the server has closed the connection. Settings and pings are
+    /// acknowledged.
     pub async fn frame(&mut self) -> Option<Frame> {
-        let frame = tokio::time::timeout(BOUND, self.read()).await.expect("neither a frame nor an end came")?;
+        let frame = tokio::time::timeout(BOUND, self.read())
+            .await
+            .expect("neither a frame nor an end came")?;
         if matches!(frame.kind, SETTINGS | PING) && frame.flags & ACK == 0 {
             let payload = if frame.kind == PING { &frame.payload[..] } else { &[] };
             // The server may have closed the connection behind it.
@@ -130,7 +141,8 @@ impl Client {
         }
     }
 
-    /// Sends a ping and waits for its answer: everything sent before has been read. `None` when the connection is closed.
+    /// Sends a ping and waits for its answer: everything sent before has been read. `None` when the
+    /// connection is closed.
     pub async fn sync(&mut self) -> Option<()> {
         self.send(PING, 0, 0, b"marathon").await.ok()?;
         loop {

@@ -10,7 +10,8 @@ use crate::support::{Server, manifest};
 /// Waits until the only execution is in one of these states, and gives it back.
 async fn execution(server: &Server, states: &[&str]) -> Value {
     for _ in 0..1200 {
-        let rows: Vec<Value> = server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
+        let rows: Vec<Value> =
+            server.get("/v1/executions").send().await.unwrap().json().await.unwrap();
         let found = rows.into_iter().find(|row| states.iter().any(|state| row["status"] == *state));
         if let Some(row) = found {
             return row;
@@ -26,18 +27,33 @@ async fn a_run_gives_text_structure_and_files_that_can_be_read_back() {
     let script = "mkdir \"$SANDBOX_FILES_DIR/a\"; printf 'ü' > \"$SANDBOX_FILES_DIR/a/b c.txt\"; \
                   head -c 20000000 /dev/zero > \"$SANDBOX_FILES_DIR/large\"; echo '{\"n\":1}' > \"$SANDBOX_OUTPUT\"\n";
     server.publish_bash("files", script).await;
-    let run = tool(&server, &server.key, "run_skill_script", json!({ "skill": "files", "input": null })).await;
+    let run =
+        tool(&server, &server.key, "run_skill_script", json!({ "skill": "files", "input": null }))
+            .await;
     let told = &run["structuredContent"];
-    assert_eq!((&run["isError"], &told["status"], &told["output"]["n"]), (&json!(false), &json!("success"), &json!(1)));
+    assert_eq!(
+        (&run["isError"], &told["status"], &told["output"]["n"]),
+        (&json!(false), &json!("success"), &json!(1))
+    );
     let id = told["execution_id"].as_str().unwrap();
     let uri = format!("execution://{id}/a/b%20c.txt");
-    let link = run["content"].as_array().unwrap().iter().find(|block| block["uri"] == *uri).unwrap();
+    let link =
+        run["content"].as_array().unwrap().iter().find(|block| block["uri"] == *uri).unwrap();
     assert_eq!((&link["type"], &link["size"]), (&json!("resource_link"), &json!(2)));
 
     let read = rpc(&server, &server.key, "resources/read", json!({ "uri": uri })).await;
     assert_eq!(read["result"]["contents"][0]["text"], "ü", "{read}");
-    let large = rpc(&server, &server.key, "resources/read", json!({ "uri": format!("execution://{id}/large") })).await;
-    assert!(large["error"]["message"].as_str().is_some_and(|said| said.contains("20000000 bytes long")), "{large}");
+    let large = rpc(
+        &server,
+        &server.key,
+        "resources/read",
+        json!({ "uri": format!("execution://{id}/large") }),
+    )
+    .await;
+    assert!(
+        large["error"]["message"].as_str().is_some_and(|said| said.contains("20000000 bytes long")),
+        "{large}"
+    );
     let stranger = server.tenant("other").await;
     for (key, uri) in [
         (&stranger, uri.clone()),
@@ -66,7 +82,9 @@ async fn a_run_that_did_not_end_well_says_how() {
     ];
     match controls["memory_limit"].is_string() {
         true => cases.push((json!({ "skill": "greedy" }), "failed", "out_of_memory")),
-        false => println!("NEEDS ROOT: mcp: memory that is used up was not tried: memory_limit is not enforced here"),
+        false => println!(
+            "NEEDS ROOT: mcp: memory that is used up was not tried: memory_limit is not enforced here"
+        ),
     }
     for (arguments, status, outcome) in cases {
         let run = tool(&server, &server.key, "run_skill_script", arguments).await;
@@ -74,7 +92,9 @@ async fn a_run_that_did_not_end_well_says_how() {
         let seen = (&run["isError"], told["status"].as_str(), told["outcome"].as_str());
         assert_eq!(seen, (&json!(true), Some(status), Some(outcome)), "{run}");
     }
-    let bad = tool(&server, &server.key, "run_skill_script", json!({ "skill": "fails", "no_such": 1 })).await;
+    let bad =
+        tool(&server, &server.key, "run_skill_script", json!({ "skill": "fails", "no_such": 1 }))
+            .await;
     assert!(bad["isError"] == true && bad.to_string().contains("no_such"), "{bad}");
 }
 
@@ -132,7 +152,10 @@ async fn the_end_of_a_session_stops_its_runs() {
     execution(&server, &["running"]).await;
     assert!(session.request(reqwest::Method::DELETE).send().await.unwrap().status().is_success());
     execution(&server, &["cancelled"]).await;
-    assert_eq!(session.send(&json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/list" })).await.status(), 404);
+    assert_eq!(
+        session.send(&json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/list" })).await.status(),
+        404
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ async fn a_session_belongs_to_the_key_that_began_it() {
         let stolen = Session { server: &server, key, id: session.id.clone() };
         refused(stolen.send(&listing).await, 404, "not_found").await;
         refused(stolen.request(reqwest::Method::GET).send().await.unwrap(), 404, "not_found").await;
-        refused(stolen.request(reqwest::Method::DELETE).send().await.unwrap(), 404, "not_found").await;
+        refused(stolen.request(reqwest::Method::DELETE).send().await.unwrap(), 404, "not_found")
+            .await;
     }
     let unknown = Session { server: &server, key: server.key.clone(), id: "made-up".to_owned() };
     refused(unknown.send(&listing).await, 404, "not_found").await;

@@ -69,8 +69,10 @@ impl Session<'_> {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
         });
-        let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
-        let request = server.request_as(key, Method::POST, "/mcp").header("accept", ACCEPT).json(&message);
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let request =
+            server.request_as(key, Method::POST, "/mcp").header("accept", ACCEPT).json(&message);
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 200);
         let id = answer.headers()["mcp-session-id"].to_str().unwrap().to_owned();
@@ -93,7 +95,9 @@ impl Session<'_> {
     /// Starts a call and gives back its answer as it comes.
     pub async fn call(&self, id: u32, tool: &str, arguments: Value) -> Response {
         let params = json!({ "name": tool, "arguments": arguments });
-        let answer = self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).await;
+        let answer = self
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+            .await;
         assert_eq!(answer.status(), 200);
         answer
     }

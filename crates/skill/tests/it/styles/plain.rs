@@ -1,4 +1,5 @@
-//! Skills as the specification has them, in every way of writing YAML. Nothing to remark upon but what is said.
+//! Skills as the specification has them, in every way of writing YAML. Nothing to remark upon but
+//! what is said.
 
 use skill::Lang;
 

@@ -71,9 +71,13 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Setup { cores, kernel, build, tenants, seconds_each, postgres } = &self.setup;
         writeln!(f, "{cores} cores for Postgres and its callers, Linux {kernel}, {build} build")?;
-        let settings: Vec<String> = postgres.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let settings: Vec<String> =
+            postgres.iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(f, "{}", settings.join(" "))?;
-        writeln!(f, "{tenants} tenants, {seconds_each:.1} s each figure; a second, and against the first round\n")?;
+        writeln!(
+            f,
+            "{tenants} tenants, {seconds_each:.1} s each figure; a second, and against the first round\n"
+        )?;
         write!(f, "{:<36}", "workers")?;
         for workers in WORKERS {
             write!(f, "{workers:>16}")?;
@@ -94,12 +98,20 @@ impl Report {
         let Size { executions, table_bytes, index_bytes } = level.stored;
         write!(f, "\n{executions} executions stored")?;
         if executions > 0 {
-            write!(f, ", {} bytes each and {} in indexes", table_bytes / executions, index_bytes / executions)?;
+            write!(
+                f,
+                ", {} bytes each and {} in indexes",
+                table_bytes / executions,
+                index_bytes / executions
+            )?;
         }
         writeln!(f)?;
         for (work, rates) in &level.rates {
             write!(f, "  {:<34}", work.name())?;
-            let first = self.levels.first().and_then(|first| first.rates.iter().find(|(name, _)| name == work));
+            let first = self
+                .levels
+                .first()
+                .and_then(|first| first.rates.iter().find(|(name, _)| name == work));
             for (index, rate) in rates.iter().enumerate() {
                 let ratio = first.map_or(1.0, |(_, first)| rate / first[index]);
                 write!(f, "{:>16}", format!("{rate:.0} ({ratio:.2}x)"))?;
@@ -122,7 +134,11 @@ mod tests {
     #[test]
     fn a_report_shows_rates_and_ratios() {
         let level = |executions, rate| Level {
-            stored: Size { executions, table_bytes: executions * 1500, index_bytes: executions * 500 },
+            stored: Size {
+                executions,
+                table_bytes: executions * 1500,
+                index_bytes: executions * 500,
+            },
             rates: Work::ALL.map(|work| (work, [rate, 2.0 * rate, 3.0 * rate])).to_vec(),
             log_bytes_each: 9000.0,
             count_ms: 1.0,
@@ -130,8 +146,16 @@ mod tests {
         };
         let setup = Setup::here(vec![("fsync".into(), "on".into())], 8, Duration::from_secs(3));
         let text = Report { setup, levels: vec![level(0, 100.0), level(1000, 50.0)] }.to_string();
-        assert!(text.contains("fsync=on") && text.contains("100 (1.00x)") && text.contains("150 (0.50x)"), "{text}");
-        assert!(text.contains("1000 executions stored, 1500 bytes each and 500 in indexes"), "{text}");
+        assert!(
+            text.contains("fsync=on")
+                && text.contains("100 (1.00x)")
+                && text.contains("150 (0.50x)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("1000 executions stored, 1500 bytes each and 500 in indexes"),
+            "{text}"
+        );
         assert!(text.contains("forgetting the oldest hundred 7.5 ms"), "{text}");
     }
 }

@@ -48,7 +48,8 @@ impl Work {
                 record(store, &lease).await
             }
             Work::Direct => {
-                let born = Born::Running { owner: owner.to_owned(), lease_ms: LEASE_MS, started: true };
+                let born =
+                    Born::Running { owner: owner.to_owned(), lease_ms: LEASE_MS, started: true };
                 match accept(store, tenant, born).await? {
                     Inserted::New(Some(lease)) => record(store, &lease).await,
                     _ => bail!("an execution was not accepted while measuring"),
@@ -70,7 +71,8 @@ pub async fn repeat(work: Work, bench: &Bench, workers: usize, time: Duration) -
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
-        let (store, tenant) = (bench.store.clone(), bench.tenants[worker % bench.tenants.len()].clone());
+        let (store, tenant) =
+            (bench.store.clone(), bench.tenants[worker % bench.tenants.len()].clone());
         tasks.spawn(async move {
             let owner = format!("bench-worker-{worker}");
             let mut done = 0_u64;
@@ -106,7 +108,8 @@ async fn accept(store: &Store, tenant: &TenantId, born: Born) -> Result<Inserted
     Ok(store.insert_execution(&new).await?)
 }
 
-/// Each worker has just queued one, so there is one for each; but others may hold it at this moment.
+/// Each worker has just queued one, so there is one for each; but others may hold it at this
+/// moment.
 async fn claim_one(store: &Store, owner: &str) -> Result<Lease> {
     for _ in 0..TRIES {
         if let Some((_, lease)) = store.claim_next(owner, LEASE_MS).await? {
@@ -125,7 +128,8 @@ async fn record(store: &Store, lease: &Lease) -> Result<bool> {
 
 pub const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{"label":"Q2","value":5},{"label":"Q3","value":8},{"label":"Q4","value":13}],"kind":"bar","width":640,"height":360}"#;
 
-/// The end of a small skill, with everything a server writes down about one: see the sizes in docs/capacity.md.
+/// The end of a small skill, with everything a server writes down about one: see the sizes in
+/// docs/capacity.md.
 pub fn finished() -> Finished {
     Finished {
         status: Status::Success,

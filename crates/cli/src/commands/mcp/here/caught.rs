@@ -47,7 +47,15 @@ impl Caught {
     /// Files go to `place`, which is made for the first.
     pub fn new(progress: Progress, streams: Streams, place: PathBuf) -> Caught {
         let apart = (streams == Streams::Split).then(Default::default);
-        Caught { progress, log: Tail::default(), apart, place, target: None, incoming: None, files: Vec::new() }
+        Caught {
+            progress,
+            log: Tail::default(),
+            apart,
+            place,
+            target: None,
+            incoming: None,
+            files: Vec::new(),
+        }
     }
 
     fn start(&mut self, path: &str, size: u64) -> Result<()> {
@@ -69,7 +77,8 @@ impl Caught {
     }
 
     pub fn ended(self, id: String, ended: &runner::Ended, facts: Facts, kept: &Files) -> Ended {
-        let (stdout, stderr) = self.apart.as_ref().map(|(stdout, stderr)| (stdout.text(), stderr.text())).unzip();
+        let (stdout, stderr) =
+            self.apart.as_ref().map(|(stdout, stderr)| (stdout.text(), stderr.text())).unzip();
         let artifact = |(name, size_bytes): (String, u64)| {
             let url = kept.url(&id, &name);
             Artifact { name, size_bytes, url, ..Artifact::default() }

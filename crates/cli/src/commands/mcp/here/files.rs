@@ -1,4 +1,5 @@
-//! The files of runs, so that they can be asked for as long as this program runs; with a directory of the user's, longer.
+//! The files of runs, so that they can be asked for as long as this program runs; with a directory
+//! of the user's, longer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -46,8 +47,12 @@ impl Files {
     pub fn new(kept: Option<PathBuf>) -> Result<Files> {
         let root = match kept {
             Some(path) => {
-                std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-                Root::Kept(path.canonicalize().with_context(|| format!("cannot use {}", path.display()))?)
+                std::fs::create_dir_all(&path)
+                    .with_context(|| format!("cannot make {}", path.display()))?;
+                Root::Kept(
+                    path.canonicalize()
+                        .with_context(|| format!("cannot use {}", path.display()))?,
+                )
             }
             None => Root::Meanwhile(tempfile::Builder::new().prefix("skillbox-mcp-").tempdir()?),
         };
@@ -81,7 +86,9 @@ impl Files {
         }
         let mut runs = self.runs();
         runs.push_back(Run { id: id.to_owned(), files: files.iter().cloned().collect() });
-        while runs.len() > MAX_RUNS || (self.is_ours() && runs.iter().map(Run::size).sum::<u64>() > MAX_BYTES) {
+        while runs.len() > MAX_RUNS
+            || (self.is_ours() && runs.iter().map(Run::size).sum::<u64>() > MAX_BYTES)
+        {
             let Some(oldest) = runs.pop_front() else { return };
             if self.is_ours() {
                 let _ = std::fs::remove_dir_all(self.place(&oldest.id));
@@ -100,7 +107,8 @@ impl Files {
         if size > most as u64 {
             return Err(Refusal::TooLong { size, most });
         }
-        let bytes = read(self.root_path(), &Path::new(id).join(name), size).map_err(|_| missing())?;
+        let bytes =
+            read(self.root_path(), &Path::new(id).join(name), size).map_err(|_| missing())?;
         Ok(Contents { bytes, content_type: None })
     }
 
@@ -113,7 +121,8 @@ impl Files {
     }
 }
 
-/// No more than there was: in the user's directory it may have grown, or have become a link to something else.
+/// No more than there was: in the user's directory it may have grown, or have become a link to
+/// something else.
 fn read(root: &Path, relative: &Path, size: u64) -> std::io::Result<Vec<u8>> {
     let (file, _) = Tree::open(root)?.open_file(relative)?;
     let mut bytes = Vec::new();
@@ -129,7 +138,9 @@ mod tests {
 
     fn left(files: &Files, id: &str, name: &str, size: u64) {
         std::fs::create_dir_all(files.place(id)).expect("a directory");
-        File::create(files.place(id).join(name)).and_then(|file| file.set_len(size)).expect("a file");
+        File::create(files.place(id).join(name))
+            .and_then(|file| file.set_len(size))
+            .expect("a file");
         files.add(id, &[(name.to_owned(), size)]);
     }
 
@@ -139,8 +150,13 @@ mod tests {
         left(&files, "a", "x.txt", 3);
         assert_eq!(files.read("a", "x.txt", 3).expect("a file").bytes, [0; 3]);
         assert!(matches!(files.read("a", "x.txt", 2), Err(Refusal::TooLong { size: 3, most: 2 })));
-        for (id, name) in [("a", "y"), ("b", "x.txt"), ("a", "../a/x.txt"), ("..", "x.txt"), ("a", "/etc/passwd")] {
-            assert!(matches!(files.read(id, name, 9), Err(Refusal::NoArtifact { .. })), "{id} {name}");
+        for (id, name) in
+            [("a", "y"), ("b", "x.txt"), ("a", "../a/x.txt"), ("..", "x.txt"), ("a", "/etc/passwd")]
+        {
+            assert!(
+                matches!(files.read(id, name, 9), Err(Refusal::NoArtifact { .. })),
+                "{id} {name}"
+            );
         }
     }
 
@@ -172,7 +188,9 @@ mod tests {
             left(&files, id, "sparse", MAX_BYTES / 2);
         }
         assert!(matches!(files.read("a", "sparse", usize::MAX), Err(Refusal::NoArtifact { .. })));
-        assert!(!files.place("a").exists() && files.place("b").exists() && files.place("c").exists());
+        assert!(
+            !files.place("a").exists() && files.place("b").exists() && files.place("c").exists()
+        );
     }
 
     #[test]
