@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Listing, Page, Receipt, Reply};
+use crate::{Client, ClientError, Listing, PageRequest, Receipt, Reply};
 
 /// One change.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,7 +25,10 @@ pub struct AuditEntry {
 
 impl Client {
     /// Newest first.
-    pub async fn audit_entries(&self, page: &Page) -> Result<Listing<AuditEntry>, ClientError> {
+    pub async fn audit_entries(
+        &self,
+        page: &PageRequest,
+    ) -> Result<Listing<AuditEntry>, ClientError> {
         self.list(&["v1", "audit"], &page.query()).await
     }
 

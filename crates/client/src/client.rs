@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For calls that only read or write a row. Runs, uploads and downloads take as long as they take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A refusal's body is a sentence; whatever is longer is not ours.
-const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// A client of one server. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
@@ -199,11 +199,11 @@ async fn refusal(mut response: Response) -> ClientError {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);
-        if body.len() > MAX_REFUSAL_BYTES {
+        if body.len() > MAX_ERROR_BODY_BYTES {
             break;
         }
     }
-    ClientError::refusal(status, request_id, &body)
+    ClientError::from_error_response(status, request_id, &body)
 }
 
 /// `localhost:8080` is what people type, so a missing scheme means `http`.

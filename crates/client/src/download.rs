@@ -4,7 +4,7 @@ use bytes::Bytes;
 use reqwest::{Method, Response};
 use url::Url;
 
-use crate::error::public;
+use crate::error::without_query;
 use crate::{Client, ClientError};
 
 /// A body being received.
@@ -22,8 +22,8 @@ impl Download {
 
     /// The next piece, `None` at the end. A body cut short is an error, not an end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
-        self.response.chunk().await.map_err(|error| ClientError::Broken {
-            url: public(&self.url),
+        self.response.chunk().await.map_err(|error| ClientError::ConnectionLost {
+            url: without_query(&self.url),
             cause: error.to_string(),
         })
     }
@@ -34,7 +34,7 @@ impl Download {
         while let Some(chunk) = self.chunk().await? {
             if all.len() + chunk.len() > max {
                 return Err(ClientError::InvalidResponse {
-                    url: public(&self.url),
+                    url: without_query(&self.url),
                     cause: format!("more than {max} bytes"),
                 });
             }

@@ -26,7 +26,7 @@ pub enum ClientError {
     Timeout { url: Url },
     /// The connection broke after the request was sent.
     #[error("the connection to {url} broke: {cause}")]
-    Broken { url: Url, cause: String },
+    ConnectionLost { url: Url, cause: String },
     /// Something answers there, but it does not speak our API.
     #[error(
         "{url} sent an answer this client does not understand ({cause}). Is this the address of a Skillbox server?"
@@ -55,7 +55,7 @@ impl ClientError {
     }
 
     pub(crate) fn transport(url: &Url, error: &reqwest::Error) -> Self {
-        let url = public(url);
+        let url = without_query(url);
         let cause = innermost(error);
         if error.is_builder() {
             Self::Invalid(format!("cannot send the request: {cause}"))
@@ -66,12 +66,16 @@ impl ClientError {
         } else if error.is_decode() {
             Self::InvalidResponse { url, cause }
         } else {
-            Self::Broken { url, cause }
+            Self::ConnectionLost { url, cause }
         }
     }
 
     /// Reads a refusal; a body that is not ours (a proxy's page) still gives a sentence.
-    pub(crate) fn refusal(status: u16, request_id: Option<String>, body: &[u8]) -> Self {
+    pub(crate) fn from_error_response(
+        status: u16,
+        request_id: Option<String>,
+        body: &[u8],
+    ) -> Self {
         let (slug, message) = match serde_json::from_slice::<ErrorBody>(body) {
             Ok(body) => (body.error, body.message),
             Err(_) => (
@@ -93,7 +97,7 @@ struct ErrorBody {
 }
 
 /// A URL without its query, which in signed URLs is a secret.
-pub(crate) fn public(url: &Url) -> Url {
+pub(crate) fn without_query(url: &Url) -> Url {
     let mut url = url.clone();
     url.set_query(None);
     url
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_slug_message_and_request_id() {
-        let error = ClientError::refusal(
+        let error = ClientError::from_error_response(
             404,
             Some("r1".into()),
             br#"{"error":"not_found","message":"No such skill.","details":{}}"#,
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_foreign_refusal_still_makes_a_sentence() {
-        let error = ClientError::refusal(502, None, b"<html>Bad gateway</html>");
+        let error = ClientError::from_error_response(502, None, b"<html>Bad gateway</html>");
         assert_eq!(error.slug(), Some("unknown"));
         assert!(error.to_string().contains("HTTP 502"), "{error}");
     }
@@ -134,6 +138,6 @@ mod tests {
     #[test]
     fn a_signed_query_is_not_shown() {
         let url = Url::parse("http://h/blobs/x?token=secret").expect("a URL");
-        assert_eq!(public(&url).as_str(), "http://h/blobs/x");
+        assert_eq!(without_query(&url).as_str(), "http://h/blobs/x");
     }
 }

@@ -8,12 +8,12 @@ use reqwest::{Method, Response};
 use serde::Deserialize;
 use url::Url;
 
-use crate::error::public;
-use crate::{Client, ClientError, Execution, Reply, Status};
+use crate::error::without_query;
+use crate::{Client, ClientError, Execution, ExecutionStatus, Reply};
 
 /// The server says something at least every 15 seconds; a silence of this length is a dead
 /// connection.
-const SILENCE: Duration = Duration::from_secs(45);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Connections in a row that brought nothing before we give up.
 const MAX_FAILURES: u32 = 10;
 /// What one event may hold: the result with its output and logs.
@@ -21,9 +21,9 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 
 /// Something that happened to an execution.
 #[derive(Debug)]
-pub enum Event {
+pub enum ExecutionEvent {
     /// It is queued, or runs now.
-    State(Status),
+    State(ExecutionStatus),
     Log(LogLine),
     /// It has ended. Nothing comes after this.
     Result(Box<Reply<Execution>>),
@@ -40,24 +40,24 @@ pub struct LogLine {
 }
 
 #[derive(Deserialize)]
-struct State {
-    status: Status,
+struct StateEventBody {
+    status: ExecutionStatus,
 }
 
-/// A live execution. Broken connections are taken up where they broke.
-pub struct Events {
+/// A live execution. ConnectionLost connections are taken up where they broke.
+pub struct ExecutionEvents {
     client: Client,
     url: Url,
-    connection: Option<Connection>,
+    connection: Option<EventConnection>,
     last_id: Option<String>,
     pause: Duration,
     failures: u32,
     ended: bool,
 }
 
-struct Connection {
+struct EventConnection {
     response: Response,
-    lines: Lines,
+    lines: SseBuffer,
 }
 
 impl Client {
@@ -66,8 +66,8 @@ impl Client {
         &self,
         id: &str,
         after: Option<String>,
-    ) -> Result<Events, ClientError> {
-        let mut events = Events {
+    ) -> Result<ExecutionEvents, ClientError> {
+        let mut events = ExecutionEvents {
             client: self.clone(),
             url: self.url(&["v1", "executions", id, "events"]),
             connection: None,
@@ -81,27 +81,27 @@ impl Client {
     }
 }
 
-impl Events {
+impl ExecutionEvents {
     /// The next event; `None` after the result. Cancelling this future loses no event.
-    pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<ExecutionEvent>, ClientError> {
         while !self.ended {
             let error = match self.read().await {
                 Ok(Some(event)) => {
-                    self.ended = matches!(event, Event::Result(_));
+                    self.ended = matches!(event, ExecutionEvent::Result(_));
                     self.failures = 0;
                     return Ok(Some(event));
                 }
                 // It shuts down, and somebody else goes on; or it cannot go on itself, which must
                 // not become a flood.
-                Ok(None) => ClientError::Broken {
-                    url: public(&self.url),
+                Ok(None) => ClientError::ConnectionLost {
+                    url: without_query(&self.url),
                     cause: "it ended without a result".into(),
                 },
                 Err(error) => error,
             };
             self.connection = None;
             self.failures += 1;
-            if self.failures >= MAX_FAILURES || is_refusal(&error) {
+            if self.failures >= MAX_FAILURES || is_permanent(&error) {
                 return Err(error);
             }
             tokio::time::sleep(self.pause).await;
@@ -115,13 +115,13 @@ impl Events {
     }
 
     /// One event of the connection there is, or of a new one; `None` when the server ended it.
-    async fn read(&mut self) -> Result<Option<Event>, ClientError> {
+    async fn read(&mut self) -> Result<Option<ExecutionEvent>, ClientError> {
         if self.connection.is_none() {
             self.connection = Some(self.connect().await?);
         }
         let Some(connection) = &mut self.connection else { return Ok(None) };
         loop {
-            while let Some(block) = connection.lines.next_block() {
+            while let Some(block) = connection.lines.next_event() {
                 if let Some(retry) = block.retry {
                     self.pause = retry;
                 }
@@ -132,9 +132,12 @@ impl Events {
                     return Ok(Some(event));
                 }
             }
-            let chunk = tokio::time::timeout(SILENCE, connection.response.chunk()).await;
-            let broken = |cause: String| ClientError::Broken { url: public(&self.url), cause };
-            match chunk.map_err(|_| ClientError::Timeout { url: public(&self.url) })? {
+            let chunk = tokio::time::timeout(SILENCE_TIMEOUT, connection.response.chunk()).await;
+            let broken = |cause: String| ClientError::ConnectionLost {
+                url: without_query(&self.url),
+                cause,
+            };
+            match chunk.map_err(|_| ClientError::Timeout { url: without_query(&self.url) })? {
                 Ok(Some(bytes)) if connection.lines.room() >= bytes.len() => {
                     connection.lines.push(&bytes)
                 }
@@ -147,19 +150,19 @@ impl Events {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, ClientError> {
+    async fn connect(&self) -> Result<EventConnection, ClientError> {
         let mut request =
             self.client.request(Method::GET, &self.url).header(ACCEPT, "text/event-stream");
         if let Some(id) = &self.last_id {
             request = request.header("last-event-id", id);
         }
         let response = self.client.send(&self.url, request).await?;
-        Ok(Connection { response, lines: Lines::default() })
+        Ok(EventConnection { response, lines: SseBuffer::default() })
     }
 }
 
 /// What asking again would not change.
-fn is_refusal(error: &ClientError) -> bool {
+fn is_permanent(error: &ClientError) -> bool {
     match error {
         ClientError::Api { status, .. } => *status < 500 && *status != 429,
         ClientError::Invalid(_) | ClientError::InvalidResponse { .. } => true,
@@ -167,21 +170,21 @@ fn is_refusal(error: &ClientError) -> bool {
     }
 }
 
-fn parse(url: &Url, block: &Block) -> Result<Option<Event>, ClientError> {
+fn parse(url: &Url, block: &SseEvent) -> Result<Option<ExecutionEvent>, ClientError> {
     let invalid = |error: serde_json::Error| ClientError::InvalidResponse {
-        url: public(url),
+        url: without_query(url),
         cause: error.to_string(),
     };
     match block.event.as_str() {
         "state" => serde_json::from_str(&block.data)
-            .map(|State { status }| Some(Event::State(status)))
+            .map(|StateEventBody { status }| Some(ExecutionEvent::State(status)))
             .map_err(invalid),
-        "log" => {
-            serde_json::from_str(&block.data).map(|line| Some(Event::Log(line))).map_err(invalid)
-        }
+        "log" => serde_json::from_str(&block.data)
+            .map(|line| Some(ExecutionEvent::Log(line)))
+            .map_err(invalid),
         "result" => {
             let reply = Reply::parse(url, 200, block.data.as_bytes())?;
-            Ok(Some(Event::Result(Box::new(reply))))
+            Ok(Some(ExecutionEvent::Result(Box::new(reply))))
         }
         // A kind that a newer server has.
         _ => Ok(None),
@@ -190,7 +193,7 @@ fn parse(url: &Url, block: &Block) -> Result<Option<Event>, ClientError> {
 
 /// One event of the wire format.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Block {
+struct SseEvent {
     event: String,
     data: String,
     id: Option<String>,
@@ -199,13 +202,13 @@ struct Block {
 
 /// Bytes that become events at blank lines.
 #[derive(Default)]
-struct Lines {
+struct SseBuffer {
     held: Vec<u8>,
     /// How far `held` has been searched.
     searched: usize,
 }
 
-impl Lines {
+impl SseBuffer {
     fn room(&self) -> usize {
         MAX_EVENT_BYTES.saturating_sub(self.held.len())
     }
@@ -215,7 +218,7 @@ impl Lines {
     }
 
     /// The next whole event. Our server ends lines with a line feed only.
-    fn next_block(&mut self) -> Option<Block> {
+    fn next_event(&mut self) -> Option<SseEvent> {
         let from = self.searched.saturating_sub(1);
         let Some(end) = self.held[from..].windows(2).position(|pair| pair == b"\n\n") else {
             self.searched = self.held.len();
@@ -225,13 +228,13 @@ impl Lines {
         let block = String::from_utf8_lossy(&self.held).into_owned();
         self.held = rest;
         self.searched = 0;
-        Some(Block::read(&block))
+        Some(SseEvent::read(&block))
     }
 }
 
-impl Block {
-    fn read(text: &str) -> Block {
-        let mut block = Block::default();
+impl SseEvent {
+    fn read(text: &str) -> SseEvent {
+        let mut block = SseEvent::default();
         for line in text.lines() {
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
@@ -257,12 +260,12 @@ impl Block {
 mod tests {
     use super::*;
 
-    fn blocks(pieces: &[&str]) -> Vec<Block> {
-        let mut lines = Lines::default();
+    fn blocks(pieces: &[&str]) -> Vec<SseEvent> {
+        let mut lines = SseBuffer::default();
         let mut found = Vec::new();
         for piece in pieces {
             lines.push(&Bytes::copy_from_slice(piece.as_bytes()));
-            found.extend(std::iter::from_fn(|| lines.next_block()));
+            found.extend(std::iter::from_fn(|| lines.next_event()));
         }
         found
     }
@@ -273,8 +276,8 @@ mod tests {
         let whole = blocks(&[text]);
         assert_eq!(whole.len(), 4);
         assert_eq!(whole[0].retry, Some(Duration::from_secs(2)));
-        assert_eq!(whole[1], Block::default());
-        let log = Block {
+        assert_eq!(whole[1], SseEvent::default());
+        let log = SseEvent {
             event: "log".into(),
             data: "{\"text\":\"a\"}".into(),
             id: Some("7".into()),
@@ -288,9 +291,10 @@ mod tests {
     #[test]
     fn unknown_events_are_passed_over() {
         let url = Url::parse("http://h/").expect("a URL");
-        let block = Block { event: "weather".into(), data: "sunny".into(), ..Block::default() };
+        let block =
+            SseEvent { event: "weather".into(), data: "sunny".into(), ..SseEvent::default() };
         assert!(matches!(parse(&url, &block), Ok(None)));
-        let block = Block { event: "state".into(), data: "sunny".into(), ..Block::default() };
+        let block = SseEvent { event: "state".into(), data: "sunny".into(), ..SseEvent::default() };
         assert!(matches!(parse(&url, &block), Err(ClientError::InvalidResponse { .. })));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Download, Listing, Page, Reply};
+use crate::{Client, ClientError, Download, Listing, PageRequest, Reply};
 
 /// What to run. Everything but the skill has a default on the server.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -47,7 +47,7 @@ pub struct RunRequest {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum ExecutionStatus {
     Queued,
     Running,
     Success,
@@ -59,8 +59,8 @@ pub enum Status {
     Unknown,
 }
 
-impl Status {
-    pub fn is_final(self) -> bool {
+impl ExecutionStatus {
+    pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
 
@@ -81,7 +81,7 @@ impl Status {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Execution {
     pub execution_id: Uuid,
-    pub status: Status,
+    pub status: ExecutionStatus,
     pub output: Option<Value>,
     pub logs: Option<String>,
     #[serde(default)]
@@ -95,14 +95,14 @@ pub struct Execution {
     pub stderr: Option<String>,
     pub files_url: Option<String>,
     #[serde(default)]
-    pub files: Vec<File>,
+    pub files: Vec<ArtifactFile>,
     /// What lay in the output directory and was not collected.
     #[serde(default)]
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedFile>,
     /// One sentence for each limit that was asked for and not given.
     #[serde(default)]
     pub clamped: Vec<String>,
-    pub usage: Option<Usage>,
+    pub usage: Option<RunUsage>,
     pub created_at: Option<String>,
     pub finished_at: Option<String>,
 }
@@ -113,7 +113,7 @@ pub struct ExecutionSummary {
     pub execution_id: Uuid,
     pub skill_name: String,
     pub skill_version: String,
-    pub status: Status,
+    pub status: ExecutionStatus,
     #[serde(default)]
     pub duration_ms: i64,
     pub error: Option<String>,
@@ -123,7 +123,7 @@ pub struct ExecutionSummary {
 /// What a run cost.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Usage {
+pub struct RunUsage {
     pub wall_ms: u64,
     pub cpu_ms: u64,
     pub peak_memory_bytes: u64,
@@ -134,7 +134,7 @@ pub struct Usage {
 /// One artifact of a run. Its name is a relative path and comes from the skill: check it before
 /// writing anywhere.
 #[derive(Debug, Clone, Deserialize)]
-pub struct File {
+pub struct ArtifactFile {
     pub name: String,
     pub size_bytes: u64,
     pub sha256: Option<String>,
@@ -143,7 +143,7 @@ pub struct File {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub struct Skipped {
+pub struct SkippedFile {
     pub path: String,
     pub why: String,
 }
@@ -188,7 +188,7 @@ impl Client {
     pub async fn executions(
         &self,
         filter: &ExecutionFilter,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Listing<ExecutionSummary>, ClientError> {
         let query: Vec<_> = filter.query().chain(page.query()).collect();
         self.list(&["v1", "executions"], &query).await
@@ -204,7 +204,7 @@ impl Client {
         self.reply(&url, self.request(Method::POST, &url)).await
     }
 
-    pub async fn execution_files(&self, id: &str) -> Result<Listing<File>, ClientError> {
+    pub async fn execution_files(&self, id: &str) -> Result<Listing<ArtifactFile>, ClientError> {
         self.list(&["v1", "executions", id, "files"], &[]).await
     }
 
@@ -246,7 +246,7 @@ mod tests {
     fn unknown_keys_and_states_are_tolerated() {
         let text = r#"{"execution_id":"0190c0de-0000-7000-8000-000000000000","status":"frozen","error":null,"new_key":[1]}"#;
         let execution: Execution = serde_json::from_str(text).expect("an execution");
-        assert_eq!(execution.status, Status::Unknown);
-        assert!(execution.status.is_final());
+        assert_eq!(execution.status, ExecutionStatus::Unknown);
+        assert!(execution.status.is_terminal());
     }
 }

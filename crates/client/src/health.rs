@@ -38,8 +38,8 @@ impl Client {
         let body = response.bytes().await.map_err(|error| ClientError::transport(&url, &error))?;
         match status {
             200 | 503 => Reply::parse(&url, status, &body)
-                .map_err(|_| ClientError::refusal(status, None, &body)),
-            _ => Err(ClientError::refusal(status, None, &body)),
+                .map_err(|_| ClientError::from_error_response(status, None, &body)),
+            _ => Err(ClientError::from_error_response(status, None, &body)),
         }
     }
 }

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Listing, Page, Reply};
+use crate::{Client, ClientError, Listing, PageRequest, Reply};
 
 /// What a new key may do.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct NewKey {
+pub struct NewApiKey {
     pub name: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
@@ -22,7 +22,7 @@ pub struct NewKey {
 /// A key as the server knows it. `key`, the secret itself, is only there in the answer that made
 /// it.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Key {
+pub struct ApiKey {
     pub id: Uuid,
     #[serde(default)]
     pub name: String,
@@ -41,11 +41,11 @@ pub struct Key {
 }
 
 impl Client {
-    pub async fn create_key(&self, key: &NewKey) -> Result<Reply<Key>, ClientError> {
+    pub async fn create_key(&self, key: &NewApiKey) -> Result<Reply<ApiKey>, ClientError> {
         self.post(&["v1", "keys"], key).await
     }
 
-    pub async fn keys(&self, page: &Page) -> Result<Listing<Key>, ClientError> {
+    pub async fn keys(&self, page: &PageRequest) -> Result<Listing<ApiKey>, ClientError> {
         self.list(&["v1", "keys"], &page.query()).await
     }
 

@@ -22,16 +22,18 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use download::Download;
 pub use error::ClientError;
-pub use events::{Event, Events, LogLine};
+pub use events::{ExecutionEvent, ExecutionEvents, LogLine};
 pub use executions::{
-    Execution, ExecutionFilter, ExecutionSummary, File, RunRequest, Skipped, Status, Usage,
+    ArtifactFile, Execution, ExecutionFilter, ExecutionStatus, ExecutionSummary, RunRequest,
+    RunUsage, SkippedFile,
 };
 pub use health::{Health, Readiness};
-pub use keys::{Key, NewKey};
+pub use keys::{ApiKey, NewApiKey};
 pub use receipts::{Receipt, ReceiptKey, ReceiptKeys};
-pub use reply::{Listing, Page, Reply};
+pub use reply::{Listing, PageRequest, Reply};
 pub use skills::{
-    Finding, Pushed, Resources, Script, Skill, SkillDetail, SkillSignature, Validation,
+    PublishedSkill, SkillDetail, SkillFinding, SkillResources, SkillScript, SkillSignature,
+    SkillSummary, SkillValidation,
 };
 pub use tenants::{NewTenant, Tenant, TenantPolicy, TenantUsage};
 pub use trust::{NewTrustedKey, NewestVersion, RevokedDigest, TrustedKey};

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::ClientError;
-use crate::error::public;
+use crate::error::without_query;
 
 /// One document. `raw` is what `-o json` prints, so that keys this client does not know are not
 /// lost.
@@ -37,12 +37,12 @@ pub struct Listing<T> {
 
 /// Which part of a list to fetch; the default is the server's first page.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct PageRequest {
     pub limit: Option<u32>,
     pub cursor: Option<String>,
 }
 
-impl Page {
+impl PageRequest {
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let limit = self.limit.map(|limit| ("limit", limit.to_string()));
         let cursor = self.cursor.clone().map(|cursor| ("cursor", cursor));
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned> Listing<T> {
 }
 
 fn invalid(url: &Url, error: &serde_json::Error) -> ClientError {
-    ClientError::InvalidResponse { url: public(url), cause: error.to_string() }
+    ClientError::InvalidResponse { url: without_query(url), cause: error.to_string() }
 }
 
 /// The `cursor` of the `rel="next"` target in a `Link` header.

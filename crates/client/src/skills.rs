@@ -9,14 +9,14 @@ use reqwest::{Body, Method};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Client, ClientError, Download, Listing, Page, Reply};
+use crate::{Client, ClientError, Download, Listing, PageRequest, Reply};
 
 /// Small enough for a smooth progress bar, large enough not to cost anything.
 const UPLOAD_CHUNK_BYTES: usize = 64 * 1024;
 
 /// A row of a skill list.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Skill {
+pub struct SkillSummary {
     pub name: String,
     pub version: String,
     #[serde(default)]
@@ -31,14 +31,14 @@ pub struct Skill {
 
 /// The answer to an upload.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Pushed {
+pub struct PublishedSkill {
     pub name: String,
     pub version: String,
     pub digest: Option<String>,
     /// `available`, or `review` when somebody has to approve it first.
     pub status: Option<String>,
     #[serde(default)]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SkillFinding>,
 }
 
 /// Everything about one version of a skill.
@@ -54,15 +54,15 @@ pub struct SkillDetail {
     pub instructions: String,
     pub timeout: Option<String>,
     #[serde(default)]
-    pub resources: Resources,
+    pub resources: SkillResources,
     pub mode: Option<String>,
     pub entrypoint: Option<String>,
     #[serde(default)]
-    pub scripts: Vec<Script>,
+    pub scripts: Vec<SkillScript>,
     pub digest: Option<String>,
     pub status: Option<String>,
     #[serde(default)]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SkillFinding>,
     pub input_schema: Option<Value>,
     pub output_schema: Option<Value>,
     pub signature: Option<SkillSignature>,
@@ -82,14 +82,14 @@ pub struct SkillSignature {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Resources {
+pub struct SkillResources {
     pub cpu: Option<String>,
     pub memory: Option<String>,
 }
 
 /// A file of the skill that can be run.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Script {
+pub struct SkillScript {
     pub path: String,
     pub lang: Option<String>,
     pub description: Option<String>,
@@ -97,7 +97,7 @@ pub struct Script {
 
 /// Something a check noticed about a skill.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Finding {
+pub struct SkillFinding {
     pub code: String,
     pub severity: String,
     pub path: Option<String>,
@@ -107,32 +107,32 @@ pub struct Finding {
 
 /// What the server would say to an upload, without storing it.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Validation {
+pub struct SkillValidation {
     #[serde(default)]
     pub valid: bool,
     #[serde(default)]
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SkillFinding>,
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
 }
 
 impl Client {
     /// Publishes a zip. `sent` hears of every piece handed to the network, as a running total.
-    pub async fn push_skill(
+    pub async fn publish_skill(
         &self,
         zip: Bytes,
         sent: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Result<Reply<Pushed>, ClientError> {
+    ) -> Result<Reply<PublishedSkill>, ClientError> {
         self.upload(&["v1", "skills"], zip, sent).await
     }
 
     /// Checks a zip on the server without storing it.
-    pub async fn validate_skill(&self, zip: Bytes) -> Result<Reply<Validation>, ClientError> {
+    pub async fn validate_skill(&self, zip: Bytes) -> Result<Reply<SkillValidation>, ClientError> {
         self.upload(&["v1", "skills", "validate"], zip, |_| ()).await
     }
 
     /// The newest version of every skill.
-    pub async fn skills(&self, page: &Page) -> Result<Listing<Skill>, ClientError> {
+    pub async fn skills(&self, page: &PageRequest) -> Result<Listing<SkillSummary>, ClientError> {
         self.list(&["v1", "skills"], &page.query()).await
     }
 
@@ -144,7 +144,7 @@ impl Client {
         self.get(&["v1", "skills", name, version]).await
     }
 
-    pub async fn skill_versions(&self, name: &str) -> Result<Listing<Skill>, ClientError> {
+    pub async fn skill_versions(&self, name: &str) -> Result<Listing<SkillSummary>, ClientError> {
         self.list(&["v1", "skills", name, "versions"], &[]).await
     }
 
@@ -164,7 +164,7 @@ impl Client {
         name: &str,
         version: &str,
         digest: &str,
-    ) -> Result<Reply<Skill>, ClientError> {
+    ) -> Result<Reply<SkillSummary>, ClientError> {
         self.review(name, version, digest, "approve").await
     }
 
@@ -174,7 +174,7 @@ impl Client {
         name: &str,
         version: &str,
         digest: &str,
-    ) -> Result<Reply<Skill>, ClientError> {
+    ) -> Result<Reply<SkillSummary>, ClientError> {
         self.review(name, version, digest, "reject").await
     }
 
@@ -184,7 +184,7 @@ impl Client {
         version: &str,
         digest: &str,
         word: &str,
-    ) -> Result<Reply<Skill>, ClientError> {
+    ) -> Result<Reply<SkillSummary>, ClientError> {
         let mut url = self.url(&["v1", "skills", name, version, word]);
         url.query_pairs_mut().append_pair("digest", digest);
         let request = self.request(Method::POST, &url);

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{Client, ClientError, Listing, Page, Reply};
+use crate::{Client, ClientError, Listing, PageRequest, Reply};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct NewTrustedKey {
@@ -45,7 +45,10 @@ impl Client {
         self.post(&["v1", "trust", "keys"], key).await
     }
 
-    pub async fn trusted_keys(&self, page: &Page) -> Result<Listing<TrustedKey>, ClientError> {
+    pub async fn trusted_keys(
+        &self,
+        page: &PageRequest,
+    ) -> Result<Listing<TrustedKey>, ClientError> {
         self.list(&["v1", "trust", "keys"], &page.query()).await
     }
 
@@ -63,7 +66,7 @@ impl Client {
 
     pub async fn revoked_digests(
         &self,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Listing<RevokedDigest>, ClientError> {
         self.list(&["v1", "trust", "digests"], &page.query()).await
     }
@@ -74,7 +77,7 @@ impl Client {
 
     pub async fn newest_versions(
         &self,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Listing<NewestVersion>, ClientError> {
         self.list(&["v1", "trust", "versions"], &page.query()).await
     }

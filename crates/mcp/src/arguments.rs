@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::Value;
 
-use crate::skills::{Refusal, Run};
+use crate::skills::{ProviderError, SkillRunRequest};
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -45,17 +45,18 @@ pub struct RunArguments {
     timeout: Option<String>,
 }
 
-impl From<RunArguments> for Run {
-    fn from(arguments: RunArguments) -> Run {
+impl From<RunArguments> for SkillRunRequest {
+    fn from(arguments: RunArguments) -> SkillRunRequest {
         let RunArguments { skill, version, script, args, stdin, input, env, timeout } = arguments;
-        Run { skill, version, input, script, args, stdin, env, timeout }
+        SkillRunRequest { skill, version, input, script, args, stdin, env, timeout }
     }
 }
 
 /// The arguments of a call as a typed value.
-pub fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, Refusal> {
-    serde_json::from_value(Value::Object(arguments.unwrap_or_default()))
-        .map_err(|error| Refusal::Invalid(format!("These arguments cannot be used: {error}.")))
+pub fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ProviderError> {
+    serde_json::from_value(Value::Object(arguments.unwrap_or_default())).map_err(|error| {
+        ProviderError::InvalidRequest(format!("These arguments cannot be used: {error}."))
+    })
 }
 
 /// A `null` that was sent is a document.

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::skills::Skills;
+use crate::skills::SkillProvider;
 
 /// What a caller is offered.
 #[derive(Clone)]
-pub struct Offer {
-    pub skills: Arc<dyn Skills>,
+pub struct ServedSkills {
+    pub skills: Arc<dyn SkillProvider>,
     /// Also one tool for each skill.
     pub skill_tools: bool,
 }
 
 /// One caller, on one connection or with one request.
 #[derive(Clone)]
-pub struct Connection {
-    pub offer: Offer,
+pub struct McpConnection {
+    pub offer: ServedSkills,
     /// Cancelled when the caller went away; what runs for it is stopped.
     pub gone: CancellationToken,
 }
 
-impl Connection {
+impl McpConnection {
     /// Does `work` to its end, and tells it by `stop` when nobody waits for it any more.
     pub async fn attend<T>(&self, work: impl Future<Output = T>, stop: &CancellationToken) -> T {
         let mut work = std::pin::pin!(work);

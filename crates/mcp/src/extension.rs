@@ -6,8 +6,8 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::skills::{FileEntry, Refusal, Skill, Skills};
-use crate::uri::{self, Named};
+use crate::skills::{LoadedSkill, ProviderError, SkillFileInfo, SkillProvider};
+use crate::uri::{self, ResourceName};
 
 pub const NAME: &str = "io.modelcontextprotocol/skills";
 pub const LIST: &str = "skills/list";
@@ -30,7 +30,10 @@ pub fn capability() -> (String, JsonObject) {
 }
 
 /// Every skill of a page with all its files.
-pub async fn list(skills: &dyn Skills, params: Option<Value>) -> Result<Value, Refusal> {
+pub async fn list(
+    skills: &dyn SkillProvider,
+    params: Option<Value>,
+) -> Result<Value, ProviderError> {
     let ListParams { cursor } = read(params.unwrap_or_else(|| json!({})))?;
     let page = skills.list(cursor.as_deref()).await?;
     let mut entries = Vec::new();
@@ -40,7 +43,7 @@ pub async fn list(skills: &dyn Skills, params: Option<Value>) -> Result<Value, R
             // A client would throw the whole list away for it; the tools still have it.
             Ok(_) => {}
             // Deleted since the list was made.
-            Err(Refusal::NoSkill(_)) => {}
+            Err(ProviderError::SkillNotFound(_)) => {}
             Err(other) => return Err(other),
         }
     }
@@ -52,25 +55,31 @@ pub async fn list(skills: &dyn Skills, params: Option<Value>) -> Result<Value, R
 }
 
 /// One skill, named by the URI of its `SKILL.md`.
-pub async fn get(skills: &dyn Skills, params: Option<Value>) -> Result<Value, Refusal> {
+pub async fn get(
+    skills: &dyn SkillProvider,
+    params: Option<Value>,
+) -> Result<Value, ProviderError> {
     let GetParams { uri } = read(params.unwrap_or_default())?;
     match uri::parse(&uri) {
-        Some(Named::SkillFile { skill, path }) if path == "SKILL.md" => {
+        Some(ResourceName::SkillFile { skill, path }) if path == "SKILL.md" => {
             let skill = skills.load(&skill).await?;
             match breach(&skill) {
                 None => Ok(complete(json!({ "skill": entry(&skill) }))),
-                Some(rule) => Err(Refusal::Invalid(format!(
+                Some(rule) => Err(ProviderError::InvalidRequest(format!(
                     "The skill is outside of the extension's rules: {rule}."
                 ))),
             }
         }
-        _ => Err(Refusal::Invalid(format!("`{uri}` is not the URI of a skill's SKILL.md."))),
+        _ => Err(ProviderError::InvalidRequest(format!(
+            "`{uri}` is not the URI of a skill's SKILL.md."
+        ))),
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, Refusal> {
-    serde_json::from_value(params)
-        .map_err(|error| Refusal::Invalid(format!("These parameters cannot be used: {error}.")))
+fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, ProviderError> {
+    serde_json::from_value(params).map_err(|error| {
+        ProviderError::InvalidRequest(format!("These parameters cannot be used: {error}."))
+    })
 }
 
 /// Skills change whenever somebody publishes one, and each caller sees its own.
@@ -82,7 +91,7 @@ fn complete(mut result: Value) -> Value {
 }
 
 /// What the extension demands of a skill and our format does not; `None` when all of it holds.
-fn breach(skill: &Skill) -> Option<&'static str> {
+fn breach(skill: &LoadedSkill) -> Option<&'static str> {
     let fields = &skill.frontmatter;
     let length = |name: &str| {
         fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count())
@@ -113,10 +122,10 @@ fn is_name(name: &str) -> bool {
     name.len() <= 64 && name.split('-').all(part)
 }
 
-fn entry(skill: &Skill) -> Value {
+fn entry(skill: &LoadedSkill) -> Value {
     let name = &skill.manifest.name;
     let main = skill.skill_md().map(|file| file.path.as_str());
-    let resource = |file: &FileEntry| {
+    let resource = |file: &SkillFileInfo| {
         // The extension knows one spelling.
         let path = if main == Some(file.path.as_str()) { "SKILL.md" } else { &file.path };
         json!({
@@ -139,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn skill(frontmatter: &str) -> Skill {
+    fn skill(frontmatter: &str) -> LoadedSkill {
         let text = format!("---\n{frontmatter}---\nDo it.\n");
         let parts = vec![
             ("SKILL.md".to_owned(), text.into_bytes()),

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::arguments::{self, ListArguments, LoadArguments, ReadArguments, RunArguments};
-use crate::connection::{Connection, Offer};
-use crate::skills::{Progress, Refusal, Run, Skills};
+use crate::connection::{McpConnection, ServedSkills};
+use crate::skills::{ProviderError, RunProgress, SkillProvider, SkillRunRequest};
 use crate::{extension, resources, results, tools, uri};
 
 /// More of a file is not for a model to read.
@@ -26,23 +26,23 @@ const INSTRUCTIONS: &str = "Skills are folders of instructions and scripts. Find
 #[derive(Clone)]
 pub struct Handler {
     /// Where there is one caller; over HTTP every request brings its own.
-    connection: Option<Connection>,
+    connection: Option<McpConnection>,
     /// Calls that are being answered.
     calls: TaskTracker,
 }
 
 impl Handler {
-    pub fn of(connection: Option<Connection>, calls: TaskTracker) -> Handler {
+    pub fn of(connection: Option<McpConnection>, calls: TaskTracker) -> Handler {
         Handler { connection, calls }
     }
 
-    fn connection(&self, context: &RequestContext<RoleServer>) -> Result<Connection, ErrorData> {
+    fn connection(&self, context: &RequestContext<RoleServer>) -> Result<McpConnection, ErrorData> {
         let parts = || {
             context
                 .extensions
                 .get::<::http::request::Parts>()?
                 .extensions
-                .get::<Connection>()
+                .get::<McpConnection>()
                 .cloned()
         };
         let connection = self.connection.clone().or_else(parts);
@@ -50,18 +50,18 @@ impl Handler {
             .ok_or_else(|| ErrorData::internal_error("The request came without its caller.", None))
     }
 
-    fn offer(&self, context: &RequestContext<RoleServer>) -> Result<Offer, ErrorData> {
+    fn offer(&self, context: &RequestContext<RoleServer>) -> Result<ServedSkills, ErrorData> {
         self.connection(context).map(|connection| connection.offer)
     }
 }
 
 async fn call(
-    connection: &Connection,
+    connection: &McpConnection,
     params: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
-) -> Result<CallToolResult, Refusal> {
+) -> Result<CallToolResult, ProviderError> {
     let CallToolRequestParams { name, arguments, .. } = params;
-    let Offer { skills, skill_tools } = &connection.offer;
+    let ServedSkills { skills, skill_tools } = &connection.offer;
     match &*name {
         "list_skills" => {
             let ListArguments { cursor } = arguments::read(arguments)?;
@@ -83,16 +83,16 @@ async fn call(
     }
 }
 
-fn no_tool(name: &str) -> Refusal {
-    Refusal::Invalid(format!("There is no tool `{name}` here."))
+fn no_tool(name: &str) -> ProviderError {
+    ProviderError::InvalidRequest(format!("There is no tool `{name}` here."))
 }
 
 async fn read_file(
-    skills: &dyn Skills,
+    skills: &dyn SkillProvider,
     arguments: ReadArguments,
-) -> Result<CallToolResult, Refusal> {
+) -> Result<CallToolResult, ProviderError> {
     let ReadArguments { skill: name, path } = arguments;
-    let found = skills.file(&name, &path, MAX_TOOL_READ_BYTES).await?;
+    let found = skills.read_file(&name, &path, MAX_TOOL_READ_BYTES).await?;
     let uri = uri::of_skill_file(&name, &path);
     let contents =
         resources::contents(&uri, &path, found.content_type, &found.bytes, MAX_TOOL_READ_BYTES)?;
@@ -107,18 +107,18 @@ async fn read_file(
 
 /// Runs, with the lines of the log as progress for whoever asked for it.
 async fn run(
-    connection: &Connection,
-    run: Run,
+    connection: &McpConnection,
+    run: SkillRunRequest,
     context: &RequestContext<RoleServer>,
-) -> Result<CallToolResult, Refusal> {
+) -> Result<CallToolResult, ProviderError> {
     let (name, stop) = (run.skill.clone(), context.ct.child_token());
     let skills = &connection.offer.skills;
     let ended = match context.meta.get_progress_token() {
         None => {
-            connection.attend(skills.run(run, Progress::default(), stop.clone()), &stop).await?
+            connection.attend(skills.run(run, RunProgress::default(), stop.clone()), &stop).await?
         }
         Some(token) => {
-            let (progress, news) = Progress::channel();
+            let (progress, news) = RunProgress::channel();
             let running = connection.attend(skills.run(run, progress, stop.clone()), &stop);
             tokio::join!(running, pass_on(news, &context.peer, token)).0?
         }
@@ -141,15 +141,17 @@ async fn pass_on(mut news: mpsc::Receiver<String>, peer: &Peer<RoleServer>, toke
 }
 
 /// For programs, which have no model to explain themselves to.
-fn protocol_error(refusal: Refusal) -> ErrorData {
-    let text = refusal.told();
-    match refusal {
-        Refusal::NoSkill(_) | Refusal::NoFile { .. } | Refusal::NoArtifact { .. } => {
-            ErrorData::resource_not_found(text, None)
+fn protocol_error(error: ProviderError) -> ErrorData {
+    let text = error.client_message();
+    match error {
+        ProviderError::SkillNotFound(_)
+        | ProviderError::FileNotFound { .. }
+        | ProviderError::ArtifactNotFound { .. } => ErrorData::resource_not_found(text, None),
+        ProviderError::InvalidRequest(_) | ProviderError::TooLarge { .. } => {
+            ErrorData::invalid_params(text, None)
         }
-        Refusal::Invalid(_) | Refusal::TooLong { .. } => ErrorData::invalid_params(text, None),
-        Refusal::Forbidden(_) => ErrorData::invalid_request(text, None),
-        Refusal::Failed(_) => ErrorData::internal_error(text, None),
+        ProviderError::Forbidden(_) => ErrorData::invalid_request(text, None),
+        ProviderError::Internal(_) => ErrorData::internal_error(text, None),
     }
 }
 
@@ -197,7 +199,7 @@ impl ServerHandler for Handler {
         let connection = self.connection(&context)?;
         let _answering = self.calls.token();
         let result = call(&connection, request, &context).await;
-        Ok(result.unwrap_or_else(|refusal| results::refused(&refusal)).into())
+        Ok(result.unwrap_or_else(|error| results::error(&error)).into())
     }
 
     async fn list_resources(
@@ -255,8 +257,10 @@ impl ServerHandler for Handler {
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, no_method(&method), None)),
         };
         // The extension knows one code for whatever is wrong with a request.
-        result.map(CustomResult::new).map_err(|refusal| match refusal {
-            Refusal::NoSkill(_) => ErrorData::invalid_params(refusal.told(), None),
+        result.map(CustomResult::new).map_err(|error| match error {
+            ProviderError::SkillNotFound(_) => {
+                ErrorData::invalid_params(error.client_message(), None)
+            }
             other => protocol_error(other),
         })
     }

@@ -21,7 +21,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{Connection, Offer};
+use crate::connection::{McpConnection, ServedSkills};
 use crate::handler::Handler;
 use listener::Listener;
 pub use sessions::SessionLimits;
@@ -30,7 +30,7 @@ use sessions::{Reservation, Sessions};
 const SESSION: &str = "mcp-session-id";
 
 /// Bounds of the endpoint.
-pub struct HttpConfig {
+pub struct McpEndpointConfig {
     /// Names that a `Host` header may have; with none, any.
     pub allowed_hosts: Vec<String>,
     /// Web pages that may call us; others are refused, whatever key they have.
@@ -47,8 +47,8 @@ pub struct HttpConfig {
 
 /// Who sent a request.
 #[derive(Clone)]
-pub struct Caller {
-    pub offer: Offer,
+pub struct McpCaller {
+    pub offer: ServedSkills,
     pub tenant: String,
     /// Whose sessions it may use: within its tenant, those of the same key or subject.
     pub identity: String,
@@ -56,19 +56,19 @@ pub struct Caller {
 
 /// Why a request does not reach the protocol.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SessionError {
     /// The session does not exist, or is another caller's.
-    NoSession,
+    NotFound,
     TooManySessions,
 }
 
 /// An answer, perhaps a stream that goes on until a run has ended.
-pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub type McpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 type SdkBody = BoxBody<Bytes, Infallible>;
 
 /// The endpoint.
-pub struct Http {
+pub struct McpEndpoint {
     service: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<Sessions>,
     /// Answers on their way, to the last byte.
@@ -77,8 +77,8 @@ pub struct Http {
     patience: Duration,
 }
 
-impl Http {
-    pub fn new(config: HttpConfig) -> Http {
+impl McpEndpoint {
+    pub fn new(config: McpEndpointConfig) -> McpEndpoint {
         let stop = CancellationToken::new();
         let service_config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(config.allowed_hosts)
@@ -89,7 +89,7 @@ impl Http {
         let mut live = LocalSessionManager::default();
         live.session_config.keep_alive = Some(config.idle);
         let (live, handler) = (Arc::new(live), Handler::of(None, TaskTracker::new()));
-        Http {
+        McpEndpoint {
             service: StreamableHttpService::new(
                 move || Ok(handler.clone()),
                 Arc::clone(&live),
@@ -103,11 +103,15 @@ impl Http {
     }
 
     /// Answers a request whose caller is known.
-    pub async fn answer(&self, caller: Caller, request: Request<Bytes>) -> Result<Answer, Refused> {
+    pub async fn answer(
+        &self,
+        caller: McpCaller,
+        request: Request<Bytes>,
+    ) -> Result<McpResponse, SessionError> {
         let (mut parts, body) = request.into_parts();
         let named = parts.headers.get(SESSION).map(|id| id.to_str().unwrap_or_default());
         let session = named
-            .map(|id| self.sessions.find(id, &caller).ok_or(Refused::NoSession))
+            .map(|id| self.sessions.find(id, &caller).ok_or(SessionError::NotFound))
             .transpose()?;
         let reservation = match session.is_none() && message::begins_session(&body) {
             true => Some(self.sessions.reserve(&caller).await?),
@@ -118,7 +122,7 @@ impl Http {
             session.came_back();
         }
         let gone = session.as_ref().map(|session| session.wanted.child_token()).unwrap_or_default();
-        parts.extensions.insert(Connection { offer: caller.offer.clone(), gone: gone.clone() });
+        parts.extensions.insert(McpConnection { offer: caller.offer.clone(), gone: gone.clone() });
         let ends = session.clone().filter(|_| parts.method == Method::DELETE);
         let expects = (parts.method == Method::POST).then(|| self.answers.token());
         let listener = Listener::new(gone, session, self.patience, expects);

@@ -2,7 +2,7 @@
 //!
 //! Owns what an agent's program sees: the tools, the `skill://` resources, the skills extension,
 //! and the two transports (standard streams and streamable HTTP). It must not know where skills
-//! come from or how they run: that is behind [`Skills`], which has one implementation for a
+//! come from or how they run: that is behind [`SkillProvider`], which has one implementation for a
 //! directory, one for a server elsewhere and one inside a server. It is the only crate with the
 //! protocol's SDK, and knows no routes and no keys.
 
@@ -18,10 +18,12 @@ mod stdio;
 mod tools;
 mod uri;
 
-pub use connection::Offer;
-pub use http::{Answer, Caller, Http, HttpConfig, Refused, SessionLimits};
+pub use connection::ServedSkills;
+pub use http::{
+    McpCaller, McpEndpoint, McpEndpointConfig, McpResponse, SessionError, SessionLimits,
+};
 pub use skills::{
-    Artifact, Contents, Ended, FileEntry, Listed, Page, Progress, Refusal, Run, Skill, Skills,
-    file_of, frontmatter,
+    FileContents, LoadedSkill, ProviderError, RunArtifact, RunProgress, RunResult, SkillFileInfo,
+    SkillOverview, SkillPage, SkillProvider, SkillRunRequest, parse_frontmatter, read_package_file,
 };
 pub use stdio::{serve, serve_stdio};

@@ -8,14 +8,14 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate,
 };
 
-use crate::skills::{Page, Refusal, Skills};
-use crate::uri::{self, Named};
+use crate::skills::{ProviderError, SkillPage, SkillProvider};
+use crate::uri::{self, ResourceName};
 
 /// What clients of the skills extension must at least take of a whole skill.
 const MAX_READ_BYTES: usize = 16 << 20;
 
-pub fn list(page: Page) -> ListResourcesResult {
-    let resource = |listed: crate::Listed| {
+pub fn list(page: SkillPage) -> ListResourcesResult {
+    let resource = |listed: crate::SkillOverview| {
         Resource::new(uri::of_skill_file(&listed.name, "SKILL.md"), listed.name)
             .with_description(listed.description)
             .with_mime_type("text/markdown")
@@ -37,41 +37,45 @@ pub fn templates() -> ListResourceTemplatesResult {
 }
 
 /// `None` when the URI is not one of ours.
-pub async fn read(skills: &dyn Skills, uri: &str) -> Result<Option<ReadResourceResult>, Refusal> {
+pub async fn read(
+    skills: &dyn SkillProvider,
+    uri: &str,
+) -> Result<Option<ReadResourceResult>, ProviderError> {
     let contents = match uri::parse(uri) {
         None => return Ok(None),
-        Some(Named::SkillFile { skill: name, path }) => {
-            let found = match skills.file(&name, &path, MAX_READ_BYTES).await {
+        Some(ResourceName::SkillFile { skill: name, path }) => {
+            let found = match skills.read_file(&name, &path, MAX_READ_BYTES).await {
                 // It is listed under the name that it should have.
-                Err(Refusal::NoFile { .. }) if path == "SKILL.md" => {
+                Err(ProviderError::FileNotFound { .. }) if path == "SKILL.md" => {
                     let skill = skills.load(&name).await?;
-                    let spelled = skill
-                        .skill_md()
-                        .ok_or(Refusal::NoFile { skill: name.clone(), path: path.clone() })?;
-                    skills.file(&name, &spelled.path, MAX_READ_BYTES).await?
+                    let spelled = skill.skill_md().ok_or(ProviderError::FileNotFound {
+                        skill: name.clone(),
+                        path: path.clone(),
+                    })?;
+                    skills.read_file(&name, &spelled.path, MAX_READ_BYTES).await?
                 }
                 found => found?,
             };
             contents(uri, &path, found.content_type, &found.bytes, MAX_READ_BYTES)?
         }
-        Some(Named::Artifact { execution, name }) => {
-            let found = skills.artifact(&execution, &name, MAX_READ_BYTES).await?;
+        Some(ResourceName::Artifact { execution, name }) => {
+            let found = skills.read_artifact(&execution, &name, MAX_READ_BYTES).await?;
             contents(uri, &name, found.content_type, &found.bytes, MAX_READ_BYTES)?
         }
     };
     Ok(Some(ReadResourceResult::new(vec![contents])))
 }
 
-/// A file as text when it is text, and never more than `most` bytes of it.
+/// A file as text when it is text, and never more than `max_bytes` bytes of it.
 pub fn contents(
     uri: &str,
     path: &str,
     content_type: Option<String>,
     bytes: &[u8],
-    most: usize,
-) -> Result<ResourceContents, Refusal> {
-    if bytes.len() > most {
-        return Err(Refusal::TooLong { size: bytes.len() as u64, most });
+    max_bytes: usize,
+) -> Result<ResourceContents, ProviderError> {
+    if bytes.len() > max_bytes {
+        return Err(ProviderError::TooLarge { size: bytes.len() as u64, max_bytes });
     }
     let typed = |otherwise| content_type.unwrap_or_else(|| mime_type(path, otherwise).to_owned());
     Ok(match std::str::from_utf8(bytes) {

@@ -3,7 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Value, json};
 
-use crate::skills::{Artifact, Ended, Page, Refusal, Skill};
+use crate::skills::{LoadedSkill, ProviderError, RunArtifact, RunResult, SkillPage};
 use crate::uri;
 
 /// What a model is told of a log; the whole of it stays with the execution.
@@ -14,11 +14,11 @@ const STREAM_BYTES: usize = 64 << 10;
 const MAX_LINKS: usize = 100;
 
 /// An error that the model reads, as opposed to one of the protocol that only its program sees.
-pub fn refused(refusal: &Refusal) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(refusal.told())])
+pub fn error(error: &ProviderError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.client_message())])
 }
 
-pub fn listed(page: &Page) -> CallToolResult {
+pub fn listed(page: &SkillPage) -> CallToolResult {
     let skills: Vec<Value> = page
         .skills
         .iter()
@@ -36,7 +36,7 @@ pub fn listed(page: &Page) -> CallToolResult {
     answered(text, json!({ "skills": skills, "next_cursor": page.next }))
 }
 
-pub fn loaded(skill: &Skill) -> CallToolResult {
+pub fn loaded(skill: &LoadedSkill) -> CallToolResult {
     let manifest = &skill.manifest;
     let files: Vec<Value> = skill
         .files
@@ -73,7 +73,7 @@ pub fn loaded(skill: &Skill) -> CallToolResult {
 }
 
 /// A run that did not end well is an error that the model reads, with the end of the log.
-pub fn ended(skill: &str, ended: Ended) -> CallToolResult {
+pub fn ended(skill: &str, ended: RunResult) -> CallToolResult {
     let good = ended.status == "success";
     let mut content =
         vec![ContentBlock::text(if good { result_text(&ended) } else { failure_text(&ended) })];
@@ -85,7 +85,7 @@ pub fn ended(skill: &str, ended: Ended) -> CallToolResult {
     result
 }
 
-fn structured(skill: &str, ended: Ended) -> Value {
+fn structured(skill: &str, ended: RunResult) -> Value {
     let files: Vec<Value> = ended
         .files
         .iter()
@@ -107,7 +107,7 @@ fn structured(skill: &str, ended: Ended) -> Value {
 }
 
 /// The document where there is one, else what the script said.
-fn result_text(ended: &Ended) -> String {
+fn result_text(ended: &RunResult) -> String {
     let said = [&ended.stdout, &ended.logs].into_iter().flatten().find(|text| !text.is_empty());
     match (&ended.output, said) {
         (Some(output), _) => head(&output.to_string(), STREAM_BYTES),
@@ -116,7 +116,7 @@ fn result_text(ended: &Ended) -> String {
     }
 }
 
-fn failure_text(ended: &Ended) -> String {
+fn failure_text(ended: &RunResult) -> String {
     let outcome = ended.outcome.as_deref().unwrap_or(&ended.status).replace('_', " ");
     let code = ended.exit_code.map(|code| format!(" with code {code}")).unwrap_or_default();
     let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
@@ -136,7 +136,7 @@ fn failure_text(ended: &Ended) -> String {
 }
 
 /// A name to be read through this protocol, which every client can; not every one can follow a URL.
-fn link(execution: &str, file: &Artifact) -> Resource {
+fn link(execution: &str, file: &RunArtifact) -> Resource {
     let mut link = Resource::new(uri::of_artifact(execution, &file.name), file.name.clone())
         .with_size(file.size_bytes);
     link.mime_type.clone_from(&file.content_type);
@@ -181,12 +181,12 @@ mod tests {
     #[test]
     fn a_failed_run_is_an_error_with_the_end_of_its_log() {
         let logs = format!("{}\nthe last line: ü\n", "x".repeat(TAIL_BYTES));
-        let run = Ended {
+        let run = RunResult {
             status: "failed".into(),
             outcome: Some("out_of_memory".into()),
             exit_code: Some(137),
             logs: Some(logs),
-            ..Ended::default()
+            ..RunResult::default()
         };
         let result = ended("s", run);
         assert_eq!(result.is_error, Some(true));
@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_good_run_gives_its_document_and_links() {
-        let file = Artifact { name: "a b.txt".into(), size_bytes: 3, ..Artifact::default() };
-        let run = Ended {
+        let file = RunArtifact { name: "a b.txt".into(), size_bytes: 3, ..RunArtifact::default() };
+        let run = RunResult {
             execution_id: "e".into(),
             status: "success".into(),
             output: Some(json!({ "n": 1 })),
             files: vec![file],
-            ..Ended::default()
+            ..RunResult::default()
         };
         let result = ended("s", run);
         assert_eq!((result.is_error, text(&result).as_str()), (Some(false), r#"{"n":1}"#));
@@ -219,9 +219,10 @@ mod tests {
     #[test]
     fn links_are_bounded_and_names_are_not() {
         let files = (0..MAX_LINKS + 5)
-            .map(|n| Artifact { name: n.to_string(), ..Artifact::default() })
+            .map(|n| RunArtifact { name: n.to_string(), ..RunArtifact::default() })
             .collect();
-        let result = ended("s", Ended { status: "success".into(), files, ..Ended::default() });
+        let result =
+            ended("s", RunResult { status: "success".into(), files, ..RunResult::default() });
         assert_eq!(result.content.len(), MAX_LINKS + 1);
         let structured = result.structured_content.expect("structured");
         assert_eq!(structured["files"].as_array().map(Vec::len), Some(MAX_LINKS + 5));

@@ -13,49 +13,58 @@ use std::collections::BTreeMap;
 
 /// The skills that one caller may see and run. Everything another caller has does not exist here.
 #[async_trait]
-pub trait Skills: Send + Sync {
+pub trait SkillProvider: Send + Sync {
     /// The newest version of each skill by name, behind `cursor` or from the first.
-    async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal>;
+    async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError>;
 
     /// The newest version of a skill, with the list of its files.
-    async fn load(&self, name: &str) -> Result<Skill, Refusal>;
+    async fn load(&self, name: &str) -> Result<LoadedSkill, ProviderError>;
 
     /// A file of the newest version of a skill, by its exact path: there is no other way to name
-    /// one, so no path leads out. Refused when it is longer than `most` bytes.
-    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal>;
+    /// one, so no path leads out. SessionError when it is longer than `most` bytes.
+    async fn read_file(
+        &self,
+        skill: &str,
+        path: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError>;
 
-    /// Runs a skill to its end. A run that fails is an [`Ended`]; when `stop` is cancelled, the run
+    /// Runs a skill to its end. A run that fails is a [`RunResult`]; when `stop` is cancelled, the run
     /// is.
     async fn run(
         &self,
-        run: Run,
-        progress: Progress,
+        run: SkillRunRequest,
+        progress: RunProgress,
         stop: CancellationToken,
-    ) -> Result<Ended, Refusal>;
+    ) -> Result<RunResult, ProviderError>;
 
-    /// A file that a run left, by the execution and the name that [`Ended`] had; refused when it is
+    /// A file that a run left, by the execution and the name that [`RunResult`] had; refused when it is
     /// longer than `most` bytes.
-    async fn artifact(&self, execution: &str, name: &str, most: usize)
-    -> Result<Contents, Refusal>;
+    async fn read_artifact(
+        &self,
+        execution: &str,
+        name: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError>;
 }
 
 /// The bytes of a file.
 #[derive(Debug)]
-pub struct Contents {
+pub struct FileContents {
     pub bytes: Vec<u8>,
     pub content_type: Option<String>,
 }
 
 /// Some skills, and where the next ones begin.
 #[derive(Debug, Default)]
-pub struct Page {
-    pub skills: Vec<Listed>,
+pub struct SkillPage {
+    pub skills: Vec<SkillOverview>,
     pub next: Option<String>,
 }
 
 /// A skill in a list.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct SkillOverview {
     pub name: String,
     pub version: String,
     pub description: String,
@@ -66,19 +75,19 @@ pub struct Listed {
 
 /// A skill with the list of its files.
 #[derive(Debug)]
-pub struct Skill {
+pub struct LoadedSkill {
     pub manifest: Manifest,
     pub scripts: Vec<Script>,
     pub entrypoint: Option<String>,
     /// The frontmatter of `SKILL.md` as it was written.
     pub frontmatter: Map<String, Value>,
-    pub files: Vec<FileEntry>,
+    pub files: Vec<SkillFileInfo>,
     pub digest: String,
 }
 
 /// A file of a skill without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
+pub struct SkillFileInfo {
     pub path: String,
     pub size: u64,
     /// Lower-case hexadecimal.
@@ -87,7 +96,7 @@ pub struct FileEntry {
 
 /// What is to run.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct SkillRunRequest {
     pub skill: String,
     pub version: Option<String>,
     /// `None` when there is no document; a `null` is one.
@@ -102,7 +111,7 @@ pub struct Run {
 /// How a run ended. It is read from the document that the API gives of an execution.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Ended {
+pub struct RunResult {
     pub execution_id: String,
     /// `success`, `failed`, `timeout` or `cancelled`.
     pub status: String,
@@ -115,7 +124,7 @@ pub struct Ended {
     pub logs: Option<String>,
     pub stdout: Option<String>,
     pub stderr: Option<String>,
-    pub files: Vec<Artifact>,
+    pub files: Vec<RunArtifact>,
     pub skill_version: Option<String>,
     pub digest: Option<String>,
 }
@@ -123,7 +132,7 @@ pub struct Ended {
 /// A file that a run left.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Artifact {
+pub struct RunArtifact {
     pub name: String,
     pub size_bytes: u64,
     pub content_type: Option<String>,
@@ -134,29 +143,29 @@ pub struct Artifact {
 
 /// Why there is no answer. Every message is for the caller.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum ProviderError {
     #[error("There is no skill `{0}` here. `list_skills` names those there are.")]
-    NoSkill(String),
+    SkillNotFound(String),
     #[error("The skill `{skill}` has no file `{path}`. `load_skill` lists its files.")]
-    NoFile { skill: String, path: String },
+    FileNotFound { skill: String, path: String },
     #[error(
         "There is no file `{name}` of a run `{execution}` here. Files of runs are kept for some time only."
     )]
-    NoArtifact { execution: String, name: String },
-    #[error("The file is {size} bytes long; at most {most} are read this way.")]
-    TooLong { size: u64, most: usize },
+    ArtifactNotFound { execution: String, name: String },
+    #[error("The file is {size} bytes long; at most {max_bytes} are read this way.")]
+    TooLarge { size: u64, max_bytes: usize },
     #[error("{0}")]
     Forbidden(String),
     #[error("{0}")]
-    Invalid(String),
+    InvalidRequest(String),
     /// Ours; the details are in the log of whoever failed.
     #[error("{0}")]
-    Failed(String),
+    Internal(String),
 }
 
-impl Refusal {
+impl ProviderError {
     /// Names in it are the caller's, of any length; back go a few.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn client_message(&self) -> String {
         const MOST: usize = 2000;
         let text = self.to_string();
         match text.char_indices().nth(MOST) {
@@ -169,24 +178,24 @@ impl Refusal {
 /// Where the lines of a run go while it runs. They are news, not a record: when nobody takes them
 /// they are dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Progress(Option<mpsc::Sender<String>>);
+pub struct RunProgress(Option<mpsc::Sender<String>>);
 
-impl Progress {
+impl RunProgress {
     /// Some room for news that nobody has taken yet.
-    const WAITING: usize = 64;
+    const CHANNEL_CAPACITY: usize = 64;
 
     /// A sender, and where its news arrive.
-    pub(crate) fn channel() -> (Progress, mpsc::Receiver<String>) {
-        let (sender, receiver) = mpsc::channel(Self::WAITING);
-        (Progress(Some(sender)), receiver)
+    pub(crate) fn channel() -> (RunProgress, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(Self::CHANNEL_CAPACITY);
+        (RunProgress(Some(sender)), receiver)
     }
 
     /// Whether anybody listens.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.is_some()
     }
 
-    pub fn say(&self, text: &str) {
+    pub fn report(&self, text: &str) {
         let text = text.trim_end();
         if let Some(sender) = self.0.as_ref().filter(|_| !text.is_empty()) {
             let _ = sender.try_send(text.to_owned());
@@ -194,23 +203,23 @@ impl Progress {
     }
 }
 
-impl Skill {
+impl LoadedSkill {
     /// The file with the frontmatter, however its name is spelled.
-    pub fn skill_md(&self) -> Option<&FileEntry> {
+    pub fn skill_md(&self) -> Option<&SkillFileInfo> {
         self.files.iter().find(|file| is_skill_md(&file.path))
     }
 }
 
-impl From<Package> for Skill {
-    fn from(package: Package) -> Skill {
-        let entry = |file: &SkillFile| FileEntry {
+impl From<Package> for LoadedSkill {
+    fn from(package: Package) -> LoadedSkill {
+        let entry = |file: &SkillFile| SkillFileInfo {
             path: file.path.clone(),
             size: file.bytes.len() as u64,
             sha256: HEXLOWER.encode(&Sha256::digest(&file.bytes)),
         };
         let skill_md = package.files.iter().find(|file| is_skill_md(&file.path));
-        Skill {
-            frontmatter: skill_md.map(|file| frontmatter(&file.bytes)).unwrap_or_default(),
+        LoadedSkill {
+            frontmatter: skill_md.map(|file| parse_frontmatter(&file.bytes)).unwrap_or_default(),
             files: package.files.iter().map(entry).collect(),
             manifest: package.manifest,
             scripts: package.scripts,
@@ -221,7 +230,7 @@ impl From<Package> for Skill {
 }
 
 /// The frontmatter of a `SKILL.md` as it was written; nothing when it cannot be read.
-pub fn frontmatter(skill_md: &[u8]) -> Map<String, Value> {
+pub fn parse_frontmatter(skill_md: &[u8]) -> Map<String, Value> {
     match skill::frontmatter(skill_md) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -229,13 +238,19 @@ pub fn frontmatter(skill_md: &[u8]) -> Map<String, Value> {
 }
 
 /// A file of a package that is at hand.
-pub fn file_of(package: &Package, path: &str, most: usize) -> Result<Contents, Refusal> {
-    let no_file =
-        || Refusal::NoFile { skill: package.manifest.name.clone(), path: path.to_owned() };
+pub fn read_package_file(
+    package: &Package,
+    path: &str,
+    max_bytes: usize,
+) -> Result<FileContents, ProviderError> {
+    let no_file = || ProviderError::FileNotFound {
+        skill: package.manifest.name.clone(),
+        path: path.to_owned(),
+    };
     let file = package.files.iter().find(|file| file.path == path).ok_or_else(no_file)?;
-    match file.bytes.len() > most {
-        true => Err(Refusal::TooLong { size: file.bytes.len() as u64, most }),
-        false => Ok(Contents { bytes: file.bytes.to_vec(), content_type: None }),
+    match file.bytes.len() > max_bytes {
+        true => Err(ProviderError::TooLarge { size: file.bytes.len() as u64, max_bytes }),
+        false => Ok(FileContents { bytes: file.bytes.to_vec(), content_type: None }),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{Connection, Offer};
+use crate::connection::{McpConnection, ServedSkills};
 use crate::handler::Handler;
 
 /// For runs that were stopped to be cleaned up after.
@@ -20,20 +20,20 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Serves until standard input ends or `stop` is cancelled. What runs then is stopped, and waited
 /// for.
-pub async fn serve_stdio(offer: Offer, stop: CancellationToken) -> io::Result<()> {
+pub async fn serve_stdio(offer: ServedSkills, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = stdio_pipes();
     serve(offer, input, output, stop).await
 }
 
 /// The same on any two streams.
 pub async fn serve(
-    offer: Offer,
+    offer: ServedSkills,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (gone, calls) = (stop.child_token(), TaskTracker::new());
-    let connection = Connection { offer, gone: gone.clone() };
+    let connection = McpConnection { offer, gone: gone.clone() };
     let handler = Handler::of(Some(connection), calls.clone());
     let input = Input { stream: input, gone };
     let ended = match handler.serve_with_ct((input, output), stop).await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::skills::{Listed, Refusal, Run, Skills};
+use crate::skills::{ProviderError, SkillOverview, SkillProvider, SkillRunRequest};
 
 /// No model can choose among more.
 const MAX_SKILL_TOOLS: usize = 100;
@@ -92,7 +92,7 @@ fn running() -> ToolAnnotations {
 }
 
 /// One tool for each skill that has something to run, in the order of their names.
-pub async fn of_skills(skills: &dyn Skills) -> Result<Vec<Tool>, Refusal> {
+pub async fn of_skills(skills: &dyn SkillProvider) -> Result<Vec<Tool>, ProviderError> {
     let mut tools: Vec<Tool> = Vec::new();
     for listed in runnable(skills).await? {
         let name = name_of(&listed.name);
@@ -109,10 +109,10 @@ pub async fn of_skills(skills: &dyn Skills) -> Result<Vec<Tool>, Refusal> {
 
 /// The run that a call of a skill's own tool means; `None` when no skill has a tool of this name.
 pub async fn run_of(
-    skills: &dyn Skills,
+    skills: &dyn SkillProvider,
     name: &str,
     arguments: Option<&JsonObject>,
-) -> Result<Option<Run>, Refusal> {
+) -> Result<Option<SkillRunRequest>, ProviderError> {
     let listed = runnable(skills).await?.into_iter().find(|listed| name_of(&listed.name) == name);
     let Some(listed) = listed else { return Ok(None) };
     let arguments = arguments.cloned().unwrap_or_default();
@@ -120,10 +120,14 @@ pub async fn run_of(
         Some(_) => Value::Object(arguments),
         None => arguments.get("input").cloned().unwrap_or(Value::Null),
     };
-    Ok(Some(Run { skill: listed.name, input: Some(input), ..Run::default() }))
+    Ok(Some(SkillRunRequest {
+        skill: listed.name,
+        input: Some(input),
+        ..SkillRunRequest::default()
+    }))
 }
 
-async fn runnable(skills: &dyn Skills) -> Result<Vec<Listed>, Refusal> {
+async fn runnable(skills: &dyn SkillProvider) -> Result<Vec<SkillOverview>, ProviderError> {
     let (mut found, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let page = skills.list(cursor.as_deref()).await?;
@@ -142,7 +146,7 @@ fn name_of(skill: &str) -> String {
 }
 
 /// The skill's own schema when arguments can be its input as they are: tools take objects only.
-fn schema_of(listed: &Listed) -> Option<JsonObject> {
+fn schema_of(listed: &SkillOverview) -> Option<JsonObject> {
     match &listed.input_schema {
         None => Some(object(json!({ "type": "object" }))),
         Some(Value::Object(schema)) if schema.get("type") == Some(&json!("object")) => {
@@ -171,9 +175,9 @@ fn object(value: Value) -> JsonObject {
 mod tests {
     use super::*;
 
-    fn listed(input_schema: Option<Value>) -> Listed {
+    fn listed(input_schema: Option<Value>) -> SkillOverview {
         let entrypoint = Some("main.py".to_owned());
-        Listed {
+        SkillOverview {
             name: "a".into(),
             version: "1.0.0".into(),
             description: "d".into(),

@@ -9,7 +9,7 @@ const KEPT: &AsciiSet =
 
 /// What a URI names; whether it exists is another question.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum ResourceName {
     SkillFile { skill: String, path: String },
     Artifact { execution: String, name: String },
 }
@@ -22,11 +22,12 @@ pub fn of_artifact(execution: &str, name: &str) -> String {
     spelled(EXECUTION, execution, name)
 }
 
-pub fn parse(uri: &str) -> Option<Named> {
+pub fn parse(uri: &str) -> Option<ResourceName> {
     if let Some(rest) = uri.strip_prefix(SKILL) {
-        return parts(rest).map(|(skill, path)| Named::SkillFile { skill, path });
+        return parts(rest).map(|(skill, path)| ResourceName::SkillFile { skill, path });
     }
-    parts(uri.strip_prefix(EXECUTION)?).map(|(execution, name)| Named::Artifact { execution, name })
+    parts(uri.strip_prefix(EXECUTION)?)
+        .map(|(execution, name)| ResourceName::Artifact { execution, name })
 }
 
 fn spelled(scheme: &str, owner: &str, path: &str) -> String {
@@ -51,9 +52,17 @@ mod tests {
         {
             let (skill, path) = (owner.to_owned(), path.to_owned());
             let uri = of_skill_file(&skill, &path);
-            assert_eq!(parse(&uri), Some(Named::SkillFile { skill, path: path.clone() }), "{uri}");
+            assert_eq!(
+                parse(&uri),
+                Some(ResourceName::SkillFile { skill, path: path.clone() }),
+                "{uri}"
+            );
             let (execution, uri) = (owner.to_owned(), of_artifact(owner, &path));
-            assert_eq!(parse(&uri), Some(Named::Artifact { execution, name: path }), "{uri}");
+            assert_eq!(
+                parse(&uri),
+                Some(ResourceName::Artifact { execution, name: path }),
+                "{uri}"
+            );
         }
         assert_eq!(of_skill_file("a", "b c/d#.md"), "skill://a/b%20c/d%23.md");
     }

@@ -43,7 +43,7 @@ pub struct App {
     /// Hosts that webhooks may reach although they are private.
     pub webhook_private_hosts: Vec<String>,
     /// Skills as agents' tools.
-    pub mcp: mcp::Http,
+    pub mcp: mcp::McpEndpoint,
     /// What `/metrics` tells beyond what the other parts know.
     pub metrics: Metrics,
     /// The last answer of `/ready`.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use client::{Client, RunRequest, Status};
+use client::{Client, ExecutionStatus, RunRequest};
 
 use crate::output::Output;
 use crate::progress;
@@ -112,7 +112,7 @@ async fn through_the_api(client: &Client) -> Result<f64> {
     let ran = client.run(&request).await?;
     let taken = start.elapsed().as_secs_f64() * 1000.0;
     anyhow::ensure!(
-        ran.status == Status::Success,
+        ran.status == ExecutionStatus::Success,
         "the run ended as {}: {}",
         ran.status.as_str(),
         ran.error.as_deref().unwrap_or("no error given")

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use client::{Client, Execution, RunRequest, Status};
+use client::{Client, Execution, ExecutionStatus, RunRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use server::Bound;
@@ -69,7 +69,7 @@ impl Demo {
             program(),
             self.client.base()
         ));
-        if ran.status != Status::Success {
+        if ran.status != ExecutionStatus::Success {
             bail!(
                 "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",
                 ran.status.as_str()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Client, Execution, ExecutionFilter, ExecutionSummary, File, LogLine};
+use client::{ArtifactFile, Client, Execution, ExecutionFilter, ExecutionSummary, LogLine};
 
 use super::follow::{Followed, follow};
 use super::listing::{ListArgs, collect};
@@ -178,7 +178,12 @@ fn whole_characters(bytes: &[u8]) -> usize {
 }
 
 /// Downloads every file into the directory, and nothing outside of it.
-pub async fn save(client: &Client, id: &str, files: &[File], directory: &Path) -> Result<()> {
+pub async fn save(
+    client: &Client,
+    id: &str,
+    files: &[ArtifactFile],
+    directory: &Path,
+) -> Result<()> {
     let target = Target::open(directory)?;
     for file in files {
         let mut incoming = target.create(&file.name, false)?;
@@ -206,7 +211,7 @@ fn row(execution: &ExecutionSummary) -> Vec<String> {
     ]
 }
 
-fn file_row(file: &File) -> Vec<String> {
+fn file_row(file: &ArtifactFile) -> Vec<String> {
     vec![
         file.name.clone(),
         text::size(file.size_bytes),

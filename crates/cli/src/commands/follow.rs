@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use client::{Client, Event, Execution, LogLine, Reply};
+use client::{Client, Execution, ExecutionEvent, LogLine, Reply};
 
 use crate::output::note;
 
@@ -37,9 +37,9 @@ pub async fn follow(
             }
         };
         match event {
-            Some(Event::Log(line)) => show(&line)?,
-            Some(Event::State(_)) => {}
-            Some(Event::Result(result)) => return Ok(Followed::Ended(result)),
+            Some(ExecutionEvent::Log(line)) => show(&line)?,
+            Some(ExecutionEvent::State(_)) => {}
+            Some(ExecutionEvent::Result(result)) => return Ok(Followed::Ended(result)),
             None => bail!(
                 "the server ended the stream without a result; `skillbox exec get {id}` shows it"
             ),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use client::{Key, NewKey};
+use client::{ApiKey, NewApiKey};
 use serde_json::json;
 
 use super::listing::{ListArgs, collect};
@@ -104,8 +104,8 @@ pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn new_key(args: CreateArgs) -> NewKey {
-    NewKey {
+fn new_key(args: CreateArgs) -> NewApiKey {
+    NewApiKey {
         name: args.name,
         scopes: args.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
         service: args.service,
@@ -114,7 +114,7 @@ fn new_key(args: CreateArgs) -> NewKey {
     }
 }
 
-fn row(key: &Key) -> Vec<String> {
+fn row(key: &ApiKey) -> Vec<String> {
     let state = match (&key.revoked_at, &key.expires_at) {
         (Some(_), _) => "revoked".to_owned(),
         (None, Some(expires)) => format!("until {}", text::time(expires)),

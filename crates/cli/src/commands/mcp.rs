@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use mcp::{Offer, Skills};
+use mcp::{ServedSkills, SkillProvider};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Global;
@@ -39,7 +39,7 @@ pub struct McpArgs {
 
 pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
     let McpArgs { dir, skill_tools, files, allow_network, sandbox } = args;
-    let skills: Arc<dyn Skills> = match dir {
+    let skills: Arc<dyn SkillProvider> = match dir {
         Some(dir) => {
             if !dir.is_dir() {
                 bail!("{} is not a directory", dir.display());
@@ -50,7 +50,7 @@ pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
         None => Arc::new(remote::Remote::new(connection::open(global)?)),
     };
     note("speaking MCP on standard input and output; an agent's program is meant to start this");
-    mcp::serve_stdio(Offer { skills, skill_tools }, stop_on_signal()?)
+    mcp::serve_stdio(ServedSkills { skills, skill_tools }, stop_on_signal()?)
         .await
         .context("the MCP connection failed")?;
     Ok(ExitCode::SUCCESS)

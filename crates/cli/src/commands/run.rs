@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use client::{Client, Execution, LogLine, Reply, RunRequest, Status};
+use client::{Client, Execution, ExecutionStatus, LogLine, Reply, RunRequest};
 
 use super::exec;
 use super::follow::{Followed, follow};
@@ -183,7 +183,7 @@ fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
         output.line(&ran.raw)?;
         return Ok(());
     }
-    if !ran.status.is_final() {
+    if !ran.status.is_terminal() {
         note(&format!(
             "{}; `skillbox exec get {}` shows it",
             ran.status.as_str(),
@@ -253,10 +253,11 @@ pub fn summary(ran: &Execution) -> String {
 /// A failed run is the script's failure: its own code, so that shells can act on it.
 fn exit_code(ran: &Execution) -> u8 {
     match ran.status {
-        Status::Success | Status::Queued | Status::Running => 0,
-        Status::Timeout => 124,
-        Status::Cancelled => 130,
-        Status::Failed | Status::Unknown => match ran.exit_code.map(u8::try_from) {
+        ExecutionStatus::Success | ExecutionStatus::Queued | ExecutionStatus::Running => 0,
+        ExecutionStatus::Timeout => 124,
+        ExecutionStatus::Cancelled => 130,
+        ExecutionStatus::Failed | ExecutionStatus::Unknown => match ran.exit_code.map(u8::try_from)
+        {
             Some(Ok(code)) if code != 0 => code,
             _ => 1,
         },

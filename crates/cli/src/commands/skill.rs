@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Client, Script, Skill, SkillDetail, SkillSignature};
+use client::{Client, SkillDetail, SkillScript, SkillSignature, SkillSummary};
 use serde_json::json;
 
 use super::listing::{ListArgs, collect};
@@ -156,7 +156,7 @@ async fn delete(client: &Client, args: &NameArgs, output: Output) -> Result<()> 
     Ok(())
 }
 
-fn row(skill: &Skill) -> Vec<String> {
+fn row(skill: &SkillSummary) -> Vec<String> {
     vec![
         skill.name.clone(),
         skill.version.clone(),
@@ -166,7 +166,7 @@ fn row(skill: &Skill) -> Vec<String> {
     ]
 }
 
-fn version_row(skill: &Skill) -> Vec<String> {
+fn version_row(skill: &SkillSummary) -> Vec<String> {
     let when = skill.updated_at.as_deref().or(skill.created_at.as_deref()).map(text::time);
     vec![
         skill.version.clone(),
@@ -177,7 +177,7 @@ fn version_row(skill: &Skill) -> Vec<String> {
 }
 
 /// A script, and what it says about itself.
-fn script(script: &Script) -> String {
+fn script(script: &SkillScript) -> String {
     match &script.description {
         Some(description) => format!("{}  {}", script.path, text::brief(description, 80)),
         None => script.path.clone(),

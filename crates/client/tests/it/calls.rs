@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use client::{Client, ExecutionFilter, Page, RunRequest, Status};
+use client::{Client, ExecutionFilter, ExecutionStatus, PageRequest, RunRequest};
 
 use crate::support::Scripted;
 
@@ -24,7 +24,7 @@ async fn a_run_carries_credentials_tenant_and_idempotency_key() {
         ..RunRequest::default()
     };
     let reply = client(&server).run(&run).await.expect("an execution");
-    assert_eq!(reply.status, Status::Success);
+    assert_eq!(reply.status, ExecutionStatus::Success);
     assert_eq!(reply.raw, body, "unknown keys are kept in the raw answer");
 
     let asked = server.asked().await;
@@ -42,7 +42,7 @@ async fn an_upload_reports_progress_and_announces_its_length() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&seen);
     let progress = move |sent| record.lock().expect("no panic").push(sent);
-    let reply = client(&server).push_skill(zip.clone().into(), progress).await.expect("a skill");
+    let reply = client(&server).publish_skill(zip.clone().into(), progress).await.expect("a skill");
     assert_eq!((reply.name.as_str(), reply.http_status), ("a", 201));
 
     let seen = seen.lock().expect("no panic").clone();
@@ -64,9 +64,9 @@ async fn a_list_sends_its_filter_and_finds_the_next_page() {
     ))
     .await;
     let filter = ExecutionFilter { skill: Some("a b".into()), ..ExecutionFilter::default() };
-    let page = Page { limit: Some(1), cursor: None };
+    let page = PageRequest { limit: Some(1), cursor: None };
     let listing = client(&server).executions(&filter, &page).await.expect("a list");
-    assert_eq!(listing.items[0].status, Status::Failed);
+    assert_eq!(listing.items[0].status, ExecutionStatus::Failed);
     assert_eq!(listing.next.as_deref(), Some("abc"));
     assert_eq!(server.asked().await.line(), "GET /v1/executions?skill=a+b&limit=1 HTTP/1.1");
 }

@@ -1,6 +1,6 @@
 //! What a caller is told when a call fails.
 
-use client::{Client, ClientError, Page};
+use client::{Client, ClientError, PageRequest};
 use tokio::net::TcpListener;
 
 use crate::support::Scripted;
@@ -25,7 +25,7 @@ async fn a_refusal_keeps_status_slug_and_request_id() {
     let server =
         Scripted::json("401 Unauthorized", r#"{"error":"unauthorized","message":"Send a key."}"#)
             .await;
-    let error = client(&server.url()).skills(&Page::default()).await.expect_err("a refusal");
+    let error = client(&server.url()).skills(&PageRequest::default()).await.expect_err("a refusal");
     let ClientError::Api { status, slug, message, request_id } = error else { panic!("{error:?}") };
     assert_eq!((status, slug.as_str(), message.as_str()), (401, "unauthorized", "Send a key."));
     assert_eq!(request_id.as_deref(), Some("req-1"));
@@ -53,12 +53,12 @@ async fn a_body_cut_short_is_an_error() {
     let server = Scripted::answer("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").await;
     let download = client(&server.url()).execution_file("x", "a").await.expect("a head");
     let error = download.bytes(100).await.expect_err("seven bytes are missing");
-    assert!(matches!(error, ClientError::Broken { .. }), "{error:?}");
+    assert!(matches!(error, ClientError::ConnectionLost { .. }), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_connection_dropped_before_the_answer_is_told_apart_from_no_connection() {
     let server = Scripted::answer("").await;
     let error = client(&server.url()).health().await.expect_err("no answer");
-    assert!(matches!(error, ClientError::Broken { .. }), "{error:?}");
+    assert!(matches!(error, ClientError::ConnectionLost { .. }), "{error:?}");
 }

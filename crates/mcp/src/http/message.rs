@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::Answer;
+use super::McpResponse;
 
 const LAST_EVENT: &str = "last-event-id";
 
@@ -40,7 +40,7 @@ pub fn resumes_answer(headers: &HeaderMap) -> bool {
 }
 
 /// What the SDK calls an unsupported type is also a body of the right type that it cannot read.
-pub fn unreadable(body: &[u8]) -> Answer {
+pub fn unreadable(body: &[u8]) -> McpResponse {
     let well_formed = serde_json::from_slice::<IgnoredAny>(body).is_ok();
     let batch = body.trim_ascii_start().starts_with(b"[");
     let (code, message) = match (well_formed, batch) {

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, Refused};
+use super::{McpCaller, SessionError};
 
 /// What is known of a session beside what the SDK keeps. It is in use while anybody else holds it.
 pub struct Session {
@@ -46,7 +46,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn of(caller: &Caller) -> Owner {
+    fn of(caller: &McpCaller) -> Owner {
         Owner { tenant: caller.tenant.clone(), identity: caller.identity.clone() }
     }
 }
@@ -106,7 +106,7 @@ impl Sessions {
     }
 
     /// The session, if it is this caller's.
-    pub fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Session>> {
+    pub fn find(&self, id: &str, caller: &McpCaller) -> Option<Arc<Session>> {
         let session = self.slots().known.get(id).cloned()?;
         let own = session.owner == Owner::of(caller);
         session.used.store(self.next_use(), Ordering::Relaxed);
@@ -115,7 +115,10 @@ impl Sessions {
 
     /// Takes a slot. Where there is none, the session that was unused for longest among those that
     /// may be ended for this caller makes room: clients that crashed leave theirs behind.
-    pub async fn reserve(self: &Arc<Self>, caller: &Caller) -> Result<Reservation, Refused> {
+    pub async fn reserve(
+        self: &Arc<Self>,
+        caller: &McpCaller,
+    ) -> Result<Reservation, SessionError> {
         self.forget_ended().await;
         let owner = Owner::of(caller);
         let (number, ended) = {
@@ -168,7 +171,7 @@ impl Slots {
         &mut self,
         owner: &Owner,
         limits: SessionLimits,
-    ) -> Result<Option<(String, Arc<Session>)>, Refused> {
+    ) -> Result<Option<(String, Arc<Session>)>, SessionError> {
         let own = |other: &Owner| other == owner;
         let of_tenant = |other: &Owner| other.tenant == owner.tenant;
         let id = if self.count(own) >= limits.of_identity {
@@ -181,7 +184,7 @@ impl Slots {
             return Ok(None);
         };
         let removed = id.and_then(|id| self.known.remove_entry(&id));
-        removed.map(Some).ok_or(Refused::TooManySessions)
+        removed.map(Some).ok_or(SessionError::TooManySessions)
     }
 
     fn owners(&self) -> impl Iterator<Item = &Owner> {

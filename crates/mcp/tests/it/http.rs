@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use mcp::{Answer, Caller, Http, HttpConfig, Offer, Refused, SessionLimits};
+use mcp::{
+    McpCaller, McpEndpoint, McpEndpointConfig, McpResponse, ServedSkills, SessionError,
+    SessionLimits,
+};
 use serde_json::{Value, json};
 
 use crate::support::{News, waiting};
@@ -15,8 +18,8 @@ const LONG: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIMITS: SessionLimits = SessionLimits { total: 3, of_tenant: 2, of_identity: 2 };
 
-fn endpoint(patience: Duration) -> Http {
-    Http::new(HttpConfig {
+fn endpoint(patience: Duration) -> McpEndpoint {
+    McpEndpoint::new(McpEndpointConfig {
         allowed_hosts: vec!["localhost".into()],
         allowed_origins: vec![],
         max_body_bytes: 1 << 20,
@@ -26,8 +29,8 @@ fn endpoint(patience: Duration) -> Http {
     })
 }
 
-fn caller(offer: &Offer, tenant: &str, identity: &str) -> Caller {
-    Caller { offer: offer.clone(), tenant: tenant.into(), identity: identity.into() }
+fn caller(offer: &ServedSkills, tenant: &str, identity: &str) -> McpCaller {
+    McpCaller { offer: offer.clone(), tenant: tenant.into(), identity: identity.into() }
 }
 
 fn request(method: Method, session: Option<&str>, message: &Value) -> Request<Bytes> {
@@ -49,7 +52,7 @@ fn request(method: Method, session: Option<&str>, message: &Value) -> Request<By
 }
 
 /// The first message of a session and its answer.
-async fn begin_only(http: &Http, caller: Caller) -> Result<String, Refused> {
+async fn begin_only(http: &McpEndpoint, caller: McpCaller) -> Result<String, SessionError> {
     let info = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
     let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
@@ -59,7 +62,7 @@ async fn begin_only(http: &Http, caller: Caller) -> Result<String, Refused> {
     Ok(id)
 }
 
-async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
+async fn begin(http: &McpEndpoint, caller: McpCaller) -> Result<String, SessionError> {
     let id = begin_only(http, caller.clone()).await?;
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let answer = http.answer(caller, request(Method::POST, Some(&id), &ready)).await?;
@@ -68,7 +71,7 @@ async fn begin(http: &Http, caller: Caller) -> Result<String, Refused> {
     Ok(id)
 }
 
-async fn run(http: &Http, caller: Caller, session: &str) -> Answer {
+async fn run(http: &McpEndpoint, caller: McpCaller, session: &str) -> McpResponse {
     let meta = json!({ "progressToken": "p" });
     let params =
         json!({ "name": "run_skill_script", "arguments": { "skill": "wait" }, "_meta": meta });
@@ -89,7 +92,7 @@ async fn a_client_that_does_not_come_back_stops_its_run() {
 }
 
 /// The id of the first event of an answer, which is what a client goes on behind.
-async fn first_event(answer: &mut Answer) -> String {
+async fn first_event(answer: &mut McpResponse) -> String {
     loop {
         let frame = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
         let text = String::from_utf8(frame.to_vec()).unwrap();
@@ -99,7 +102,12 @@ async fn first_event(answer: &mut Answer) -> String {
     }
 }
 
-async fn come_back(http: &Http, caller: Caller, session: &str, after: &str) -> Answer {
+async fn come_back(
+    http: &McpEndpoint,
+    caller: McpCaller,
+    session: &str,
+    after: &str,
+) -> McpResponse {
     let mut request = request(Method::GET, Some(session), &Value::Null);
     request.headers_mut().insert("last-event-id", after.parse().unwrap());
     let answer = http.answer(caller, request).await.unwrap();
@@ -112,7 +120,7 @@ async fn lose_patience() {
     tokio::time::sleep(PATIENCE * 10).await;
 }
 
-async fn end(http: &Http, caller: Caller, session: &str) {
+async fn end(http: &McpEndpoint, caller: McpCaller, session: &str) {
     let ended =
         http.answer(caller, request(Method::DELETE, Some(session), &Value::Null)).await.unwrap();
     assert!(ended.status().is_success());
@@ -208,18 +216,21 @@ async fn a_tenant_has_only_so_many_sessions_and_the_oldest_unused_makes_room() {
     let second = begin(&http, own.clone()).await.unwrap();
     ask(&first).await.unwrap();
     let third = begin(&http, own.clone()).await.unwrap();
-    assert_eq!(ask(&second).await, Err(Refused::NoSession), "the one unused for longest");
+    assert_eq!(ask(&second).await, Err(SessionError::NotFound), "the one unused for longest");
 
     let (one, other) =
         (run(&http, own.clone(), &first).await, run(&http, own.clone(), &third).await);
     assert_eq!((news.recv().await, news.recv().await), (Some(News::Began), Some(News::Began)));
     assert_eq!(
         begin(&http, own.clone()).await,
-        Err(Refused::TooManySessions),
+        Err(SessionError::TooManySessions),
         "none of a busy client is ended"
     );
     begin(&http, caller(&offer, "another tenant", "k")).await.unwrap();
-    assert_eq!(begin(&http, caller(&offer, "a third", "k")).await, Err(Refused::TooManySessions));
+    assert_eq!(
+        begin(&http, caller(&offer, "a third", "k")).await,
+        Err(SessionError::TooManySessions)
+    );
     drop((one, other));
 }
 
@@ -233,12 +244,12 @@ async fn a_session_is_no_other_callers() {
         let asked = http
             .answer(caller(&offer, tenant, identity), request(Method::POST, Some(&session), &ping))
             .await;
-        assert_eq!(asked.map(|_| ()), Err(Refused::NoSession));
+        assert_eq!(asked.map(|_| ()), Err(SessionError::NotFound));
     }
 }
 
-fn endpoint_with(sessions: SessionLimits) -> Http {
-    let config = HttpConfig {
+fn endpoint_with(sessions: SessionLimits) -> McpEndpoint {
+    let config = McpEndpointConfig {
         allowed_hosts: vec!["localhost".into()],
         allowed_origins: vec![],
         max_body_bytes: 1 << 20,
@@ -246,11 +257,11 @@ fn endpoint_with(sessions: SessionLimits) -> Http {
         patience: LONG,
         sessions,
     };
-    Http::new(config)
+    McpEndpoint::new(config)
 }
 
 /// Which of these sessions still live.
-async fn alive(http: &Http, sessions: &[(Caller, String)]) -> usize {
+async fn alive(http: &McpEndpoint, sessions: &[(McpCaller, String)]) -> usize {
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     let mut alive = 0;
     for (caller, id) in sessions {
@@ -261,7 +272,10 @@ async fn alive(http: &Http, sessions: &[(Caller, String)]) -> usize {
 }
 
 /// Begins so many sessions at once, each in a task of its own, as a server's requests are.
-async fn begin_at_once(http: &Arc<Http>, callers: Vec<Caller>) -> Vec<(Caller, String)> {
+async fn begin_at_once(
+    http: &Arc<McpEndpoint>,
+    callers: Vec<McpCaller>,
+) -> Vec<(McpCaller, String)> {
     let begun = callers.into_iter().map(|caller| {
         let http = Arc::clone(http);
         tokio::spawn(async move { begin_only(&http, caller.clone()).await.map(|id| (caller, id)) })
@@ -327,7 +341,10 @@ async fn one_key_leaves_slots_to_the_others_of_its_tenant_and_one_tenant_to_othe
         busy.push(run(&http, own, &session).await);
         assert_eq!(news.recv().await, Some(News::Began));
     }
-    assert_eq!(begin(&http, caller(&offer, "t", "greedy")).await, Err(Refused::TooManySessions));
+    assert_eq!(
+        begin(&http, caller(&offer, "t", "greedy")).await,
+        Err(SessionError::TooManySessions)
+    );
     let modest = caller(&offer, "t", "modest");
     let kept = begin(&http, modest.clone()).await.expect("another key has slots of its own");
 

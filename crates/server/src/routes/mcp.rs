@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use mcp::{Caller as McpCaller, Http, HttpConfig, Offer, Refused, SessionLimits};
+use mcp::{McpCaller, McpEndpoint, McpEndpointConfig, ServedSkills, SessionError, SessionLimits};
 use serde::Deserialize;
 use store::Scope;
 use url::Url;
@@ -66,7 +66,7 @@ pub async fn serve(
     let (tenant, identity) = (caller.tenant.to_string(), identity(&caller));
     let memory = Mutex::new(vec![permit]);
     let skills = Arc::new(Agent { app: app.clone(), caller, links, memory });
-    let caller = McpCaller { offer: Offer { skills, skill_tools }, tenant, identity };
+    let caller = McpCaller { offer: ServedSkills { skills, skill_tools }, tenant, identity };
     let answer = app.mcp.answer(caller, http::Request::from_parts(parts, body)).await;
     answer.map(|response| response.map(Body::new)).map_err(ApiError::from)
 }
@@ -80,10 +80,10 @@ fn identity(caller: &Caller) -> String {
 }
 
 /// The endpoint with this server's bounds.
-pub fn endpoint(config: &Config) -> Http {
+pub fn endpoint(config: &Config) -> McpEndpoint {
     let public = config.public_url.as_deref().and_then(|url| Url::parse(url).ok());
     let sessions = config.mcp_sessions;
-    Http::new(HttpConfig {
+    McpEndpoint::new(McpEndpointConfig {
         allowed_hosts: hosts(config.bind, public.as_ref()),
         allowed_origins: origins(public.as_ref()),
         max_body_bytes: config.max_body_bytes,
@@ -121,11 +121,11 @@ fn origins(public: Option<&Url>) -> Vec<String> {
     here.into_iter().chain(public).collect()
 }
 
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> ApiError {
+impl From<SessionError> for ApiError {
+    fn from(refused: SessionError) -> ApiError {
         match refused {
-            Refused::NoSession => ApiError::not_found(),
-            Refused::TooManySessions => {
+            SessionError::NotFound => ApiError::not_found(),
+            SessionError::TooManySessions => {
                 let message = "There are too many MCP sessions, and all that could make room are in use. End some, or try again later.";
                 ApiError::new(Slug::TooBusy, message).with_retry(RETRY_AFTER_S)
             }

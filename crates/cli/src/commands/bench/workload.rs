@@ -119,6 +119,6 @@ impl Workload {
 
 async fn publish(client: &Client, directory: &Path) -> Result<()> {
     let package = skill::read_directory(directory, &Limits::default())?;
-    client.push_skill(package.archive, |_| ()).await?;
+    client.publish_skill(package.archive, |_| ()).await?;
     Ok(())
 }

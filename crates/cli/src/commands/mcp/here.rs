@@ -7,7 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+use mcp::{
+    FileContents, LoadedSkill, ProviderError, RunProgress, RunResult, SkillOverview, SkillPage,
+    SkillProvider, SkillRunRequest,
+};
 use runner::Request;
 use sandbox::Streams;
 use serde_json::value::to_raw_value;
@@ -48,41 +51,46 @@ impl Here {
         skills
     }
 
-    fn find(&self, name: &str) -> Result<(PathBuf, Package), Refusal> {
+    fn find(&self, name: &str) -> Result<(PathBuf, Package), ProviderError> {
         let found = self.skills().into_iter().find(|(_, package)| package.manifest.name == name);
-        found.ok_or_else(|| Refusal::NoSkill(name.to_owned()))
+        found.ok_or_else(|| ProviderError::SkillNotFound(name.to_owned()))
     }
 }
 
 #[async_trait]
-impl Skills for Here {
-    async fn list(&self, _: Option<&str>) -> Result<Page, Refusal> {
-        let listed = |(_, package): (PathBuf, Package)| Listed {
+impl SkillProvider for Here {
+    async fn list(&self, _: Option<&str>) -> Result<SkillPage, ProviderError> {
+        let listed = |(_, package): (PathBuf, Package)| SkillOverview {
             name: package.manifest.name,
             version: package.manifest.version,
             description: package.manifest.description,
             entrypoint: package.entrypoint.map(|script| script.path),
             input_schema: package.manifest.input_schema,
         };
-        Ok(Page { skills: self.skills().into_iter().map(listed).collect(), next: None })
+        Ok(SkillPage { skills: self.skills().into_iter().map(listed).collect(), next: None })
     }
 
-    async fn load(&self, name: &str) -> Result<Skill, Refusal> {
+    async fn load(&self, name: &str) -> Result<LoadedSkill, ProviderError> {
         let (_, package) = self.find(name)?;
         Ok(package.into())
     }
 
-    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
+    async fn read_file(
+        &self,
+        skill: &str,
+        path: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
         let (_, package) = self.find(skill)?;
-        mcp::file_of(&package, path, most)
+        mcp::read_package_file(&package, path, max_bytes)
     }
 
     async fn run(
         &self,
-        run: Run,
-        progress: Progress,
+        run: SkillRunRequest,
+        progress: RunProgress,
         stop: CancellationToken,
-    ) -> Result<Ended, Refusal> {
+    ) -> Result<RunResult, ProviderError> {
         let (path, package) = self.find(&run.skill)?;
         if run
             .version
@@ -93,12 +101,12 @@ impl Skills for Here {
                 "Here the skill `{}` has the version {} only.",
                 run.skill, package.manifest.version
             );
-            return Err(Refusal::Invalid(message));
+            return Err(ProviderError::InvalidRequest(message));
         }
         let request = request(run)?;
         let _slot = tokio::select! {
-            slot = self.slots.acquire() => slot.map_err(|_| Refusal::Failed("This program is ending.".to_owned()))?,
-            () = stop.cancelled() => return Err(Refusal::Failed("It was cancelled before it began.".to_owned())),
+            slot = self.slots.acquire() => slot.map_err(|_| ProviderError::Internal("This program is ending.".to_owned()))?,
+            () = stop.cancelled() => return Err(ProviderError::Internal("It was cancelled before it began.".to_owned())),
         };
         let id = Uuid::now_v7().to_string();
         let streams = if request.script.is_some() { Streams::Split } else { Streams::Merged };
@@ -115,19 +123,20 @@ impl Skills for Here {
         }
     }
 
-    async fn artifact(
+    async fn read_artifact(
         &self,
         execution: &str,
         name: &str,
-        most: usize,
-    ) -> Result<Contents, Refusal> {
-        self.files.read(execution, name, most)
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
+        self.files.read(execution, name, max_bytes)
     }
 }
 
-fn request(run: Run) -> Result<Request, Refusal> {
-    let invalid =
-        |error: String| Refusal::Invalid(format!("These arguments cannot be used: {error}."));
+fn request(run: SkillRunRequest) -> Result<Request, ProviderError> {
+    let invalid = |error: String| {
+        ProviderError::InvalidRequest(format!("These arguments cannot be used: {error}."))
+    };
     let input = run
         .input
         .map(|input| to_raw_value(&input))
@@ -145,14 +154,14 @@ fn request(run: Run) -> Result<Request, Refusal> {
     })
 }
 
-fn refused(id: String, error: &anyhow::Error, facts: Facts) -> Ended {
-    Ended {
+fn refused(id: String, error: &anyhow::Error, facts: Facts) -> RunResult {
+    RunResult {
         execution_id: id,
         status: "failed".to_owned(),
         outcome: Some("refused".to_owned()),
         error: Some(format!("{error:#}")),
         skill_version: facts.version,
         digest: facts.digest,
-        ..Ended::default()
+        ..RunResult::default()
     }
 }

@@ -5,10 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use client::{
-    Client, ClientError, Event, Events, Execution, Page as ClientPage, Reply, RunRequest,
-    SkillDetail,
+    Client, ClientError, Execution, ExecutionEvent, ExecutionEvents, PageRequest, Reply,
+    RunRequest, SkillDetail,
 };
-use mcp::{Contents, Ended, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+use mcp::{
+    FileContents, LoadedSkill, ProviderError, RunProgress, RunResult, SkillOverview, SkillPage,
+    SkillProvider, SkillRunRequest,
+};
 use serde_json::value::to_raw_value;
 use skill::{Package, SkillError};
 use tokio_util::sync::CancellationToken;
@@ -33,7 +36,7 @@ impl Remote {
         Remote { client, last: Mutex::default(), details: Mutex::default() }
     }
 
-    async fn detail(&self, row: &client::Skill) -> Result<SkillDetail, ClientError> {
+    async fn detail(&self, row: &client::SkillSummary) -> Result<SkillDetail, ClientError> {
         let digest = row.digest.clone().unwrap_or_default();
         if let Some(known) = held(&self.details).get(&digest) {
             return Ok(known.clone());
@@ -63,13 +66,13 @@ impl Remote {
     }
 
     /// The newest version of a skill.
-    async fn package(&self, name: &str) -> Result<Package, Refusal> {
+    async fn package(&self, name: &str) -> Result<Package, ProviderError> {
         let told = |error| about(name, error);
         let detail = self.client.skill(name, "latest").await.map_err(told)?.value;
         let digest = detail.digest.unwrap_or_default();
         let archive = self.archive(name, &detail.version, &digest).await.map_err(told)?;
         let altered = |error: SkillError| {
-            Refusal::Failed(format!("The server's archive cannot be used: {error}."))
+            ProviderError::Internal(format!("The server's archive cannot be used: {error}."))
         };
         let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(altered)?;
         if package.digest == digest { Ok(package) } else { Err(altered(SkillError::Digest)) }
@@ -79,8 +82,8 @@ impl Remote {
     async fn follow(
         &self,
         id: &str,
-        mut events: Events,
-        progress: &Progress,
+        mut events: ExecutionEvents,
+        progress: &RunProgress,
         stop: CancellationToken,
     ) -> Result<Reply<Execution>, ClientError> {
         let mut stopped = false;
@@ -97,9 +100,9 @@ impl Remote {
                 }
             };
             match event {
-                Some(Event::Log(line)) => progress.say(&line.text),
-                Some(Event::Result(reply)) => return Ok(*reply),
-                Some(Event::State(_)) => {}
+                Some(ExecutionEvent::Log(line)) => progress.report(&line.text),
+                Some(ExecutionEvent::Result(reply)) => return Ok(*reply),
+                Some(ExecutionEvent::State(_)) => {}
                 None => return self.client.execution(id).await,
             }
         }
@@ -107,9 +110,9 @@ impl Remote {
 }
 
 #[async_trait]
-impl Skills for Remote {
-    async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal> {
-        let page = ClientPage { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
+impl SkillProvider for Remote {
+    async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
+        let page = PageRequest { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
         let listing = self.client.skills(&page).await.map_err(refusal)?;
         let mut skills = Vec::new();
         // A skill that waits for a review, or was rejected, is none to offer.
@@ -125,26 +128,31 @@ impl Skills for Remote {
                 Err(error) => return Err(refusal(error)),
             };
             let SkillDetail { entrypoint, input_schema, .. } = detail;
-            let client::Skill { name, version, description, .. } = row;
-            skills.push(Listed { name, version, description, entrypoint, input_schema });
+            let client::SkillSummary { name, version, description, .. } = row;
+            skills.push(SkillOverview { name, version, description, entrypoint, input_schema });
         }
-        Ok(Page { skills, next: listing.next })
+        Ok(SkillPage { skills, next: listing.next })
     }
 
-    async fn load(&self, name: &str) -> Result<Skill, Refusal> {
+    async fn load(&self, name: &str) -> Result<LoadedSkill, ProviderError> {
         Ok(self.package(name).await?.into())
     }
 
-    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
-        mcp::file_of(&self.package(skill).await?, path, most)
+    async fn read_file(
+        &self,
+        skill: &str,
+        path: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
+        mcp::read_package_file(&self.package(skill).await?, path, max_bytes)
     }
 
     async fn run(
         &self,
-        run: Run,
-        progress: Progress,
+        run: SkillRunRequest,
+        progress: RunProgress,
         stop: CancellationToken,
-    ) -> Result<Ended, Refusal> {
+    ) -> Result<RunResult, ProviderError> {
         let name = run.skill.clone();
         let accepted =
             self.client.run(&request(run)?).await.map_err(|error| about(&name, error))?;
@@ -152,18 +160,20 @@ impl Skills for Remote {
         let events = self.client.execution_events(&id, None).await.map_err(refusal)?;
         let reply = self.follow(&id, events, &progress, stop).await.map_err(refusal)?;
         serde_json::from_str(&reply.raw).map_err(|error| {
-            Refusal::Failed(format!("The server's answer is not understood: {error}."))
+            ProviderError::Internal(format!("The server's answer is not understood: {error}."))
         })
     }
 
-    async fn artifact(
+    async fn read_artifact(
         &self,
         execution: &str,
         name: &str,
-        most: usize,
-    ) -> Result<Contents, Refusal> {
-        let missing =
-            || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
+        let missing = || ProviderError::ArtifactNotFound {
+            execution: execution.to_owned(),
+            name: name.to_owned(),
+        };
         // Steps that a URL would resolve could lead to another route.
         if uuid::Uuid::try_parse(execution).is_err()
             || name.split('/').any(|part| matches!(part, "" | "." | ".."))
@@ -175,10 +185,13 @@ impl Skills for Remote {
             _ => refusal(error),
         };
         let download = self.client.execution_file(execution, name).await.map_err(told)?;
-        if let Some(size) = download.size().filter(|size| *size > most as u64) {
-            return Err(Refusal::TooLong { size, most });
+        if let Some(size) = download.size().filter(|size| *size > max_bytes as u64) {
+            return Err(ProviderError::TooLarge { size, max_bytes });
         }
-        Ok(Contents { bytes: download.bytes(most).await.map_err(told)?, content_type: None })
+        Ok(FileContents {
+            bytes: download.bytes(max_bytes).await.map_err(told)?,
+            content_type: None,
+        })
     }
 }
 
@@ -186,11 +199,12 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn request(run: Run) -> Result<RunRequest, Refusal> {
-    let Run { skill, version, input, script, args, stdin, env, timeout } = run;
+fn request(run: SkillRunRequest) -> Result<RunRequest, ProviderError> {
+    let SkillRunRequest { skill, version, input, script, args, stdin, env, timeout } = run;
     let input = input.map(|input| to_raw_value(&input)).transpose();
-    let input =
-        input.map_err(|error| Refusal::Invalid(format!("The input cannot be sent: {error}.")))?;
+    let input = input.map_err(|error| {
+        ProviderError::InvalidRequest(format!("The input cannot be sent: {error}."))
+    })?;
     let mode = Some("async".to_owned());
     Ok(RunRequest {
         skill,
@@ -206,20 +220,20 @@ fn request(run: Run) -> Result<RunRequest, Refusal> {
     })
 }
 
-fn about(skill: &str, error: ClientError) -> Refusal {
+fn about(skill: &str, error: ClientError) -> ProviderError {
     match error.status() {
-        Some(404) => Refusal::NoSkill(skill.to_owned()),
+        Some(404) => ProviderError::SkillNotFound(skill.to_owned()),
         _ => refusal(error),
     }
 }
 
-fn refusal(error: ClientError) -> Refusal {
+fn refusal(error: ClientError) -> ProviderError {
     let text = error.to_string();
     match error.status() {
         // The server's own sentence is for programs that send headers.
-        Some(401) => Refusal::Forbidden(NO_KEY.to_owned()),
-        Some(403) => Refusal::Forbidden(text),
-        Some(400..=499) => Refusal::Invalid(text),
-        _ => Refusal::Failed(text),
+        Some(401) => ProviderError::Forbidden(NO_KEY.to_owned()),
+        Some(403) => ProviderError::Forbidden(text),
+        Some(400..=499) => ProviderError::InvalidRequest(text),
+        _ => ProviderError::Internal(text),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use bytes::Bytes;
-use client::{Client, ClientError, Pushed, Reply};
+use client::{Client, ClientError, PublishedSkill, Reply};
 use serde_json::json;
 use skill::Package;
 
@@ -65,17 +65,17 @@ pub async fn upload(
     client: &Client,
     what: &str,
     archive: Bytes,
-) -> Result<Reply<Pushed>, ClientError> {
+) -> Result<Reply<PublishedSkill>, ClientError> {
     let bar = progress::bytes(what, archive.len() as u64);
     let moving = bar.clone();
-    let pushed = client.push_skill(archive, move |sent| moving.set_position(sent)).await;
+    let pushed = client.publish_skill(archive, move |sent| moving.set_position(sent)).await;
     bar.finish_and_clear();
     pushed
 }
 
 /// The server answers 200 when it already had exactly this content, and holds what somebody must
 /// approve first.
-pub fn outcome(pushed: &Reply<Pushed>) -> &'static str {
+pub fn outcome(pushed: &Reply<PublishedSkill>) -> &'static str {
     match pushed.status.as_deref() {
         Some("review") => "held for review",
         _ if pushed.http_status == 200 => "unchanged",

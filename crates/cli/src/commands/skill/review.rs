@@ -1,7 +1,7 @@
 //! `skill approve` and `skill reject`: somebody's word on what the scanner held.
 
 use anyhow::{Context, Result, bail};
-use client::{Client, Finding, SkillDetail};
+use client::{Client, SkillDetail, SkillFinding};
 
 use super::NameArgs;
 use crate::output::{Output, note};
@@ -54,7 +54,7 @@ fn done(output: Output, raw: &str, sentence: &str) -> Result<()> {
 }
 
 /// `error[miner] main.sh:2: this mines cryptocurrency`
-pub fn words(finding: &Finding) -> String {
+pub fn words(finding: &SkillFinding) -> String {
     let place = match (&finding.path, finding.line) {
         (Some(path), Some(line)) => format!(" {path}:{line}:"),
         (Some(path), None) => format!(" {path}:"),

@@ -6,7 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use mcp::{Contents, Ended, FileEntry, Listed, Page, Progress, Refusal, Run, Skill, Skills};
+use mcp::{
+    FileContents, LoadedSkill, ProviderError, RunProgress, RunResult, SkillFileInfo, SkillOverview,
+    SkillPage, SkillProvider, SkillRunRequest,
+};
 use runner::{EventKind, Held, Permit};
 use serde_json::{Map, Value, json};
 use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillHead, SkillStatus};
@@ -22,7 +25,7 @@ use crate::routes::execution_request::ExecutionRequest;
 use crate::routes::execution_view::ExecutionResult;
 use crate::routes::{executions, file_view, skills};
 
-/// Skills on a page of a list.
+/// SkillProvider on a page of a list.
 const PAGE: usize = 50;
 /// What its cursors are sealed for, so that those of other lists do not open here.
 const LIST: &str = "/mcp";
@@ -41,13 +44,15 @@ pub struct Agent {
 }
 
 #[async_trait]
-impl Skills for Agent {
-    async fn list(&self, cursor: Option<&str>) -> Result<Page, Refusal> {
+impl SkillProvider for Agent {
+    async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
         self.demand(Scope::Read)?;
         let tenant = &self.caller.tenant;
         let after = cursor.map(|token| self.app.cursors.open(tenant, LIST, token)).map(|after| {
             after.ok_or_else(|| {
-                Refusal::Invalid("The cursor is not one this list gave out.".to_owned())
+                ProviderError::InvalidRequest(
+                    "The cursor is not one this list gave out.".to_owned(),
+                )
             })
         });
         // One more than the page, to know whether another follows.
@@ -67,10 +72,10 @@ impl Skills for Agent {
             row.head.status == SkillStatus::Available && self.caller.may_use(&row.head.name)
         };
         let visible = rows.into_iter().filter(usable);
-        Ok(Page { skills: visible.map(listed).collect(), next })
+        Ok(SkillPage { skills: visible.map(listed).collect(), next })
     }
 
-    async fn load(&self, name: &str) -> Result<Skill, Refusal> {
+    async fn load(&self, name: &str) -> Result<LoadedSkill, ProviderError> {
         self.demand(Scope::Read)?;
         let told = |error: ApiError| about(name, error);
         let head = skills::find(&self.app, &self.caller, name, "latest").await.map_err(told)?;
@@ -83,17 +88,17 @@ impl Skills for Agent {
         let skill_md = files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"));
         let frontmatter = match skill_md {
             Some(file) => {
-                mcp::frontmatter(&self.contents(&head, &file.path, MAX_SKILL_MD_BYTES).await?)
+                mcp::parse_frontmatter(&self.contents(&head, &file.path, MAX_SKILL_MD_BYTES).await?)
             }
             None => Map::new(),
         };
-        let entry = |file: SkillFileRow| FileEntry {
+        let entry = |file: SkillFileRow| SkillFileInfo {
             path: file.path,
             size: file.size_bytes,
             sha256: file.sha256,
         };
         let stored = |error: serde_json::Error| refusal(ApiError::internal(error));
-        Ok(Skill {
+        Ok(LoadedSkill {
             manifest: serde_json::from_value(row.manifest).map_err(stored)?,
             scripts: serde_json::from_value(row.scripts).map_err(stored)?,
             entrypoint: row.entrypoint,
@@ -103,27 +108,32 @@ impl Skills for Agent {
         })
     }
 
-    async fn file(&self, skill: &str, path: &str, most: usize) -> Result<Contents, Refusal> {
+    async fn read_file(
+        &self,
+        skill: &str,
+        path: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
         self.demand(Scope::Read)?;
         let told = |error: ApiError| about(skill, error);
         let head = skills::find(&self.app, &self.caller, skill, "latest").await.map_err(told)?;
-        let bytes = self.contents(&head, path, most).await?;
-        Ok(Contents { bytes: bytes.into(), content_type: None })
+        let bytes = self.contents(&head, path, max_bytes).await?;
+        Ok(FileContents { bytes: bytes.into(), content_type: None })
     }
 
     async fn run(
         &self,
-        run: Run,
-        progress: Progress,
+        run: SkillRunRequest,
+        progress: RunProgress,
         stop: CancellationToken,
-    ) -> Result<Ended, Refusal> {
+    ) -> Result<RunResult, ProviderError> {
         self.demand(Scope::Execute)?;
         let name = run.skill.clone();
         if !self.caller.may_use(&name) {
-            return Err(Refusal::NoSkill(name));
+            return Err(ProviderError::SkillNotFound(name));
         }
         let request: ExecutionRequest = serde_json::from_value(body(run)).map_err(|error| {
-            Refusal::Invalid(format!("These arguments cannot be used: {error}."))
+            ProviderError::InvalidRequest(format!("These arguments cannot be used: {error}."))
         })?;
         let request = request.into_request(true, &[]).map_err(refusal)?;
         // Held until the end is known: an agent waits as any other caller does.
@@ -136,15 +146,17 @@ impl Skills for Agent {
         self.ended(execution).await.map_err(refusal)
     }
 
-    async fn artifact(
+    async fn read_artifact(
         &self,
         execution: &str,
         name: &str,
-        most: usize,
-    ) -> Result<Contents, Refusal> {
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
         self.demand(Scope::Read)?;
-        let missing =
-            || Refusal::NoArtifact { execution: execution.to_owned(), name: name.to_owned() };
+        let missing = || ProviderError::ArtifactNotFound {
+            execution: execution.to_owned(),
+            name: name.to_owned(),
+        };
         let told = |error: ApiError| match error.slug() {
             Slug::NotFound => missing(),
             _ => refusal(error),
@@ -159,8 +171,8 @@ impl Skills for Agent {
             .map_err(refusal)?;
         let row = row.ok_or_else(missing)?;
         let size = u64::try_from(row.size_bytes).unwrap_or(u64::MAX);
-        if size > most as u64 {
-            return Err(Refusal::TooLong { size, most });
+        if size > max_bytes as u64 {
+            return Err(ProviderError::TooLarge { size, max_bytes });
         }
         let permit = self.reserve(size.saturating_mul(CONTENT_COPIES)).await?;
         self.hold(permit);
@@ -170,7 +182,7 @@ impl Skills for Agent {
             .get(&file_view::key_of(&row).map_err(refusal)?, size)
             .await
             .map_err(refusal)?;
-        Ok(Contents {
+        Ok(FileContents {
             bytes: bytes.ok_or_else(missing)?.into(),
             content_type: Some(row.content_type),
         })
@@ -178,16 +190,16 @@ impl Skills for Agent {
 }
 
 impl Agent {
-    fn demand(&self, scope: Scope) -> Result<(), Refusal> {
+    fn demand(&self, scope: Scope) -> Result<(), ProviderError> {
         match self.caller.identity.has(scope) {
             true => Ok(()),
-            false => {
-                Err(Refusal::Forbidden(format!("This key or token lacks the scope `{scope}`.")))
-            }
+            false => Err(ProviderError::Forbidden(format!(
+                "This key or token lacks the scope `{scope}`."
+            ))),
         }
     }
 
-    async fn reserve(&self, bytes: u64) -> Result<Permit, Refusal> {
+    async fn reserve(&self, bytes: u64) -> Result<Permit, ProviderError> {
         self.app.runner.reserve(&self.caller.tenant, bytes).await.map_err(refusal)
     }
 
@@ -197,13 +209,19 @@ impl Agent {
     }
 
     /// The bytes of a skill's file.
-    async fn contents(&self, head: &SkillHead, path: &str, most: usize) -> Result<Bytes, Refusal> {
-        let no_file = || Refusal::NoFile { skill: head.name.clone(), path: path.to_owned() };
+    async fn contents(
+        &self,
+        head: &SkillHead,
+        path: &str,
+        max_bytes: usize,
+    ) -> Result<Bytes, ProviderError> {
+        let no_file =
+            || ProviderError::FileNotFound { skill: head.name.clone(), path: path.to_owned() };
         let opened = self.app.runner.open_skill_file(head, path).await.map_err(refusal)?;
         let (_, reader) = opened.ok_or_else(no_file)?;
         let size = reader.size;
-        if size > most as u64 {
-            return Err(Refusal::TooLong { size, most });
+        if size > max_bytes as u64 {
+            return Err(ProviderError::TooLarge { size, max_bytes });
         }
         let permit = self.reserve(size.saturating_mul(CONTENT_COPIES)).await?;
         self.hold(permit);
@@ -215,7 +233,7 @@ impl Agent {
     async fn follow(
         &self,
         id: Uuid,
-        progress: Progress,
+        progress: RunProgress,
         stop: CancellationToken,
     ) -> Result<Held<Execution>, ApiError> {
         let (runner, tenant) = (&self.app.runner, &self.caller.tenant);
@@ -234,8 +252,8 @@ impl Agent {
         }
     }
 
-    async fn tell(&self, id: Uuid, progress: Progress) {
-        if !progress.is_wanted() {
+    async fn tell(&self, id: Uuid, progress: RunProgress) {
+        if !progress.is_requested() {
             return;
         }
         let Ok(Some(mut events)) = self.app.runner.events(&self.caller.tenant, id, None).await
@@ -244,12 +262,12 @@ impl Agent {
         };
         while let Some(Ok(event)) = events.next().await {
             if let EventKind::Log { text, .. } = event.kind {
-                progress.say(&text);
+                progress.report(&text);
             }
         }
     }
 
-    async fn ended(&self, execution: Execution) -> Result<Ended, ApiError> {
+    async fn ended(&self, execution: Execution) -> Result<RunResult, ApiError> {
         let files = executions::files_of(&self.app, &execution).await?;
         let result = ExecutionResult::new(execution, files, &self.links)?;
         let document = serde_json::to_value(result).map_err(ApiError::internal)?;
@@ -257,12 +275,12 @@ impl Agent {
     }
 }
 
-fn listed(row: CallableSkill) -> Listed {
+fn listed(row: CallableSkill) -> SkillOverview {
     let CallableSkill {
         head: SkillHead { name, version, description, entrypoint, .. },
         input_schema,
     } = row;
-    Listed { name, version, description, entrypoint, input_schema }
+    SkillOverview { name, version, description, entrypoint, input_schema }
 }
 
 /// What a skill of a list takes, as a value and in the answer.
@@ -272,8 +290,8 @@ fn callable_bytes(row: &CallableSkill) -> u64 {
 }
 
 /// The body that says the same to the API.
-fn body(run: Run) -> Value {
-    let Run { skill, version, input, script, args, stdin, env, timeout } = run;
+fn body(run: SkillRunRequest) -> Value {
+    let SkillRunRequest { skill, version, input, script, args, stdin, env, timeout } = run;
     let mut body = json!({
         "skill": skill, "version": version, "script": script, "args": args, "stdin": stdin, "env": env,
         "timeout": timeout,
@@ -284,18 +302,18 @@ fn body(run: Run) -> Value {
     body
 }
 
-fn about(skill: &str, error: ApiError) -> Refusal {
+fn about(skill: &str, error: ApiError) -> ProviderError {
     match error.slug() {
-        Slug::NotFound => Refusal::NoSkill(skill.to_owned()),
+        Slug::NotFound => ProviderError::SkillNotFound(skill.to_owned()),
         _ => refusal(error),
     }
 }
 
-fn refusal(error: impl Into<ApiError>) -> Refusal {
+fn refusal(error: impl Into<ApiError>) -> ProviderError {
     let (slug, message) = error.into().tell();
     match slug.status().as_u16() {
-        403 => Refusal::Forbidden(message),
-        500.. => Refusal::Failed(message),
-        _ => Refusal::Invalid(message),
+        403 => ProviderError::Forbidden(message),
+        500.. => ProviderError::Internal(message),
+        _ => ProviderError::InvalidRequest(message),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use mcp::{Artifact, Ended, Progress};
+use mcp::{RunArtifact, RunProgress, RunResult};
 use sandbox::{Sink, SinkError, Stream, Streams};
 
 use super::Files;
@@ -15,7 +15,7 @@ use crate::target::{Incoming, Target};
 const LOG_BYTES: usize = 256 << 10;
 
 pub struct Caught {
-    progress: Progress,
+    progress: RunProgress,
     log: Tail,
     /// Of a script that was named, each stream by itself too.
     apart: Option<(Tail, Tail)>,
@@ -45,7 +45,7 @@ impl Tail {
 
 impl Caught {
     /// Files go to `place`, which is made for the first.
-    pub fn new(progress: Progress, streams: Streams, place: PathBuf) -> Caught {
+    pub fn new(progress: RunProgress, streams: Streams, place: PathBuf) -> Caught {
         let apart = (streams == Streams::Split).then(Default::default);
         Caught {
             progress,
@@ -76,14 +76,14 @@ impl Caught {
         Ok(())
     }
 
-    pub fn ended(self, id: String, ended: &runner::Ended, facts: Facts, kept: &Files) -> Ended {
+    pub fn ended(self, id: String, ended: &runner::Ended, facts: Facts, kept: &Files) -> RunResult {
         let (stdout, stderr) =
             self.apart.as_ref().map(|(stdout, stderr)| (stdout.text(), stderr.text())).unzip();
         let artifact = |(name, size_bytes): (String, u64)| {
             let url = kept.url(&id, &name);
-            Artifact { name, size_bytes, url, ..Artifact::default() }
+            RunArtifact { name, size_bytes, url, ..RunArtifact::default() }
         };
-        Ended {
+        RunResult {
             files: self.files.iter().cloned().map(artifact).collect(),
             execution_id: id.clone(),
             status: local::status(ended).to_owned(),
@@ -108,7 +108,7 @@ fn failed(error: anyhow::Error) -> SinkError {
 #[async_trait]
 impl Sink for Caught {
     async fn log(&mut self, stream: Stream, bytes: &[u8]) {
-        self.progress.say(&String::from_utf8_lossy(bytes));
+        self.progress.report(&String::from_utf8_lossy(bytes));
         self.log.push(bytes);
         match (&mut self.apart, stream) {
             (Some((stdout, _)), Stream::Stdout) => stdout.push(bytes),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use mcp::{Contents, Refusal};
+use mcp::{FileContents, ProviderError};
 use skill::Tree;
 use tempfile::TempDir;
 use url::Url;
@@ -97,19 +97,25 @@ impl Files {
     }
 
     /// A file by the exact name that a run gave it: no other can be named.
-    pub fn read(&self, id: &str, name: &str, most: usize) -> Result<Contents, Refusal> {
-        let missing = || Refusal::NoArtifact { execution: id.to_owned(), name: name.to_owned() };
+    pub fn read(
+        &self,
+        id: &str,
+        name: &str,
+        max_bytes: usize,
+    ) -> Result<FileContents, ProviderError> {
+        let missing =
+            || ProviderError::ArtifactNotFound { execution: id.to_owned(), name: name.to_owned() };
         let size = {
             let runs = self.runs();
             let run = runs.iter().find(|run| run.id == id);
             *run.and_then(|run| run.files.get(name)).ok_or_else(missing)?
         };
-        if size > most as u64 {
-            return Err(Refusal::TooLong { size, most });
+        if size > max_bytes as u64 {
+            return Err(ProviderError::TooLarge { size, max_bytes });
         }
         let bytes =
             read(self.root_path(), &Path::new(id).join(name), size).map_err(|_| missing())?;
-        Ok(Contents { bytes, content_type: None })
+        Ok(FileContents { bytes, content_type: None })
     }
 
     fn is_ours(&self) -> bool {
@@ -149,12 +155,15 @@ mod tests {
         let files = Files::new(None).expect("a place");
         left(&files, "a", "x.txt", 3);
         assert_eq!(files.read("a", "x.txt", 3).expect("a file").bytes, [0; 3]);
-        assert!(matches!(files.read("a", "x.txt", 2), Err(Refusal::TooLong { size: 3, most: 2 })));
+        assert!(matches!(
+            files.read("a", "x.txt", 2),
+            Err(ProviderError::TooLarge { size: 3, max_bytes: 2 })
+        ));
         for (id, name) in
             [("a", "y"), ("b", "x.txt"), ("a", "../a/x.txt"), ("..", "x.txt"), ("a", "/etc/passwd")]
         {
             assert!(
-                matches!(files.read(id, name, 9), Err(Refusal::NoArtifact { .. })),
+                matches!(files.read(id, name, 9), Err(ProviderError::ArtifactNotFound { .. })),
                 "{id} {name}"
             );
         }
@@ -171,14 +180,17 @@ mod tests {
         std::os::unix::fs::symlink(home.path().join("secret"), &path).expect("a link");
         // Control: the name leads to the secret.
         assert_eq!(std::fs::read(&path).expect("a file"), b"xyz");
-        assert!(matches!(files.read("a", "x.txt", 9), Err(Refusal::NoArtifact { .. })));
+        assert!(matches!(files.read("a", "x.txt", 9), Err(ProviderError::ArtifactNotFound { .. })));
 
         // The same for the directory of the run.
         left(&files, "b", "secret", 3);
         std::fs::rename(files.place("b"), home.path().join("moved")).expect("it is there");
         std::os::unix::fs::symlink(home.path(), files.place("b")).expect("a link");
         assert_eq!(std::fs::read(files.place("b").join("secret")).expect("a file"), b"xyz");
-        assert!(matches!(files.read("b", "secret", 9), Err(Refusal::NoArtifact { .. })));
+        assert!(matches!(
+            files.read("b", "secret", 9),
+            Err(ProviderError::ArtifactNotFound { .. })
+        ));
     }
 
     #[test]
@@ -187,7 +199,10 @@ mod tests {
         for id in ["a", "b", "c"] {
             left(&files, id, "sparse", MAX_BYTES / 2);
         }
-        assert!(matches!(files.read("a", "sparse", usize::MAX), Err(Refusal::NoArtifact { .. })));
+        assert!(matches!(
+            files.read("a", "sparse", usize::MAX),
+            Err(ProviderError::ArtifactNotFound { .. })
+        ));
         assert!(
             !files.place("a").exists() && files.place("b").exists() && files.place("c").exists()
         );
