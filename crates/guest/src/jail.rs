@@ -42,7 +42,7 @@ pub const MAX_MESSAGE: usize = 128 * 1024;
 pub enum ToLauncher {
     /// First message: where cgroups go, how many children to keep ready, which network all of them
     /// are to see, and what all of them are to become.
-    Start { cgroups: Cgroups, spares: u32, network: Network, plan: Box<Plan> },
+    Start { cgroups: Cgroups, spares: u32, network: SandboxNetwork, plan: Box<SandboxPlan> },
     /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a
     /// descriptor.
     Launch { id: u64, limits: SandboxLimits },
@@ -52,7 +52,7 @@ pub enum ToLauncher {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromLauncher {
     /// The sandbox's first process, whose pidfd comes along.
-    Launched { id: u64, pid: i32, enforced: Enforced },
+    Launched { id: u64, pid: i32, enforced: EnforcedLimits },
     /// No child could be made.
     Failed { id: u64, step: String, errno: i32 },
     /// The sandbox is gone: all its processes were reaped and its cgroups removed.
@@ -61,7 +61,7 @@ pub enum FromLauncher {
 
 /// The network that sandboxes see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Network {
+pub enum SandboxNetwork {
     /// One of their own with nothing in it but loopback.
     #[default]
     Own,
@@ -75,13 +75,13 @@ pub enum Cgroups {
     /// None can be written here; only rlimits hold.
     None,
     /// The directory in the unified hierarchy, with the controllers enabled below it.
-    V2 { directory: String, controllers: Vec<Controller> },
+    V2 { directory: String, controllers: Vec<CgroupController> },
     /// One directory for each controller that can be written.
-    V1 { directories: Vec<(Controller, String)> },
+    V1 { directories: Vec<(CgroupController, String)> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Controller {
+pub enum CgroupController {
     Memory,
     Pids,
     Cpu,
@@ -90,14 +90,14 @@ pub enum Controller {
 /// What one sandbox may use: all that differs between the sandboxes of a launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLimits {
-    pub cgroup: Limits,
-    pub scratch: Scratch,
+    pub cgroup: CgroupLimits,
+    pub scratch: ScratchLimits,
     pub rlimits: Vec<(Rlimit, u64)>,
 }
 
 /// What the cgroup enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct CgroupLimits {
     pub memory_bytes: u64,
     /// Thousandths of a core.
     pub cpu_millis: u32,
@@ -106,7 +106,7 @@ pub struct Limits {
 
 /// Which limits the kernel took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enforced {
+pub struct EnforcedLimits {
     pub memory: bool,
     pub swap: bool,
     pub cpu: bool,
@@ -128,11 +128,11 @@ pub struct Counters {
 /// What every sandbox of a launcher looks like. It does not depend on the run, so children carry
 /// out most of it before they are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SandboxPlan {
     pub hostname: String,
     /// The new root, made in this order.
-    pub root: Vec<Entry>,
-    pub landlock: Landlock,
+    pub root: Vec<RootEntry>,
+    pub landlock: LandlockRules,
     /// A classic BPF program, eight bytes an instruction, as `seccomp(2)` takes it.
     pub seccomp: Vec<u8>,
     /// One more, that makes calls wait until the guest has looked at them.
@@ -147,7 +147,7 @@ pub struct Plan {
 
 /// One thing in the new root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Entry {
+pub enum RootEntry {
     Directory {
         path: String,
     },
@@ -183,7 +183,7 @@ pub enum Entry {
 
 /// One tmpfs for all that a script may write, so that one cap holds for all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scratch {
+pub struct ScratchLimits {
     pub bytes: u64,
     pub inodes: u64,
 }
@@ -205,7 +205,7 @@ pub enum Rlimit {
 
 /// Paths and what may be done below them; all else is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Landlock {
+pub struct LandlockRules {
     pub read_and_execute: Vec<String>,
     /// Read, and write to existing files, without creating: devices.
     pub read_and_write: Vec<String>,

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::jail::{Counters, Landlock, Rlimit, Scratch};
+use crate::jail::{Counters, LandlockRules, Rlimit, ScratchLimits};
 
 /// What the host says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,21 +33,21 @@ pub enum ToGuest<'a> {
     /// Standard input; `Chunk`s of `size` bytes follow. Without it the script reads end of file.
     Stdin { size: u64 },
     /// Run this now; nothing but `Stop` may follow.
-    Run(#[serde(borrow)] Run<'a>),
+    Run(#[serde(borrow)] RunRequest<'a>),
     /// Kill everything and go on to collecting.
     Stop,
     /// The first message to a guest that was not confined by a launcher of ours.
-    Confine(Confine),
+    Confine(Confinement),
 }
 
 /// The walls that a guest puts around itself and everything it starts, inside of those that were
 /// there already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confine {
+pub struct Confinement {
     /// For each process, as far as the kernel knows them: not whoever makes a container can say
     /// them.
     pub rlimits: Vec<(Rlimit, u64)>,
-    pub landlock: Landlock,
+    pub landlock: LandlockRules,
     /// A classic BPF program, as `seccomp(2)` takes it.
     pub seccomp: Vec<u8>,
     /// The program that makes calls wait until the guest has looked at them.
@@ -57,14 +57,14 @@ pub struct Confine {
     /// Inodes that other containers share are locked for good.
     pub own_inodes: bool,
     /// The cap on all writable places together, where each is a file system of its own.
-    pub scratch: Scratch,
+    pub scratch: ScratchLimits,
     /// The cap on processes and threads, for where no control group holds it.
     pub processes: u32,
 }
 
 /// The process to run and the bounds on what is sent back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run<'a> {
+pub struct RunRequest<'a> {
     /// `argv[0]` without a slash is looked up in the guest's own `PATH`.
     #[serde(borrow)]
     pub argv: Vec<&'a str>,
@@ -88,17 +88,17 @@ pub struct Run<'a> {
 pub enum FromGuest<'a> {
     /// The sandbox stands; this is what holds in it.
     #[serde(borrow)]
-    Ready(Measured<'a>),
+    Ready(Measurements<'a>),
     /// A step of setting up failed; the sandbox is gone.
     Failed { step: &'a str, errno: i32 },
     /// The script's process runs.
     Started,
     /// Bytes the script wrote.
-    Log { stream: Stream, bytes: &'a [u8] },
+    Log { stream: OutputStream, bytes: &'a [u8] },
     /// The script reached for something beyond its loopback; each is told once.
-    Tried(Attempt),
+    Tried(ConnectAttempt),
     /// The script ended, and so did every other process.
-    Exit(Exit),
+    Exit(ExitReport),
     /// `output.json` has this size; `Chunk`s follow, unless it is larger than allowed.
     Output { size: u64 },
     /// A regular file below the files directory; `Chunk`s of `size` bytes in all follow.
@@ -106,14 +106,14 @@ pub enum FromGuest<'a> {
     /// The next bytes of the output or file announced last.
     Chunk(&'a [u8]),
     /// Something in the output directory that is not sent.
-    Skipped { path: &'a str, why: Skip },
+    Skipped { path: &'a str, why: SkipReason },
     /// Nothing follows.
     Done,
 }
 
 /// Where log bytes came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stream {
+pub enum OutputStream {
     Stdout,
     Stderr,
     /// Both, through one pipe.
@@ -123,8 +123,8 @@ pub enum Stream {
 /// A call for another machine, as it was made. Whether anything came of it is the kernel's to say,
 /// not the witness's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
-    pub call: Call,
+pub struct ConnectAttempt {
+    pub call: ConnectCall,
     pub to: SocketAddr,
 }
 
@@ -132,17 +132,17 @@ pub struct Attempt {
 /// see whether there is one, and every message between processes would have to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Call {
+pub enum ConnectCall {
     Connect,
     SendTo,
 }
 
 /// The number of attempts that are told of one run.
-pub const MAX_ATTEMPTS: usize = 64;
+pub const MAX_CONNECT_ATTEMPTS: usize = 64;
 
 /// How the script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct ExitReport {
     pub status: ExitStatus,
     /// The scratch file system was seen with no free block or no free inode.
     pub disk_full: bool,
@@ -163,7 +163,7 @@ pub enum ExitStatus {
 
 /// Why something in the output directory was left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Skip {
+pub enum SkipReason {
     SymbolicLink,
     HardLink,
     Special,
@@ -176,7 +176,7 @@ pub enum Skip {
 
 /// What the guest sees of its own confinement before any job arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured<'a> {
+pub struct Measurements<'a> {
     pub uid: u32,
     pub gid: u32,
     /// Every capability found in any of the five sets.
@@ -194,7 +194,7 @@ pub struct Measured<'a> {
     pub scratch_bytes: u64,
     pub scratch_inodes: u64,
     /// The limits of its control group, where it can see one.
-    pub cgroup: Option<Held>,
+    pub cgroup: Option<MeasuredCgroup>,
     /// The kernel is gVisor's, which stands between the script and the machine's.
     pub gvisor: bool,
     /// Calls for other machines are seen.
@@ -209,7 +209,7 @@ pub struct Measured<'a> {
 
 /// The limits of a control group, as its own processes read them; none where there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct MeasuredCgroup {
     /// Of the hierarchy: 1 or 2.
     pub version: u8,
     pub memory_bytes: Option<u64>,

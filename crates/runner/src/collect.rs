@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use sandbox::{Outcome, Ran};
+use sandbox::{Outcome, RunReport};
 use store::{NewFile, TenantId};
 
 use crate::artifacts::Stored;
 use crate::checks::{self, CheckedOutput};
-use crate::detail::{Detail, SkippedFile, Usage};
+use crate::detail::Detail;
 use crate::ending;
 use crate::halt::Halt;
 use crate::load::Skill;
@@ -57,7 +57,7 @@ impl Collected {
 pub async fn collect(
     runner: &Runner,
     tenant: &TenantId,
-    ran: Result<Ran, Halt>,
+    ran: Result<RunReport, Halt>,
     caught: Caught,
     skill: &Arc<Skill>,
     plan: &Plan,
@@ -89,7 +89,7 @@ pub async fn collect(
     collected
 }
 
-pub fn finished(ran: Ran, stored: Stored, checked: CheckedOutput, plan: &Plan) -> Collected {
+pub fn finished(ran: RunReport, stored: Stored, checked: CheckedOutput, plan: &Plan) -> Collected {
     let mut error = ending::sentence(&ran, plan);
     let CheckedOutput { output, complaint } = checked;
     // The script's own failure is the cause; a bad output is often only its consequence.
@@ -103,19 +103,9 @@ pub fn finished(ran: Ran, stored: Stored, checked: CheckedOutput, plan: &Plan) -
         files: stored.files,
         archive_bytes: stored.archive_bytes,
         detail: Detail {
-            skipped: ran
-                .skipped
-                .into_iter()
-                .map(|skipped| SkippedFile { path: skipped.path, why: skipped.why })
-                .collect(),
-            network_attempts: ran.attempts,
-            usage: Usage {
-                wall_ms: ran.usage.wall_ms,
-                cpu_ms: ran.usage.cpu_ms,
-                peak_memory_bytes: ran.usage.peak_memory_bytes,
-                bytes_in: ran.usage.bytes_in,
-                bytes_out: ran.usage.bytes_out,
-            },
+            skipped: ran.skipped,
+            network_attempts: ran.connect_attempts,
+            usage: ran.usage,
             isolation: serde_json::to_value(&ran.isolation).ok(),
             ..Detail::default()
         },

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::Caps;
+use sandbox::OutputLimits;
 use skill::signature::SecretKey;
 
 use crate::EnvKey;
@@ -109,7 +109,7 @@ pub struct Policy {
     /// Processes and threads together: Node alone starts about eleven.
     pub pids: u32,
     pub disk_inodes: u64,
-    pub caps: Caps,
+    pub output_limits: OutputLimits,
     /// Images a skill may name. `None` where the sandbox uses no images and `image` means nothing.
     pub image_allowlist: Option<Vec<String>>,
 }
@@ -125,7 +125,7 @@ impl Default for Policy {
             max_cpu_millis: 4000,
             pids: 64,
             disk_inodes: 16_384,
-            caps: Caps {
+            output_limits: OutputLimits {
                 log_bytes: 1 << 20,
                 output_bytes: 1 << 20,
                 artifact_bytes: 256 << 20,

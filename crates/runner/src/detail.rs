@@ -1,7 +1,7 @@
 //! The part of a result that is kept as one JSON text in the execution's `detail` column. The
 //! server reads it back.
 
-use sandbox::Attempt;
+use sandbox::{ConnectAttempt, RunUsage, SkippedFile};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ pub struct Detail {
     pub clamped: Vec<String>,
     /// The script's calls for other machines, as its guest saw them; none where nobody looked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_attempts: Option<Vec<Attempt>>,
-    pub usage: Usage,
+    pub network_attempts: Option<Vec<ConnectAttempt>>,
+    pub usage: RunUsage,
     /// What was really in force, as the sandbox measured it; absent when no sandbox was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Value>,
@@ -40,22 +40,6 @@ pub struct Doubt {
     /// A stable word, such as `signature_missing`.
     pub code: String,
     pub message: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkippedFile {
-    pub path: String,
-    pub why: String,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    pub wall_ms: u64,
-    pub cpu_ms: u64,
-    pub peak_memory_bytes: u64,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
 }
 
 /// How long each step took, in milliseconds. `record` is missing because it is what stores these.

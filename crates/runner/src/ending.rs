@@ -1,13 +1,13 @@
 //! How an end is told: the sentence for `error`, and the status that goes with an outcome. Pure.
 
-use sandbox::{Outcome, Ran};
+use sandbox::{Outcome, RunReport};
 use skill::format_duration;
 use store::Status;
 
 use crate::plan::Plan;
 
 /// What went wrong, for the caller; `None` when the script ended well.
-pub fn sentence(ran: &Ran, plan: &Plan) -> Option<String> {
+pub fn sentence(ran: &RunReport, plan: &Plan) -> Option<String> {
     let shape = &plan.shape;
     Some(match (ran.outcome, ran.exit_code) {
         (Outcome::Exited, Some(0)) => return None,
@@ -35,12 +35,12 @@ pub fn sentence(ran: &Ran, plan: &Plan) -> Option<String> {
         (Outcome::OutputTooLarge, _) => {
             format!(
                 "The script's output.json is larger than its limit of {} bytes.",
-                plan.job.caps.output_bytes
+                plan.job.output_limits.output_bytes
             )
         }
         (Outcome::Cancelled, _) => "The execution was cancelled.".to_owned(),
         (Outcome::Refused, _) => "The execution was refused.".to_owned(),
-        (Outcome::Lost, _) => match ran.because {
+        (Outcome::Lost, _) => match ran.cause {
             Some(because) => format!("The sandbox went away before the script ended: {because}."),
             None => "The sandbox went away before the script ended.".to_owned(),
         },

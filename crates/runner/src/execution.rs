@@ -300,7 +300,7 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
 /// logs, each of them twice, because they are read and then turned into what is stored and sent.
 fn buffered_bytes(skill: &Skill, order: &Order, plan: &Plan) -> u64 {
     let input = order.input().map_or(0, str::len) as u64;
-    let documents = input + plan.job.caps.log_bytes + plan.job.caps.output_bytes;
+    let documents = input + plan.job.output_limits.log_bytes + plan.job.output_limits.output_bytes;
     skill.files_bytes.saturating_add(documents.saturating_mul(2))
 }
 

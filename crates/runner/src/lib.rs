@@ -64,7 +64,7 @@ mod waiters;
 pub use artifacts::archive_key;
 pub use budget::{Budget, Denied, Permit};
 pub use config::{Policy, Retention, RunnerConfig};
-pub use detail::{Detail, Doubt, SkippedFile, Timings, Usage};
+pub use detail::{Detail, Doubt, Timings};
 pub use disk::DiskReserve;
 pub use error::{Quota, RunError};
 pub use events::{Event, EventId, EventKind, Events};

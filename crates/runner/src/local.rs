@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 
 use sandbox::{
-    Attempt, GuestError, Isolation, LaunchError, Launcher, Outcome, Ran, Shape, Sink, Streams,
-    Trust,
+    ConnectAttempt, GuestError, Isolation, LaunchError, Launcher, Outcome, RunReport, RunUsage,
+    Shape, Sink, SkippedFile, StreamMode, UnconfinedPermit,
 };
 use skill::Package;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,6 @@ use crate::accept;
 use crate::artifacts::Stored;
 use crate::checks;
 use crate::collect;
-use crate::detail::{SkippedFile, Usage};
 use crate::halt::Halt;
 use crate::load::Skill;
 use crate::plan::{Plan, plan};
@@ -39,9 +38,9 @@ pub struct Ended {
     /// The output document, compact.
     pub output: Option<String>,
     pub skipped: Vec<SkippedFile>,
-    pub usage: Usage,
+    pub usage: RunUsage,
     /// The script's calls for other machines, as its guest saw them; none where nobody looked.
-    pub network_attempts: Option<Vec<Attempt>>,
+    pub network_attempts: Option<Vec<ConnectAttempt>>,
     pub isolation: Isolation,
     pub logs_truncated: bool,
 }
@@ -74,7 +73,7 @@ impl Local {
     }
 
     /// The same with the two streams kept apart or not, whichever way the script was chosen.
-    pub fn with_streams(mut self, streams: Streams) -> Local {
+    pub fn with_streams(mut self, streams: StreamMode) -> Local {
         self.plan.job.streams = streams;
         self
     }
@@ -112,16 +111,16 @@ impl Local {
     /// Runs it with nothing around it.
     pub async fn run_unconfined(
         &self,
-        trust: Trust,
+        permit: UnconfinedPermit,
         search_path: Option<OsString>,
         stop: CancellationToken,
         sink: &mut dyn Sink,
     ) -> Result<Ended, LocalError> {
-        let ran = sandbox::run_unconfined(&self.plan.job, trust, search_path, stop, sink).await?;
+        let ran = sandbox::run_unconfined(&self.plan.job, permit, search_path, stop, sink).await?;
         Ok(self.ended(ran))
     }
 
-    fn ended(&self, ran: Ran) -> Ended {
+    fn ended(&self, ran: RunReport) -> Ended {
         let (isolation, logs_truncated) = (ran.isolation.clone(), ran.logs_truncated);
         let collected = {
             let output = checks::check_output_here(ran.output.as_deref(), &self.skill);

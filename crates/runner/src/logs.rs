@@ -1,7 +1,7 @@
 //! A run's log text: bounded, in the order the bytes came, always valid UTF-8. Knows nothing of
 //! frames or files.
 
-use sandbox::Stream;
+use sandbox::OutputStream;
 use store::{LogStream, Micros, Segment};
 
 /// Logs of one run. Merged runs fill only `all`; split ones also the two streams apart.
@@ -54,7 +54,7 @@ impl Logs {
 
     /// Takes the next bytes of one stream. A character cut in two by a chunk's edge waits for its
     /// other half, so that bytes of the other stream cannot fall into its middle.
-    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+    pub fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         let waiting = &mut self.pending[stream as usize];
         let joined;
         let bytes = if waiting.is_empty() {
@@ -71,7 +71,7 @@ impl Logs {
     }
 
     pub fn finish(mut self, truncated_by_guest: bool) -> FinishedLogs {
-        for stream in [Stream::Stdout, Stream::Stderr, Stream::Merged] {
+        for stream in [OutputStream::Stdout, OutputStream::Stderr, OutputStream::Merged] {
             let rest = std::mem::take(&mut self.pending[stream as usize]);
             self.append(stream, &String::from_utf8_lossy(&rest));
         }
@@ -104,7 +104,7 @@ impl Logs {
         segments
     }
 
-    fn append(&mut self, stream: Stream, text: &str) {
+    fn append(&mut self, stream: OutputStream, text: &str) {
         let before = self.all.text.len();
         self.all.push(text);
         if self.all.text.len() > before {
@@ -115,12 +115,12 @@ impl Logs {
         }
     }
 
-    fn mark(&mut self, stream: Stream) {
+    fn mark(&mut self, stream: OutputStream) {
         let (ends_at, at) = (self.all.text.len(), store::now());
         let stream = match stream {
-            Stream::Stdout => LogStream::Stdout,
-            Stream::Stderr => LogStream::Stderr,
-            Stream::Merged => LogStream::Merged,
+            OutputStream::Stdout => LogStream::Stdout,
+            OutputStream::Stderr => LogStream::Stderr,
+            OutputStream::Merged => LogStream::Merged,
         };
         let full = self.marks.len() >= MAX_MARKS;
         match self.marks.last_mut() {
@@ -132,15 +132,15 @@ impl Logs {
         }
     }
 
-    fn apart(&mut self, stream: Stream) -> Option<&mut Text> {
+    fn apart(&mut self, stream: OutputStream) -> Option<&mut Text> {
         match stream {
-            Stream::Stdout => self.stdout.as_mut(),
-            Stream::Stderr => self.stderr.as_mut(),
-            Stream::Merged => None,
+            OutputStream::Stdout => self.stdout.as_mut(),
+            OutputStream::Stderr => self.stderr.as_mut(),
+            OutputStream::Merged => None,
         }
     }
 
-    fn room_of(&mut self, stream: Stream) -> usize {
+    fn room_of(&mut self, stream: OutputStream) -> usize {
         self.apart(stream).map_or(0, |text| text.room())
     }
 }
@@ -211,7 +211,7 @@ mod tests {
 
     fn merged(cap: u64, chunks: &[&[u8]]) -> FinishedLogs {
         let mut logs = Logs::merged(cap);
-        chunks.iter().for_each(|chunk| logs.push(Stream::Merged, chunk));
+        chunks.iter().for_each(|chunk| logs.push(OutputStream::Merged, chunk));
         logs.finish(false)
     }
 
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn a_character_survives_the_other_stream_in_its_middle() {
         let mut logs = Logs::split(100);
-        logs.push(Stream::Stdout, &"é".as_bytes()[..1]);
-        logs.push(Stream::Stderr, b"x");
-        logs.push(Stream::Stdout, &"é".as_bytes()[1..]);
+        logs.push(OutputStream::Stdout, &"é".as_bytes()[..1]);
+        logs.push(OutputStream::Stderr, b"x");
+        logs.push(OutputStream::Stdout, &"é".as_bytes()[1..]);
         let logs = logs.finish(false);
         assert_eq!(logs.logs, "xé");
         assert_eq!((logs.stdout.as_deref(), logs.stderr.as_deref()), (Some("é"), Some("x")));
@@ -258,9 +258,9 @@ mod tests {
     #[test]
     fn pieces_are_the_text_with_its_streams_wherever_a_reader_begins() {
         let mut logs = Logs::split(1 << 20);
-        logs.push(Stream::Stdout, "é one\n".as_bytes());
-        logs.push(Stream::Stderr, b"two\n");
-        logs.push(Stream::Stdout, &b"x".repeat(PIECE_BYTES + 5));
+        logs.push(OutputStream::Stdout, "é one\n".as_bytes());
+        logs.push(OutputStream::Stderr, b"two\n");
+        logs.push(OutputStream::Stdout, &b"x".repeat(PIECE_BYTES + 5));
         let all: String = logs.since(0).into_iter().map(|piece| piece.text).collect();
         let pieces = logs.since(0);
         let streams: Vec<_> = pieces.iter().map(|piece| piece.stream.as_str()).collect();
@@ -278,8 +278,8 @@ mod tests {
     fn changes_beyond_the_bound_are_merged_and_no_text_is_lost() {
         let mut logs = Logs::split(1 << 20);
         for _ in 0..MAX_MARKS {
-            logs.push(Stream::Stdout, b"o");
-            logs.push(Stream::Stderr, b"e");
+            logs.push(OutputStream::Stdout, b"o");
+            logs.push(OutputStream::Stderr, b"e");
         }
         let pieces = logs.since(0);
         assert_eq!(pieces.len(), MAX_MARKS);

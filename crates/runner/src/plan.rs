@@ -3,7 +3,7 @@
 //! anything is refused here.
 
 use bytes::Bytes;
-use sandbox::{Caps, Job, JobFile, Runtime, Shape, StreamedFile, Streams, paths};
+use sandbox::{Job, JobFile, OutputLimits, Runtime, Shape, StreamMode, StreamedFile, paths};
 use skill::{Lang, Script, Shim};
 
 use crate::env;
@@ -50,8 +50,8 @@ pub fn plan(skill: &Skill, request: &Request, policy: &Policy) -> Result<Plan, H
         stdin: request.stdin.clone().map(Bytes::from),
         // A caller who names a script reads its standard output as the result; everybody else reads
         // logs, where the exact order matters more than which stream a line came from.
-        streams: if request.script.is_some() { Streams::Split } else { Streams::Merged },
-        caps: caps(skill, policy),
+        streams: if request.script.is_some() { StreamMode::Split } else { StreamMode::Merged },
+        output_limits: output_limits(skill, policy),
         timeout: limits.timeout,
     };
     Ok(Plan { shape, job, script: script.path.clone(), clamped: limits.clamped })
@@ -235,10 +235,14 @@ fn cwd(skill: &Skill, request: &Request) -> &'static str {
 }
 
 /// The server's, or the skill's own where they are tighter.
-fn caps(skill: &Skill, policy: &Policy) -> Caps {
+fn output_limits(skill: &Skill, policy: &Policy) -> OutputLimits {
     let own = skill.manifest.resources.output_bytes.unwrap_or(u64::MAX);
-    let Caps { log_bytes, output_bytes, .. } = policy.caps;
-    Caps { log_bytes: log_bytes.min(own), output_bytes: output_bytes.min(own), ..policy.caps }
+    let OutputLimits { log_bytes, output_bytes, .. } = policy.output_limits;
+    OutputLimits {
+        log_bytes: log_bytes.min(own),
+        output_bytes: output_bytes.min(own),
+        ..policy.output_limits
+    }
 }
 
 #[cfg(test)]

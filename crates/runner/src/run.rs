@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox::{
-    Guest, GuestError, Job, LaunchError, Launcher, Ran, Shape, Sink, SinkError, Stream, Streams,
+    Guest, GuestError, Job, LaunchError, Launcher, OutputStream, RunReport, Shape, Sink, SinkError,
+    StreamMode,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +67,7 @@ pub async fn run(
     job: &Job,
     stop: CancellationToken,
     caught: &mut Caught,
-) -> Result<Ran, Halt> {
+) -> Result<RunReport, Halt> {
     guest.run(job, stop, caught).await.map_err(|error| match error {
         GuestError::Source { path, source } => inputs::unreadable(&path, &source),
         error => {
@@ -85,8 +86,8 @@ pub struct Caught {
 impl Caught {
     pub fn new(job: &Job, artifacts: Artifacts) -> Caught {
         let logs = match job.streams {
-            Streams::Merged => Logs::merged(job.caps.log_bytes),
-            Streams::Split => Logs::split(job.caps.log_bytes),
+            StreamMode::Merged => Logs::merged(job.output_limits.log_bytes),
+            StreamMode::Split => Logs::split(job.output_limits.log_bytes),
         };
         Caught { logs: SharedLogs::new(logs), artifacts }
     }
@@ -94,7 +95,7 @@ impl Caught {
 
 #[async_trait]
 impl Sink for Caught {
-    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+    async fn log(&mut self, stream: OutputStream, bytes: &[u8]) {
         self.logs.push(stream, bytes);
     }
 

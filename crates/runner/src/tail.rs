@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox::Stream;
+use sandbox::OutputStream;
 use store::{Announcement, Lease, Segment, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ impl SharedLogs {
         SharedLogs(Arc::new(Mutex::new(logs)))
     }
 
-    pub fn push(&self, stream: Stream, bytes: &[u8]) {
+    pub fn push(&self, stream: OutputStream, bytes: &[u8]) {
         self.with(|logs| logs.push(stream, bytes));
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 
 use guest::frame::{self, MAX_TO_GUEST};
-use guest::jail::{Network, Scratch};
-use guest::protocol::{Confine, Held, Measured, ToGuest};
+use guest::jail::{SandboxNetwork, ScratchLimits};
+use guest::protocol::{Confinement, MeasuredCgroup, Measurements, ToGuest};
 
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Runtime, Shape};
@@ -49,21 +49,21 @@ const FIRST: [(&str, u64); 5] = [
 
 /// The first thing said to a guest in a container: the walls it puts up itself, inside of those
 /// that it was made with.
-pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confine {
-    Confine {
+pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confinement {
+    Confinement {
         rlimits: policy::rlimits(shape),
         landlock: policy::landlock(),
         seccomp: filter,
         witness: seccomp::witness(),
         no_locks: seccomp::no_locks(),
         own_inodes: true,
-        scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
+        scratch: ScratchLimits { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         processes: shape.pids,
     }
 }
 
 /// The same as it is sent.
-pub fn encode(confine: Confine) -> Result<Vec<u8>, LaunchError> {
+pub fn encode(confine: Confinement) -> Result<Vec<u8>, LaunchError> {
     let mut bytes = Vec::new();
     frame::encode(&ToGuest::Confine(confine), MAX_TO_GUEST, &mut bytes).map_err(|error| {
         LaunchError::Setup { step: "encode".to_owned(), source: io::Error::other(error) }
@@ -76,7 +76,7 @@ pub struct Around<'a> {
     pub backend: &'static str,
     pub runtime: Option<&'a str>,
     pub image: &'a str,
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// How it is kept from every network, if it is.
     pub closed: Option<&'static str>,
     /// Whose control group holds its limits, where the guest cannot see one.
@@ -85,7 +85,7 @@ pub struct Around<'a> {
 
 /// What holds: what the guest saw before any job came, and what was compared with what was asked
 /// for.
-pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) -> Isolation {
+pub fn isolation(measured: &Measurements<'_>, shape: &Shape, around: &Around<'_>) -> Isolation {
     let mut controls = BTreeMap::new();
     let mut set = |control, holds: bool, how: &str| {
         if holds {
@@ -143,7 +143,7 @@ pub fn isolation(measured: &Measured<'_>, shape: &Shape, around: &Around<'_>) ->
 /// made it stands alone. Processes are counted by the guest itself where nobody else holds them.
 fn limits(
     set: &mut impl FnMut(Control, bool, &str),
-    held: Option<Held>,
+    held: Option<MeasuredCgroup>,
     shape: &Shape,
     (keeper, gvisor): (&str, bool),
 ) {

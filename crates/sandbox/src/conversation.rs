@@ -8,18 +8,21 @@ use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
 use guest::names;
-use guest::protocol::{Attempt, Exit, ExitStatus, FromGuest, MAX_ATTEMPTS, Skip, Stream};
+use guest::protocol::{
+    ConnectAttempt, ExitReport, ExitStatus, FromGuest, MAX_CONNECT_ATTEMPTS, OutputStream,
+    SkipReason,
+};
 
-use crate::job::{Caps, Streams};
-use crate::outcome::Skipped;
+use crate::job::{OutputLimits, StreamMode};
+use crate::outcome::SkippedFile;
 
 /// A guest reports at most 100 things one by one, and one line for the rest.
 const MAX_SKIPPED: usize = 128;
 
 /// Everything a guest has said so far.
 pub struct Conversation {
-    streams: Streams,
-    caps: Caps,
+    streams: StreamMode,
+    output_limits: OutputLimits,
     state: State,
     body: Body,
     log_bytes: u64,
@@ -36,13 +39,13 @@ pub struct Heard {
     pub started: bool,
     /// The job does not fit into the sandbox's file system.
     pub no_room: bool,
-    pub exit: Option<Exit>,
+    pub exit: Option<ExitReport>,
     /// The guest came to the end of collecting.
     pub done: bool,
     pub output: Option<Bytes>,
     pub output_too_large: bool,
-    pub skipped: Vec<Skipped>,
-    pub attempts: Vec<Attempt>,
+    pub skipped: Vec<SkippedFile>,
+    pub connect_attempts: Vec<ConnectAttempt>,
     /// Bytes of logs, output and files.
     pub bytes_out: u64,
 }
@@ -69,7 +72,7 @@ pub enum Event<'a> {
     Nothing,
     Started,
     Log {
-        stream: Stream,
+        stream: OutputStream,
         bytes: &'a [u8],
     },
     /// Every process is dead; collecting begins.
@@ -98,10 +101,10 @@ pub enum Event<'a> {
 pub type Violation = &'static str;
 
 impl Conversation {
-    pub fn new(streams: Streams, caps: Caps) -> Self {
+    pub fn new(streams: StreamMode, output_limits: OutputLimits) -> Self {
         Conversation {
             streams,
-            caps,
+            output_limits,
             state: State::Placing,
             body: Body::None,
             log_bytes: 0,
@@ -172,30 +175,30 @@ impl Conversation {
         self.heard
     }
 
-    fn log<'a>(&mut self, stream: Stream, bytes: &'a [u8]) -> Result<Event<'a>, Violation> {
-        if (self.streams == Streams::Merged) != (stream == Stream::Merged) {
+    fn log<'a>(&mut self, stream: OutputStream, bytes: &'a [u8]) -> Result<Event<'a>, Violation> {
+        if (self.streams == StreamMode::Merged) != (stream == OutputStream::Merged) {
             return Err("log of a stream that was not asked for");
         }
         if bytes.is_empty() {
             return Err("empty log");
         }
         self.log_bytes += bytes.len() as u64;
-        if self.log_bytes > self.caps.log_bytes {
+        if self.log_bytes > self.output_limits.log_bytes {
             return Err("more log bytes than allowed");
         }
         self.heard.bytes_out += bytes.len() as u64;
         Ok(Event::Log { stream, bytes })
     }
 
-    fn tried(&mut self, attempt: Attempt) -> Result<Event<'static>, Violation> {
-        if self.heard.attempts.len() >= MAX_ATTEMPTS {
+    fn tried(&mut self, attempt: ConnectAttempt) -> Result<Event<'static>, Violation> {
+        if self.heard.connect_attempts.len() >= MAX_CONNECT_ATTEMPTS {
             return Err("more attempts than allowed");
         }
-        self.heard.attempts.push(attempt);
+        self.heard.connect_attempts.push(attempt);
         Ok(Event::Nothing)
     }
 
-    fn exit(&mut self, exit: Exit) -> Result<Event<'static>, Violation> {
+    fn exit(&mut self, exit: ExitReport) -> Result<Event<'static>, Violation> {
         let possible = match exit.status {
             ExitStatus::Code(code) => (0..=255).contains(&code),
             ExitStatus::Signal(signal) => (1..=64).contains(&signal),
@@ -213,7 +216,7 @@ impl Conversation {
         if std::mem::replace(&mut self.output_seen, true) {
             return Err("a second output document");
         }
-        if size > self.caps.output_bytes {
+        if size > self.output_limits.output_bytes {
             self.heard.output_too_large = true;
         } else if size > 0 {
             self.body = Body::Output { left: size };
@@ -225,11 +228,11 @@ impl Conversation {
         if !names::plain_path(path) {
             return Err("a file with a path that is not allowed");
         }
-        if self.files.len() as u64 >= u64::from(self.caps.artifact_files) {
+        if self.files.len() as u64 >= u64::from(self.output_limits.artifact_files) {
             return Err("more files than allowed");
         }
         self.file_bytes = self.file_bytes.saturating_add(size);
-        if self.file_bytes > self.caps.artifact_bytes {
+        if self.file_bytes > self.output_limits.artifact_bytes {
             return Err("more bytes in files than allowed");
         }
         if self.clashes(path) {
@@ -275,28 +278,30 @@ impl Conversation {
         Ok(event)
     }
 
-    fn skipped(&mut self, path: &str, why: Skip) -> Result<Event<'static>, Violation> {
+    fn skipped(&mut self, path: &str, why: SkipReason) -> Result<Event<'static>, Violation> {
         if self.heard.skipped.len() >= MAX_SKIPPED {
             return Err("more skipped files than allowed");
         }
         if path.len() > names::MAX_PATH || path.chars().any(char::is_control) {
             return Err("a skipped file with a path that is not allowed");
         }
-        self.heard.skipped.push(Skipped { path: path.to_owned(), why: reason(why).to_owned() });
+        self.heard
+            .skipped
+            .push(SkippedFile { path: path.to_owned(), reason: describe(why).to_owned() });
         Ok(Event::Nothing)
     }
 }
 
-fn reason(why: Skip) -> &'static str {
+fn describe(why: SkipReason) -> &'static str {
     match why {
-        Skip::SymbolicLink => "symbolic link",
-        Skip::HardLink => "hard link",
-        Skip::Special => "not a regular file",
-        Skip::TooLarge => "too large",
-        Skip::TooMany => "too many files",
-        Skip::TooDeep => "too deep",
-        Skip::Name => "name not allowed",
-        Skip::Unreadable => "not readable",
+        SkipReason::SymbolicLink => "symbolic link",
+        SkipReason::HardLink => "hard link",
+        SkipReason::Special => "not a regular file",
+        SkipReason::TooLarge => "too large",
+        SkipReason::TooMany => "too many files",
+        SkipReason::TooDeep => "too deep",
+        SkipReason::Name => "name not allowed",
+        SkipReason::Unreadable => "not readable",
     }
 }
 

@@ -1,21 +1,22 @@
 //! Every way in which a guest can break the protocol, and that nothing it says does more than that.
 
 use guest::frame;
-use guest::protocol::Call;
+use guest::protocol::ConnectCall;
 use proptest::prelude::*;
 
 use super::*;
 
-const CAPS: Caps = Caps { log_bytes: 10, output_bytes: 8, artifact_bytes: 100, artifact_files: 3 };
+const CAPS: OutputLimits =
+    OutputLimits { log_bytes: 10, output_bytes: 8, artifact_bytes: 100, artifact_files: 3 };
 
 const EXIT: FromGuest<'static> = exit(ExitStatus::Code(0));
 
 const fn exit(status: ExitStatus) -> FromGuest<'static> {
-    FromGuest::Exit(Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None })
+    FromGuest::Exit(ExitReport { status, disk_full: false, log_bytes_dropped: 0, counted: None })
 }
 
 fn log(bytes: &[u8]) -> FromGuest<'_> {
-    FromGuest::Log { stream: Stream::Merged, bytes }
+    FromGuest::Log { stream: OutputStream::Merged, bytes }
 }
 
 fn file(path: &str, size: u64) -> FromGuest<'_> {
@@ -24,7 +25,7 @@ fn file(path: &str, size: u64) -> FromGuest<'_> {
 
 /// Hears everything; the violation that ended it, or what was heard.
 fn hear(messages: &[FromGuest<'_>]) -> Result<Heard, Violation> {
-    let mut conversation = Conversation::new(Streams::Merged, CAPS);
+    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
     for message in messages {
         conversation.hear(message.clone())?;
     }
@@ -38,10 +39,10 @@ fn collect(messages: &[FromGuest<'_>]) -> Result<Heard, Violation> {
 
 #[test]
 fn a_proper_conversation_is_understood() {
-    let mut conversation = Conversation::new(Streams::Merged, CAPS);
+    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
     let mut next = |message| conversation.hear(message).expect("it is in order");
     assert_eq!(next(FromGuest::Started), Event::Started);
-    assert_eq!(next(log(b"hello")), Event::Log { stream: Stream::Merged, bytes: b"hello" });
+    assert_eq!(next(log(b"hello")), Event::Log { stream: OutputStream::Merged, bytes: b"hello" });
     assert_eq!(next(EXIT), Event::Exited(ExitStatus::Code(0)));
     assert_eq!(next(FromGuest::Output { size: 2 }), Event::Nothing);
     assert_eq!(next(FromGuest::Chunk(b"{")), Event::Nothing);
@@ -50,12 +51,18 @@ fn a_proper_conversation_is_understood() {
     assert_eq!(next(FromGuest::Chunk(b"xy")), Event::Chunk { bytes: b"xy", last: false });
     assert_eq!(next(FromGuest::Chunk(b"z")), Event::Chunk { bytes: b"z", last: true });
     assert_eq!(next(file("empty", 0)), Event::File { path: "empty", size: 0 });
-    assert_eq!(next(FromGuest::Skipped { path: "link", why: Skip::SymbolicLink }), Event::Nothing);
+    assert_eq!(
+        next(FromGuest::Skipped { path: "link", why: SkipReason::SymbolicLink }),
+        Event::Nothing
+    );
     assert_eq!(next(FromGuest::Done), Event::Done);
     let heard = conversation.end();
     assert!(heard.started && heard.done && !heard.output_too_large);
     assert_eq!(heard.output.as_deref(), Some(&b"{}"[..]));
-    assert_eq!(heard.skipped, [Skipped { path: "link".into(), why: "symbolic link".into() }]);
+    assert_eq!(
+        heard.skipped,
+        [SkippedFile { path: "link".into(), reason: "symbolic link".into() }]
+    );
     assert_eq!(heard.bytes_out, 5 + 2 + 3);
 }
 
@@ -68,7 +75,7 @@ fn a_script_that_cannot_start_ends_without_having_started() {
 #[test]
 fn messages_out_of_order_are_refused() {
     let ready = || {
-        FromGuest::Ready(guest::protocol::Measured {
+        FromGuest::Ready(guest::protocol::Measurements {
             uid: 0,
             gid: 0,
             capabilities: 0,
@@ -93,7 +100,7 @@ fn messages_out_of_order_are_refused() {
         [ready(), FromGuest::Started, log(b"x"), EXIT, FromGuest::Output { size: 1 }, file("a", 1)];
     let rest = [
         FromGuest::Chunk(b"x"),
-        FromGuest::Skipped { path: "a", why: Skip::Name },
+        FromGuest::Skipped { path: "a", why: SkipReason::Name },
         FromGuest::Done,
         failed(),
     ];
@@ -129,10 +136,10 @@ fn logs_are_bounded_and_of_the_streams_asked_for() {
     );
     assert_eq!(hear(&[FromGuest::Started, log(b"")]).err(), Some("empty log"));
     for (streams, stream, fits) in [
-        (Streams::Merged, Stream::Stdout, false),
-        (Streams::Merged, Stream::Merged, true),
-        (Streams::Split, Stream::Merged, false),
-        (Streams::Split, Stream::Stderr, true),
+        (StreamMode::Merged, OutputStream::Stdout, false),
+        (StreamMode::Merged, OutputStream::Merged, true),
+        (StreamMode::Split, OutputStream::Merged, false),
+        (StreamMode::Split, OutputStream::Stderr, true),
     ] {
         let mut conversation = Conversation::new(streams, CAPS);
         conversation.hear(FromGuest::Started).expect("it is in order");
@@ -209,24 +216,24 @@ fn paths_of_files_are_checked_here_too() {
 
 #[test]
 fn skipped_files_are_bounded() {
-    let skipped = FromGuest::Skipped { path: "x", why: Skip::Special };
+    let skipped = FromGuest::Skipped { path: "x", why: SkipReason::Special };
     assert!(collect(&vec![skipped.clone(); MAX_SKIPPED]).is_ok());
     assert!(collect(&vec![skipped; MAX_SKIPPED + 1]).is_err());
     let long = "x".repeat(names::MAX_PATH + 1);
     for path in ["a\nb", &long] {
-        assert!(collect(&[FromGuest::Skipped { path, why: Skip::Name }]).is_err());
+        assert!(collect(&[FromGuest::Skipped { path, why: SkipReason::Name }]).is_err());
     }
 }
 
 #[test]
 fn a_job_that_does_not_fit_is_told_from_one_that_fails() {
-    let mut conversation = Conversation::new(Streams::Merged, CAPS);
+    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
     assert_eq!(
         conversation.hear(FromGuest::Failed { step: "write", errno: libc::ENOSPC }),
         Ok(Event::NoRoom)
     );
     assert!(conversation.end().no_room);
-    let mut conversation = Conversation::new(Streams::Merged, CAPS);
+    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
     let event = conversation.hear(FromGuest::Failed { step: "write", errno: libc::EIO });
     assert_eq!(event, Ok(Event::Failed { step: "write", errno: libc::EIO }));
 }
@@ -254,7 +261,10 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
             .prop_map(move |bytes| encode(&FromGuest::Chunk(&bytes))),
         (0..12u64).prop_map(move |size| encode(&FromGuest::Output { size })),
         (paths.clone(), 0..40u64).prop_map(move |(path, size)| encode(&file(&path, size))),
-        paths.prop_map(move |path| encode(&FromGuest::Skipped { path: &path, why: Skip::Name })),
+        paths.prop_map(move |path| encode(&FromGuest::Skipped {
+            path: &path,
+            why: SkipReason::Name
+        })),
         proptest::collection::vec(any::<u8>(), 0..40),
     ]
 }
@@ -262,7 +272,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn no_sequence_of_messages_gets_past_the_caps(bodies in proptest::collection::vec(message(), 0..60)) {
-        let mut conversation = Conversation::new(Streams::Merged, CAPS);
+        let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
         // Without it most sequences would end at their first message.
         let _ = conversation.hear(FromGuest::Started);
         let (mut logged, mut filed, mut files) = (0, 0, 0);
@@ -288,13 +298,18 @@ proptest! {
 
 #[test]
 fn attempts_are_told_while_the_script_runs_and_are_bounded() {
-    let tried =
-        || FromGuest::Tried(Attempt { call: Call::Connect, to: ([1, 1, 1, 1], 443).into() });
+    let tried = || {
+        FromGuest::Tried(ConnectAttempt {
+            call: ConnectCall::Connect,
+            to: ([1, 1, 1, 1], 443).into(),
+        })
+    };
     let heard = hear(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done])
         .expect("in order");
-    assert_eq!(heard.attempts.len(), 1);
+    assert_eq!(heard.connect_attempts.len(), 1);
     assert!(hear(&[tried()]).is_err() && collect(&[tried()]).is_err());
-    let flood: Vec<_> =
-        std::iter::once(FromGuest::Started).chain((0..=MAX_ATTEMPTS).map(|_| tried())).collect();
+    let flood: Vec<_> = std::iter::once(FromGuest::Started)
+        .chain((0..=MAX_CONNECT_ATTEMPTS).map(|_| tried()))
+        .collect();
     assert!(hear(&flood[..flood.len() - 1]).is_ok() && hear(&flood).is_err());
 }

@@ -1,11 +1,11 @@
 //! Sends a job to a guest that has not run anything yet.
 
 use guest::frame::CHUNK;
-use guest::protocol::{Run, ToGuest};
+use guest::protocol::{RunRequest, ToGuest};
 use tokio::io::AsyncReadExt;
 
 use crate::guest::GuestError;
-use crate::job::{Job, StreamedFile, Streams};
+use crate::job::{Job, StreamMode, StreamedFile};
 use crate::wire::{SendError, Sender};
 
 /// How a delivery ended.
@@ -106,16 +106,16 @@ async fn send_bytes(sender: &mut Sender, bytes: &[u8]) -> Result<(), SendError> 
     Ok(())
 }
 
-fn order(job: &Job) -> Run<'_> {
-    Run {
+fn order(job: &Job) -> RunRequest<'_> {
+    RunRequest {
         argv: job.argv.iter().map(String::as_str).collect(),
         env: job.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
         cwd: &job.cwd,
-        split_streams: job.streams == Streams::Split,
-        log_bytes: job.caps.log_bytes,
-        output_bytes: job.caps.output_bytes,
-        artifact_bytes: job.caps.artifact_bytes,
-        artifact_files: job.caps.artifact_files,
+        split_streams: job.streams == StreamMode::Split,
+        log_bytes: job.output_limits.log_bytes,
+        output_bytes: job.output_limits.output_bytes,
+        artifact_bytes: job.output_limits.artifact_bytes,
+        artifact_files: job.output_limits.artifact_files,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use guest::frame::FrameError;
 use guest::jail::Counters;
-use guest::protocol::{FromGuest, Measured};
+use guest::protocol::{FromGuest, Measurements};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ use crate::isolation::{Control, Isolation};
 use crate::job::{Job, Sink, SinkError};
 use crate::judge::{self, Ended};
 use crate::launcher::{LaunchError, Shape};
-use crate::outcome::{Outcome, Ran, Usage};
+use crate::outcome::{Outcome, RunReport, RunUsage};
 use crate::supervision::{Supervised, Supervision};
 use crate::wire::{self, Receiver, Sender};
 
@@ -24,28 +24,28 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// A backend's hold on one sandbox.
 #[async_trait]
-pub trait Handle: Send {
+pub trait GuestHandle: Send {
     /// Kills every process of the sandbox. Called any number of times, also when it is already
     /// gone.
     fn kill(&mut self);
 
     /// Waits until nothing of the sandbox is left, and hands back what the kernel counted for it.
-    async fn gone(&mut self) -> Counters;
+    async fn wait_until_removed(&mut self) -> Counters;
 
     /// What ended the sandbox from outside, if the backend knows of anything; to be asked after
     /// `gone`.
-    fn ended_by(&self) -> Option<EndedBy> {
+    fn external_end(&self) -> Option<ExternalEnd> {
         None
     }
 }
 
 /// An end that came from outside, as a backend saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EndedBy {
+pub struct ExternalEnd {
     /// What it makes of a run that had not come to its own end.
     pub outcome: Outcome,
     /// A clause for the caller: "its node was lost".
-    pub because: Option<&'static str>,
+    pub cause: Option<&'static str>,
 }
 
 /// A started sandbox that is ready for its one job. Dropping it kills it.
@@ -65,10 +65,10 @@ impl Guest {
     /// enforces from outside.
     pub async fn connect(
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
-        handle: Box<dyn Handle>,
+        handle: Box<dyn GuestHandle>,
         shape: Shape,
         within: Duration,
-        describe: impl FnOnce(&Measured<'_>) -> Isolation + Send,
+        describe: impl FnOnce(&Measurements<'_>) -> Isolation + Send,
     ) -> Result<Guest, GuestError> {
         let (mut receiver, sender) = wire::split(stream);
         let hold = Hold(handle);
@@ -111,7 +111,7 @@ impl Guest {
         job: &Job,
         stop: CancellationToken,
         sink: &mut dyn Sink,
-    ) -> Result<Ran, GuestError> {
+    ) -> Result<RunReport, GuestError> {
         let supervised = match delivery::check(job) {
             Ok(()) => {
                 Supervision::new((&mut self.receiver, &mut self.sender), job, &stop, sink)
@@ -120,8 +120,8 @@ impl Guest {
             }
             Err(why) => Err(GuestError::Job(why)),
         };
-        let (counters, ended_by) = self.hold.end().await;
-        conclude(supervised?, (&counters, ended_by), job, (self.isolation, self.witness))
+        let (counters, external_end) = self.hold.end().await;
+        conclude(supervised?, (&counters, external_end), job, (self.isolation, self.witness))
     }
 
     /// Kills the guest without using it and waits until it is gone.
@@ -133,7 +133,7 @@ impl Guest {
 /// Hears the one thing a guest says before it has a job.
 async fn greet(
     receiver: &mut Receiver,
-    describe: impl FnOnce(&Measured<'_>) -> Isolation,
+    describe: impl FnOnce(&Measurements<'_>) -> Isolation,
 ) -> Result<(Isolation, bool), GuestError> {
     let whole = receiver.next().await?.ok_or(GuestError::Vanished)?;
     match receiver.message(whole)? {
@@ -146,30 +146,30 @@ async fn greet(
 /// Puts together what was heard, what the kernel counted, and what ended it from outside.
 fn conclude(
     supervised: Supervised,
-    (counters, ended_by): (&Counters, Option<EndedBy>),
+    (counters, external_end): (&Counters, Option<ExternalEnd>),
     job: &Job,
     (isolation, witness): (Isolation, bool),
-) -> Result<Ran, GuestError> {
+) -> Result<RunReport, GuestError> {
     let Supervised { ended, heard, started_after, wall } = supervised;
     let counters = &judge::counted(counters, heard.exit.and_then(|exit| exit.counted));
     let spoke = heard.started || heard.no_room || heard.exit.is_some();
     // A guest that was taken away before it said a word has a cause that can be told, and did not
     // just go.
-    let told = ended_by.filter(|by| by.because.is_some() || by.outcome != Outcome::Lost);
+    let told = external_end.filter(|by| by.cause.is_some() || by.outcome != Outcome::Lost);
     if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 && told.is_none() {
         return Err(GuestError::Vanished);
     }
-    let (outcome, because) = match (judge::judge(ended, &heard, counters), told) {
-        (Outcome::Lost, Some(by)) => (by.outcome, by.because),
+    let (outcome, cause) = match (judge::judge(ended, &heard, counters), told) {
+        (Outcome::Lost, Some(by)) => (by.outcome, by.cause),
         (outcome, _) => (outcome, None),
     };
-    Ok(Ran {
+    Ok(RunReport {
         outcome,
-        because,
+        cause,
         exit_code: heard.exit.map(|exit| judge::exit_code(exit.status)),
         output: heard.output,
         skipped: heard.skipped,
-        usage: Usage {
+        usage: RunUsage {
             wall_ms: wall.as_millis() as u64,
             cpu_ms: counters.cpu_micros / 1000,
             peak_memory_bytes: counters.peak_memory_bytes,
@@ -177,19 +177,19 @@ fn conclude(
             bytes_out: heard.bytes_out,
         },
         logs_truncated: heard.exit.is_some_and(|exit| exit.log_bytes_dropped > 0),
-        attempts: witness.then_some(heard.attempts),
+        connect_attempts: witness.then_some(heard.connect_attempts),
         isolation,
-        started_after,
+        startup_time: started_after,
     })
 }
 
 /// Ends a sandbox however it is let go.
-struct Hold(Box<dyn Handle>);
+struct Hold(Box<dyn GuestHandle>);
 
 impl Hold {
-    async fn end(mut self) -> (Counters, Option<EndedBy>) {
+    async fn end(mut self) -> (Counters, Option<ExternalEnd>) {
         self.0.kill();
-        let gone = tokio::time::timeout(GONE_WITHIN, self.0.gone()).await;
+        let gone = tokio::time::timeout(GONE_WITHIN, self.0.wait_until_removed()).await;
         let counters = gone.unwrap_or_else(|_| {
             tracing::error!(
                 "a sandbox was killed and is still there after {} s",
@@ -197,7 +197,7 @@ impl Hold {
             );
             Counters::default()
         });
-        (counters, self.0.ended_by())
+        (counters, self.0.external_end())
     }
 }
 

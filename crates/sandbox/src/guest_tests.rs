@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use guest::frame::{self, MAX_FROM_GUEST};
-use guest::protocol::{ExitStatus, Stream};
+use guest::protocol::{ExitStatus, OutputStream};
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::outcome::Outcome;
-use crate::played::{
+use crate::fake_guest::{
     Kept, NONE, OOM, Peer, Played, SHAPE, job, nothing_holds, ready, run, run_with,
 };
+use crate::outcome::Outcome;
 
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_with_all_that_was_said() {
@@ -22,7 +22,7 @@ async fn a_run_ends_with_all_that_was_said() {
         assert!(peer.hear().await.is_some_and(|said| said.starts_with("File")));
         assert_eq!(peer.hear().await.as_deref(), Some("Chunk([97, 98, 99])"));
         peer.start().await;
-        peer.say(&FromGuest::Log { stream: Stream::Merged, bytes: b"hi\n" }).await;
+        peer.say(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"hi\n" }).await;
         peer.exit(ExitStatus::Code(2)).await;
         peer.say(&FromGuest::Output { size: 2 }).await;
         peer.say(&FromGuest::Chunk(b"{}")).await;
@@ -61,7 +61,7 @@ async fn a_script_that_goes_on_is_stopped_at_the_deadline_and_collected() {
 async fn a_guest_that_does_not_stop_is_killed_after_a_grace() {
     let played = run(job(), NONE, |mut peer| async move {
         peer.start().await;
-        peer.say(&FromGuest::Log { stream: Stream::Merged, bytes: b"kept" }).await;
+        peer.say(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"kept" }).await;
         peer.idle().await;
     })
     .await;
@@ -73,12 +73,12 @@ async fn a_guest_that_does_not_stop_is_killed_after_a_grace() {
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_never_stops_talking_does_not_outrun_the_clock() {
     let mut endless = job();
-    endless.caps.log_bytes = u64::MAX;
+    endless.output_limits.log_bytes = u64::MAX;
     let played = run(endless, NONE, |mut peer| async move {
         peer.start().await;
         let mut bytes = Vec::new();
         frame::encode(
-            &FromGuest::Log { stream: Stream::Merged, bytes: b"x" },
+            &FromGuest::Log { stream: OutputStream::Merged, bytes: b"x" },
             MAX_FROM_GUEST,
             &mut bytes,
         )
@@ -150,26 +150,26 @@ async fn a_guest_that_vanishes_before_it_starts_is_our_failure() {
 }
 
 /// A sandbox that its backend saw end from outside.
-struct TakenAway(EndedBy);
+struct TakenAway(ExternalEnd);
 
 #[async_trait]
-impl Handle for TakenAway {
+impl GuestHandle for TakenAway {
     fn kill(&mut self) {}
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         NONE
     }
 
-    fn ended_by(&self) -> Option<EndedBy> {
+    fn external_end(&self) -> Option<ExternalEnd> {
         Some(self.0)
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
-    let evicted = EndedBy { outcome: Outcome::Lost, because: Some("its pod was evicted") };
-    let full = EndedBy { outcome: Outcome::DiskFull, because: None };
-    let unknown = EndedBy { outcome: Outcome::Lost, because: None };
+    let evicted = ExternalEnd { outcome: Outcome::Lost, cause: Some("its pod was evicted") };
+    let full = ExternalEnd { outcome: Outcome::DiskFull, cause: None };
+    let unknown = ExternalEnd { outcome: Outcome::Lost, cause: None };
     for by in [evicted, full, unknown] {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let mut peer = Peer(theirs);
@@ -183,7 +183,7 @@ async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
         });
         match ran {
             Ok(ran) => assert!(
-                by != unknown && (ran.outcome, ran.because) == (by.outcome, by.because),
+                by != unknown && (ran.outcome, ran.cause) == (by.outcome, by.cause),
                 "{by:?}"
             ),
             Err(error) => {
@@ -327,10 +327,10 @@ async fn dropping_a_guest_kills_it() {
 struct Stuck;
 
 #[async_trait]
-impl Handle for Stuck {
+impl GuestHandle for Stuck {
     fn kill(&mut self) {}
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         std::future::pending().await
     }
 }

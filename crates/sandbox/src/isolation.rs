@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use guest::jail::Network;
+use guest::jail::SandboxNetwork;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -109,7 +109,7 @@ pub struct Isolation {
     /// The id of the image, where there is one.
     pub image: Option<String>,
     /// The host's network is said out loud wherever this is shown.
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// Each control in force with the means that enforces it, such as "cgroup v1" or "abi 7".
     pub controls: BTreeMap<Control, String>,
 }
@@ -141,7 +141,7 @@ impl Serialize for Isolation {
         if let Some(image) = &self.image {
             fields.serialize_field("image", image)?;
         }
-        if self.network == Network::Host {
+        if self.network == SandboxNetwork::Host {
             fields.serialize_field("network", "host")?;
         }
         fields.serialize_field("controls", &self.controls)?;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::io::AsyncRead;
 
-use crate::Stream;
+use crate::OutputStream;
 
 /// One process to run, with everything it needs. Made by a pure function; nothing in here acts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Job {
     pub cwd: String,
     /// Without it the script reads end of file.
     pub stdin: Option<Bytes>,
-    pub streams: Streams,
-    pub caps: Caps,
+    pub streams: StreamMode,
+    pub output_limits: OutputLimits,
     /// From the start of the process, by the host's clock.
     pub timeout: Duration,
 }
@@ -79,7 +79,7 @@ impl Eq for StreamedFile {}
 
 /// How standard output and standard error reach us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Streams {
+pub enum StreamMode {
     /// Through one pipe, so that their order is exact.
     Merged,
     /// Through two, so that they can be told apart.
@@ -88,7 +88,7 @@ pub enum Streams {
 
 /// Bounds on what a run may hand back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caps {
+pub struct OutputLimits {
     pub log_bytes: u64,
     pub output_bytes: u64,
     /// The sum of the sizes of all artifacts.
@@ -103,7 +103,7 @@ pub struct Caps {
 /// When a run ends early the last file may lack its `file_end`; such a file must be discarded.
 #[async_trait]
 pub trait Sink: Send {
-    async fn log(&mut self, stream: Stream, bytes: &[u8]);
+    async fn log(&mut self, stream: OutputStream, bytes: &[u8]);
     async fn file_start(&mut self, path: &str, size: u64) -> Result<(), SinkError>;
     async fn file_chunk(&mut self, bytes: &[u8]) -> Result<(), SinkError>;
     async fn file_end(&mut self) -> Result<(), SinkError>;

@@ -93,13 +93,13 @@ pub fn exit_code(status: ExitStatus) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use guest::protocol::Exit;
+    use guest::protocol::ExitReport;
 
     use super::*;
 
     /// A run that came to its end with this status.
     fn exited(status: ExitStatus) -> Heard {
-        let exit = Exit { status, disk_full: false, log_bytes_dropped: 0, counted: None };
+        let exit = ExitReport { status, disk_full: false, log_bytes_dropped: 0, counted: None };
         Heard { started: true, exit: Some(exit), done: true, ..Heard::default() }
     }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn with_full_disk(mut heard: Heard) -> Heard {
-        heard.exit = heard.exit.map(|exit| Exit { disk_full: true, ..exit });
+        heard.exit = heard.exit.map(|exit| ExitReport { disk_full: true, ..exit });
         heard
     }
 

@@ -9,6 +9,8 @@ mod contained;
 mod conversation;
 mod delivery;
 mod docker;
+#[cfg(test)]
+mod fake_guest;
 mod guest;
 mod isolation;
 mod job;
@@ -18,13 +20,10 @@ mod launcher;
 mod native;
 mod network;
 mod outcome;
-#[cfg(test)]
-mod played;
 mod policy;
 mod program;
 mod seccomp;
 mod supervision;
-mod trust;
 mod unconfined;
 #[cfg(feature = "weakened")]
 mod weakened;
@@ -32,21 +31,20 @@ mod wire;
 
 pub use docker::doctor::{DockerReport, docker_doctor};
 pub use docker::{DockerConfig, DockerLauncher, FILL_BYTES, FILLER, Images};
-pub use guest::{Guest, GuestError, Handle};
-pub use guest_protocol::jail::{Counters, Network};
-pub use guest_protocol::protocol::{Attempt, Call, Stream, paths};
+pub use guest::{Guest, GuestError, GuestHandle};
+pub use guest_protocol::jail::{Counters, SandboxNetwork};
+pub use guest_protocol::protocol::{ConnectAttempt, ConnectCall, OutputStream, paths};
 pub use isolation::{Control, Isolation};
-pub use job::{Caps, FileSource, Job, JobFile, Sink, SinkError, StreamedFile, Streams};
+pub use job::{FileSource, Job, JobFile, OutputLimits, Sink, SinkError, StreamMode, StreamedFile};
 pub use kubernetes::doctor::{KubernetesReport, kubernetes_doctor};
 pub use kubernetes::{KubernetesConfig, KubernetesLauncher, copy_guest};
 pub use launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
-pub use native::doctor::{DoctorReport, advice, doctor};
+pub use native::doctor::{NativeReport, native_advice, native_doctor};
 pub use native::{NativeConfig, NativeLauncher};
-pub use network::HostNetwork;
-pub use outcome::{Outcome, Ran, Skipped, Usage};
+pub use network::HostNetworkPermit;
+pub use outcome::{Outcome, RunReport, RunUsage, SkippedFile};
 pub use seccomp::profile as seccomp_profile;
-pub use trust::{NotTrusted, Trust};
-pub use unconfined::run_unconfined;
+pub use unconfined::{UnconfinedPermit, UntrustedDirectory, run_unconfined};
 #[cfg(feature = "weakened")]
 pub use weakened::Defence;
 

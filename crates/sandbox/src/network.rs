@@ -7,12 +7,12 @@
 
 /// Held by whoever may start a launcher on the host's network.
 #[derive(Debug, Clone, Copy)]
-pub struct HostNetwork(());
+pub struct HostNetworkPermit(());
 
-impl HostNetwork {
+impl HostNetworkPermit {
     /// To be called only for a person who asked for it on the command line, or in their own
     /// configuration.
-    pub fn opened_by_the_user() -> HostNetwork {
-        HostNetwork(())
+    pub fn granted_by_user() -> HostNetworkPermit {
+        HostNetworkPermit(())
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use guest::protocol::Attempt;
+use guest::protocol::ConnectAttempt;
 use serde::{Deserialize, Serialize};
 
 use crate::isolation::Isolation;
@@ -73,38 +73,42 @@ impl FromStr for Outcome {
     }
 }
 
-/// A run that came to its end, whichever end that was.
+/// The result of a run, whatever its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct RunReport {
     pub outcome: Outcome,
-    /// What took the sandbox away, in a clause such as "its node was lost", where its backend
-    /// knows.
-    pub because: Option<&'static str>,
+    /// Why the sandbox was removed from outside, as a clause such as "its node was lost", if the
+    /// backend knows.
+    pub cause: Option<&'static str>,
     /// 128 + signal when the script was killed by one; none when it was still running or never
     /// started.
     pub exit_code: Option<i32>,
     /// The bytes of `output.json`, whatever they are.
     pub output: Option<Bytes>,
-    pub skipped: Vec<Skipped>,
-    pub usage: Usage,
+    pub skipped: Vec<SkippedFile>,
+    pub usage: RunUsage,
     pub logs_truncated: bool,
-    /// The script's calls for other machines, as its guest saw them; none where nobody looked.
-    pub attempts: Option<Vec<Attempt>>,
+    /// Outbound connection attempts that the guest observed (all of them blocked); `None` where the
+    /// guest cannot observe them.
+    pub connect_attempts: Option<Vec<ConnectAttempt>>,
     pub isolation: Isolation,
     /// From the first byte of the job to the start of the process.
-    pub started_after: Duration,
+    pub startup_time: Duration,
 }
 
-/// Something in the output directory that was not collected, and why.
+/// An entry of the output directory that was not collected. Its JSON is stored with executions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedFile {
     pub path: String,
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
-/// What a run cost.
+/// The resources that a run used. Its JSON is stored with executions; fields that an older version
+/// did not store are read as 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+#[serde(default)]
+pub struct RunUsage {
     /// From the start of the process to its end.
     pub wall_ms: u64,
     pub cpu_ms: u64,

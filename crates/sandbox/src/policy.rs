@@ -1,6 +1,6 @@
 //! What holds in every sandbox, whichever backend makes it.
 
-use guest::jail::{Landlock, Rlimit};
+use guest::jail::{LandlockRules, Rlimit};
 use guest::protocol::paths;
 
 use crate::launcher::Shape;
@@ -50,8 +50,8 @@ pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
 }
 
 /// What may be reached by path, as a second wall behind the mounts.
-pub fn landlock() -> Landlock {
-    Landlock {
+pub fn landlock() -> LandlockRules {
+    LandlockRules {
         read_and_execute: vec!["/".to_owned()],
         // The other devices are to be read: that a write to /dev/zero is refused is how the guest
         // sees that Landlock works. Nothing in /proc can be written, `clear_refs` and the score of

@@ -16,7 +16,7 @@ mod program;
 use std::sync::LazyLock;
 
 use arguments::{FAMILIES_WITHOUT_NETWORK, HOST_NETWORK_FAMILIES, SOCKET_FAMILIES};
-use guest::jail::Network;
+use guest::jail::SandboxNetwork;
 pub use profile::profile;
 
 /// The process that is not the script's to signal or to limit: the guest.
@@ -41,12 +41,12 @@ const NOT_ON_THE_GUEST: [i64; 6] = [
 ];
 
 /// The filter of a sandbox.
-pub fn program(network: Network) -> Vec<u8> {
+pub fn program(network: SandboxNetwork) -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
         LazyLock::new(|| program::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
     match network {
-        Network::Own => PROGRAM.clone(),
-        Network::Host => program::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
+        SandboxNetwork::Own => PROGRAM.clone(),
+        SandboxNetwork::Host => program::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
     }
 }
 

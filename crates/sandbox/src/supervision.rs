@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use guest::protocol::{ExitStatus, Stream, ToGuest};
+use guest::protocol::{ExitStatus, OutputStream, ToGuest};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::{Conversation, Event, Heard};
 use crate::delivery::{self, Delivered};
 use crate::guest::GuestError;
-use crate::job::{Job, Sink, Streams};
+use crate::job::{Job, Sink, StreamMode};
 use crate::judge::Ended;
 use crate::wire::{Receiver, Sender, Whole};
 
@@ -89,7 +89,7 @@ impl<'a> Supervision<'a> {
             job,
             stop,
             sink,
-            conversation: Conversation::new(job.streams, job.caps),
+            conversation: Conversation::new(job.streams, job.output_limits),
             began,
             started: None,
             exited: None,
@@ -218,10 +218,10 @@ impl<'a> Supervision<'a> {
         Ok(Flow::On)
     }
 
-    fn own_stream(&self) -> Stream {
+    fn own_stream(&self) -> OutputStream {
         match self.job.streams {
-            Streams::Merged => Stream::Merged,
-            Streams::Split => Stream::Stderr,
+            StreamMode::Merged => OutputStream::Merged,
+            StreamMode::Split => OutputStream::Stderr,
         }
     }
 

@@ -7,6 +7,7 @@
 mod leftover;
 mod logs;
 mod orphans;
+mod permit;
 mod place;
 
 use std::collections::BTreeMap;
@@ -20,37 +21,37 @@ use rustix::process::{Pid, Signal};
 use tokio::process::Child;
 use tokio_util::sync::CancellationToken;
 
-use crate::Network;
+use crate::SandboxNetwork;
 use crate::delivery;
 use crate::guest::GuestError;
 use crate::isolation::Isolation;
 use crate::job::{Job, Sink};
-use crate::outcome::{Outcome, Ran, Usage};
-use crate::trust::Trust;
+use crate::outcome::{Outcome, RunReport, RunUsage};
 use leftover::Document;
 use logs::{Logs, Pipes};
+pub use permit::{UnconfinedPermit, UntrustedDirectory};
 use place::Place;
 
 /// Runs the job with nothing around it. `search_path` is the `PATH` of the script.
 pub async fn run_unconfined(
     job: &Job,
-    _: Trust,
+    _: UnconfinedPermit,
     search_path: Option<OsString>,
     stop: CancellationToken,
     sink: &mut dyn Sink,
-) -> Result<Ran, GuestError> {
+) -> Result<RunReport, GuestError> {
     delivery::check(job).map_err(GuestError::Job)?;
     let place = Place::make(job).await.map_err(failed("place the job"))?;
     // What outlives its parent becomes ours, and can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let began = Instant::now();
     let (child, pipes) = place.start(job, search_path).map_err(failed("start the script"))?;
-    let mut logs = Logs::new(job.caps.log_bytes, sink);
+    let mut logs = Logs::new(job.output_limits.log_bytes, sink);
     let ended = watch(child, pipes, job.timeout, &stop, &mut logs)
         .await
         .map_err(failed("wait for the script"))?;
     let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
-    let (document, skipped) = place.collect(&job.caps, sink).await?;
+    let (document, skipped) = place.collect(&job.output_limits, sink).await?;
     let (outcome, exit_code) = match ended {
         Ended::ByItself(status) if matches!(document, Document::TooLarge) => {
             (Outcome::OutputTooLarge, Some(code(status)))
@@ -59,17 +60,17 @@ pub async fn run_unconfined(
         Ended::Deadline => (Outcome::TimedOut, None),
         Ended::Request => (Outcome::Cancelled, None),
     };
-    Ok(Ran {
+    Ok(RunReport {
         outcome,
-        because: None,
+        cause: None,
         exit_code,
         output: document.bytes().map(Into::into),
         skipped,
-        usage: Usage { wall_ms, bytes_in: delivery::bytes_in(job), ..Usage::default() },
+        usage: RunUsage { wall_ms, bytes_in: delivery::bytes_in(job), ..RunUsage::default() },
         logs_truncated,
-        attempts: None,
+        connect_attempts: None,
         isolation: none(),
-        started_after: Duration::ZERO,
+        startup_time: Duration::ZERO,
     })
 }
 
@@ -118,7 +119,7 @@ fn none() -> Isolation {
         backend: "none",
         runtime: None,
         image: None,
-        network: Network::Host,
+        network: SandboxNetwork::Host,
         controls: BTreeMap::new(),
     }
 }

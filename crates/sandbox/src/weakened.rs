@@ -1,8 +1,8 @@
 //! Sandboxes without one of their defences, on which a test shows that its attack would succeed.
 //! Compiled for the tests of this crate alone.
 
-use guest::jail::{Entry, Plan};
-use guest::protocol::Confine;
+use guest::jail::{RootEntry, SandboxPlan};
+use guest::protocol::Confinement;
 
 /// What can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Defence {
 /// A program for the kernel of one instruction, which allows everything.
 const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 
-pub fn plan(mut plan: Plan, without: Defence) -> Plan {
+pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
     match without {
         Defence::CountedMemory => {
             plan.witness.clear();
@@ -30,7 +30,7 @@ pub fn plan(mut plan: Plan, without: Defence) -> Plan {
         Defence::ClosedProc => {
             plan.landlock.read_and_write.push("/proc".to_owned());
             plan.root.iter_mut().for_each(|entry| {
-                if let Entry::Proc { masked } = entry {
+                if let RootEntry::Proc { masked } = entry {
                     masked.clear();
                 }
             });
@@ -41,7 +41,7 @@ pub fn plan(mut plan: Plan, without: Defence) -> Plan {
 }
 
 /// The same in a container, where `/proc` and a second set of filters are the engine's.
-pub fn confine(mut confine: Confine, without: Option<Defence>) -> Confine {
+pub fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinement {
     match without {
         Some(Defence::CountedMemory) => {
             confine.witness.clear();

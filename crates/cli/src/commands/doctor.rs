@@ -27,7 +27,7 @@ pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
         let report = sandbox::kubernetes_doctor(kubernetes).await;
         (report.to_string(), serde_json::to_value(&report)?, report.is_healthy())
     } else {
-        let report = sandbox::doctor(config.runtime_path.clone()).await;
+        let report = sandbox::native_doctor(config.runtime_path.clone()).await;
         (report.to_string(), serde_json::to_value(&report)?, report.is_healthy())
     };
     let services = server::services(&config).await;

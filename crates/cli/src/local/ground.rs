@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use sandbox::{
-    Control, DockerConfig, DockerLauncher, HostNetwork, LaunchError, Launcher, NativeConfig,
-    NativeLauncher, Owner, Trust,
+    Control, DockerConfig, DockerLauncher, HostNetworkPermit, LaunchError, Launcher, NativeConfig,
+    NativeLauncher, Owner, UnconfinedPermit,
 };
 use server::config::Local as Surroundings;
 
@@ -16,7 +16,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(60);
 
 pub enum Ground {
     Sandbox(Kind, Box<dyn Launcher>),
-    Unconfined(Trust),
+    Unconfined(UnconfinedPermit),
 }
 
 impl Ground {
@@ -32,7 +32,7 @@ impl Ground {
 /// What a sandbox is to have beside its shape.
 pub struct Wishes {
     /// Nobody who does not hold this opens the network.
-    pub network: Option<HostNetwork>,
+    pub network: Option<HostNetworkPermit>,
     pub require: Vec<Control>,
 }
 
@@ -48,7 +48,7 @@ pub async fn sandbox(
             Ok(launcher) => return Ok(Ground::Sandbox(Kind::Native, launcher)),
             // What is required and missing here is not to be had by looking elsewhere.
             Err(error @ LaunchError::Missing(_)) => return Err(error.into()),
-            Err(error) => Some(sandbox::advice(&error)),
+            Err(error) => Some(sandbox::native_advice(&error)),
         },
     };
     let docker = match (kind, &native) {

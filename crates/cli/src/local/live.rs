@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use sandbox::{Sink, SinkError, Stream};
+use sandbox::{OutputStream, Sink, SinkError};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -84,13 +84,14 @@ impl Live {
 
 #[async_trait]
 impl Sink for Live {
-    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+    async fn log(&mut self, stream: OutputStream, bytes: &[u8]) {
         if let Some(kept) = &mut self.kept {
-            let kept = if stream == Stream::Stderr { &mut kept.stderr } else { &mut kept.stdout };
+            let kept =
+                if stream == OutputStream::Stderr { &mut kept.stderr } else { &mut kept.stdout };
             kept.extend_from_slice(bytes);
         }
         let to_stdout = match self.show {
-            Show::Apart => stream != Stream::Stderr,
+            Show::Apart => stream != OutputStream::Stderr,
             Show::AsWords => false,
             Show::AsOutput => true,
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use runner::{Ended, Local, Policy, Request};
-use sandbox::{HostNetwork, LaunchError, Outcome, Sink, Streams, Trust};
+use sandbox::{HostNetworkPermit, LaunchError, Outcome, Sink, StreamMode, UnconfinedPermit};
 use server::config::Local as Surroundings;
 use skill::{Network, Package, Permissions, Tree};
 use tokio_util::sync::CancellationToken;
@@ -83,8 +83,8 @@ pub async fn run(
     begin: impl FnOnce(&Facts),
 ) -> Result<Finished> {
     let streams = match order.show {
-        Show::AsOutput => Streams::Merged,
-        Show::Apart | Show::AsWords => Streams::Split,
+        Show::AsOutput => StreamMode::Merged,
+        Show::Apart | Show::AsWords => StreamMode::Split,
     };
     let ready = prepare(order.path, &order.request, order.args, streams, facts).await?;
     begin(facts);
@@ -100,7 +100,7 @@ pub async fn run_into(
     path: &Path,
     request: &Request,
     args: &LocalArgs,
-    streams: Streams,
+    streams: StreamMode,
     facts: &mut Facts,
     stop: CancellationToken,
     sink: &mut dyn Sink,
@@ -112,7 +112,7 @@ async fn prepare(
     path: &Path,
     request: &Request,
     args: &LocalArgs,
-    streams: Streams,
+    streams: StreamMode,
     facts: &mut Facts,
 ) -> Result<Ready> {
     let surroundings = Surroundings::load()?;
@@ -139,9 +139,9 @@ async fn prepare(
     let require = [user.require.clone(), own.require.clone()].concat();
     let ground = match facts.trusted {
         true if !require.is_empty() => return Err(LaunchError::Missing(require).into()),
-        true => Ground::Unconfined(Trust::in_directory(path)?),
+        true => Ground::Unconfined(UnconfinedPermit::for_directory(path)?),
         false => {
-            let network = facts.network_allowed.then(HostNetwork::opened_by_the_user);
+            let network = facts.network_allowed.then(HostNetworkPermit::granted_by_user);
             ground::sandbox(kind, &surroundings, &Wishes { network, require }).await?
         }
     };

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use docker_proxy::{Address, LABEL};
 use sandbox::{
-    Caps, DockerConfig, DockerLauncher, Images, Job, Launcher, Owner, Runtime, Shape, Sink,
-    SinkError, Stream, Streams,
+    DockerConfig, DockerLauncher, Images, Job, Launcher, OutputLimits, OutputStream, Owner,
+    Runtime, Shape, Sink, SinkError, StreamMode,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ struct Said(Vec<u8>);
 
 #[async_trait]
 impl Sink for Said {
-    async fn log(&mut self, _: Stream, bytes: &[u8]) {
+    async fn log(&mut self, _: OutputStream, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
@@ -63,8 +63,8 @@ fn job(argv: &[&str]) -> Job {
         env: vec![],
         cwd: "/sandbox".into(),
         stdin: Some("from outside".into()),
-        streams: Streams::Merged,
-        caps: Caps {
+        streams: StreamMode::Merged,
+        output_limits: OutputLimits {
             log_bytes: 1 << 20,
             output_bytes: 1 << 20,
             artifact_bytes: 1 << 20,

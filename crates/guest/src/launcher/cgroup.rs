@@ -1,7 +1,7 @@
 //! One sandbox's own control groups, in either hierarchy: made before its first process, read and
 //! removed after its last.
 
-use guest::jail::{Cgroups, Controller, Counters, Enforced, Limits};
+use guest::jail::{CgroupController, CgroupLimits, Cgroups, Counters, EnforcedLimits};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -20,8 +20,8 @@ const SOCKET_BYTES: u64 = 16 << 20;
 /// The directories of one sandbox.
 pub enum Group {
     None,
-    V2 { directory: PathBuf, controllers: Vec<Controller> },
-    V1 { directories: Vec<(Controller, PathBuf)> },
+    V2 { directory: PathBuf, controllers: Vec<CgroupController> },
+    V1 { directories: Vec<(CgroupController, PathBuf)> },
 }
 
 impl Group {
@@ -73,17 +73,17 @@ impl Group {
     }
 
     /// Writes the limits, and tells which of them hold.
-    pub fn limit(&self, limits: &Limits) -> io::Result<Enforced> {
+    pub fn limit(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
         let memory = limits.memory_bytes.to_string();
         let pids = limits.pids.to_string();
         let quota = u64::from(limits.cpu_millis) * CPU_PERIOD_MICROS / 1000;
-        let mut enforced = Enforced::default();
+        let mut enforced = EnforcedLimits::default();
         match self {
             Group::None => {}
             Group::V2 { directory, controllers } => {
                 for controller in controllers {
                     match controller {
-                        Controller::Memory => {
+                        CgroupController::Memory => {
                             fs::write(directory.join("memory.max"), &memory)?;
                             enforced.memory = true;
                             // Absent when the kernel has no swap accounting; then there is nothing
@@ -91,11 +91,11 @@ impl Group {
                             enforced.swap =
                                 fs::write(directory.join("memory.swap.max"), "0").is_ok();
                         }
-                        Controller::Pids => {
+                        CgroupController::Pids => {
                             fs::write(directory.join("pids.max"), &pids)?;
                             enforced.pids = true;
                         }
-                        Controller::Cpu => {
+                        CgroupController::Cpu => {
                             fs::write(
                                 directory.join("cpu.max"),
                                 format!("{quota} {CPU_PERIOD_MICROS}"),
@@ -108,7 +108,7 @@ impl Group {
             Group::V1 { directories } => {
                 for (controller, directory) in directories {
                     match controller {
-                        Controller::Memory => {
+                        CgroupController::Memory => {
                             fs::write(directory.join("memory.limit_in_bytes"), &memory)?;
                             enforced.memory = true;
                             // Memory and swap together may be no more than memory: no swap.
@@ -116,11 +116,11 @@ impl Group {
                                 fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory)
                                     .is_ok();
                         }
-                        Controller::Pids => {
+                        CgroupController::Pids => {
                             fs::write(directory.join("pids.max"), &pids)?;
                             enforced.pids = true;
                         }
-                        Controller::Cpu => {
+                        CgroupController::Cpu => {
                             fs::write(
                                 directory.join("cpu.cfs_period_us"),
                                 CPU_PERIOD_MICROS.to_string(),
@@ -137,7 +137,7 @@ impl Group {
 
     /// Adds what the groups counted to `counters`.
     pub fn count(&self, counters: &mut Counters) {
-        let read = |controller: Controller, v1: &str, v2: &str| -> Option<String> {
+        let read = |controller: CgroupController, v1: &str, v2: &str| -> Option<String> {
             match self {
                 Group::None => None,
                 Group::V2 { directory, .. } => fs::read_to_string(directory.join(v2)).ok(),
@@ -147,14 +147,14 @@ impl Group {
                 }
             }
         };
-        let peak = read(Controller::Memory, "memory.max_usage_in_bytes", "memory.peak");
+        let peak = read(CgroupController::Memory, "memory.max_usage_in_bytes", "memory.peak");
         if let Some(peak) = peak.and_then(|text| text.trim().parse().ok()) {
             counters.peak_memory_bytes = peak;
         }
-        let events = read(Controller::Memory, "memory.oom_control", "memory.events");
+        let events = read(CgroupController::Memory, "memory.oom_control", "memory.events");
         counters.oom_kills =
             events.as_deref().and_then(|text| field(text, "oom_kill")).unwrap_or(0);
-        let events = read(Controller::Pids, "pids.events", "pids.events");
+        let events = read(CgroupController::Pids, "pids.events", "pids.events");
         counters.forks_refused = events.as_deref().and_then(|text| field(text, "max")).unwrap_or(0);
     }
 
@@ -171,9 +171,9 @@ impl Group {
     }
 }
 
-fn create_v1(controller: Controller, directory: &Path) -> io::Result<()> {
+fn create_v1(controller: CgroupController, directory: &Path) -> io::Result<()> {
     fs::create_dir(directory)?;
-    if controller == Controller::Memory { limit_sockets(directory) } else { Ok(()) }
+    if controller == CgroupController::Memory { limit_sockets(directory) } else { Ok(()) }
 }
 
 fn limit_sockets(directory: &Path) -> io::Result<()> {
@@ -216,10 +216,14 @@ mod tests {
         fs::create_dir_all(&base).expect("temporary directory");
         let cgroups = Cgroups::V2 {
             directory: base.to_string_lossy().into_owned(),
-            controllers: vec![Controller::Memory, Controller::Pids, Controller::Cpu],
+            controllers: vec![
+                CgroupController::Memory,
+                CgroupController::Pids,
+                CgroupController::Cpu,
+            ],
         };
         let group = Group::create(&cgroups, "one").expect("group");
-        let limits = Limits { memory_bytes: 1 << 28, cpu_millis: 500, pids: 64 };
+        let limits = CgroupLimits { memory_bytes: 1 << 28, cpu_millis: 500, pids: 64 };
         let enforced = group.limit(&limits).expect("limits");
         assert!(enforced.memory && enforced.swap && enforced.cpu && enforced.pids);
         let read = |name: &str| fs::read_to_string(base.join("one").join(name)).expect(name);

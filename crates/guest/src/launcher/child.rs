@@ -5,8 +5,8 @@ use super::cgroup::Group;
 use super::{confine, identity, root, sys};
 use crate::shared_inodes::{self, Owner};
 use guest::jail::{
-    CHANNEL_FD, LOCKS_FD, Network, OOM_SCORE_FD, PRIVATE_INODES, Plan, SandboxLimits, ToLauncher,
-    WITNESS_FD,
+    CHANNEL_FD, LOCKS_FD, OOM_SCORE_FD, PRIVATE_INODES, SandboxLimits, SandboxNetwork, SandboxPlan,
+    ToLauncher, WITNESS_FD,
 };
 use guest::protocol::FromGuest;
 use guest::{channel, frame};
@@ -40,7 +40,7 @@ pub fn run(
     group: &Group,
     channel: OwnedFd,
     program: BorrowedFd<'_>,
-    (plan, network): (&Plan, Network),
+    (plan, network): (&SandboxPlan, SandboxNetwork),
 ) -> ! {
     let opened = open(group, plan, network);
     // The launcher maps the user meanwhile, and says so.
@@ -60,10 +60,10 @@ fn leave() -> ! {
 }
 
 /// The steps of the user who started the service, in the only order that works.
-fn open(group: &Group, plan: &Plan, network: Network) -> Result<Opened, Failure> {
+fn open(group: &Group, plan: &SandboxPlan, network: SandboxNetwork) -> Result<Opened, Failure> {
     step("enter cgroup", group.enter())?;
     step("capabilities", identity::drop_bounding_set())?;
-    if network == Network::Own {
+    if network == SandboxNetwork::Own {
         shrink_receive_buffers();
     }
     // After entering, so that the sandbox's own cgroup is what it sees as the root.
@@ -78,8 +78,8 @@ fn open(group: &Group, plan: &Plan, network: Network) -> Result<Opened, Failure>
 /// The steps of the sandbox's user that are the same for every sandbox of this launcher.
 fn prepare(
     Opened { sources, oom_score }: Opened,
-    plan: &Plan,
-    network: Network,
+    plan: &SandboxPlan,
+    network: SandboxNetwork,
 ) -> Result<Prepared, Failure> {
     // Before the first file is made: it must belong to a user that exists inside.
     step("user and group", identity::assume())?;
@@ -88,7 +88,7 @@ fn prepare(
         "host name",
         rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from),
     )?;
-    if network == Network::Own {
+    if network == SandboxNetwork::Own {
         step("loopback", sys::bring_up_loopback())?;
     }
     // After the change of user, which would clear it: when the launcher dies, so does the sandbox.
@@ -127,7 +127,7 @@ fn park(channel: OwnedFd) -> Option<(SandboxLimits, OwnedFd)> {
 /// The steps that are left, in the only order that works.
 fn become_guest(
     Prepared { root, oom_score }: Prepared,
-    plan: &Plan,
+    plan: &SandboxPlan,
     limits: &SandboxLimits,
     stream: &OwnedFd,
     program: BorrowedFd<'_>,
@@ -151,7 +151,7 @@ fn become_guest(
 
 /// Leaves what the script's calls are heard on, and the list of locks, where the guest looks for
 /// them. A guest that lacks either cannot count locks, and then there are to be none.
-fn leave_witness(plan: &Plan, locks: Option<&OwnedFd>) -> io::Result<()> {
+fn leave_witness(plan: &SandboxPlan, locks: Option<&OwnedFd>) -> io::Result<()> {
     let witness = confine::witness(&plan.witness);
     if let Some(witness) = &witness {
         sys::place_fd(witness.as_fd(), WITNESS_FD)?;
@@ -182,7 +182,7 @@ fn arrange_descriptors(stream: &OwnedFd) -> io::Result<()> {
     sys::close_on_exec_from(CHANNEL_FD as u32 + 1)
 }
 
-fn execute(plan: &Plan, program: BorrowedFd<'_>, private_inodes: bool) -> io::Error {
+fn execute(plan: &SandboxPlan, program: BorrowedFd<'_>, private_inodes: bool) -> io::Error {
     let mut arguments = vec![c"skillbox-guest", c"guest"];
     if private_inodes {
         arguments.push(PRIVATE_INODES);

@@ -1,7 +1,7 @@
 //! The confinement that a process puts on itself: resource limits, Landlock, seccomp.
 
 use super::sys;
-use guest::jail::{Landlock, Rlimit};
+use guest::jail::{LandlockRules, Rlimit};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
@@ -58,14 +58,14 @@ fn resource(limit: Rlimit) -> Resource {
 
 /// A second wall behind the mounts: only the named paths, and no signal or abstract socket leaves
 /// the sandbox.
-pub fn restrict_paths(rules: &Landlock) -> io::Result<()> {
+pub fn restrict_paths(rules: &LandlockRules) -> io::Result<()> {
     landlock_ruleset(rules)
         .and_then(|ruleset| ruleset.restrict_self())
         .map_err(io::Error::other)?;
     Ok(())
 }
 
-fn landlock_ruleset(rules: &Landlock) -> Result<RulesetCreated, RulesetError> {
+fn landlock_ruleset(rules: &LandlockRules) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(KNOWN_ABI);
     let read_and_write =
         AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile | AccessFs::Truncate;

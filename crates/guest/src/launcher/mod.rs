@@ -17,7 +17,10 @@ mod sys;
 use cgroup::Group;
 pub use cgroup::field;
 use guest::channel;
-use guest::jail::{Cgroups, Counters, Enforced, FromLauncher, Limits, Network, Plan, ToLauncher};
+use guest::jail::{
+    CgroupLimits, Cgroups, Counters, EnforcedLimits, FromLauncher, SandboxNetwork, SandboxPlan,
+    ToLauncher,
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::VecDeque;
@@ -65,8 +68,8 @@ struct Launcher {
     /// This very program, for the guest to be executed from.
     program: OwnedFd,
     cgroups: Cgroups,
-    network: Network,
-    plan: Box<Plan>,
+    network: SandboxNetwork,
+    plan: Box<SandboxPlan>,
     spares_wanted: usize,
     /// Cleared when making a spare failed, until something changes.
     replenish: bool,
@@ -247,7 +250,7 @@ impl Launcher {
         }
     }
 
-    fn launched(&mut self, id: u64, spare: Spare, enforced: Enforced) -> io::Result<()> {
+    fn launched(&mut self, id: u64, spare: Spare, enforced: EnforcedLimits) -> io::Result<()> {
         let launched = FromLauncher::Launched { id, pid: spare.pid, enforced };
         self.tell(&launched, Some(spare.pidfd.as_fd()))?;
         self.sandboxes.push(Sandbox { id, pid: spare.pid, pidfd: spare.pidfd, group: spare.group });
@@ -301,10 +304,10 @@ impl Launcher {
     }
 }
 
-fn namespaces(network: Network) -> u64 {
+fn namespaces(network: SandboxNetwork) -> u64 {
     let network = match network {
-        Network::Own => libc::CLONE_NEWNET,
-        Network::Host => 0,
+        SandboxNetwork::Own => libc::CLONE_NEWNET,
+        SandboxNetwork::Host => 0,
     };
     (NAMESPACES | network) as u64
 }
@@ -317,11 +320,15 @@ fn map_and_tell(pid: i32, channel: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Sets the limits of a spare's cgroup and gives it the packet with the others.
-fn hand_over(spare: &Spare, limits: &Limits, packet: &channel::Packet) -> io::Result<Enforced> {
+fn hand_over(
+    spare: &Spare,
+    limits: &CgroupLimits,
+    packet: &channel::Packet,
+) -> io::Result<EnforcedLimits> {
     let enforced = spare.group.limit(limits)?;
     let stream = packet.fd.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
     channel::send(&spare.channel, &packet.bytes, Some(stream.as_fd()))?;
-    Ok(Enforced { unique_uid: spare.unique_uid, ..enforced })
+    Ok(EnforcedLimits { unique_uid: spare.unique_uid, ..enforced })
 }
 
 fn bury(pid: i32, group: &Group) -> io::Result<Counters> {

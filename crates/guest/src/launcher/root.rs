@@ -2,7 +2,7 @@
 //! the host.
 
 use super::sys;
-use guest::jail::{Entry, Plan, Scratch};
+use guest::jail::{RootEntry, SandboxPlan, ScratchLimits};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
@@ -21,10 +21,10 @@ const EMPTY: &str = "empty";
 const EMPTY_FILE: &str = "empty-file";
 
 /// Enough to make the directories of the scratch file system, until it gets the size of a run.
-const UNUSED_SCRATCH: Scratch = Scratch { bytes: 1 << 20, inodes: 64 };
+const UNUSED_SCRATCH: ScratchLimits = ScratchLimits { bytes: 1 << 20, inodes: 64 };
 
 /// Space for the few directories, links and files of the root itself.
-const ROOT_SIZE: Scratch = Scratch { bytes: 4 << 20, inodes: 1024 };
+const ROOT_SIZE: ScratchLimits = ScratchLimits { bytes: 4 << 20, inodes: 1024 };
 
 /// The host's files and trees of a plan, in its order.
 pub struct Sources(Vec<Option<Source>>);
@@ -49,17 +49,17 @@ pub struct Root {
 
 /// Opens every host path while this process may still look it up as the user who started the
 /// service.
-pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
-    let open = |entry: &Entry| match entry {
-        Entry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
+pub fn open_sources(plan: &SandboxPlan) -> io::Result<Sources> {
+    let open = |entry: &RootEntry| match entry {
+        RootEntry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
             Ok(Some(Source::File(File::open(source)?)))
         }
-        Entry::Bind { source, .. } => {
+        RootEntry::Bind { source, .. } => {
             let tree = clone_tree(CWD, source)?;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
             Ok(Some(Source::Tree(tree)))
         }
-        Entry::Device { path } => {
+        RootEntry::Device { path } => {
             let tree = clone_tree(CWD, path)?;
             // A device on a read-only mount can be written to; its times, which every sandbox sees,
             // cannot be set.
@@ -73,7 +73,7 @@ pub fn open_sources(plan: &Plan) -> io::Result<Sources> {
 }
 
 /// Builds the new root and moves into it; the old one is out of reach afterwards.
-pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
+pub fn enter(plan: &SandboxPlan, sources: Sources) -> io::Result<Root> {
     // Nothing mounted here may travel back to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     // The scratch file system lies between the old root and the new one. So it goes with the old
@@ -98,7 +98,7 @@ pub fn enter(plan: &Plan, sources: Sources) -> io::Result<Root> {
 }
 
 /// Gives the scratch file system the size that a run is allowed.
-pub fn resize_scratch(scratch: &OwnedFd, size: &Scratch) -> io::Result<()> {
+pub fn resize_scratch(scratch: &OwnedFd, size: &ScratchLimits) -> io::Result<()> {
     let context = rustix::mount::fspick(
         scratch,
         "",
@@ -112,18 +112,18 @@ pub fn resize_scratch(scratch: &OwnedFd, size: &Scratch) -> io::Result<()> {
 
 fn place(
     root: BorrowedFd<'_>,
-    (number, entry, source): (usize, &Entry, Option<Source>),
+    (number, entry, source): (usize, &RootEntry, Option<Source>),
     own_inodes: bool,
     made: &mut Root,
 ) -> io::Result<()> {
     match entry {
-        Entry::Directory { path } => make_directories(root, relative(path)),
-        Entry::File { path, contents } => write_file(root, relative(path), contents),
-        Entry::Symlink { path, target } => {
+        RootEntry::Directory { path } => make_directories(root, relative(path)),
+        RootEntry::File { path, contents } => write_file(root, relative(path), contents),
+        RootEntry::Symlink { path, target } => {
             make_directories(root, parent(relative(path)))?;
             Ok(rustix::fs::symlinkat(target.as_str(), root, relative(path))?)
         }
-        Entry::Bind { target: path, .. } | Entry::Device { path } => match source {
+        RootEntry::Bind { target: path, .. } | RootEntry::Device { path } => match source {
             Some(Source::File(mut file)) => {
                 io::copy(&mut file, &mut create_file(root, relative(path))?)?;
                 Ok(())
@@ -143,13 +143,13 @@ fn place(
             }
             None => Err(io::ErrorKind::NotFound.into()),
         },
-        Entry::Scratch { path } => {
+        RootEntry::Scratch { path } => {
             let name = relative(path).replace('/', "-");
             make_directories(made.scratch.as_fd(), &name)?;
             make_directories(root, relative(path))?;
             attach(&clone_tree(made.scratch.as_fd(), &name)?, root, relative(path))
         }
-        Entry::Proc { masked } => {
+        RootEntry::Proc { masked } => {
             made.locks = mount_proc(root, made.scratch.as_fd(), masked)?;
             Ok(())
         }
@@ -245,7 +245,7 @@ fn cover<'a>(
     Ok(())
 }
 
-fn tmpfs(size: &Scratch, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+fn tmpfs(size: &ScratchLimits, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let [(bytes_key, bytes), (inodes_key, inodes)] = size_options(size);
     file_system(
         "tmpfs",
@@ -254,7 +254,7 @@ fn tmpfs(size: &Scratch, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     )
 }
 
-fn size_options(size: &Scratch) -> [(&'static str, String); 2] {
+fn size_options(size: &ScratchLimits) -> [(&'static str, String); 2] {
     [("size", size.bytes.to_string()), ("nr_inodes", size.inodes.to_string())]
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use guest::jail::Counters;
-use guest::protocol::Held;
+use guest::protocol::MeasuredCgroup;
 
 use crate::launcher::field;
 
@@ -29,14 +29,14 @@ impl Cgroup {
     }
 
     /// The limits that hold.
-    pub fn held(self) -> Held {
+    pub fn held(self) -> MeasuredCgroup {
         match self {
             Cgroup::V1 => {
                 let memory_bytes =
                     number("memory/memory.limit_in_bytes").filter(|bytes| *bytes < NO_LIMIT);
                 let with_swap = number("memory/memory.memsw.limit_in_bytes");
                 let quota = number("cpu/cpu.cfs_quota_us").zip(number("cpu/cpu.cfs_period_us"));
-                Held {
+                MeasuredCgroup {
                     version: 1,
                     memory_bytes,
                     no_swap: with_swap.is_some() && with_swap == memory_bytes,
@@ -49,7 +49,7 @@ impl Cgroup {
                     let (quota, period) = text.trim().split_once(' ')?;
                     Some((quota.parse().ok()?, period.parse().ok()?))
                 });
-                Held {
+                MeasuredCgroup {
                     version: 2,
                     memory_bytes: number("memory.max"),
                     no_swap: number("memory.swap.max") == Some(0),

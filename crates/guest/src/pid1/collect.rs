@@ -8,7 +8,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use guest::names::{MAX_DEPTH, MAX_PATH, plain_component};
-use guest::protocol::{FromGuest, Skip, paths};
+use guest::protocol::{FromGuest, SkipReason, paths};
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat, statat};
 use rustix::io::{Errno, read, retry_on_intr};
@@ -45,7 +45,7 @@ pub fn collect(host: &mut Channel, bounds: &Bounds, listing: &mut Listing, buffe
         collector.walk(files);
     }
     if let Some(path) = collector.cut.take() {
-        collector.host.send(&FromGuest::Skipped { path: &path, why: Skip::TooMany });
+        collector.host.send(&FromGuest::Skipped { path: &path, why: SkipReason::TooMany });
     }
 }
 
@@ -85,7 +85,7 @@ impl Collector<'_> {
             Found::Missing => return None,
             Found::Directory => match openat(above, name, DIRECTORY, Mode::empty()) {
                 Ok(directory) => return Some(directory),
-                Err(_) => Skip::Unreadable,
+                Err(_) => SkipReason::Unreadable,
             },
             other => other.why_not(),
         };
@@ -104,7 +104,7 @@ impl Collector<'_> {
                     self.host.send(&FromGuest::Output { size });
                     return self.send(&file, size);
                 }
-                Err(_) => Skip::Unreadable,
+                Err(_) => SkipReason::Unreadable,
             },
             other => other.why_not(),
         };
@@ -140,7 +140,7 @@ impl Collector<'_> {
     fn enter(&mut self, walked: &mut Vec<Walked>, directory: OwnedFd) {
         match self.listing.enter(&directory) {
             Ok(level) => walked.push((directory, level, self.path.len())),
-            Err(_) => self.skip_here(Skip::Unreadable),
+            Err(_) => self.skip_here(SkipReason::Unreadable),
         }
     }
 
@@ -150,28 +150,28 @@ impl Collector<'_> {
             return Visit::Enough;
         }
         if !self.append(name) {
-            self.skip_here(Skip::Name);
+            self.skip_here(SkipReason::Name);
             return Visit::On;
         }
         let why = match look(directory, name) {
             Found::Missing => return Visit::On,
-            Found::Directory if depth > MAX_DEPTH => Skip::TooDeep,
+            Found::Directory if depth > MAX_DEPTH => SkipReason::TooDeep,
             Found::Directory => match openat(directory, name, DIRECTORY, Mode::empty()) {
                 Ok(inner) => return Visit::Enter(inner),
-                Err(_) => Skip::Unreadable,
+                Err(_) => SkipReason::Unreadable,
             },
             Found::Regular { .. } if self.files == self.bounds.artifact_files => {
                 return Visit::Enough;
             }
             Found::Regular { size } if size > self.bounds.artifact_bytes - self.bytes => {
-                Skip::TooLarge
+                SkipReason::TooLarge
             }
             Found::Regular { size } => match openat(directory, name, REGULAR, Mode::empty()) {
                 Ok(file) => {
                     self.file(&file, size);
                     return Visit::On;
                 }
-                Err(_) => Skip::Unreadable,
+                Err(_) => SkipReason::Unreadable,
             },
             other => other.why_not(),
         };
@@ -219,7 +219,7 @@ impl Collector<'_> {
         }
     }
 
-    fn skip(&mut self, path: &str, why: Skip) {
+    fn skip(&mut self, path: &str, why: SkipReason) {
         if self.reported < REPORTED {
             self.reported += 1;
             self.host.send(&FromGuest::Skipped { path: shortened(path), why });
@@ -228,7 +228,7 @@ impl Collector<'_> {
         }
     }
 
-    fn skip_here(&mut self, why: Skip) {
+    fn skip_here(&mut self, why: SkipReason) {
         let path = std::mem::take(&mut self.path);
         self.skip(&path, why);
         self.path = path;
@@ -261,13 +261,13 @@ enum Found {
 }
 
 impl Found {
-    fn why_not(&self) -> Skip {
+    fn why_not(&self) -> SkipReason {
         match self {
-            Found::SymbolicLink => Skip::SymbolicLink,
-            Found::HardLink => Skip::HardLink,
-            Found::Unreadable => Skip::Unreadable,
+            Found::SymbolicLink => SkipReason::SymbolicLink,
+            Found::HardLink => SkipReason::HardLink,
+            Found::Unreadable => SkipReason::Unreadable,
             Found::Regular { .. } | Found::Directory | Found::Special | Found::Missing => {
-                Skip::Special
+                SkipReason::Special
             }
         }
     }

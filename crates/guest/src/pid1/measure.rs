@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use guest::protocol::{Measured, paths};
+use guest::protocol::{Measurements, paths};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open, statvfs};
 use rustix::io::Errno;
 
@@ -21,14 +21,14 @@ pub fn measure(
     cgroup: Option<Cgroup>,
     witness: bool,
     private_inodes: bool,
-) -> Result<Measured<'static>, Failure> {
+) -> Result<Measurements<'static>, Failure> {
     let status =
         &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
     let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
     let gvisor = is_gvisor();
     let sockets = [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket);
     let scratch = statvfs(paths::SANDBOX).map_err(Failure::at("statvfs /sandbox"))?;
-    Ok(Measured {
+    Ok(Measurements {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
         capabilities: capabilities(status, gvisor),

@@ -28,8 +28,8 @@ use crate::launcher::confine;
 use crate::shared_inodes::{self, Owner};
 use channel::Channel;
 use failure::Failure;
-use guest::jail::{CHANNEL_FD, Counters, PRIVATE_INODES, Scratch as Cap};
-use guest::protocol::{Confine, Exit, ExitStatus, FromGuest, ToGuest};
+use guest::jail::{CHANNEL_FD, Counters, PRIVATE_INODES, ScratchLimits};
+use guest::protocol::{Confinement, ExitReport, ExitStatus, FromGuest, ToGuest};
 use witness::Witness;
 
 /// Runs the one job of this sandbox; the stream to the host is on descriptor 3.
@@ -66,7 +66,7 @@ pub fn main_in_container() -> ! {
         // Last, because it forbids most of what was needed until here.
         confine::filter_system_calls(&confine.seccomp).map_err(Failure::io("seccomp"))?;
         let caps = Some(Caps { scratch: confine.scratch, processes: confine.processes });
-        // Held until this process ends.
+        // Kept open until this process ends.
         std::mem::forget(occupied);
         Ok(Prepared { oom, caps, witness, private_inodes })
     });
@@ -75,7 +75,7 @@ pub fn main_in_container() -> ! {
 
 /// Installs the witness. Where it cannot count record locks there are to be none, except under
 /// gVisor, whose locks are memory of its own kernel and so within the limit of the container.
-fn watch_calls(confine: &Confine) -> Result<Option<Witness>, Failure> {
+fn watch_calls(confine: &Confinement) -> Result<Option<Witness>, Failure> {
     let locks = locks::Locks::open();
     let listener = confine::witness(&confine.witness);
     if (locks.is_none() || listener.is_none()) && !measure::is_gvisor() {
@@ -94,7 +94,7 @@ struct Prepared {
 
 /// What nothing around this sandbox holds, and we have to see to ourselves.
 struct Caps {
-    scratch: Cap,
+    scratch: ScratchLimits,
     processes: u32,
 }
 
@@ -140,7 +140,12 @@ fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
         Err(errno) => {
             kernel::bury_everything();
             let status = ExitStatus::NotStarted(errno.raw_os_error());
-            Exit { status, disk_full: scratch.was_full(), log_bytes_dropped: 0, counted: None }
+            ExitReport {
+                status,
+                disk_full: scratch.was_full(),
+                log_bytes_dropped: 0,
+                counted: None,
+            }
         }
     };
     let counted = match cgroup {

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use guest::names::plain_component;
-use guest::protocol::{Run, ToGuest, paths};
+use guest::protocol::{RunRequest, ToGuest, paths};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, mkdir, open, seek, symlink};
 use rustix::io::{Errno, retry_on_intr, write};
 
@@ -58,7 +58,7 @@ pub fn receive(host: &mut Channel) -> Result<Order, Failure> {
     }
 }
 
-fn order(run: &Run<'_>, stdin: Option<OwnedFd>) -> Result<Order, Failure> {
+fn order(run: &RunRequest<'_>, stdin: Option<OwnedFd>) -> Result<Order, Failure> {
     let bounds = Bounds {
         log_bytes: run.log_bytes,
         output_bytes: run.output_bytes,

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use guest::protocol::Run;
+use guest::protocol::RunRequest;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -38,7 +38,7 @@ pub struct Running {
 const REPORT_FD: RawFd = 3;
 
 impl Program {
-    pub fn new(run: &Run<'_>) -> Result<Self, Errno> {
+    pub fn new(run: &RunRequest<'_>) -> Result<Self, Errno> {
         let text = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);
         #[expect(
             clippy::disallowed_methods,

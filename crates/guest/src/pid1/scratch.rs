@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use guest::jail::Scratch as Cap;
+use guest::jail::ScratchLimits;
 use guest::protocol::paths;
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open};
 
@@ -18,14 +18,14 @@ pub struct Scratch {
     file_systems: Vec<OwnedFd>,
     /// On all of them together, where there are several. The kernel caps each; this we have to see
     /// to ourselves.
-    cap: Option<Cap>,
+    cap: Option<ScratchLimits>,
     full: bool,
     over_cap: bool,
     sampled: Instant,
 }
 
 impl Scratch {
-    pub fn open(cap: Option<Cap>) -> Result<Self, Failure> {
+    pub fn open(cap: Option<ScratchLimits>) -> Result<Self, Failure> {
         let mut file_systems = Vec::new();
         let mut devices = Vec::new();
         for path in [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"] {

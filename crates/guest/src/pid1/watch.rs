@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use guest::frame::CHUNK;
-use guest::protocol::{Exit, ExitStatus, FromGuest, Stream};
+use guest::protocol::{ExitReport, ExitStatus, FromGuest, OutputStream};
 use rustix::io::{read, retry_on_intr};
 
 use super::channel::Channel;
@@ -29,7 +29,7 @@ pub fn watch(
     running: Running,
     logs: &mut Logs,
     (scratch, crowd, mut witness): (&mut Scratch, &mut Crowd, Option<&mut Witness>),
-) -> Exit {
+) -> ExitReport {
     let pid = running.pid;
     let mut pipes = pipes(running);
     let mut funerals = Funerals { status: None, more: false };
@@ -71,7 +71,7 @@ pub fn watch(
     for pipe in &mut pipes {
         while logs.pass_on(host, pipe) {}
     }
-    Exit {
+    ExitReport {
         // It was one of the buried, unless somebody reaped it before us, which nobody else can.
         status: funerals.status.or(killed).unwrap_or(ExitStatus::Signal(libc::SIGKILL)),
         disk_full: scratch.was_full(),
@@ -123,7 +123,7 @@ impl Logs {
 
 /// One pipe from the script.
 struct Pipe {
-    stream: Stream,
+    stream: OutputStream,
     end: OwnedFd,
     at_end: bool,
 }
@@ -137,8 +137,10 @@ impl Pipe {
 fn pipes(running: Running) -> Vec<Pipe> {
     let pipe = |stream, end| Pipe { stream, end, at_end: false };
     match running.stderr {
-        None => vec![pipe(Stream::Merged, running.stdout)],
-        Some(stderr) => vec![pipe(Stream::Stdout, running.stdout), pipe(Stream::Stderr, stderr)],
+        None => vec![pipe(OutputStream::Merged, running.stdout)],
+        Some(stderr) => {
+            vec![pipe(OutputStream::Stdout, running.stdout), pipe(OutputStream::Stderr, stderr)]
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use guest::jail::WITNESS_FD;
-use guest::protocol::{Attempt, Call, FromGuest, MAX_ATTEMPTS};
+use guest::protocol::{ConnectAttempt, ConnectCall, FromGuest, MAX_CONNECT_ATTEMPTS};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::channel::Channel;
@@ -27,7 +27,7 @@ const ADDRESS: usize = 28;
 
 pub struct Witness {
     listener: OwnedFd,
-    told: Vec<Attempt>,
+    told: Vec<ConnectAttempt>,
     /// Where there is none, a filter refuses record locks.
     locks: Option<Locks>,
     /// None where the network is not the sandbox's own.
@@ -39,7 +39,7 @@ impl Witness {
         // All of it now: later the script may leave no memory.
         Witness {
             listener,
-            told: Vec::with_capacity(MAX_ATTEMPTS),
+            told: Vec::with_capacity(MAX_CONNECT_ATTEMPTS),
             locks,
             sockets: Sockets::open(),
         }
@@ -75,7 +75,7 @@ impl Witness {
         let attempt = attempt(&waiting);
         go_on(&self.listener, waiting.id);
         if let Some(attempt) = attempt.filter(|attempt| !self.told.contains(attempt))
-            && self.told.len() < MAX_ATTEMPTS
+            && self.told.len() < MAX_CONNECT_ATTEMPTS
         {
             self.told.push(attempt);
             host.send(&FromGuest::Tried(attempt));
@@ -100,11 +100,11 @@ impl Witness {
 }
 
 /// What the call asks for, if that is another machine.
-fn attempt(waiting: &libc::seccomp_notif) -> Option<Attempt> {
+fn attempt(waiting: &libc::seccomp_notif) -> Option<ConnectAttempt> {
     let arguments = waiting.data.args;
     let (call, address, length) = match i64::from(waiting.data.nr) {
-        libc::SYS_connect => (Call::Connect, arguments[1], arguments[2]),
-        libc::SYS_sendto => (Call::SendTo, arguments[4], arguments[5]),
+        libc::SYS_connect => (ConnectCall::Connect, arguments[1], arguments[2]),
+        libc::SYS_sendto => (ConnectCall::SendTo, arguments[4], arguments[5]),
         _ => return None,
     };
     let mut bytes = [0; ADDRESS];
@@ -114,7 +114,7 @@ fn attempt(waiting: &libc::seccomp_notif) -> Option<Attempt> {
         .read_exact_at(&mut bytes[..length], address)
         .ok()?;
     let to = parse(&bytes[..length]).filter(|to| leads_out(to.ip()))?;
-    Some(Attempt { call, to })
+    Some(ConnectAttempt { call, to })
 }
 
 /// An address as the kernel has it in memory; only those of IP.

@@ -204,7 +204,7 @@ async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
 
 #[tokio::test]
 async fn a_flood_of_logs_is_cut_and_says_so() {
-    let bench = Bench::with(|config| config.policy.caps.log_bytes = 1000).await;
+    let bench = Bench::with(|config| config.policy.output_limits.log_bytes = 1000).await;
     bench.script("main.sh", "head -c 10000000 /dev/zero | tr '\\0' x; echo end").await;
     let run = bench.run(r#"{"skill":"demo"}"#).await;
     assert_eq!(run.status, Status::Success, "{:?}", run.error);

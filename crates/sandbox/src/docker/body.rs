@@ -9,7 +9,7 @@ use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
     Mount, MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
-use guest::jail::{Network, Rlimit};
+use guest::jail::{Rlimit, SandboxNetwork};
 
 use super::runtime::Kernel;
 use crate::contained::{
@@ -37,7 +37,7 @@ pub struct Setting<'a> {
     /// The engine's default when `None`.
     pub runtime: Option<&'a str>,
     pub owner: &'a Owner,
-    pub network: Network,
+    pub network: SandboxNetwork,
     pub lease_until: u64,
 }
 
@@ -54,10 +54,10 @@ pub fn sandbox(shape: &Shape, setting: &Setting<'_>) -> ContainerCreateBody {
     }
 }
 
-fn network_mode(network: Network) -> &'static str {
+fn network_mode(network: SandboxNetwork) -> &'static str {
     match network {
-        Network::Own => "none",
-        Network::Host => "host",
+        SandboxNetwork::Own => "none",
+        SandboxNetwork::Host => "host",
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             volume: "skillbox-guest-0.1.0-abc",
             runtime: None,
             owner,
-            network: Network::Own,
+            network: SandboxNetwork::Own,
             lease_until: 1_800_000_000,
         }
     }
@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn the_hosts_network_changes_its_mode_alone_and_never_that_of_a_filler() {
         let owner = Owner("worker-1".to_owned());
-        let (own, open) = (setting(&owner), Setting { network: Network::Host, ..setting(&owner) });
+        let (own, open) =
+            (setting(&owner), Setting { network: SandboxNetwork::Host, ..setting(&owner) });
         let mut opened = readable(&sandbox(&shape(), &open));
         assert_eq!(opened["HostConfig"]["NetworkMode"], "host");
         opened["HostConfig"]["NetworkMode"] = "none".into();

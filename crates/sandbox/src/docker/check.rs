@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::docker::body::{Setting, sandbox};
     use crate::launcher::{Owner, Runtime, Shape};
-    use guest::jail::Network;
+    use guest::jail::SandboxNetwork;
 
     fn asked() -> ContainerCreateBody {
         let shape = Shape {
@@ -119,7 +119,7 @@ mod tests {
                 volume: "v",
                 runtime: None,
                 owner: &owner,
-                network: Network::Own,
+                network: SandboxNetwork::Own,
                 lease_until: 1,
             },
         )

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::check;
 use super::engine::{Attached, Engine};
-use crate::guest::Handle;
+use crate::guest::GuestHandle;
 use crate::launcher::LaunchError;
 
 /// How long whoever waits for the end of a container waits at most. An engine that is restarting is
@@ -63,7 +63,7 @@ impl Container {
         let found = engine.inspect(&container.name).await?.unwrap_or_default();
         let weakened = check::weakened(body, &found);
         if !weakened.is_empty() {
-            container.gone().await;
+            container.wait_until_removed().await;
             return Err(LaunchError::Weakened(weakened));
         }
         container.runtime_name =
@@ -80,7 +80,7 @@ impl Container {
         };
         let started = started.await;
         if started.is_err() {
-            self.gone().await;
+            self.wait_until_removed().await;
         }
         started
     }
@@ -101,7 +101,7 @@ impl Container {
 }
 
 #[async_trait]
-impl Handle for Container {
+impl GuestHandle for Container {
     fn kill(&mut self) {
         if matches!(self.ending, Ending::NotBegun) {
             self.ending =
@@ -109,7 +109,7 @@ impl Handle for Container {
         }
     }
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         self.kill();
         if let Ending::Begun(task) = &mut self.ending {
             let ended = timeout(WAITED_FOR, task).await;

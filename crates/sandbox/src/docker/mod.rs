@@ -20,8 +20,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use guest::jail::Network;
-use guest::protocol::Measured;
+use guest::jail::SandboxNetwork;
+use guest::protocol::Measurements;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex as AsyncMutex;
 use uuid::Uuid;
@@ -30,7 +30,7 @@ use crate::contained::{self, Around, PROBE};
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Shape};
-use crate::network::HostNetwork;
+use crate::network::HostNetworkPermit;
 use crate::seccomp;
 use body::Setting;
 pub use body::{FILL_BYTES, FILLER};
@@ -68,7 +68,7 @@ pub struct DockerConfig {
 /// Makes sandboxes on a Docker engine.
 pub struct DockerLauncher {
     config: DockerConfig,
-    network: Network,
+    network: SandboxNetwork,
     engine: Engine,
     volume: Volume,
     /// Whether the engine has the guest; held while it is brought there, so that it is brought
@@ -87,7 +87,7 @@ impl DockerLauncher {
         let (filled, seen) = (AsyncMutex::new(false), Mutex::default());
         Ok(DockerLauncher {
             config,
-            network: Network::Own,
+            network: SandboxNetwork::Own,
             engine,
             volume,
             filled,
@@ -109,9 +109,9 @@ impl DockerLauncher {
     /// The same, of containers that see the whole network of the engine's machine.
     pub async fn start_on_host_network(
         config: DockerConfig,
-        _: HostNetwork,
+        _: HostNetworkPermit,
     ) -> Result<DockerLauncher, LaunchError> {
-        Ok(DockerLauncher { network: Network::Host, ..DockerLauncher::start(config).await? })
+        Ok(DockerLauncher { network: SandboxNetwork::Host, ..DockerLauncher::start(config).await? })
     }
 
     async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
@@ -152,10 +152,10 @@ impl DockerLauncher {
             runtime: Some(&runtime),
             image: image_id,
             network: self.network,
-            closed: (self.network == Network::Own).then_some("own, loopback only"),
+            closed: (self.network == SandboxNetwork::Own).then_some("own, loopback only"),
             keeper: "engine's cgroup",
         };
-        let describe = |measured: &Measured<'_>| contained::isolation(measured, shape, &around);
+        let describe = |measured: &Measurements<'_>| contained::isolation(measured, shape, &around);
         Ok(Guest::connect(stream, Box::new(container), shape.clone(), READY_WITHIN, describe)
             .await?)
     }

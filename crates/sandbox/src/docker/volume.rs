@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::body::{self, Setting};
 use super::container::Container;
 use super::engine::Engine;
-use crate::guest::Handle;
+use crate::guest::GuestHandle;
 use crate::launcher::{LaunchError, Runtime, Shape};
 use crate::program::GUEST;
 
@@ -59,7 +59,7 @@ impl Volume {
             Ok(filled) => filled,
             Err(_) => Err(failed("it took too long")),
         };
-        container.gone().await;
+        container.wait_until_removed().await;
         filled
     }
 }

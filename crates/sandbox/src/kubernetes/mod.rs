@@ -20,15 +20,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use guest::jail::Network;
-use guest::protocol::Measured;
+use guest::jail::SandboxNetwork;
+use guest::protocol::Measurements;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
 use crate::contained::{self, Around, PROBE};
 use crate::docker::images::{self, Images};
-use crate::guest::{Guest, Handle};
+use crate::guest::{Guest, GuestHandle};
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Shape};
 use crate::program;
@@ -124,7 +124,7 @@ impl KubernetesLauncher {
             if !kept {
                 // A tag was moved between two first pods. The next one is asked for by digest, so
                 // this ends.
-                pod.gone().await;
+                pod.wait_until_removed().await;
                 continue;
             }
             let stream = pod.attach().await?;
@@ -161,12 +161,12 @@ impl KubernetesLauncher {
         // When this fails the guest is gone, which is noticed in the next step.
         let _ = stream.write_all(&confinement).await;
         let _ = stream.flush().await;
-        let describe = |measured: &Measured<'_>| {
+        let describe = |measured: &Measurements<'_>| {
             let around = Around {
                 backend: "kubernetes",
                 runtime: self.config.runtime_class.as_deref(),
                 image,
-                network: Network::Own,
+                network: SandboxNetwork::Own,
                 closed: closed(measured),
                 keeper: "kubelet's cgroup",
             };
@@ -209,7 +209,7 @@ fn explain_pin(error: LaunchError, name: &str) -> LaunchError {
 }
 
 /// How scripts are kept from the network of their pod, by what the guest saw.
-fn closed(measured: &Measured<'_>) -> Option<&'static str> {
+fn closed(measured: &Measurements<'_>) -> Option<&'static str> {
     match (measured.routes, measured.sockets) {
         (false, _) => Some("own, loopback only"),
         (true, false) => Some("own, with a network; no socket leads to it, nor to loopback"),
@@ -276,10 +276,11 @@ mod tests {
 
     #[test]
     fn what_keeps_scripts_from_the_network_is_told_with_its_price() {
-        let FromGuest::Ready(measured) = crate::played::ready() else {
+        let FromGuest::Ready(measured) = crate::fake_guest::ready() else {
             panic!("a guest that is ready")
         };
-        let closed = |routes, sockets| closed(&Measured { routes, sockets, ..measured.clone() });
+        let closed =
+            |routes, sockets| closed(&Measurements { routes, sockets, ..measured.clone() });
         assert_eq!(closed(true, true), None, "a network and a socket are a way out");
         assert!(closed(true, false).is_some_and(|how| how.contains("nor to loopback")));
         assert!(closed(false, true).is_some_and(|how| how.ends_with("loopback only")));

@@ -18,7 +18,7 @@ use super::standing::{Cause, End, Standing, Trouble, Waiting};
 use super::stream::Attached;
 use super::sweep::Holding;
 use super::watch::{Following, Watch};
-use crate::guest::{EndedBy, Handle};
+use crate::guest::{ExternalEnd, GuestHandle};
 use crate::launcher::LaunchError;
 
 /// From a node to a guest that runs: images are pulled in this time.
@@ -99,7 +99,7 @@ impl Pod {
         pod.answered = true;
         let weakened = check::weakened(body, &made);
         if !weakened.is_empty() {
-            pod.gone().await;
+            pod.wait_until_removed().await;
             return Err(LaunchError::Weakened(weakened));
         }
         if let Some(following) = &pod.following {
@@ -138,7 +138,7 @@ impl Pod {
         let ran = wait(&self.cluster, &self.name, &mut following, image, until).await;
         self.following = Some(following);
         if ran.is_err() {
-            self.gone().await;
+            self.wait_until_removed().await;
         }
         ran
     }
@@ -159,7 +159,7 @@ impl Pod {
             Attached::new(process, (&self.cluster, &self.name), standing, self.hung_up.clone())
         });
         if streams.is_err() {
-            self.gone().await;
+            self.wait_until_removed().await;
         }
         streams
     }
@@ -238,7 +238,7 @@ fn verdict(standing: &Standing, image: &str, late: bool) -> Option<Result<RanIma
 }
 
 #[async_trait]
-impl Handle for Pod {
+impl GuestHandle for Pod {
     fn kill(&mut self) {
         if matches!(self.ending, Ending::NotBegun) {
             let hung_up = self.hung_up.load(Ordering::SeqCst);
@@ -255,7 +255,7 @@ impl Handle for Pod {
         }
     }
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         self.kill();
         if let Ending::Begun(task) = &mut self.ending {
             let ended = timeout(WAITED_FOR, task).await;
@@ -270,10 +270,10 @@ impl Handle for Pod {
         Counters { oom_kills: u64::from(out_of_memory), ..Counters::default() }
     }
 
-    fn ended_by(&self) -> Option<EndedBy> {
+    fn external_end(&self) -> Option<ExternalEnd> {
         match &self.ending {
             Ending::Over(Some(end)) => {
-                Some(EndedBy { outcome: end.cause.outcome(), because: end.cause.because() })
+                Some(ExternalEnd { outcome: end.cause.outcome(), cause: end.cause.because() })
             }
             _ => None,
         }

@@ -3,14 +3,17 @@
 //! Every service process has a directory of its own, named by its process id and start time, below
 //! the cgroup it runs in itself, so that limits set on the service hold for its sandboxes too.
 
-use guest::jail::{Cgroups, Controller};
+use guest::jail::{CgroupController, Cgroups};
 use rustix::process::{Pid, Signal};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const CONTROLLERS: [(Controller, &str); 3] =
-    [(Controller::Memory, "memory"), (Controller::Pids, "pids"), (Controller::Cpu, "cpu")];
+const CONTROLLERS: [(CgroupController, &str); 3] = [
+    (CgroupController::Memory, "memory"),
+    (CgroupController::Pids, "pids"),
+    (CgroupController::Cpu, "cpu"),
+];
 
 /// What our directories start with.
 const PREFIX: &str = "skillbox-";
@@ -24,7 +27,7 @@ const SERVER_LEAF: &str = "server";
 pub enum Hierarchy {
     None,
     V2(PathBuf),
-    V1(Vec<(Controller, PathBuf)>),
+    V1(Vec<(CgroupController, PathBuf)>),
 }
 
 impl Hierarchy {
@@ -284,7 +287,10 @@ mod tests {
             panic!("not v1")
         };
         let controllers: Vec<_> = groups.iter().map(|(controller, _)| *controller).collect();
-        assert_eq!(controllers, [Controller::Memory, Controller::Pids, Controller::Cpu]);
+        assert_eq!(
+            controllers,
+            [CgroupController::Memory, CgroupController::Pids, CgroupController::Cpu]
+        );
         assert_eq!(groups[2].1, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
     }
 

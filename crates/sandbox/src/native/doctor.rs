@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The findings; `problem` is set when nothing can run here.
 #[derive(Debug, Serialize)]
-pub struct DoctorReport {
+pub struct NativeReport {
     pub kernel: String,
     pub user: &'static str,
     pub cgroups: &'static str,
@@ -19,15 +19,15 @@ pub struct DoctorReport {
 }
 
 /// Looks for interpreters and makes one real sandbox to see what holds in it.
-pub async fn doctor(search_path: Option<OsString>) -> DoctorReport {
+pub async fn native_doctor(search_path: Option<OsString>) -> NativeReport {
     let interpreters = Interpreters::find(search_path.as_deref());
     let probed = probe(search_path).await;
-    DoctorReport {
+    NativeReport {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         user: if rustix::process::geteuid().is_root() { "root" } else { "ordinary user" },
         cgroups: Hierarchy::find().name(),
         interpreters,
-        problem: probed.as_ref().err().map(advice),
+        problem: probed.as_ref().err().map(native_advice),
         isolation: probed.ok(),
     }
 }
@@ -39,7 +39,7 @@ async fn probe(search_path: Option<OsString>) -> Result<Isolation, crate::Launch
 }
 
 /// Why the native sandbox does not work here, and what to do about it.
-pub fn advice(error: &crate::LaunchError) -> String {
+pub fn native_advice(error: &crate::LaunchError) -> String {
     format!(
         "{error}. The native sandbox needs unprivileged user namespaces: check \
          `sysctl kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns user.max_user_namespaces`, \
@@ -63,14 +63,14 @@ fn remedy(control: Control) -> &'static str {
     }
 }
 
-impl DoctorReport {
+impl NativeReport {
     /// True when skills can run here.
     pub fn is_healthy(&self) -> bool {
         self.problem.is_none() && !self.interpreters.0.is_empty()
     }
 }
 
-impl fmt::Display for DoctorReport {
+impl fmt::Display for NativeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kernel        {}", self.kernel)?;
         writeln!(f, "user          {}", self.user)?;

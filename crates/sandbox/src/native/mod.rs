@@ -10,11 +10,11 @@ mod process;
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
-use crate::network::HostNetwork;
+use crate::network::HostNetworkPermit;
 use async_trait::async_trait;
 use cgroups::Hierarchy;
-use guest::jail::{Cgroups, Controller, Enforced, Network, Plan};
-use guest::protocol::Measured;
+use guest::jail::{CgroupController, Cgroups, EnforcedLimits, SandboxNetwork, SandboxPlan};
+use guest::protocol::Measurements;
 use interpreters::Interpreters;
 use plan::HostRoot;
 use process::{Launched, Process};
@@ -55,10 +55,10 @@ pub struct NativeConfig {
 pub struct NativeLauncher {
     require: Vec<Control>,
     interpreters: Interpreters,
-    plan: Plan,
+    plan: SandboxPlan,
     hierarchy: Hierarchy,
     cgroups: Cgroups,
-    network: Network,
+    network: SandboxNetwork,
     /// The namespaces of this process, which no sandbox may share.
     namespaces: BTreeMap<String, u64>,
     processes: Vec<Mutex<Arc<Process>>>,
@@ -68,15 +68,15 @@ pub struct NativeLauncher {
 impl NativeLauncher {
     /// Finds out what this machine has and starts the launcher processes.
     pub fn start(config: NativeConfig) -> Result<NativeLauncher, LaunchError> {
-        NativeLauncher::start_with(config, Network::Own)
+        NativeLauncher::start_with(config, SandboxNetwork::Own)
     }
 
     /// The same, of sandboxes that see the whole network of this machine.
     pub fn start_on_host_network(
         config: NativeConfig,
-        _: HostNetwork,
+        _: HostNetworkPermit,
     ) -> Result<NativeLauncher, LaunchError> {
-        NativeLauncher::start_with(config, Network::Host)
+        NativeLauncher::start_with(config, SandboxNetwork::Host)
     }
 
     /// For tests that show an attack to succeed without this defence.
@@ -86,16 +86,19 @@ impl NativeLauncher {
         defence: crate::weakened::Defence,
     ) -> Result<NativeLauncher, LaunchError> {
         let interpreters = Interpreters::find(config.search_path.as_deref());
-        let plan = plan::plan(&HostRoot::read(), &interpreters, Network::Own);
+        let plan = plan::plan(&HostRoot::read(), &interpreters, SandboxNetwork::Own);
         NativeLauncher::start_planned(
             config,
-            Network::Own,
+            SandboxNetwork::Own,
             interpreters,
             crate::weakened::plan(plan, defence),
         )
     }
 
-    fn start_with(config: NativeConfig, network: Network) -> Result<NativeLauncher, LaunchError> {
+    fn start_with(
+        config: NativeConfig,
+        network: SandboxNetwork,
+    ) -> Result<NativeLauncher, LaunchError> {
         let interpreters = Interpreters::find(config.search_path.as_deref());
         let plan = plan::plan(&HostRoot::read(), &interpreters, network);
         NativeLauncher::start_planned(config, network, interpreters, plan)
@@ -103,9 +106,9 @@ impl NativeLauncher {
 
     fn start_planned(
         config: NativeConfig,
-        network: Network,
+        network: SandboxNetwork,
         interpreters: Interpreters,
-        plan: Plan,
+        plan: SandboxPlan,
     ) -> Result<NativeLauncher, LaunchError> {
         allow_many_descriptors();
         let hierarchy = Hierarchy::find();
@@ -146,7 +149,7 @@ impl NativeLauncher {
         let launched = self.clone_guest(shape, theirs.as_fd()).await?;
         drop(theirs);
         let describe =
-            |measured: &Measured<'_>| self.isolation(measured, &launched.enforced, shape);
+            |measured: &Measurements<'_>| self.isolation(measured, &launched.enforced, shape);
         let guest =
             Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_WITHIN, describe)
                 .await?;
@@ -171,7 +174,12 @@ impl NativeLauncher {
 
     /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set
     /// to.
-    fn isolation(&self, measured: &Measured<'_>, enforced: &Enforced, shape: &Shape) -> Isolation {
+    fn isolation(
+        &self,
+        measured: &Measurements<'_>,
+        enforced: &EnforcedLimits,
+        shape: &Shape,
+    ) -> Isolation {
         let mut controls = BTreeMap::new();
         let mut set = |control, holds: bool, how: &str| {
             if holds {
@@ -209,7 +217,7 @@ impl NativeLauncher {
         set(Control::SwapLimit, enforced.swap, cgroup);
         set(Control::CpuLimit, enforced.cpu, cgroup);
         // In a user namespace of its own the process rlimit counts this sandbox alone.
-        let by_rlimit = !plan::has(&self.cgroups, Controller::Pids);
+        let by_rlimit = !plan::has(&self.cgroups, CgroupController::Pids);
         set(
             Control::ProcessLimit,
             enforced.pids || by_rlimit,
@@ -217,7 +225,7 @@ impl NativeLauncher {
         );
         set(Control::UniqueUid, enforced.unique_uid, "per run");
         set(Control::PrivateInodes, measured.private_inodes, "overlay");
-        let network = if own("net") { Network::Own } else { Network::Host };
+        let network = if own("net") { SandboxNetwork::Own } else { SandboxNetwork::Host };
         Isolation { backend: "native", runtime: None, image: None, network, controls }
     }
 }

@@ -6,7 +6,8 @@ use crate::launcher::Shape;
 use crate::policy::{self, MASKED, MASKED_NATIVELY, WRITABLE};
 use crate::seccomp;
 use guest::jail::{
-    Cgroups, Controller, Entry, INSIDE_ID, Limits, Network, Plan, Rlimit, SandboxLimits, Scratch,
+    CgroupController, CgroupLimits, Cgroups, INSIDE_ID, Rlimit, RootEntry, SandboxLimits,
+    SandboxNetwork, SandboxPlan, ScratchLimits,
 };
 use guest::protocol::paths;
 
@@ -28,7 +29,7 @@ const NETWORK_ETC: [&str; 7] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRoot {
     /// Links into `/usr` on merged systems, directories on others.
-    pub top: Vec<Entry>,
+    pub top: Vec<RootEntry>,
     pub etc: Vec<String>,
     pub network_etc: Vec<String>,
 }
@@ -38,7 +39,7 @@ impl HostRoot {
         let top =
             ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].iter().filter_map(|path| {
                 match std::fs::read_link(path) {
-                    Ok(target) => Some(Entry::Symlink {
+                    Ok(target) => Some(RootEntry::Symlink {
                         path: path.to_string(),
                         target: target.to_str()?.to_owned(),
                     }),
@@ -56,19 +57,19 @@ impl HostRoot {
 /// What a sandbox of this shape may use.
 pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
     SandboxLimits {
-        cgroup: Limits {
+        cgroup: CgroupLimits {
             memory_bytes: shape.memory_bytes,
             cpu_millis: shape.cpu_millis,
             pids: shape.pids,
         },
-        scratch: Scratch { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
+        scratch: ScratchLimits { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         rlimits: rlimits(shape, cgroups),
     }
 }
 
 /// The plan of all sandboxes on this host.
-pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Plan {
-    Plan {
+pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwork) -> SandboxPlan {
+    SandboxPlan {
         hostname: "sandbox".to_owned(),
         root: root(host, interpreters, network),
         landlock: policy::landlock(),
@@ -80,33 +81,33 @@ pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: Network) -> P
     }
 }
 
-fn root(host: &HostRoot, interpreters: &Interpreters, network: Network) -> Vec<Entry> {
+fn root(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwork) -> Vec<RootEntry> {
     let mut root = vec![bind("/usr")];
     root.extend(host.top.iter().cloned());
     root.extend(host.etc.iter().map(|path| bind(path)));
     root.extend(own_etc());
     root.extend(match network {
-        Network::Own => own_names(),
-        Network::Host => hosts_names(&host.network_etc),
+        SandboxNetwork::Own => own_names(),
+        SandboxNetwork::Host => hosts_names(&host.network_etc),
     });
     root.push(etc("hostname", "sandbox\n"));
-    root.extend(DEVICES.iter().map(|path| Entry::Device { path: path.to_string() }));
+    root.extend(DEVICES.iter().map(|path| RootEntry::Device { path: path.to_string() }));
     root.extend([("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")].map(
-        |(name, number)| Entry::Symlink {
+        |(name, number)| RootEntry::Symlink {
             path: format!("/dev/{name}"),
             target: format!("/proc/self/fd{number}"),
         },
     ));
-    root.push(Entry::Proc {
+    root.push(RootEntry::Proc {
         masked: MASKED.iter().chain(MASKED_NATIVELY).map(|path| path.to_string()).collect(),
     });
-    root.extend(WRITABLE.iter().map(|path| Entry::Scratch { path: path.to_string() }));
+    root.extend(WRITABLE.iter().map(|path| RootEntry::Scratch { path: path.to_string() }));
     // After the writable directories, in case an interpreter lives below one of them.
     root.extend(interpreters.binds().iter().map(|path| bind(&path.to_string_lossy())));
     root
 }
 
-fn own_etc() -> Vec<Entry> {
+fn own_etc() -> Vec<RootEntry> {
     vec![
         etc("passwd", &format!("sandbox:x:{INSIDE_ID}:{INSIDE_ID}::{}:/bin/bash\n", paths::TMP)),
         etc("group", &format!("sandbox:x:{INSIDE_ID}:\n")),
@@ -114,7 +115,7 @@ fn own_etc() -> Vec<Entry> {
 }
 
 /// The only name there is.
-fn own_names() -> Vec<Entry> {
+fn own_names() -> Vec<RootEntry> {
     vec![
         etc("hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"),
         etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
@@ -122,30 +123,30 @@ fn own_names() -> Vec<Entry> {
 }
 
 /// The names that the host knows, and whom it asks for others.
-fn hosts_names(network_etc: &[String]) -> Vec<Entry> {
+fn hosts_names(network_etc: &[String]) -> Vec<RootEntry> {
     let mut names = vec![etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")];
     names.extend(network_etc.iter().map(|path| bind(path)));
     names
 }
 
-fn etc(name: &str, contents: &str) -> Entry {
-    Entry::File { path: format!("/etc/{name}"), contents: contents.to_owned() }
+fn etc(name: &str, contents: &str) -> RootEntry {
+    RootEntry::File { path: format!("/etc/{name}"), contents: contents.to_owned() }
 }
 
 fn rlimits(shape: &Shape, cgroups: &Cgroups) -> Vec<(Rlimit, u64)> {
     let mut limits = policy::rlimits(shape);
     // Where a cgroup holds the limit these would only hide its counters.
-    if !has(cgroups, Controller::Pids) {
+    if !has(cgroups, CgroupController::Pids) {
         limits.push((Rlimit::Processes, u64::from(shape.pids)));
     }
-    if !has(cgroups, Controller::Memory) {
+    if !has(cgroups, CgroupController::Memory) {
         limits.push((Rlimit::Data, shape.memory_bytes));
     }
     limits
 }
 
 /// Whether the cgroups at hand have this controller.
-pub fn has(cgroups: &Cgroups, wanted: Controller) -> bool {
+pub fn has(cgroups: &Cgroups, wanted: CgroupController) -> bool {
     match cgroups {
         Cgroups::None => false,
         Cgroups::V2 { controllers, .. } => controllers.contains(&wanted),
@@ -155,8 +156,8 @@ pub fn has(cgroups: &Cgroups, wanted: Controller) -> bool {
     }
 }
 
-fn bind(path: &str) -> Entry {
-    Entry::Bind { source: path.to_owned(), target: path.to_owned() }
+fn bind(path: &str) -> RootEntry {
+    RootEntry::Bind { source: path.to_owned(), target: path.to_owned() }
 }
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
     };
 
     fn host() -> HostRoot {
-        let link = |path: &str, target: &str| Entry::Symlink {
+        let link = |path: &str, target: &str| RootEntry::Symlink {
             path: path.to_owned(),
             target: target.to_owned(),
         };
@@ -198,7 +199,7 @@ mod tests {
     }
 
     /// The filters have tests of their own, and as bytes say nothing to a reader.
-    fn readable(mut plan: Plan) -> Plan {
+    fn readable(mut plan: SandboxPlan) -> SandboxPlan {
         plan.seccomp.clear();
         plan.witness.clear();
         plan.no_locks.clear();
@@ -207,10 +208,10 @@ mod tests {
 
     #[test]
     fn a_sandbox_with_cgroups() {
-        let directories = [Controller::Memory, Controller::Pids, Controller::Cpu]
+        let directories = [CgroupController::Memory, CgroupController::Pids, CgroupController::Cpu]
             .map(|c| (c, "/x".to_owned()))
             .to_vec();
-        let plan = plan(&host(), &pyenv(), Network::Own);
+        let plan = plan(&host(), &pyenv(), SandboxNetwork::Own);
         insta::assert_debug_snapshot!((
             readable(plan),
             limits(&SHAPE, &Cgroups::V1 { directories })
@@ -225,13 +226,13 @@ mod tests {
     #[test]
     fn the_hosts_network_brings_its_names_and_takes_unix_sockets() {
         let made = |network| plan(&host(), &pyenv(), network);
-        let (own, open) = (made(Network::Own), made(Network::Host));
+        let (own, open) = (made(SandboxNetwork::Own), made(SandboxNetwork::Host));
         let new: Vec<_> = open.root.iter().filter(|entry| !own.root.contains(entry)).collect();
         let dns = etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
         assert_eq!(new, [&dns, &bind("/etc/resolv.conf")]);
         assert_ne!(open.seccomp, own.seccomp);
         // Everything else stays as it is.
-        let same = Plan { root: own.root.clone(), seccomp: own.seccomp.clone(), ..open };
+        let same = SandboxPlan { root: own.root.clone(), seccomp: own.seccomp.clone(), ..open };
         assert_eq!(same, own);
     }
 }

@@ -1,13 +1,14 @@
 //! The host's end of one launcher process.
 
 use super::cgroups;
-use crate::guest::Handle;
+use crate::guest::GuestHandle;
 use crate::launcher::LaunchError;
 use crate::program;
 use async_trait::async_trait;
 use guest::channel;
 use guest::jail::{
-    Cgroups, Counters, Enforced, FromLauncher, Network, Plan, SandboxLimits, ToLauncher,
+    Cgroups, Counters, EnforcedLimits, FromLauncher, SandboxLimits, SandboxNetwork, SandboxPlan,
+    ToLauncher,
 };
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::process::Signal;
@@ -37,11 +38,11 @@ pub struct Process {
 
 /// What the launcher said of a new sandbox.
 pub struct Launched {
-    pub enforced: Enforced,
+    pub enforced: EnforcedLimits,
     pub handle: NativeHandle,
 }
 
-type Reply = Result<(OwnedFd, Enforced, oneshot::Receiver<Counters>), LaunchError>;
+type Reply = Result<(OwnedFd, EnforcedLimits, oneshot::Receiver<Counters>), LaunchError>;
 
 /// Who waits for what from the launcher; `None` once it is gone.
 #[derive(Default)]
@@ -54,7 +55,11 @@ struct Tables {
 }
 
 impl Process {
-    pub fn start(cgroups: &Cgroups, network: Network, plan: &Plan) -> Result<Process, LaunchError> {
+    pub fn start(
+        cgroups: &Cgroups,
+        network: SandboxNetwork,
+        plan: &SandboxPlan,
+    ) -> Result<Process, LaunchError> {
         let (socket, child) = spawn().map_err(|source| setup("start launcher", source))?;
         let waiting = Arc::new(Waiting(Mutex::new(Some(Tables::default()))));
         let plan = Box::new(plan.clone());
@@ -190,7 +195,7 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    fn launched(&self, id: u64, pidfd: OwnedFd, enforced: Enforced) {
+    fn launched(&self, id: u64, pidfd: OwnedFd, enforced: EnforcedLimits) {
         let (end, ended) = oneshot::channel();
         self.with(|tables| tables.ends.insert(id, end));
         self.reply(id, Ok((pidfd, enforced, ended)));
@@ -217,13 +222,13 @@ pub struct NativeHandle {
 }
 
 #[async_trait]
-impl Handle for NativeHandle {
+impl GuestHandle for NativeHandle {
     fn kill(&mut self) {
         // An error means that it is dead already.
         let _ = rustix::process::pidfd_send_signal(self.pidfd.as_fd(), Signal::KILL);
     }
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         if let Some(ended) = self.ended.take() {
             // When the launcher died its sandboxes died with it, and nobody counted.
             self.counters = ended.await.unwrap_or_default();

@@ -4,20 +4,20 @@
 //! says by which, and `scripts/trace-system-calls.sh` writes that list anew.
 
 /// A system call, by the number it has here and the name it has everywhere.
-pub struct Call {
+pub struct SystemCall {
     /// As libc spells it: `SYS_read`.
     constant: &'static str,
     pub number: i64,
 }
 
-impl Call {
+impl SystemCall {
     pub fn name(&self) -> &'static str {
         self.constant.trim_start_matches("SYS_")
     }
 }
 
 macro_rules! calls {
-    ($($call:ident),* $(,)?) => { &[$(Call { constant: stringify!($call), number: libc::$call }),*] };
+    ($($call:ident),* $(,)?) => { &[$(SystemCall { constant: stringify!($call), number: libc::$call }),*] };
 }
 
 /// No more than this: every call is code of the kernel that a script can reach.
@@ -26,7 +26,7 @@ const MOST: usize = 220;
 
 /// Calls that exist inside, by what they are for.
 #[rustfmt::skip] // One call a line would make two hundred lines of it.
-pub const ALLOWED: &[(&str, &[Call])] = &[
+pub const ALLOWED: &[(&str, &[SystemCall])] = &[
     (
         "reading and writing what is open; not `sync` and `syncfs`, which would make the host write all of its own, nor \
          `preadv2` and `readahead`, which tell and change what of a shared file is in the page cache",
@@ -159,7 +159,7 @@ mod tests {
         let made: Vec<&str> =
             made.lines().filter_map(|line| line.split_once(' ')).map(|(call, _)| call).collect();
         let listed: Vec<&str> =
-            ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(Call::name)).collect();
+            ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(SystemCall::name)).collect();
         let unused: Vec<_> = listed.iter().filter(|call| !made.contains(call)).collect();
         assert!(unused.is_empty(), "nobody makes {unused:?}; see scripts/trace-system-calls.sh");
         // And the list of what was made is of these sandboxes.

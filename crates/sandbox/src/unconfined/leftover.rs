@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use guest::names;
 
 use crate::guest::GuestError;
-use crate::job::{Caps, Sink, SinkError};
-use crate::outcome::Skipped;
+use crate::job::{OutputLimits, Sink, SinkError};
+use crate::outcome::SkippedFile;
 
 const CHUNK: usize = 64 << 10;
 
@@ -55,11 +55,11 @@ pub struct Files {
     root: PathBuf,
     left_bytes: u64,
     left_files: u32,
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedFile>,
 }
 
 impl Files {
-    pub fn new(root: PathBuf, caps: &Caps) -> Files {
+    pub fn new(root: PathBuf, caps: &OutputLimits) -> Files {
         Files {
             root,
             left_bytes: caps.artifact_bytes,
@@ -116,8 +116,10 @@ impl Files {
     fn skip(&mut self, path: &str, why: &str) {
         const LISTED: usize = 100;
         if self.skipped.len() < LISTED {
-            self.skipped
-                .push(Skipped { path: path.escape_debug().to_string(), why: why.to_owned() });
+            self.skipped.push(SkippedFile {
+                path: path.escape_debug().to_string(),
+                reason: why.to_owned(),
+            });
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::Stream;
+use crate::OutputStream;
 use crate::job::Sink;
 
 /// How long the rest may take once everybody was ended; only who could not be still holds a pipe.
@@ -16,10 +16,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 << 10;
 
 /// The ends that we read.
-pub struct Pipes(Vec<(Stream, Receiver)>);
+pub struct Pipes(Vec<(OutputStream, Receiver)>);
 
 impl Pipes {
-    pub fn open<const N: usize>(ends: [(Stream, PipeReader); N]) -> io::Result<Pipes> {
+    pub fn open<const N: usize>(ends: [(OutputStream, PipeReader); N]) -> io::Result<Pipes> {
         let open = |(stream, end)| Ok((stream, Receiver::from_owned_fd(OwnedFd::from(end))?));
         Ok(Pipes(ends.into_iter().map(open).collect::<io::Result<_>>()?))
     }

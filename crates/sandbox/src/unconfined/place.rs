@@ -12,10 +12,10 @@ use tokio::process::{Child, Command};
 
 use super::leftover::{self, Document, Files};
 use super::logs::Pipes;
-use crate::Stream;
+use crate::OutputStream;
 use crate::guest::GuestError;
-use crate::job::{Caps, Job, Sink, StreamedFile, Streams};
-use crate::outcome::Skipped;
+use crate::job::{Job, OutputLimits, Sink, StreamMode, StreamedFile};
+use crate::outcome::SkippedFile;
 
 /// Variables of the contract that are paths; all others are the caller's own, or text.
 const PATH_VARIABLES: [&str; 6] = [
@@ -101,23 +101,23 @@ impl Place {
         });
         let (stdout, of_child) = io::pipe()?;
         match job.streams {
-            Streams::Merged => {
+            StreamMode::Merged => {
                 command.stderr(of_child.try_clone()?).stdout(of_child);
-                Pipes::open([(Stream::Merged, stdout)])
+                Pipes::open([(OutputStream::Merged, stdout)])
             }
-            Streams::Split => {
+            StreamMode::Split => {
                 let (stderr, stderr_of_child) = io::pipe()?;
                 command.stderr(stderr_of_child).stdout(of_child);
-                Pipes::open([(Stream::Stdout, stdout), (Stream::Stderr, stderr)])
+                Pipes::open([(OutputStream::Stdout, stdout), (OutputStream::Stderr, stderr)])
             }
         }
     }
 
     pub async fn collect(
         &self,
-        caps: &Caps,
+        caps: &OutputLimits,
         sink: &mut dyn Sink,
-    ) -> Result<(Document, Vec<Skipped>), GuestError> {
+    ) -> Result<(Document, Vec<SkippedFile>), GuestError> {
         let document = leftover::document(&self.inside(paths::OUTPUT_JSON), caps.output_bytes);
         let mut files = Files::new(self.inside(paths::FILES_DIR), caps);
         files.send(sink).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sandbox::{FileSource, GuestError, JobFile, Outcome, Runtime, StreamedFile, Streams};
+use sandbox::{FileSource, GuestError, JobFile, Outcome, Runtime, StreamMode, StreamedFile};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::support::{Backend, file, job, on_every_backend, run, try_run};
@@ -162,7 +162,7 @@ async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {
 async fn split_streams_are_told_apart(on: Backend) {
     let mut job =
         job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
-    job.streams = Streams::Split;
+    job.streams = StreamMode::Split;
     let (_, kept) = run(on, Runtime::Node, &job).await;
     assert_eq!((&kept.stdout[..], &kept.stderr[..]), (&b"out\nend"[..], &b"err\n"[..]));
     assert!(kept.merged.is_empty());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::{Control, Job, Launcher, Outcome, Ran, Runtime, Shape};
+use sandbox::{Control, Job, Launcher, Outcome, RunReport, Runtime, Shape};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -199,7 +199,7 @@ fn plan(directory: &Path, expected: &Expected) -> (Shape, Job) {
     (shape, job)
 }
 
-fn compare(expected: &Expected, ran: &Ran, kept: &Kept) -> Vec<String> {
+fn compare(expected: &Expected, ran: &RunReport, kept: &Kept) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |what: &str, holds: bool, found: String| {
         if !holds {
@@ -289,7 +289,7 @@ impl Canary {
         Canary { file, secret }
     }
 
-    fn is_in(&self, ran: &Ran, kept: &Kept) -> bool {
+    fn is_in(&self, ran: &RunReport, kept: &Kept) -> bool {
         assert!(self.file.path().exists());
         let texts = [&kept.merged[..], ran.output.as_deref().unwrap_or_default()];
         let texts = texts.into_iter().chain(kept.files.values().map(|bytes| &bytes[..]));

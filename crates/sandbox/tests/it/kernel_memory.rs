@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use guest::jail::UID_BASE;
-use sandbox::{Control, Defence, Job, Launcher, NativeLauncher, Outcome, Ran, Runtime};
+use sandbox::{Control, Defence, Job, Launcher, NativeLauncher, Outcome, RunReport, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Kept, MACHINE, MIB, job, lacks, native_config, native_launcher, shape};
@@ -96,7 +96,7 @@ fn record_locks() -> Job {
 
 /// Runs an attack until it ends or says that it holds what it wanted, and tells how much the
 /// kernel's memory grew by at the most.
-async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (Ran, u64) {
+async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (RunReport, u64) {
     let (holding, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut kept = Kept::until_log(holding.clone());
     let mut shape = shape(Runtime::Python);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use cluster::{Image, Quota};
 use k8s_openapi::api::core::v1::Pod;
 use sandbox::{
-    GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome, Ran,
-    Runtime,
+    GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome,
+    RunReport, Runtime,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +25,7 @@ async fn troubled(
     stand_in: &StandIn,
     launcher: &dyn Launcher,
     trouble: impl AsyncFnOnce(&Pod),
-) -> Result<Ran, GuestError> {
+) -> Result<RunReport, GuestError> {
     let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
     let started = CancellationToken::new();
     let mut kept = Kept::default();
@@ -110,7 +110,7 @@ async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
     });
     let ran = evicted.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
-    assert!(ran.because.is_some(), "an eviction has a reason");
+    assert!(ran.cause.is_some(), "an eviction has a reason");
     let cut =
         troubled(&stand_in, &launcher, async |_| stand_in.cluster.cut_attachments()).await.unwrap();
     assert_eq!(cut.outcome, Outcome::Lost);
@@ -120,7 +120,7 @@ async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
     });
     let ran = lost.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
-    assert!(ran.because.is_some(), "a node that is lost is a reason");
+    assert!(ran.cause.is_some(), "a node that is lost is a reason");
     goes_on(&stand_in, &launcher).await;
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sandbox::{
-    Caps, Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher,
-    NativeConfig, NativeLauncher, Owner, Ran, Runtime, Shape, Sink, SinkError, Stream, Streams,
-    paths,
+    Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher,
+    NativeConfig, NativeLauncher, OutputLimits, OutputStream, Owner, RunReport, Runtime, Shape,
+    Sink, SinkError, StreamMode, paths,
 };
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
@@ -197,8 +197,8 @@ pub fn job(runtime: Runtime, script: &str) -> Job {
         env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
         cwd: paths::SANDBOX.into(),
         stdin: None,
-        streams: Streams::Merged,
-        caps: Caps {
+        streams: StreamMode::Merged,
+        output_limits: OutputLimits {
             log_bytes: MIB,
             output_bytes: MIB,
             artifact_bytes: 256 * MIB,
@@ -242,14 +242,14 @@ impl Kept {
 
 #[async_trait]
 impl Sink for Kept {
-    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+    async fn log(&mut self, stream: OutputStream, bytes: &[u8]) {
         if let Some(stop) = &self.stop_on_log {
             stop.cancel();
         }
         match stream {
-            Stream::Merged => self.merged.extend_from_slice(bytes),
-            Stream::Stdout => self.stdout.extend_from_slice(bytes),
-            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+            OutputStream::Merged => self.merged.extend_from_slice(bytes),
+            OutputStream::Stdout => self.stdout.extend_from_slice(bytes),
+            OutputStream::Stderr => self.stderr.extend_from_slice(bytes),
         }
     }
 
@@ -273,7 +273,7 @@ impl Sink for Kept {
 }
 
 /// Runs one job in a new sandbox of `launcher`.
-pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (Ran, Kept) {
+pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (RunReport, Kept) {
     let guest = launcher.launch(shape).await.unwrap();
     let mut kept = Kept::default();
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await.unwrap();
@@ -281,7 +281,11 @@ pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (Ran, 
 }
 
 /// The same for a job that may not come to run.
-pub async fn try_run(on: Backend, runtime: Runtime, job: &Job) -> (Result<Ran, GuestError>, Kept) {
+pub async fn try_run(
+    on: Backend,
+    runtime: Runtime,
+    job: &Job,
+) -> (Result<RunReport, GuestError>, Kept) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
     let mut kept = Kept::default();
     let guest = on.launcher().await.launch(&shape(runtime)).await.expect("a guest");
@@ -290,7 +294,7 @@ pub async fn try_run(on: Backend, runtime: Runtime, job: &Job) -> (Result<Ran, G
 }
 
 /// Runs one job on a launcher of its own.
-pub async fn run(on: Backend, runtime: Runtime, job: &Job) -> (Ran, Kept) {
+pub async fn run(on: Backend, runtime: Runtime, job: &Job) -> (RunReport, Kept) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
     run_in(&*on.launcher().await, &shape(runtime), job).await
 }

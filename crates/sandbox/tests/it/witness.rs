@@ -1,6 +1,6 @@
 //! What a script's guest sees of its calls for other machines.
 
-use sandbox::{Attempt, Call, Outcome, Runtime};
+use sandbox::{ConnectAttempt, ConnectCall, Outcome, Runtime};
 
 use crate::support::{Backend, job, on_every_backend, run};
 
@@ -54,7 +54,7 @@ print(b.recv(4).decode())
 async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
     if backend == Backend::Pod {
         let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, NO_SOCKET)).await;
-        assert_eq!((kept.text().as_str(), ran.attempts), ("pair\n", None));
+        assert_eq!((kept.text().as_str(), ran.connect_attempts), ("pair\n", None));
         return;
     }
     let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, REACHES)).await;
@@ -63,18 +63,18 @@ async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
         (Outcome::Exited, Some(0), "hello\npair\n")
     );
     let expected = [
-        (Call::Connect, "203.0.113.7:443"),
-        (Call::SendTo, "198.51.100.1:53"),
-        (Call::Connect, "[2001:db8::1]:22"),
-        (Call::Connect, "192.0.2.9:80"),
+        (ConnectCall::Connect, "203.0.113.7:443"),
+        (ConnectCall::SendTo, "198.51.100.1:53"),
+        (ConnectCall::Connect, "[2001:db8::1]:22"),
+        (ConnectCall::Connect, "192.0.2.9:80"),
     ];
-    let expected = expected.map(|(call, to)| Attempt { call, to: to.parse().unwrap() });
+    let expected = expected.map(|(call, to)| ConnectAttempt { call, to: to.parse().unwrap() });
     match backend {
         Backend::Native | Backend::Runc => {
-            assert_eq!(ran.attempts.as_deref(), Some(expected.as_slice()))
+            assert_eq!(ran.connect_attempts.as_deref(), Some(expected.as_slice()))
         }
         // Its kernel has no such thing, and then nothing is said at all.
-        Backend::Runsc | Backend::Pod => assert_eq!(ran.attempts, None),
+        Backend::Runsc | Backend::Pod => assert_eq!(ran.connect_attempts, None),
     }
 }
 
@@ -97,12 +97,12 @@ async fn a_flood_of_calls_is_cut_and_ends(backend: Backend) {
         assert!(
             ran.outcome == Outcome::Exited
                 && kept.text().ends_with("done\n")
-                && ran.attempts.is_none()
+                && ran.connect_attempts.is_none()
         );
         return;
     }
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "done\n"));
     if backend != Backend::Runsc {
-        assert_eq!(ran.attempts.map(|attempts| attempts.len()), Some(64));
+        assert_eq!(ran.connect_attempts.map(|attempts| attempts.len()), Some(64));
     }
 }

@@ -1,7 +1,7 @@
 //! An execution on the wire. The order of the keys is part of the contract.
 
 use runner::Detail;
-use sandbox::{Attempt, Call};
+use sandbox::{ConnectAttempt, ConnectCall};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -169,14 +169,14 @@ struct SkippedFile {
 struct NetworkAttempt {
     /// `connect` or `sendto`.
     #[schema(value_type = String, example = "connect")]
-    call: Call,
+    call: ConnectCall,
     /// Address and port.
     #[schema(example = "203.0.113.7:443")]
     to: String,
 }
 
-impl From<&Attempt> for NetworkAttempt {
-    fn from(attempt: &Attempt) -> NetworkAttempt {
+impl From<&ConnectAttempt> for NetworkAttempt {
+    fn from(attempt: &ConnectAttempt) -> NetworkAttempt {
         NetworkAttempt { call: attempt.call, to: attempt.to.to_string() }
     }
 }
@@ -247,7 +247,7 @@ impl Facts {
             stderr: detail.stderr.clone(),
             files,
             skipped: skipped
-                .map(|file| SkippedFile { path: file.path.clone(), why: file.why.clone() })
+                .map(|file| SkippedFile { path: file.path.clone(), why: file.reason.clone() })
                 .collect(),
             clamped: detail.clamped.clone(),
             trust: detail
@@ -345,9 +345,9 @@ impl From<Execution> for ExecutionSummary {
     }
 }
 
-impl From<runner::Usage> for Usage {
-    fn from(usage: runner::Usage) -> Usage {
-        let runner::Usage { wall_ms, cpu_ms, peak_memory_bytes, bytes_in, bytes_out } = usage;
+impl From<sandbox::RunUsage> for Usage {
+    fn from(usage: sandbox::RunUsage) -> Usage {
+        let sandbox::RunUsage { wall_ms, cpu_ms, peak_memory_bytes, bytes_in, bytes_out } = usage;
         Usage { wall_ms, cpu_ms, peak_memory_bytes, bytes_in, bytes_out }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use blobs::{Blobs, S3Config, Signer};
 use runner::{DiskReserve, EnvKey, Policy, Room, Runner, RunnerConfig};
 use sandbox::{
-    Caps, DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher,
-    LaunchError, Launcher, NativeConfig, NativeLauncher, Owner,
+    DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError,
+    Launcher, NativeConfig, NativeLauncher, OutputLimits, Owner,
 };
 use store::Store;
 use uuid::Uuid;
@@ -282,7 +282,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
             max_memory_bytes: config.max_memory_bytes,
             default_cpu_millis: config.default_cpu_millis,
             max_cpu_millis: config.max_cpu_millis,
-            caps: Caps {
+            output_limits: OutputLimits {
                 log_bytes: config.max_log_bytes,
                 output_bytes: config.max_output_bytes,
                 artifact_bytes: config.max_artifact_bytes,

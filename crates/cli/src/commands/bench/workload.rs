@@ -64,7 +64,7 @@ impl Workload {
         std::fs::write(skill.join("SKILL.md"), MANIFEST)?;
         std::fs::write(skill.join("main.py"), SCRIPT)?;
         let config = Config::load(&server::config::Args::default())?;
-        let report = sandbox::doctor(config.runtime_path).await;
+        let report = sandbox::native_doctor(config.runtime_path).await;
         let python = report.interpreters.0.get(&sandbox::Runtime::Python);
         let python = python
             .context("no python3 on the PATH; install it with `apt install python3`")?

@@ -12,7 +12,7 @@ use mcp::{
     SkillProvider, SkillRunRequest,
 };
 use runner::Request;
-use sandbox::Streams;
+use sandbox::StreamMode;
 use serde_json::value::to_raw_value;
 use skill::Package;
 use tokio::sync::Semaphore;
@@ -109,7 +109,7 @@ impl SkillProvider for Here {
             () = stop.cancelled() => return Err(ProviderError::Internal("It was cancelled before it began.".to_owned())),
         };
         let id = Uuid::now_v7().to_string();
-        let streams = if request.script.is_some() { Streams::Split } else { Streams::Merged };
+        let streams = if request.script.is_some() { StreamMode::Split } else { StreamMode::Merged };
         let mut caught = Caught::new(progress, streams, self.files.place(&id));
         let mut facts = Facts::default();
         let ended =

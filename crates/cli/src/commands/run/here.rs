@@ -104,7 +104,7 @@ fn summary(facts: &Facts, Finished { ended, files, .. }: &Finished) -> String {
     for skipped in &ended.skipped {
         line.push_str(&text::harmless(&format!(
             "\nnot collected: {} ({})",
-            skipped.path, skipped.why
+            skipped.path, skipped.reason
         )));
     }
     for clamped in &facts.clamped {

@@ -200,8 +200,8 @@ fn makers(of: &str) -> Vec<PathBuf> {
 #[test]
 fn only_the_command_line_makes_the_permissions_for_network_and_trust() {
     for (of, defined) in [
-        ("opened_by_the_user", "sandbox/src/network.rs"),
-        ("in_directory(", "sandbox/src/trust.rs"),
+        ("granted_by_user", "sandbox/src/network.rs"),
+        ("for_directory(", "sandbox/src/unconfined/permit.rs"),
     ] {
         assert_eq!(makers(of), [Path::new("cli/src/local/run.rs"), Path::new(defined)], "{of}");
     }

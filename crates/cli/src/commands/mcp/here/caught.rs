@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use async_trait::async_trait;
 use mcp::{RunArtifact, RunProgress, RunResult};
-use sandbox::{Sink, SinkError, Stream, Streams};
+use sandbox::{OutputStream, Sink, SinkError, StreamMode};
 
 use super::Files;
 use crate::local::{self, Facts};
@@ -45,8 +45,8 @@ impl Tail {
 
 impl Caught {
     /// Files go to `place`, which is made for the first.
-    pub fn new(progress: RunProgress, streams: Streams, place: PathBuf) -> Caught {
-        let apart = (streams == Streams::Split).then(Default::default);
+    pub fn new(progress: RunProgress, streams: StreamMode, place: PathBuf) -> Caught {
+        let apart = (streams == StreamMode::Split).then(Default::default);
         Caught {
             progress,
             log: Tail::default(),
@@ -107,12 +107,12 @@ fn failed(error: anyhow::Error) -> SinkError {
 
 #[async_trait]
 impl Sink for Caught {
-    async fn log(&mut self, stream: Stream, bytes: &[u8]) {
+    async fn log(&mut self, stream: OutputStream, bytes: &[u8]) {
         self.progress.report(&String::from_utf8_lossy(bytes));
         self.log.push(bytes);
         match (&mut self.apart, stream) {
-            (Some((stdout, _)), Stream::Stdout) => stdout.push(bytes),
-            (Some((_, stderr)), Stream::Stderr) => stderr.push(bytes),
+            (Some((stdout, _)), OutputStream::Stdout) => stdout.push(bytes),
+            (Some((_, stderr)), OutputStream::Stderr) => stderr.push(bytes),
             _ => {}
         }
     }

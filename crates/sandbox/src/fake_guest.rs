@@ -9,16 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use guest::frame::{self, MAX_FROM_GUEST};
-use guest::jail::{Counters, Network};
-use guest::protocol::{Exit, ExitStatus, FromGuest, Measured, Stream, ToGuest};
+use guest::jail::{Counters, SandboxNetwork};
+use guest::protocol::{ExitReport, ExitStatus, FromGuest, Measurements, OutputStream, ToGuest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::guest::{Guest, GuestError, Handle};
+use crate::guest::{Guest, GuestError, GuestHandle};
 use crate::isolation::Isolation;
-use crate::job::{Caps, Job, JobFile, Sink, SinkError, Streams};
+use crate::job::{Job, JobFile, OutputLimits, Sink, SinkError, StreamMode};
 use crate::launcher::{Runtime, Shape};
-use crate::outcome::Ran;
+use crate::outcome::RunReport;
 
 pub const SHAPE: Shape = Shape {
     runtime: Runtime::Bash,
@@ -37,12 +37,12 @@ pub struct Played {
 }
 
 #[async_trait]
-impl Handle for Played {
+impl GuestHandle for Played {
     fn kill(&mut self) {
         self.kills.fetch_add(1, Ordering::SeqCst);
     }
 
-    async fn gone(&mut self) -> Counters {
+    async fn wait_until_removed(&mut self) -> Counters {
         assert!(self.kills.load(Ordering::SeqCst) > 0, "waited for without being killed");
         self.counters
     }
@@ -81,7 +81,7 @@ impl Peer {
     }
 
     pub async fn exit(&mut self, status: ExitStatus) {
-        self.say(&FromGuest::Exit(Exit {
+        self.say(&FromGuest::Exit(ExitReport {
             status,
             disk_full: false,
             log_bytes_dropped: 0,
@@ -106,7 +106,7 @@ pub struct Kept {
 
 #[async_trait]
 impl Sink for Kept {
-    async fn log(&mut self, _: Stream, bytes: &[u8]) {
+    async fn log(&mut self, _: OutputStream, bytes: &[u8]) {
         self.logs.extend_from_slice(bytes);
     }
 
@@ -140,15 +140,20 @@ pub fn job() -> Job {
         env: vec![],
         cwd: "/".into(),
         stdin: None,
-        streams: Streams::Merged,
-        caps: Caps { log_bytes: 100, output_bytes: 100, artifact_bytes: 1000, artifact_files: 10 },
+        streams: StreamMode::Merged,
+        output_limits: OutputLimits {
+            log_bytes: 100,
+            output_bytes: 100,
+            artifact_bytes: 1000,
+            artifact_files: 10,
+        },
         timeout: Duration::from_secs(5),
     }
 }
 
 /// What came of a played run.
 pub struct Play {
-    pub ran: Result<Ran, GuestError>,
+    pub ran: Result<RunReport, GuestError>,
     pub kept: Kept,
     pub kills: usize,
 }
@@ -183,7 +188,7 @@ pub async fn run_with<F: Future<Output = ()>>(
 }
 
 pub fn ready() -> FromGuest<'static> {
-    FromGuest::Ready(Measured {
+    FromGuest::Ready(Measurements {
         uid: 1000,
         gid: 1000,
         capabilities: 0,
@@ -203,12 +208,12 @@ pub fn ready() -> FromGuest<'static> {
     })
 }
 
-pub fn nothing_holds(_: &Measured<'_>) -> Isolation {
+pub fn nothing_holds(_: &Measurements<'_>) -> Isolation {
     Isolation {
         backend: "played",
         runtime: None,
         image: None,
-        network: Network::Own,
+        network: SandboxNetwork::Own,
         controls: BTreeMap::new(),
     }
 }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// Held by whoever may run a job with nothing around it. Not `Clone`: one decision is good for one
 /// run.
 #[derive(Debug)]
-pub struct Trust(());
+pub struct UnconfinedPermit(());
 
 /// Why a directory's code is not run without a sandbox.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTrusted {
+pub enum UntrustedDirectory {
     #[error("{} is not a directory; only a directory on a disk of this machine can be run without a sandbox", .0.display())]
     NotADirectory(PathBuf),
     #[error("{} lies on {kind}, a file system of the network; copy it to a disk of this machine, read it, and run that", .path.display())]
@@ -43,19 +43,19 @@ const REMOTE: [(u64, &str); 14] = [
     (0x7461_636f, "OCFS2"),
 ];
 
-impl Trust {
+impl UnconfinedPermit {
     /// For a person who said that they trust the code in this directory.
-    pub fn in_directory(path: &Path) -> Result<Trust, NotTrusted> {
+    pub fn for_directory(path: &Path) -> Result<UnconfinedPermit, UntrustedDirectory> {
         let unreadable =
-            |source: io::Error| NotTrusted::Unreadable { path: path.to_owned(), source };
+            |source: io::Error| UntrustedDirectory::Unreadable { path: path.to_owned(), source };
         if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
-            return Err(NotTrusted::NotADirectory(path.to_owned()));
+            return Err(UntrustedDirectory::NotADirectory(path.to_owned()));
         }
         let found = rustix::fs::statfs(path).map_err(|errno| unreadable(errno.into()))?;
         // Numbers of 32 bits, which some machines hand out with their sign.
         match remote(found.f_type.cast_unsigned() & 0xffff_ffff) {
-            Some(kind) => Err(NotTrusted::Remote { path: path.to_owned(), kind }),
-            None => Ok(Trust(())),
+            Some(kind) => Err(UntrustedDirectory::Remote { path: path.to_owned(), kind }),
+            None => Ok(UnconfinedPermit(())),
         }
     }
 }
@@ -71,14 +71,17 @@ mod tests {
     #[test]
     fn only_a_directory_on_a_disk_of_this_machine_is_trusted() {
         let directory = tempfile::tempdir().expect("a directory");
-        assert!(Trust::in_directory(directory.path()).is_ok());
+        assert!(UnconfinedPermit::for_directory(directory.path()).is_ok());
         let archive = directory.path().join("skill.zip");
         std::fs::write(&archive, "zip").expect("a file");
-        assert!(matches!(Trust::in_directory(&archive), Err(NotTrusted::NotADirectory(_))));
+        assert!(matches!(
+            UnconfinedPermit::for_directory(&archive),
+            Err(UntrustedDirectory::NotADirectory(_))
+        ));
         for nowhere in ["/nowhere", "https://example.com/skill"] {
             assert!(matches!(
-                Trust::in_directory(Path::new(nowhere)),
-                Err(NotTrusted::Unreadable { .. })
+                UnconfinedPermit::for_directory(Path::new(nowhere)),
+                Err(UntrustedDirectory::Unreadable { .. })
             ));
         }
     }
