@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use blobs::{BlobError, Blobs, Key, Prefix, S3Config};
+use blobs::{BlobError, BlobKey, BlobPrefix, Blobs, S3Config};
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 
@@ -31,14 +31,14 @@ async fn main() -> Result<(), BlobError> {
     };
     let blobs = Blobs::s3(config).await?;
     let measured = measure(&blobs).await;
-    blobs.delete_prefix(&Prefix::tenant(TENANT)).await?;
+    blobs.delete_prefix(&BlobPrefix::tenant(TENANT)).await?;
     measured
 }
 
 async fn measure(blobs: &Blobs) -> Result<(), BlobError> {
     let (mut put, mut get, mut delete, mut ping) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let key = Key::artifact(TENANT, round, "small");
+        let key = BlobKey::artifact(TENANT, round, "small");
         timed(&mut put, blobs.put(&key, Bytes::from_static(&[b'x'; SMALL]))).await?;
         timed(&mut get, blobs.get(&key, SMALL as u64)).await?;
         timed(&mut delete, blobs.delete(&key)).await?;
@@ -51,7 +51,7 @@ async fn measure(blobs: &Blobs) -> Result<(), BlobError> {
 }
 
 async fn large(blobs: &Blobs) -> Result<(), BlobError> {
-    let (key, piece) = (Key::archive(TENANT, "large"), vec![b'x'; 64 * 1024]);
+    let (key, piece) = (BlobKey::archive(TENANT, "large"), vec![b'x'; 64 * 1024]);
     let began = Instant::now();
     let mut writer = blobs.writer(&key);
     while writer.size() < LARGE {

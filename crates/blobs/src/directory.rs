@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use tempfile::NamedTempFile;
 
-use crate::{BlobError, Key, Prefix, Reader};
-pub(crate) use new_file::{BUFFER as WRITER_BYTES, NewFile};
+use crate::{BlobError, BlobKey, BlobPrefix, BlobReader};
+pub(crate) use new_file::{BUFFER as WRITER_BYTES, FileWriter};
 
 /// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
 /// can lead here because no segment starts with a dot.
@@ -34,7 +34,7 @@ impl Directory {
         Ok(directory)
     }
 
-    pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
+    pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         let path = self.path(key);
         blocking(move || {
             let Some(file) =
@@ -53,7 +53,7 @@ impl Directory {
         .await
     }
 
-    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         let path = self.path(key);
         blocking(move || {
             let metadata =
@@ -63,23 +63,24 @@ impl Directory {
         .await
     }
 
-    pub async fn open_blob(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
+    pub async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         let path = self.path(key);
         let opened = blocking(move || {
             let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
             missing_is_none(opened).map_err(BlobError::io("open a blob"))
         });
-        Ok(opened
-            .await?
-            .map(|(size, file)| Reader { size, stream: Box::pin(tokio::fs::File::from_std(file)) }))
+        Ok(opened.await?.map(|(size, file)| BlobReader {
+            size,
+            stream: Box::pin(tokio::fs::File::from_std(file)),
+        }))
     }
 
     pub async fn open_range(
         &self,
-        key: &Key,
+        key: &BlobKey,
         start: u64,
         length: u64,
-    ) -> Result<Option<Reader>, BlobError> {
+    ) -> Result<Option<BlobReader>, BlobError> {
         let path = self.path(key);
         let opened = blocking(move || {
             let opened = File::open(path).and_then(|mut file| {
@@ -93,10 +94,10 @@ impl Directory {
             return Err(BlobError::too_short());
         }
         let stream = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), length);
-        Ok(Some(Reader { size: length, stream: Box::pin(stream) }))
+        Ok(Some(BlobReader { size: length, stream: Box::pin(stream) }))
     }
 
-    pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {
+    pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         let path = self.path(key);
         blocking(move || {
             missing_is_none(fs::remove_file(path)).map_err(BlobError::io("delete a blob"))?;
@@ -106,7 +107,7 @@ impl Directory {
     }
 
     /// Moves the whole tree away first, so that it is gone at once and not file by file.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<(), BlobError> {
+    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         let path = self.root.join(prefix.as_str());
         let unfinished = self.unfinished.clone();
         blocking(move || {
@@ -140,7 +141,7 @@ impl Directory {
     /// The database commits durably to a blob's size and hash, so the bytes must be on the disk
     /// before that: first the file, or a power cut could leave the new name with no content; then
     /// the directory, or it could leave no name. Costs two flushes a blob, after the skill ended.
-    pub fn publish(&self, file: NamedTempFile, key: &Key) -> io::Result<()> {
+    pub fn publish(&self, file: NamedTempFile, key: &BlobKey) -> io::Result<()> {
         file.as_file().sync_data()?;
         let path = self.path(key);
         let parent = path.parent().unwrap_or(&self.root);
@@ -154,7 +155,7 @@ impl Directory {
         Ok(())
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
+    fn path(&self, key: &BlobKey) -> PathBuf {
         self.root.join(key.as_str())
     }
 

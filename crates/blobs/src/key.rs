@@ -20,40 +20,40 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'
 
 /// The name of one blob.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(String);
+pub struct BlobKey(String);
 
 /// What the names of several blobs start with, to its last segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prefix(String);
+pub struct BlobPrefix(String);
 
-impl Key {
+impl BlobKey {
     /// A skill's canonical archive.
-    pub fn skill(tenant: &str, digest: &str) -> Key {
-        Key(join(&[tenant, "skills", digest]))
+    pub fn skill(tenant: &str, digest: &str) -> BlobKey {
+        BlobKey(join(&[tenant, "skills", digest]))
     }
 
     /// A file an execution left. `path` is one segment however many slashes it has, so that `a`
     /// and `a/b` can both be stored.
-    pub fn artifact(tenant: &str, execution_id: impl Display, path: &str) -> Key {
+    pub fn artifact(tenant: &str, execution_id: impl Display, path: &str) -> BlobKey {
         let id = execution_id.to_string();
-        Key(join(&[tenant, "executions", &id, "files", path]))
+        BlobKey(join(&[tenant, "executions", &id, "files", path]))
     }
 
     /// All files of an execution in one archive.
-    pub fn archive(tenant: &str, execution_id: impl Display) -> Key {
+    pub fn archive(tenant: &str, execution_id: impl Display) -> BlobKey {
         let id = execution_id.to_string();
-        Key(join(&[tenant, "executions", &id, "archive.tar.gz"]))
+        BlobKey(join(&[tenant, "executions", &id, "archive.tar.gz"]))
     }
 
     /// A file that somebody uploaded.
-    pub fn file(tenant: &str, file_id: impl Display) -> Key {
-        Key(join(&[tenant, "files", &file_id.to_string()]))
+    pub fn file(tenant: &str, file_id: impl Display) -> BlobKey {
+        BlobKey(join(&[tenant, "files", &file_id.to_string()]))
     }
 
     /// Reads a key back from where `as_str` was stored.
-    pub fn parse(text: &str) -> Result<Key, BlobError> {
+    pub fn parse(text: &str) -> Result<BlobKey, BlobError> {
         let well_formed = text.split('/').count() >= 3 && text.split('/').all(is_segment);
-        if well_formed { Ok(Key(text.to_owned())) } else { Err(BlobError::Key) }
+        if well_formed { Ok(BlobKey(text.to_owned())) } else { Err(BlobError::Key) }
     }
 
     pub fn as_str(&self) -> &str {
@@ -71,16 +71,16 @@ impl Key {
     }
 }
 
-impl Prefix {
+impl BlobPrefix {
     /// Everything a tenant has.
-    pub fn tenant(tenant: &str) -> Prefix {
-        Prefix(join(&[tenant]))
+    pub fn tenant(tenant: &str) -> BlobPrefix {
+        BlobPrefix(join(&[tenant]))
     }
 
     /// Everything an execution left.
-    pub fn execution(tenant: &str, execution_id: impl Display) -> Prefix {
+    pub fn execution(tenant: &str, execution_id: impl Display) -> BlobPrefix {
         let id = execution_id.to_string();
-        Prefix(join(&[tenant, "executions", &id]))
+        BlobPrefix(join(&[tenant, "executions", &id]))
     }
 
     pub fn as_str(&self) -> &str {
@@ -93,7 +93,7 @@ impl Prefix {
     }
 }
 
-impl Display for Key {
+impl Display for BlobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn ordinary_names_stay_readable() {
-        assert_eq!(Key::skill("acme", "sha256:ab").as_str(), "acme/skills/sha256%3Aab");
+        assert_eq!(BlobKey::skill("acme", "sha256:ab").as_str(), "acme/skills/sha256%3Aab");
         assert_eq!(
-            Key::artifact("acme", 7, "plots/a b.png").as_str(),
+            BlobKey::artifact("acme", 7, "plots/a b.png").as_str(),
             "acme/executions/7/files/plots%2Fa%20b.png"
         );
-        assert_eq!(Key::archive("acme", 7).as_str(), "acme/executions/7/archive.tar.gz");
-        assert_eq!(Key::file("acme", 7).as_str(), "acme/files/7");
+        assert_eq!(BlobKey::archive("acme", 7).as_str(), "acme/executions/7/archive.tar.gz");
+        assert_eq!(BlobKey::file("acme", 7).as_str(), "acme/files/7");
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
             "..\\x",
             long.as_str(),
         ] {
-            let key = Key::artifact("acme", 7, name);
-            let prefix = format!("{}/files/", Prefix::execution("acme", 7).as_str());
+            let key = BlobKey::artifact("acme", 7, name);
+            let prefix = format!("{}/files/", BlobPrefix::execution("acme", 7).as_str());
             let segment = key.as_str().strip_prefix(&prefix).expect("the prefix is kept");
             assert!(is_segment(segment), "{name:?} became {segment:?}");
         }
@@ -176,23 +176,23 @@ mod tests {
     #[test]
     fn long_names_with_one_beginning_stay_apart() {
         let name = "x".repeat(5000);
-        let one = Key::artifact("acme", 7, &format!("{name}1"));
-        let two = Key::artifact("acme", 7, &format!("{name}2"));
+        let one = BlobKey::artifact("acme", 7, &format!("{name}1"));
+        let two = BlobKey::artifact("acme", 7, &format!("{name}2"));
         assert_ne!(one, two);
-        assert!(Key::parse(one.as_str()).is_ok());
+        assert!(BlobKey::parse(one.as_str()).is_ok());
     }
 
     #[test]
     fn a_name_that_looks_cut_is_not_mistaken_for_one() {
         let long = "x".repeat(300);
-        let key = Key::artifact("acme", 7, &long);
+        let key = BlobKey::artifact("acme", 7, &long);
         let cut = key.as_str().rsplit('/').next().expect("a last segment");
-        assert_ne!(Key::artifact("acme", 7, cut), key);
+        assert_ne!(BlobKey::artifact("acme", 7, cut), key);
     }
 
     #[test]
     fn knows_its_tenant_by_the_whole_segment() {
-        let key = Key::skill("acme", "d");
+        let key = BlobKey::skill("acme", "d");
         assert!(key.belongs_to("acme"));
         for other in ["", "acm", "acme2", "acme/skills", "Acme"] {
             assert!(!key.belongs_to(other), "{other:?}");
@@ -205,15 +205,15 @@ mod tests {
             "", "a", "a/b", "/a/b/c", "a//b/c", "a/../b/c", "a/b/.tmp", "a/b/c d", "a/b/c/",
             "a/b/\0",
         ] {
-            assert!(Key::parse(text).is_err(), "{text:?}");
+            assert!(BlobKey::parse(text).is_err(), "{text:?}");
         }
     }
 
     proptest! {
         #[test]
         fn every_key_reads_back(tenant in any::<String>(), path in any::<String>()) {
-            let key = Key::artifact(&tenant, 7, &path);
-            prop_assert_eq!(Key::parse(key.as_str()).expect("our own key"), key.clone());
+            let key = BlobKey::artifact(&tenant, 7, &path);
+            prop_assert_eq!(BlobKey::parse(key.as_str()).expect("our own key"), key.clone());
             prop_assert!(key.belongs_to(&tenant));
             prop_assert_eq!(key.as_str().split('/').count(), 5);
         }
@@ -221,8 +221,8 @@ mod tests {
         #[test]
         fn different_names_have_different_keys(one in ".{0,300}", two in ".{0,300}") {
             prop_assume!(one != two);
-            prop_assert_ne!(Key::artifact("t", 7, &one), Key::artifact("t", 7, &two));
-            prop_assert_ne!(Key::artifact(&one, 7, "p"), Key::artifact(&two, 7, "p"));
+            prop_assert_ne!(BlobKey::artifact("t", 7, &one), BlobKey::artifact("t", 7, &two));
+            prop_assert_ne!(BlobKey::artifact(&one, 7, "p"), BlobKey::artifact(&two, 7, "p"));
         }
     }
 }

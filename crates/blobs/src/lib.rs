@@ -23,35 +23,35 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use directory::Directory;
 pub use error::BlobError;
-pub use key::{Key, Prefix};
+pub use key::{BlobKey, BlobPrefix};
 use s3::S3;
 pub use s3::{S3Config, S3Problem};
-pub use sign::{Claims, SignError, Signer};
-use verified::Verified;
-pub use writer::Writer;
+pub use sign::{DownloadClaims, DownloadTokenError, DownloadTokenSigner};
+use verified::VerifiedStream;
+pub use writer::BlobWriter;
 
 /// A handle on the place where blobs lie; clones share it.
 #[derive(Clone, Debug)]
 pub struct Blobs {
-    backend: Backend,
+    backend: BlobBackend,
 }
 
 #[derive(Clone, Debug)]
-enum Backend {
+enum BlobBackend {
     Directory(Arc<Directory>),
     S3(Arc<S3>),
 }
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredBlob {
     pub size: u64,
     /// Lower-case hexadecimal.
     pub sha256: String,
 }
 
 /// A blob being read.
-pub struct Reader {
+pub struct BlobReader {
     pub size: u64,
     pub stream: Pin<Box<dyn AsyncRead + Send>>,
 }
@@ -60,45 +60,45 @@ impl Blobs {
     /// Blobs as files below `root`, which is made if it is missing and must be this process's
     /// alone: what is unfinished in there was left by one that died, and is removed.
     pub fn directory(root: PathBuf) -> Result<Blobs, BlobError> {
-        let backend = Backend::Directory(Arc::new(Directory::open(root)?));
+        let backend = BlobBackend::Directory(Arc::new(Directory::open(root)?));
         Ok(Blobs { backend })
     }
 
     /// Blobs as objects in two buckets, which are made if they are missing. Any number of processes
     /// may share them. Fails unless a blob can be written to and removed from both.
     pub async fn s3(config: S3Config) -> Result<Blobs, BlobError> {
-        let backend = Backend::S3(S3::connect(config).await?);
+        let backend = BlobBackend::S3(S3::connect(config).await?);
         Ok(Blobs { backend })
     }
 
     /// Stores all of `bytes`, replacing what was there.
-    pub async fn put(&self, key: &Key, bytes: Bytes) -> Result<Stored, BlobError> {
+    pub async fn put(&self, key: &BlobKey, bytes: Bytes) -> Result<StoredBlob, BlobError> {
         let mut writer = self.writer(key);
         writer.write(&bytes).await?;
         writer.finish().await
     }
 
     /// The whole blob; an error when it is longer than `max` bytes, nothing when it is missing.
-    pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
+    pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.get(key, max).await,
-            Backend::S3(s3) => s3.get(key, max).await,
+            BlobBackend::Directory(directory) => directory.get(key, max).await,
+            BlobBackend::S3(s3) => s3.get(key, max).await,
         }
     }
 
     /// How long the blob is, or nothing when it is missing.
-    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.size(key).await,
-            Backend::S3(s3) => s3.size(key).await,
+            BlobBackend::Directory(directory) => directory.size(key).await,
+            BlobBackend::S3(s3) => s3.size(key).await,
         }
     }
 
     /// The blob as a stream, or nothing when it is missing.
-    pub async fn open(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
+    pub async fn open(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.open_blob(key).await,
-            Backend::S3(s3) => s3.open_blob(key).await,
+            BlobBackend::Directory(directory) => directory.open_blob(key).await,
+            BlobBackend::S3(s3) => s3.open_blob(key).await,
         }
     }
 
@@ -106,45 +106,47 @@ impl Blobs {
     /// is shorter.
     pub async fn open_range(
         &self,
-        key: &Key,
+        key: &BlobKey,
         start: u64,
         length: u64,
-    ) -> Result<Option<Reader>, BlobError> {
+    ) -> Result<Option<BlobReader>, BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.open_range(key, start, length).await,
-            Backend::S3(s3) => s3.open_range(key, start, length).await,
+            BlobBackend::Directory(directory) => directory.open_range(key, start, length).await,
+            BlobBackend::S3(s3) => s3.open_range(key, start, length).await,
         }
     }
 
     /// What a writer keeps in memory at most.
     pub fn writer_bytes(&self) -> u64 {
         match &self.backend {
-            Backend::Directory(_) => directory::WRITER_BYTES as u64,
-            Backend::S3(_) => s3::WRITER_BYTES as u64,
+            BlobBackend::Directory(_) => directory::WRITER_BYTES as u64,
+            BlobBackend::S3(_) => s3::WRITER_BYTES as u64,
         }
     }
 
     /// Starts a blob that becomes visible, whole, when the writer finishes.
-    pub fn writer(&self, key: &Key) -> Writer {
+    pub fn writer(&self, key: &BlobKey) -> BlobWriter {
         match &self.backend {
-            Backend::Directory(directory) => Writer::to_file(directory.clone(), key.clone()),
-            Backend::S3(s3) => Writer::to_object(s3.clone(), key.clone()),
+            BlobBackend::Directory(directory) => {
+                BlobWriter::to_file(directory.clone(), key.clone())
+            }
+            BlobBackend::S3(s3) => BlobWriter::to_object(s3.clone(), key.clone()),
         }
     }
 
     /// Removes a blob, if it is there.
-    pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {
+    pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.delete(key).await,
-            Backend::S3(s3) => s3.delete(key).await,
+            BlobBackend::Directory(directory) => directory.delete(key).await,
+            BlobBackend::S3(s3) => s3.delete(key).await,
         }
     }
 
     /// Removes everything below `prefix`.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<(), BlobError> {
+    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.delete_prefix(prefix).await,
-            Backend::S3(s3) => s3.delete_prefix(prefix).await,
+            BlobBackend::Directory(directory) => directory.delete_prefix(prefix).await,
+            BlobBackend::S3(s3) => s3.delete_prefix(prefix).await,
         }
     }
 
@@ -153,14 +155,14 @@ impl Blobs {
     /// serves the blob itself.
     pub fn presign(
         &self,
-        key: &Key,
+        key: &BlobKey,
         filename: &str,
         content_type: &str,
         ttl: Duration,
     ) -> Result<Option<String>, BlobError> {
         match &self.backend {
-            Backend::Directory(_) => Ok(None),
-            Backend::S3(s3) => s3.presign(key, filename, content_type, ttl).map(Some),
+            BlobBackend::Directory(_) => Ok(None),
+            BlobBackend::S3(s3) => s3.presign(key, filename, content_type, ttl).map(Some),
         }
     }
 
@@ -169,26 +171,26 @@ impl Blobs {
     /// opening it removes them.
     pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
         match &self.backend {
-            Backend::Directory(_) => Ok(0),
-            Backend::S3(s3) => s3.abort_unfinished(older_than).await,
+            BlobBackend::Directory(_) => Ok(0),
+            BlobBackend::S3(s3) => s3.abort_unfinished(older_than).await,
         }
     }
 
     /// Whether the place can be used now. Answers within seconds.
     pub async fn ping(&self) -> Result<(), BlobError> {
         match &self.backend {
-            Backend::Directory(directory) => directory.ping().await,
-            Backend::S3(s3) => s3.ping().await,
+            BlobBackend::Directory(directory) => directory.ping().await,
+            BlobBackend::S3(s3) => s3.ping().await,
         }
     }
 }
 
-impl Reader {
+impl BlobReader {
     /// The same bytes, of which the last are an error when all of them together do not have that
     /// hash.
-    pub fn verified(self, sha256: &str) -> Reader {
-        let stream = Verified::new(self.stream, self.size, sha256.to_owned());
-        Reader { size: self.size, stream: Box::pin(stream) }
+    pub fn verified(self, sha256: &str) -> BlobReader {
+        let stream = VerifiedStream::new(self.stream, self.size, sha256.to_owned());
+        BlobReader { size: self.size, stream: Box::pin(stream) }
     }
 
     /// The rest of the stream in memory, when it is no longer than that.

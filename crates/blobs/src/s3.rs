@@ -22,10 +22,10 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::{BlobError, Key, Prefix, Reader};
+use crate::{BlobError, BlobKey, BlobPrefix, BlobReader};
 use buckets::Bucket;
 pub use config::S3Config;
-pub(crate) use new_object::{NewObject, PART_BYTES as WRITER_BYTES};
+pub(crate) use new_object::{ObjectWriter, PART_BYTES as WRITER_BYTES};
 use presign::Presigner;
 pub use problem::S3Problem;
 
@@ -75,7 +75,7 @@ impl S3 {
         Ok(s3)
     }
 
-    pub async fn get(&self, key: &Key, max: u64) -> Result<Option<Bytes>, BlobError> {
+    pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         let mut reads = 1..READS;
         loop {
             let Some(reader) = self.open_blob(key).await? else { return Ok(None) };
@@ -88,7 +88,7 @@ impl S3 {
         }
     }
 
-    pub async fn open_blob(&self, key: &Key) -> Result<Option<Reader>, BlobError> {
+    pub async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         const ACTION: &str = "read a blob";
         let bucket = self.bucket(key);
         let asked = self.client.get_object().bucket(&bucket.name).key(key.as_str()).send().await;
@@ -99,10 +99,10 @@ impl S3 {
         let size = object.content_length().and_then(|length| u64::try_from(length).ok());
         let no_length = || S3Problem::Refused { answer: "an object without its length".to_owned() };
         let size = size.ok_or_else(|| BlobError::S3 { action: ACTION, problem: no_length() })?;
-        Ok(Some(Reader { size, stream: Box::pin(object.body.into_async_read()) }))
+        Ok(Some(BlobReader { size, stream: Box::pin(object.body.into_async_read()) }))
     }
 
-    pub async fn size(&self, key: &Key) -> Result<Option<u64>, BlobError> {
+    pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         const ACTION: &str = "look for a blob";
         let bucket = self.bucket(key);
         match self.client.head_object().bucket(&bucket.name).key(key.as_str()).send().await {
@@ -116,14 +116,14 @@ impl S3 {
 
     pub async fn open_range(
         &self,
-        key: &Key,
+        key: &BlobKey,
         start: u64,
         length: u64,
-    ) -> Result<Option<Reader>, BlobError> {
+    ) -> Result<Option<BlobReader>, BlobError> {
         const ACTION: &str = "read a part of a blob";
         // A range has a last byte, and an empty one has none.
         if length == 0 {
-            return Ok(Some(Reader { size: 0, stream: Box::pin(tokio::io::empty()) }));
+            return Ok(Some(BlobReader { size: 0, stream: Box::pin(tokio::io::empty()) }));
         }
         let bucket = self.bucket(key);
         let range = format!("bytes={start}-{}", start.saturating_add(length - 1));
@@ -142,15 +142,16 @@ impl S3 {
         // A server that does not know ranges answers with everything, and a shorter blob with what
         // it has.
         match object.content_length().and_then(|size| u64::try_from(size).ok()) == Some(length) {
-            true => {
-                Ok(Some(Reader { size: length, stream: Box::pin(object.body.into_async_read()) }))
-            }
+            true => Ok(Some(BlobReader {
+                size: length,
+                stream: Box::pin(object.body.into_async_read()),
+            })),
             false => Err(BlobError::too_short()),
         }
     }
 
     /// A blob that fits one request. The server shows it when it has all of it.
-    async fn put(&self, key: &Key, bytes: Vec<u8>) -> Result<(), BlobError> {
+    async fn put(&self, key: &BlobKey, bytes: Vec<u8>) -> Result<(), BlobError> {
         let bucket = self.bucket(key);
         let put = self
             .client
@@ -158,14 +159,14 @@ impl S3 {
             .bucket(&bucket.name)
             .key(key.as_str())
             .content_type(client::CONTENT_TYPE);
-        let put = put.body(bytes.into()).customize().config_override(client::patient());
+        let put = put.body(bytes.into()).customize().config_override(client::upload_overrides());
         put.send().await.map_err(|error| self.failed("store a blob", bucket, &error))?;
         Ok(())
     }
 
     pub fn presign(
         &self,
-        key: &Key,
+        key: &BlobKey,
         filename: &str,
         content_type: &str,
         ttl: std::time::Duration,
@@ -173,12 +174,12 @@ impl S3 {
         self.presigner.url(&self.bucket(key).name, key, filename, content_type, ttl)
     }
 
-    fn bucket(&self, key: &Key) -> &Bucket {
+    fn bucket(&self, key: &BlobKey) -> &Bucket {
         if key.kind() == "skills" { &self.skills } else { &self.executions }
     }
 
     /// Those that can hold something below the prefix.
-    fn buckets_below(&self, prefix: &Prefix) -> Vec<&Bucket> {
+    fn buckets_below(&self, prefix: &BlobPrefix) -> Vec<&Bucket> {
         match prefix.kind() {
             None => self.buckets(),
             Some("skills") => vec![&self.skills],

@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::Key;
+use crate::BlobKey;
 
 /// Sets these signatures apart from any other made with the same secret.
 const PURPOSE: &[u8] = b"skillbox blob token 1\0";
@@ -18,14 +18,14 @@ const MAC_BYTES: usize = 32;
 
 /// Makes and checks tokens.
 #[derive(Clone)]
-pub struct Signer {
+pub struct DownloadTokenSigner {
     mac: Hmac<Sha256>,
 }
 
 /// What a token grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claims {
-    pub key: Key,
+pub struct DownloadClaims {
+    pub key: BlobKey,
     /// What the bearer's browser should call the file.
     pub filename: String,
     pub content_type: String,
@@ -34,7 +34,7 @@ pub struct Claims {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SignError {
+pub enum DownloadTokenError {
     #[error("the link has expired; read the execution again for a new one")]
     Expired,
     #[error("the link was not made by this server")]
@@ -43,15 +43,15 @@ pub enum SignError {
     Malformed,
 }
 
-impl Signer {
-    pub fn new(secret: [u8; 32]) -> Signer {
+impl DownloadTokenSigner {
+    pub fn new(secret: [u8; 32]) -> DownloadTokenSigner {
         let mut mac = Hmac::new_from_slice(&secret).expect("HMAC takes a key of any length");
         mac.update(PURPOSE);
-        Signer { mac }
+        DownloadTokenSigner { mac }
     }
 
     /// A token of URL-safe characters.
-    pub fn sign(&self, claims: &Claims) -> String {
+    pub fn sign(&self, claims: &DownloadClaims) -> String {
         let body = claims.encode();
         let mac = self.mac.clone().chain_update(&body).finalize();
         let mut token = mac.into_bytes().to_vec();
@@ -61,25 +61,30 @@ impl Signer {
 
     /// The claims of a token that this secret signed and that has not expired at `now`, in seconds
     /// since 1970.
-    pub fn verify(&self, token: &str, now: i64) -> Result<Claims, SignError> {
-        let token = BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| SignError::Malformed)?;
-        let (mac, body) = token.split_at_checked(MAC_BYTES).ok_or(SignError::Malformed)?;
-        self.mac.clone().chain_update(body).verify_slice(mac).map_err(|_| SignError::Tampered)?;
-        let claims = Claims::decode(body).ok_or(SignError::Malformed)?;
+    pub fn verify(&self, token: &str, now: i64) -> Result<DownloadClaims, DownloadTokenError> {
+        let token =
+            BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| DownloadTokenError::Malformed)?;
+        let (mac, body) = token.split_at_checked(MAC_BYTES).ok_or(DownloadTokenError::Malformed)?;
+        self.mac
+            .clone()
+            .chain_update(body)
+            .verify_slice(mac)
+            .map_err(|_| DownloadTokenError::Tampered)?;
+        let claims = DownloadClaims::decode(body).ok_or(DownloadTokenError::Malformed)?;
         if now >= claims.expires_at {
-            return Err(SignError::Expired);
+            return Err(DownloadTokenError::Expired);
         }
         Ok(claims)
     }
 }
 
-impl fmt::Debug for Signer {
+impl fmt::Debug for DownloadTokenSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Signer")
     }
 }
 
-impl Claims {
+impl DownloadClaims {
     /// The expiry, then each text behind its length, so that no two claims have one encoding.
     fn encode(&self) -> Vec<u8> {
         let mut body = self.expires_at.to_be_bytes().to_vec();
@@ -90,7 +95,7 @@ impl Claims {
         body
     }
 
-    fn decode(body: &[u8]) -> Option<Claims> {
+    fn decode(body: &[u8]) -> Option<DownloadClaims> {
         let (expires_at, mut rest) = body.split_first_chunk()?;
         let mut text = || {
             let (length, tail) = rest.split_first_chunk()?;
@@ -99,8 +104,8 @@ impl Claims {
             rest = tail;
             std::str::from_utf8(text).ok()
         };
-        let claims = Claims {
-            key: Key::parse(text()?).ok()?,
+        let claims = DownloadClaims {
+            key: BlobKey::parse(text()?).ok()?,
             filename: text()?.to_owned(),
             content_type: text()?.to_owned(),
             expires_at: i64::from_be_bytes(*expires_at),
@@ -115,9 +120,9 @@ mod tests {
 
     use super::*;
 
-    fn claims(tenant: &str) -> Claims {
-        Claims {
-            key: Key::artifact(tenant, 7, "report.pdf"),
+    fn claims(tenant: &str) -> DownloadClaims {
+        DownloadClaims {
+            key: BlobKey::artifact(tenant, 7, "report.pdf"),
             filename: "report.pdf".into(),
             content_type: "application/pdf".into(),
             expires_at: 1000,
@@ -126,74 +131,79 @@ mod tests {
 
     #[test]
     fn a_token_says_what_was_signed() {
-        let signer = Signer::new([1; 32]);
+        let signer = DownloadTokenSigner::new([1; 32]);
         let token = signer.sign(&claims("acme"));
         assert_eq!(signer.verify(&token, 999), Ok(claims("acme")));
     }
 
     #[test]
     fn a_token_expires_on_the_second() {
-        let signer = Signer::new([1; 32]);
+        let signer = DownloadTokenSigner::new([1; 32]);
         let token = signer.sign(&claims("acme"));
-        assert_eq!(signer.verify(&token, 1000), Err(SignError::Expired));
-        assert_eq!(signer.verify(&token, i64::MAX), Err(SignError::Expired));
+        assert_eq!(signer.verify(&token, 1000), Err(DownloadTokenError::Expired));
+        assert_eq!(signer.verify(&token, i64::MAX), Err(DownloadTokenError::Expired));
     }
 
     #[test]
     fn another_secret_signs_nothing_here() {
-        let token = Signer::new([2; 32]).sign(&claims("acme"));
-        assert_eq!(Signer::new([1; 32]).verify(&token, 0), Err(SignError::Tampered));
+        let token = DownloadTokenSigner::new([2; 32]).sign(&claims("acme"));
+        assert_eq!(
+            DownloadTokenSigner::new([1; 32]).verify(&token, 0),
+            Err(DownloadTokenError::Tampered)
+        );
     }
 
     #[test]
     fn claims_cannot_be_moved_to_another_tenant_or_a_later_time() {
-        let signer = Signer::new([1; 32]);
+        let signer = DownloadTokenSigner::new([1; 32]);
         let token =
             BASE64URL_NOPAD.decode(signer.sign(&claims("acme")).as_bytes()).expect("our own token");
-        let later = Claims { expires_at: 2000, ..claims("acme") };
+        let later = DownloadClaims { expires_at: 2000, ..claims("acme") };
         for forged in [claims("evil"), later] {
             let mut body = token[..MAC_BYTES].to_vec();
             body.extend_from_slice(&forged.encode());
             let forged = BASE64URL_NOPAD.encode(&body);
-            assert_eq!(signer.verify(&forged, 0), Err(SignError::Tampered));
+            assert_eq!(signer.verify(&forged, 0), Err(DownloadTokenError::Tampered));
         }
     }
 
     #[test]
     fn text_cannot_flow_from_one_claim_into_the_next() {
-        let one = Claims { filename: "ab".into(), content_type: "c".into(), ..claims("acme") };
-        let two = Claims { filename: "a".into(), content_type: "bc".into(), ..claims("acme") };
+        let one =
+            DownloadClaims { filename: "ab".into(), content_type: "c".into(), ..claims("acme") };
+        let two =
+            DownloadClaims { filename: "a".into(), content_type: "bc".into(), ..claims("acme") };
         assert_ne!(one.encode(), two.encode());
     }
 
     #[test]
     fn noise_is_malformed() {
-        let signer = Signer::new([1; 32]);
+        let signer = DownloadTokenSigner::new([1; 32]);
         for noise in ["", "a", "not base64!", "AAAA", "===="] {
-            assert_eq!(signer.verify(noise, 0), Err(SignError::Malformed), "{noise:?}");
+            assert_eq!(signer.verify(noise, 0), Err(DownloadTokenError::Malformed), "{noise:?}");
         }
     }
 
     #[test]
     fn the_secret_is_not_printed() {
-        assert_eq!(format!("{:?}", Signer::new([7; 32])), "Signer");
+        assert_eq!(format!("{:?}", DownloadTokenSigner::new([7; 32])), "Signer");
     }
 
     proptest! {
         #[test]
         fn any_changed_bit_is_noticed(bit in 0usize..8 * 100) {
-            let signer = Signer::new([1; 32]);
+            let signer = DownloadTokenSigner::new([1; 32]);
             let mut token = BASE64URL_NOPAD
                 .decode(signer.sign(&claims("acme")).as_bytes())
                 .expect("our own token");
             token[bit / 8 % 100] ^= 1 << (bit % 8);
             let changed = BASE64URL_NOPAD.encode(&token);
-            prop_assert_eq!(signer.verify(&changed, 0), Err(SignError::Tampered));
+            prop_assert_eq!(signer.verify(&changed, 0), Err(DownloadTokenError::Tampered));
         }
 
         #[test]
         fn any_changed_character_is_noticed(at in 0usize..100, new in "[A-Za-z0-9_=.-]") {
-            let signer = Signer::new([1; 32]);
+            let signer = DownloadTokenSigner::new([1; 32]);
             let token = signer.sign(&claims("acme"));
             let at = at % token.len();
             let mut changed = token.clone();
@@ -204,7 +214,7 @@ mod tests {
 
         #[test]
         fn verifying_any_text_never_panics(text in any::<String>()) {
-            prop_assert!(Signer::new([1; 32]).verify(&text, 0).is_err());
+            prop_assert!(DownloadTokenSigner::new([1; 32]).verify(&text, 0).is_err());
         }
     }
 }

@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
-pub(crate) struct Verified<R> {
+pub(crate) struct VerifiedStream<R> {
     stream: R,
     /// How many bytes are still to come.
     left: u64,
@@ -17,10 +17,10 @@ pub(crate) struct Verified<R> {
     expected: String,
 }
 
-impl<R> Verified<R> {
+impl<R> VerifiedStream<R> {
     /// Of a stream that has `size` bytes; `expected` is lower-case hexadecimal.
-    pub fn new(stream: R, size: u64, expected: String) -> Verified<R> {
-        Verified { stream, left: size, hash: Sha256::new(), expected }
+    pub fn new(stream: R, size: u64, expected: String) -> VerifiedStream<R> {
+        VerifiedStream { stream, left: size, hash: Sha256::new(), expected }
     }
 
     fn check(&mut self) -> io::Result<()> {
@@ -35,7 +35,7 @@ impl<R> Verified<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Verified<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for VerifiedStream<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -70,7 +70,7 @@ mod tests {
     async fn read(bytes: &[u8], size: u64, expected: &[u8]) -> (Vec<u8>, io::Result<usize>) {
         let hash = HEXLOWER.encode(&Sha256::digest(expected));
         let mut read = Vec::new();
-        let done = Verified::new(bytes, size, hash).read_to_end(&mut read).await;
+        let done = VerifiedStream::new(bytes, size, hash).read_to_end(&mut read).await;
         (read, done)
     }
 

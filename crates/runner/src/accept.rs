@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use store::{Born, Execution, Idempotency, Micros, NewExecution, Store, TenantId};
+use store::{Execution, Idempotency, InitialState, Micros, NewExecution, Store, TenantId};
 use uuid::Uuid;
 
 use crate::halt::Halt;
@@ -94,7 +94,7 @@ async fn hidden_input(
         let Ok(uuid) = Uuid::try_parse(id) else { continue };
         let file = store.get_file(&caller.tenant, uuid).await?;
         let Some(execution_id) = file.and_then(|file| file.execution_id) else { continue };
-        let execution = store.peek_execution(&caller.tenant, execution_id).await?;
+        let execution = store.get_execution_summary(&caller.tenant, execution_id).await?;
         if !execution.is_some_and(|execution| allowed.contains(&execution.skill_name)) {
             return Ok(Some(inputs::missing(id)));
         }
@@ -150,11 +150,17 @@ fn word(name: &str, max_bytes: usize) -> bool {
 }
 
 impl Order {
-    /// The order as it is stored. An execution that is born running is taken from its process only
+    /// The order as it is stored. An execution that is inserted as running is taken from its process only
     /// when its skill is idempotent; for all others `env`, which holds secrets, is not written down
     /// unless the process itself gives it back.
-    pub fn row(&self, born: Born, idempotency: Option<Idempotency>, key: &EnvKey) -> NewExecution {
-        let env_key = (self.idempotent || !matches!(born, Born::Running { .. })).then_some(key);
+    pub fn row(
+        &self,
+        initial_state: InitialState,
+        idempotency: Option<Idempotency>,
+        key: &EnvKey,
+    ) -> NewExecution {
+        let env_key = (self.idempotent || !matches!(initial_state, InitialState::Running { .. }))
+            .then_some(key);
         NewExecution {
             id: self.id,
             tenant: self.tenant.clone(),
@@ -168,7 +174,7 @@ impl Order {
             idempotent: self.idempotent,
             awaited: false,
             webhook: self.request.webhook.clone(),
-            born,
+            initial_state,
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::future::Cache;
-use store::{Born, Execution, Idempotency, Inserted, Store, StoreError, TenantId, TenantPolicy};
+use store::{
+    Execution, Idempotency, InitialState, InsertResult, Store, StoreError, TenantId, TenantPolicy,
+};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
@@ -65,7 +67,8 @@ impl Runner {
         let policy = self.policies.of(&self.store, &caller.tenant).await?;
         let order = accept(&self.store, caller, request).await?;
         if policy.rate_per_minute.is_some()
-            && let Err(wait) = self.store.take_token(&caller.tenant, store::now()).await?
+            && let Err(wait) =
+                self.store.take_rate_limit_token(&caller.tenant, store::now()).await?
         {
             return Err(RunError::RateLimited { retry_after_s: wait.as_secs_f64().ceil() as u64 });
         }
@@ -87,7 +90,7 @@ impl Runner {
     ) -> Result<Execution, RunError> {
         let earlier = match (&refusal, idempotency) {
             (RunError::UnknownSkill | RunError::InvalidRequest(_), Some(idempotency)) => {
-                self.store.find_repeated(&caller.tenant, idempotency).await?
+                self.store.find_by_idempotency_key(&caller.tenant, idempotency).await?
             }
             _ => None,
         };
@@ -113,16 +116,18 @@ impl Runner {
     ) -> Result<Uuid, RunError> {
         let Admitted { order, policy } = admitted;
         let limited = policy.max_queued.is_some() || self.storage_is_limited(&order.tenant).await?;
-        let mut row = order.row(Born::Queued, idempotency, &self.config.env_key);
+        let mut row = order.row(InitialState::Queued, idempotency, &self.config.env_key);
         row.awaited = awaited;
         let inserted = match limited {
             false => self.store.insert_execution(&row).await?,
             true => self.store.insert_within_limits(&row).await?,
         };
         match inserted {
-            Inserted::Existing(earlier) => Ok(earlier.id),
-            Inserted::QueueFull => Err(RunError::QueueFull { retry_after_s: QUEUE_FULL_RETRY_S }),
-            Inserted::New(_) => {
+            InsertResult::Existing(earlier) => Ok(earlier.id),
+            InsertResult::QueueFull => {
+                Err(RunError::QueueFull { retry_after_s: QUEUE_FULL_RETRY_S })
+            }
+            InsertResult::New(_) => {
                 reach(Point::Accept);
                 self.queued.notify_one();
                 Ok(order.id)

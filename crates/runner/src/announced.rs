@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use store::{Announcement, Announcements};
+use store::{Notification, Notifications};
 
 use crate::leases::StopReason;
 use crate::runner::Runner;
 
 /// Listens until the runner is closed.
-pub async fn hear(runner: Arc<Runner>, mut announcements: Announcements) {
+pub async fn hear(runner: Arc<Runner>, mut announcements: Notifications) {
     while let Some(Some(announcement)) =
         runner.closed.run_until_cancelled(announcements.next()).await
     {
         match announcement {
-            Announcement::Queued => runner.queued.notify_one(),
-            Announcement::Cancel(id) => runner.leases.stop(id, StopReason::Cancelled),
-            Announcement::Ended(id) => runner.ended(id),
-            Announcement::Watch(id) => runner.leases.watch(id),
-            Announcement::Logs(id) => runner.readers.ring(id),
-            Announcement::Missed => look_everywhere(&runner).await,
+            Notification::Queued => runner.queued.notify_one(),
+            Notification::Cancel(id) => runner.leases.stop(id, StopReason::Cancelled),
+            Notification::Ended(id) => runner.ended(id),
+            Notification::Watch(id) => runner.leases.watch(id),
+            Notification::Logs(id) => runner.readers.ring(id),
+            Notification::Missed => look_everywhere(&runner).await,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the same time. Memory holds one chunk, never a file. Until the execution is recorded nothing
 //! here may outlive a failure.
 
-use blobs::{BlobError, Blobs, Key, Prefix, Writer};
+use blobs::{BlobError, BlobKey, BlobPrefix, BlobWriter, Blobs};
 use sandbox::SinkError;
 use store::{Execution, Lease, NewFile, TenantId};
 use uuid::Uuid;
@@ -32,14 +32,14 @@ pub struct Stored {
 /// The file whose bytes are coming in.
 struct Open {
     name: String,
-    key: Key,
-    writer: Writer,
+    key: BlobKey,
+    writer: BlobWriter,
     missing_bytes: u64,
 }
 
 struct Archive {
     tar: GzipTar,
-    writer: Writer,
+    writer: BlobWriter,
 }
 
 impl Artifacts {
@@ -59,11 +59,13 @@ impl Artifacts {
 
     pub async fn start(&mut self, path: &str, size: u64) -> Result<(), SinkError> {
         if self.archive.is_none() {
-            let key = Key::archive(self.tenant.as_str(), place(self.execution_id, self.attempt));
+            let key =
+                BlobKey::archive(self.tenant.as_str(), place(self.execution_id, self.attempt));
             let writer = self.blobs.writer(&key);
             self.archive = Some(Archive { tar: GzipTar::new(), writer });
         }
-        let key = Key::artifact(self.tenant.as_str(), place(self.execution_id, self.attempt), path);
+        let key =
+            BlobKey::artifact(self.tenant.as_str(), place(self.execution_id, self.attempt), path);
         let writer = self.blobs.writer(&key);
         self.open = Some(Open { name: path.to_owned(), key, writer, missing_bytes: size });
         self.archive()?.tar.start(path, size).map_err(archive_failed)
@@ -152,17 +154,17 @@ pub async fn remove(
     attempt: i64,
 ) -> Result<(), BlobError> {
     reach(Point::Remove);
-    blobs.delete_prefix(&Prefix::execution(tenant.as_str(), place(execution_id, attempt))).await
+    blobs.delete_prefix(&BlobPrefix::execution(tenant.as_str(), place(execution_id, attempt))).await
 }
 
 /// The archive of all files that an ended execution left, if it left any.
-pub fn archive_key(execution: &Execution) -> Option<Key> {
+pub fn archive_key(execution: &Execution) -> Option<BlobKey> {
     let key = || key_of_archive(&execution.tenant, execution.id, i64::from(execution.attempt));
     (execution.has_archive && !execution.archive_removed).then(key)
 }
 
-pub fn key_of_archive(tenant: &TenantId, execution_id: Uuid, attempt: i64) -> Key {
-    Key::archive(tenant.as_str(), place(execution_id, attempt))
+pub fn key_of_archive(tenant: &TenantId, execution_id: Uuid, attempt: i64) -> BlobKey {
+    BlobKey::archive(tenant.as_str(), place(execution_id, attempt))
 }
 
 /// Each attempt has its own place, so that a worker that lost its lease and wakes up late neither

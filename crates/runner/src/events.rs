@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use store::{Execution, LogStream, Micros, Segment, Status, TenantId};
+use store::{Execution, LogSegment, LogStream, Micros, Status, TenantId};
 use uuid::Uuid;
 
 use crate::RunError;
@@ -109,8 +109,8 @@ impl Runner {
         after: Option<EventId>,
     ) -> Result<Option<Events>, RunError> {
         let waiting = self.readers.wait_for(id);
-        let live = self.store.watch(tenant, id).await?;
-        if !live && self.store.peek_execution(tenant, id).await?.is_none() {
+        let live = self.store.mark_watched(tenant, id).await?;
+        if !live && self.store.get_execution_summary(tenant, id).await?.is_none() {
             return Ok(None);
         }
         Ok(Some(Events {
@@ -150,7 +150,7 @@ impl Events {
     async fn look(&mut self) -> Result<(), RunError> {
         self.memory = None;
         let (store, id) = (self.runner.store.clone(), self.waiting.id());
-        let Some(row) = store.peek_execution(&self.tenant, id).await? else {
+        let Some(row) = store.get_execution_summary(&self.tenant, id).await? else {
             self.over = true;
             return Ok(());
         };
@@ -167,7 +167,7 @@ impl Events {
         for segment in segments {
             self.push_log(attempt, segment);
         }
-        if whole && row.status.terminal() {
+        if whole && row.status.is_terminal() {
             self.over = true;
             let bytes = store.execution_bytes(&self.tenant, id).await?.unwrap_or(0);
             // The log once more, and the whole once more when it is sent.
@@ -184,7 +184,7 @@ impl Events {
     fn push_end(&mut self, execution: Execution) {
         let (attempt, at) =
             (execution.attempt, execution.finished_at.unwrap_or(execution.created_at));
-        let whole = Segment {
+        let whole = LogSegment {
             ends_at: i64::try_from(execution.logs.len()).unwrap_or(END - 1),
             stream: LogStream::Merged,
             written_at: at,
@@ -197,8 +197,8 @@ impl Events {
     }
 
     /// The part of a piece of the log that the reader has not seen.
-    fn push_log(&mut self, attempt: i32, segment: Segment) {
-        let Segment { ends_at, stream, written_at, mut text } = segment;
+    fn push_log(&mut self, attempt: i32, segment: LogSegment) {
+        let LogSegment { ends_at, stream, written_at, mut text } = segment;
         let begins_at = ends_at - i64::try_from(text.len()).unwrap_or(ends_at);
         let known = usize::try_from(self.seen(attempt) - begins_at).unwrap_or(0);
         // A made-up id may lie inside a character.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::{Guest, Outcome};
-use store::{Born, Execution, Finished, Idempotency, Inserted, Lease, NewExecution, StoreError};
+use store::{
+    Execution, FinishedExecution, Idempotency, InitialState, InsertResult, Lease, NewExecution,
+    StoreError,
+};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::accept::{Order, StoredRequestError};
@@ -128,7 +131,7 @@ pub async fn claimed(
         .map(|tried| tried.answer);
     if let Ok(Some(asked)) = &ours {
         // Asked between the claim and the hold, it was announced to nobody.
-        hold.heed(*asked);
+        hold.apply(*asked);
     }
     if let (Ok(Some(_)), _) | (_, Err(_)) = (&ours, &ready)
         && !hold.is_lost()
@@ -165,7 +168,7 @@ fn unusable(error: &StoredRequestError) -> Halt {
 /// since.
 async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
     let looked = patiently("looking at a skill's status", || {
-        runner.store.status_of_content(&order.tenant, &order.digest)
+        runner.store.content_status(&order.tenant, &order.digest)
     });
     match looked.await {
         Ok(tried) => match review::refusal(tried.answer, &order.skill_name, &order.skill_version) {
@@ -192,7 +195,7 @@ async fn give_back_unsent(runner: &Runner, hold: &Hold, order: &Order) -> bool {
     let_pass(runner, hold).await;
     let request = order.written(Some(&runner.config.env_key));
     let released =
-        runner.store.release_unsent(hold.lease(), &request, runner.config.max_attempts).await;
+        runner.store.requeue_unsent(hold.lease(), &request, runner.config.max_attempts).await;
     given_back(released)
 }
 
@@ -212,7 +215,7 @@ async fn let_pass(runner: &Runner, hold: &Hold) {
 /// Queues an execution again that may still be carried out: its job never acted, or its skill may
 /// act twice.
 async fn release(runner: &Runner, hold: &Hold) -> bool {
-    given_back(runner.store.release(hold.lease(), runner.config.max_attempts).await)
+    given_back(runner.store.requeue(hold.lease(), runner.config.max_attempts).await)
 }
 
 fn given_back(released: Result<bool, StoreError>) -> bool {
@@ -231,12 +234,12 @@ async fn begin(
 ) -> Result<(Hold, Result<Ready, Halt>), NotBegun> {
     // The job is sent as soon as the guest is there, so nobody else may take it up, unless its
     // skill is idempotent or no guest could be had, which is known only here.
-    let born = Born::Running {
+    let initial_state = InitialState::Running {
         owner: runner.config.owner.clone(),
         lease_ms: runner.lease_ms(),
         started: true,
     };
-    let row = order.row(born, idempotency, &runner.config.env_key);
+    let row = order.row(initial_state, idempotency, &runner.config.env_key);
     if row.idempotency.is_some() {
         let hold = insert(runner, &row).await?;
         return Ok((hold, prepare(runner, order, timings).await));
@@ -259,12 +262,14 @@ async fn insert(runner: &Runner, row: &NewExecution) -> Result<Hold, NotBegun> {
         false => runner.store.insert_execution(row).await,
     };
     match inserted.map_err(failed)? {
-        Inserted::New(Some(lease)) => {
+        InsertResult::New(Some(lease)) => {
             reach(Point::Accept);
             runner.leases.hold(lease).ok_or(NotBegun::Failed(RunError::Broken))
         }
-        Inserted::New(None) | Inserted::QueueFull => Err(NotBegun::Failed(RunError::Broken)),
-        Inserted::Existing(earlier) => Err(NotBegun::Repeated(earlier)),
+        InsertResult::New(None) | InsertResult::QueueFull => {
+            Err(NotBegun::Failed(RunError::Broken))
+        }
+        InsertResult::Existing(earlier) => Err(NotBegun::Repeated(earlier)),
     }
 }
 
@@ -355,7 +360,7 @@ async fn carry(
 
 /// The result as it is stored, and what its receipt says beside it.
 struct Ending {
-    finished: Finished,
+    finished: FinishedExecution,
     ran: Ran,
 }
 

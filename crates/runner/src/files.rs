@@ -1,8 +1,8 @@
 //! Files that people upload: streamed to blobs under a note, and gone from there when they are
 //! deleted.
 
-use blobs::{Key, Writer};
-use store::{Actor, Added, DeletedFile, FileRow, Micros, NewFile, TenantId};
+use blobs::{BlobKey, BlobWriter};
+use store::{Actor, AddFileResult, DeletedFile, FileRow, Micros, NewFile, TenantId};
 use uuid::Uuid;
 
 use crate::budget::Permit;
@@ -31,8 +31,8 @@ pub struct Upload<'a> {
     runner: &'a Runner,
     tenant: TenantId,
     id: Uuid,
-    key: Key,
-    writer: Writer,
+    key: BlobKey,
+    writer: BlobWriter,
     size: u64,
     /// For what the writer keeps in memory.
     _memory: Permit,
@@ -45,8 +45,8 @@ impl Runner {
         self.expect_free_disk()?;
         let quotas = self.quotas(tenant).await?;
         let id = Uuid::now_v7();
-        let key = Key::file(tenant.as_str(), id);
-        self.store.note_blob(tenant, key.as_str()).await?;
+        let key = BlobKey::file(tenant.as_str(), id);
+        self.store.add_pending_blob(tenant, key.as_str()).await?;
         let writer = self.blobs.writer(&key);
         Ok(Upload {
             runner: self,
@@ -73,7 +73,7 @@ impl Runner {
         let archive = match file.execution_id.filter(|_| file.parent_id.is_none()) {
             Some(execution_id) => self
                 .store
-                .peek_execution(tenant, execution_id)
+                .get_execution_summary(tenant, execution_id)
                 .await?
                 .as_ref()
                 .and_then(archive_key),
@@ -81,7 +81,7 @@ impl Runner {
         };
         let deleted = self
             .store_for(actor)
-            .delete_file(tenant, id, archive.as_ref().map(Key::as_str))
+            .delete_file(tenant, id, archive.as_ref().map(BlobKey::as_str))
             .await?;
         let Some(DeletedFile { blob_keys }) = deleted else { return Ok(false) };
         for blob_key in blob_keys {
@@ -92,7 +92,7 @@ impl Runner {
 
     /// Removes blobs of files that were deleted, and of uploads that never came to an end.
     pub(crate) async fn remove_loose_blobs(&self, now: Micros) {
-        match self.store.loose_blobs(now - UPLOAD_MICROS, BATCH).await {
+        match self.store.pending_blobs(now - UPLOAD_MICROS, BATCH).await {
             Ok(loose) => {
                 for (tenant, blob_key) in loose {
                     self.remove_loose(&tenant, &blob_key).await;
@@ -105,11 +105,11 @@ impl Runner {
     /// A failure leaves the note, and with it another try.
     async fn remove_loose(&self, tenant: &TenantId, blob_key: &str) {
         let removed = async {
-            let key = Key::parse(blob_key)?;
+            let key = BlobKey::parse(blob_key)?;
             if key.belongs_to(tenant.as_str()) {
                 self.blobs.delete(&key).await?;
             }
-            self.store.forget_blob(tenant, blob_key).await?;
+            self.store.delete_pending_blob(tenant, blob_key).await?;
             Ok::<(), RunError>(())
         };
         if let Err(error) = removed.await {
@@ -175,21 +175,18 @@ impl Upload<'_> {
             blob_key: key.as_str().to_owned(),
         };
         let added = runner.store.add_file(&tenant, &new, session_id, version_of).await;
-        if let Ok(Added::File(file)) = added {
+        if let Ok(AddFileResult::File(file)) = added {
             return Ok(Some(*file));
         }
         runner.remove_loose(&tenant, key.as_str()).await;
         match added? {
-            Added::OverQuota { used_bytes, limit_bytes } => Err(RunError::OverQuota(Quota::new(
-                Quota::FILES,
-                used_bytes,
-                limit_bytes,
-                new.size_bytes,
-            ))),
-            Added::TooLate => {
+            AddFileResult::OverQuota { used_bytes, limit_bytes } => Err(RunError::OverQuota(
+                Quota::new(Quota::FILES, used_bytes, limit_bytes, new.size_bytes),
+            )),
+            AddFileResult::TooLate => {
                 Err(RunError::InvalidRequest("the upload took longer than an hour".to_owned()))
             }
-            Added::File(_) | Added::NoSuchFile => Ok(None),
+            AddFileResult::File(_) | AddFileResult::NoSuchFile => Ok(None),
         }
     }
 }

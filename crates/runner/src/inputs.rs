@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use blobs::{BlobError, Blobs, Key};
+use blobs::{BlobError, BlobKey, Blobs};
 use sandbox::{FileSource, StreamedFile, paths};
 use store::FileRow;
 use tokio::io::AsyncRead;
@@ -70,7 +70,7 @@ fn check_names(rows: &[FileRow]) -> Result<(), Halt> {
 }
 
 fn streamed(runner: &Runner, row: FileRow) -> Result<StreamedFile, Halt> {
-    let key = Key::parse(&row.blob_key).ok().filter(|key| key.belongs_to(row.tenant.as_str()));
+    let key = BlobKey::parse(&row.blob_key).ok().filter(|key| key.belongs_to(row.tenant.as_str()));
     let key = key.ok_or_else(|| Halt::lost("The input files could not be read."))?;
     let size = u64::try_from(row.size_bytes).unwrap_or(0);
     let path = format!("{}/{}", paths::INPUT_DIR, row.name);
@@ -81,7 +81,7 @@ fn streamed(runner: &Runner, row: FileRow) -> Result<StreamedFile, Halt> {
 /// A stored file, whose hash is checked on its way.
 struct Stored {
     blobs: Blobs,
-    key: Key,
+    key: BlobKey,
     size: u64,
     sha256: String,
 }

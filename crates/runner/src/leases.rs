@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use store::{Asked, Lease, Store};
+use store::{Lease, PendingRequests, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -154,7 +154,7 @@ impl Hold {
         self.held.is_fenced()
     }
 
-    pub fn heed(&self, asked: Asked) {
+    pub fn apply(&self, asked: PendingRequests) {
         if asked.cancelled {
             self.held.stop(StopReason::Cancelled);
         }

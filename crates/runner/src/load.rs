@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use blobs::{BlobError, Blobs, Key};
+use blobs::{BlobError, BlobKey, Blobs};
 use moka::future::Cache;
 use sandbox::{JobFile, paths};
 use serde_json::json;
 use skill::{Finding, Manifest, Package, Script, Severity, SkillError};
-use store::{NewAudit, Store, TenantId};
+use store::{NewAuditRecord, Store, TenantId};
 
 use crate::budget::Budget;
 use crate::halt::Halt;
@@ -77,7 +77,7 @@ impl Skills {
             Halt::unready("The skill's archive could not be read.")
         };
         let deleted = || Halt::refused("The skill was deleted before it could run.");
-        let key = Key::skill(tenant.as_str(), digest);
+        let key = BlobKey::skill(tenant.as_str(), digest);
         let size = self.blobs.size(&key).await.map_err(failed)?.ok_or_else(deleted)?;
         // The archive as it is stored, and once more as it is packed to find out its digest.
         let _permit = memory::reserve(&self.memory, tenant, size.saturating_mul(2)).await?;
@@ -108,14 +108,14 @@ impl Skills {
     /// Bytes that changed in storage are the operator's business, not only this caller's.
     async fn report_altered(&self, tenant: &TenantId, digest: &str, error: &SkillError) {
         tracing::error!(%tenant, digest, %error, "a stored archive is not what was published");
-        let altered = NewAudit {
+        let altered = NewAuditRecord {
             actor: None,
             action: "skill.altered".to_owned(),
             object: digest.to_owned(),
             detail: json!({ "error": error.to_string() }),
             request_id: None,
         };
-        if let Err(error) = self.store.append_audit(tenant, &altered).await {
+        if let Err(error) = self.store.append_audit_record(tenant, &altered).await {
             tracing::error!(%tenant, digest, %error, "the audit trail could not be written");
         }
     }

@@ -2,7 +2,7 @@
 //! frames or files.
 
 use sandbox::OutputStream;
-use store::{LogStream, Micros, Segment};
+use store::{LogSegment, LogStream, Micros};
 
 /// Logs of one run. Merged runs fill only `all`; split ones also the two streams apart.
 pub struct Logs {
@@ -85,14 +85,14 @@ impl Logs {
     }
 
     /// What came behind the first `seen` bytes, in pieces of one stream and one time each.
-    pub fn since(&self, seen: usize) -> Vec<Segment> {
+    pub fn since(&self, seen: usize) -> Vec<LogSegment> {
         let mut segments = Vec::new();
         let first = self.marks.partition_point(|mark| mark.ends_at <= seen);
         let mut begins_at = seen;
         for mark in &self.marks[first..] {
             while begins_at < mark.ends_at {
                 let ends_at = self.all.boundary(mark.ends_at.min(begins_at + PIECE_BYTES));
-                segments.push(Segment {
+                segments.push(LogSegment {
                     ends_at: i64::try_from(ends_at).unwrap_or(i64::MAX),
                     stream: mark.stream,
                     written_at: mark.at,

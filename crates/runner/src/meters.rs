@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use sandbox::Outcome;
-use store::{Finished, Status};
+use store::{FinishedExecution, Status};
 
 use crate::runner::Runner;
 
@@ -97,7 +97,7 @@ impl Histogram {
 
 impl Meters {
     /// One more execution was recorded.
-    pub(crate) fn recorded(&self, finished: &Finished) {
+    pub(crate) fn recorded(&self, finished: &FinishedExecution) {
         self.duration
             .record(Duration::from_millis(u64::try_from(finished.duration_ms).unwrap_or(0)));
         if let Ok(outcome) = finished.outcome.parse() {

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use blobs::Key;
+use blobs::BlobKey;
 use bytes::Bytes;
 use serde_json::json;
 use skill::{Finding, Mode, Package};
 use store::{
-    Actor, ArchiveNote, ArchiveUse, Micros, NewSkill, Put, SkillStatus, TenantId, TenantPolicy,
+    Actor, ArchiveUpload, ArchiveUse, Micros, NewSkill, PutSkillResult, SkillStatus, TenantId,
+    TenantPolicy,
 };
 
 use crate::RunError;
@@ -30,7 +31,7 @@ const BATCH: i64 = 100;
 /// What an upload did, and what it was let in in spite of.
 #[derive(Debug)]
 pub struct Published {
-    pub put: Put,
+    pub put: PutSkillResult,
     pub findings: Vec<Finding>,
 }
 
@@ -47,7 +48,7 @@ impl Runner {
     ) -> Result<Published, RunError> {
         self.expect_free_disk()?;
         let vetted = self.vet(tenant, &package).await?;
-        let verdict = self.store.verdict_on(tenant, &package.digest).await?;
+        let verdict = self.store.review_decision(tenant, &package.digest).await?;
         let status = review::decide(policy.scan, scanned, verdict)?;
         let findings = package.findings.iter().chain(scanned).collect::<Vec<_>>();
         let new = NewSkill {
@@ -61,21 +62,21 @@ impl Runner {
         self.check_schemas(tenant, package).await?;
 
         let note = self.note(tenant, &new.digest).await?;
-        self.blobs.put(&Key::skill(tenant.as_str(), &new.digest), archive.clone()).await?;
+        self.blobs.put(&BlobKey::skill(tenant.as_str(), &new.digest), archive.clone()).await?;
         match self.store_for(actor).put_skill(tenant, &new, policy.versions).await {
             Ok(put) => {
-                self.store.settle_archive(&note).await?;
-                if !matches!(put, Put::Unchanged(_)) {
+                self.store.commit_archive_upload(&note).await?;
+                if !matches!(put, PutSkillResult::Unchanged(_)) {
                     self.index_files(tenant, &new.digest, archive).await;
                 }
-                if let Put::Replaced { old_digest, .. } = &put {
+                if let PutSkillResult::Replaced { old_digest, .. } = &put {
                     self.remove_unused(tenant, old_digest).await;
                 }
                 Ok(Published { put, findings: vetted.findings })
             }
             Err(error) => {
                 // Whether the row is there after all is looked at before anything is removed.
-                self.store.abandon_archive(&note).await?;
+                self.store.abort_archive_upload(&note).await?;
                 self.remove_unused(tenant, &new.digest).await;
                 Err(error.into())
             }
@@ -137,7 +138,7 @@ impl Runner {
     /// Removes archives that belong to no skill: those an execution still needed when their skill
     /// was deleted, and those of uploads that never came to an end.
     pub(crate) async fn remove_leftovers(&self, now: Micros) {
-        match self.store.loose_archives(now - UPLOAD_MICROS, BATCH).await {
+        match self.store.pending_archives(now - UPLOAD_MICROS, BATCH).await {
             Ok(loose) => {
                 for (tenant, digest) in loose {
                     self.remove_unused(&tenant, &digest).await;
@@ -148,9 +149,9 @@ impl Runner {
     }
 
     /// Notes an archive before it is stored. One that is just being removed must be gone first.
-    async fn note(&self, tenant: &TenantId, digest: &str) -> Result<ArchiveNote, RunError> {
+    async fn note(&self, tenant: &TenantId, digest: &str) -> Result<ArchiveUpload, RunError> {
         loop {
-            if let Some(note) = self.store.note_archive(tenant, digest).await? {
+            if let Some(note) = self.store.begin_archive_upload(tenant, digest).await? {
                 return Ok(note);
             }
             tokio::time::sleep(REMOVAL_PAUSE).await;
@@ -163,23 +164,23 @@ impl Runner {
     async fn remove_unused(&self, tenant: &TenantId, digest: &str) {
         let removed = async {
             let upload = store::now() - UPLOAD_MICROS;
-            if !self.store.claim_removal(tenant, digest, upload, REMOVAL_MS).await? {
+            if !self.store.claim_archive_removal(tenant, digest, upload, REMOVAL_MS).await? {
                 return Ok(());
             }
             match self.store.archive_use(tenant, digest).await? {
-                ArchiveUse::Published => self.store.forget_note(tenant, digest).await?,
+                ArchiveUse::Published => self.store.finish_archive_removal(tenant, digest).await?,
                 ArchiveUse::Needed => {
-                    let archive = self.blobs.open(&Key::skill(tenant.as_str(), digest)).await?;
+                    let archive = self.blobs.open(&BlobKey::skill(tenant.as_str(), digest)).await?;
                     let size =
                         archive.map_or(0, |blob| i64::try_from(blob.size).unwrap_or(i64::MAX));
-                    self.store.put_removal_off(tenant, digest, size).await?;
+                    self.store.defer_archive_removal(tenant, digest, size).await?;
                 }
                 ArchiveUse::Unused => {
                     self.skills.forget(tenant, digest).await;
-                    self.blobs.delete(&Key::skill(tenant.as_str(), digest)).await?;
-                    self.store.forget_signatures(tenant, digest).await?;
-                    self.store.forget_skill_files(tenant, digest).await?;
-                    self.store.forget_note(tenant, digest).await?;
+                    self.blobs.delete(&BlobKey::skill(tenant.as_str(), digest)).await?;
+                    self.store.delete_signatures(tenant, digest).await?;
+                    self.store.delete_skill_files(tenant, digest).await?;
+                    self.store.finish_archive_removal(tenant, digest).await?;
                 }
             }
             Ok::<(), RunError>(())

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sandbox::Owner;
-use store::{Fenced, Gone, Reaped, StoreError};
+use store::{FencedExecution, ReapedExecution, StaleLeases, StoreError};
 
 use crate::RunError;
 use crate::artifacts;
@@ -14,9 +14,9 @@ use crate::runner::Runner;
 pub async fn recover(runner: &Runner) -> Result<(), RunError> {
     let config = &runner.config;
     sweep(runner).await;
-    give_up(runner, Gone::Expired).await?;
+    give_up(runner, StaleLeases::Expired).await?;
     if config.exclusive_store {
-        give_up(runner, Gone::NotOwnedBy(&config.owner)).await?;
+        give_up(runner, StaleLeases::NotOwnedBy(&config.owner)).await?;
     }
     Ok(())
 }
@@ -25,7 +25,7 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
 pub async fn reap(runner: Arc<Runner>) {
     let tick = runner.config.reap_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
-        if let Err(error) = give_up(&runner, Gone::Expired).await {
+        if let Err(error) = give_up(&runner, StaleLeases::Expired).await {
             tracing::warn!(%error, "looking for expired leases failed");
             // While the database is away nobody can extend a lease. Whoever lives does so as soon
             // as it is back, and is not to be taken for dead before.
@@ -61,15 +61,15 @@ async fn sweep(runner: &Runner) {
 /// What an attempt put into blobs belongs to nobody when its worker is gone. That goes first: a row
 /// that has ended is never looked at again. The worker, should it still live, is refused when it
 /// records and removes what it wrote since.
-async fn give_up(runner: &Runner, gone: Gone<'_>) -> Result<(), StoreError> {
+async fn give_up(runner: &Runner, gone: StaleLeases<'_>) -> Result<(), StoreError> {
     let reaper = format!("{}-reaper", runner.config.owner);
-    for Fenced { execution_id, tenant, token } in
+    for FencedExecution { execution_id, tenant, token } in
         runner.store.fence(gone, &reaper, runner.lease_ms()).await?
     {
         tracing::warn!(%execution_id, %tenant, "an execution's worker is gone");
         artifacts::discard(&runner.blobs, &tenant, execution_id, token).await;
     }
-    for Reaped { execution_id, requeued, .. } in
+    for ReapedExecution { execution_id, requeued, .. } in
         runner.store.reap(&reaper, runner.config.max_attempts).await?
     {
         match requeued {

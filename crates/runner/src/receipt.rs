@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use skill::signature::{SecretKey, seal};
-use store::{Finished, Lease, Micros};
+use store::{FinishedExecution, Lease, Micros};
 
 use crate::accept::Order;
 
@@ -77,7 +77,7 @@ pub fn receipt(
     key: &SecretKey,
     order: &Order,
     lease: &Lease,
-    finished: &Finished,
+    finished: &FinishedExecution,
     ran: &Ran,
     now: Micros,
 ) -> String {

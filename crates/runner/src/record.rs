@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use blobs::Blobs;
 use serde_json::Value;
-use store::{Execution, Finished, Lease, Status, Store, StoreError};
+use store::{Execution, FinishedExecution, Lease, Status, Store, StoreError};
 
 use crate::Quota;
 use crate::accept::Order;
@@ -30,7 +30,7 @@ pub async fn record(
     store: &Store,
     blobs: &Blobs,
     lease: &Lease,
-    finished: &Finished,
+    finished: &FinishedExecution,
     limited: bool,
 ) -> Result<Recorded, StoreError> {
     let tried = match limited {
@@ -53,7 +53,7 @@ pub async fn record(
 async fn is_recorded(
     store: &Store,
     lease: &Lease,
-    finished: &Finished,
+    finished: &FinishedExecution,
 ) -> Result<bool, StoreError> {
     let stored = store.get_execution(&lease.tenant, lease.execution_id).await?;
     // The detail has this run's timings in it, to the microsecond: no other run's is equal.
@@ -61,10 +61,10 @@ async fn is_recorded(
 }
 
 /// The collected result as it is stored.
-pub fn finished(collected: Collected, duration: Duration) -> Finished {
+pub fn finished(collected: Collected, duration: Duration) -> FinishedExecution {
     let Collected { outcome, exit_code, error, output, logs, files, archive_bytes, detail, .. } =
         collected;
-    Finished {
+    FinishedExecution {
         status: ending::status(outcome, exit_code, error.as_deref()),
         output,
         logs,
@@ -83,11 +83,11 @@ pub fn finished(collected: Collected, duration: Duration) -> Finished {
 
 /// The end of an execution whose tenant has no room for its result: what happened, without what
 /// came out.
-pub fn without_results(finished: &Finished, quota: Quota) -> Finished {
+pub fn without_results(finished: &FinishedExecution, quota: Quota) -> FinishedExecution {
     let error = format!(
         "The result was not kept: {quota}. Delete files or skills, or ask for a larger limit."
     );
-    Finished {
+    FinishedExecution {
         status: if finished.status == Status::Success { Status::Failed } else { finished.status },
         output: None,
         logs: String::new(),
@@ -114,7 +114,7 @@ fn without_lists(detail: &str) -> String {
 
 /// What the store now holds, put together without asking it. The times are ours and may differ from
 /// the stored ones by the length of a write.
-pub fn executed(order: Order, finished: Finished) -> Execution {
+pub fn executed(order: Order, finished: FinishedExecution) -> Execution {
     Execution {
         id: order.id,
         input: order.input().map(str::to_owned),

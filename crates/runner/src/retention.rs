@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Ended, Micros};
+use store::{ExpiredExecution, Micros};
 
 use crate::RunError;
 use crate::artifacts;
@@ -43,7 +43,7 @@ impl Runner {
     pub async fn forget_old(&self, now: Micros) -> Result<bool, RunError> {
         let retention = self.config.retention;
         let before = |kept: Duration| now - i64::try_from(kept.as_micros()).unwrap_or(now);
-        if !self.forget_segments(before(SEGMENTS)).await? {
+        if !self.delete_log_segments(before(SEGMENTS)).await? {
             return Ok(false);
         }
         for (part, kept) in [(Part::Logs, retention.logs), (Part::Artifacts, retention.artifacts)] {
@@ -59,33 +59,33 @@ impl Runner {
         }
     }
 
-    async fn forget_segments(&self, until: Micros) -> Result<bool, RunError> {
+    async fn delete_log_segments(&self, until: Micros) -> Result<bool, RunError> {
         loop {
             if !self.on_duty().await? {
                 return Ok(false);
             }
-            if self.store.forget_segments(until, BATCH).await? == 0 {
+            if self.store.delete_log_segments(until, BATCH).await? == 0 {
                 return Ok(true);
             }
         }
     }
 
     async fn forget_part(&self, part: Part, until: Micros) -> Result<bool, RunError> {
-        let mut mark = self.store.mark(part.mark()).await?;
+        let mut mark = self.store.get_progress(part.mark()).await?;
         loop {
             if !self.on_duty().await? {
                 return Ok(false);
             }
-            let ended = self.store.ended_between(mark.as_deref(), until, BATCH).await?;
-            let Some(last) = ended.last().map(Ended::cursor) else { return Ok(true) };
+            let ended = self.store.list_ended_between(mark.as_deref(), until, BATCH).await?;
+            let Some(last) = ended.last().map(ExpiredExecution::cursor) else { return Ok(true) };
             match part {
-                Part::Logs => self.store.forget_logs(&ended).await?,
+                Part::Logs => self.store.delete_logs(&ended).await?,
                 Part::Artifacts => {
                     self.remove_blobs(&ended).await?;
-                    self.store.forget_artifacts(&ended).await?;
+                    self.store.delete_artifacts(&ended).await?;
                 }
             }
-            self.store.set_mark(part.mark(), &last).await?;
+            self.store.set_progress(part.mark(), &last).await?;
             mark = Some(last);
         }
     }
@@ -95,22 +95,22 @@ impl Runner {
             if !self.on_duty().await? {
                 return Ok(false);
             }
-            let ended = self.store.ended_before(until, BATCH).await?;
+            let ended = self.store.list_ended_before(until, BATCH).await?;
             if ended.is_empty() {
                 return Ok(true);
             }
             self.remove_blobs(&ended).await?;
-            self.store.forget_executions(&ended).await?;
+            self.store.delete_executions(&ended).await?;
         }
     }
 
     async fn on_duty(&self) -> Result<bool, RunError> {
         Ok(!self.closed.is_cancelled()
-            && self.store.hold_duty(DUTY, &self.config.owner, DUTY_MS).await?)
+            && self.store.acquire_or_renew_duty(DUTY, &self.config.owner, DUTY_MS).await?)
     }
 
-    async fn remove_blobs(&self, ended: &[Ended]) -> Result<(), RunError> {
-        for Ended { execution_id, tenant, attempts, .. } in
+    async fn remove_blobs(&self, ended: &[ExpiredExecution]) -> Result<(), RunError> {
+        for ExpiredExecution { execution_id, tenant, attempts, .. } in
             ended.iter().filter(|ended| ended.may_have_blobs)
         {
             for attempt in 1..=i64::from(*attempts) {

@@ -2,7 +2,7 @@
 //! before.
 
 use skill::{Finding, Severity};
-use store::{ScanPolicy, SkillStatus, Verdict};
+use store::{ReviewDecision, ScanPolicy, SkillStatus};
 
 use crate::RunError;
 
@@ -12,11 +12,11 @@ use crate::RunError;
 pub(crate) fn decide(
     policy: ScanPolicy,
     scanned: &[Finding],
-    verdict: Option<Verdict>,
+    verdict: Option<ReviewDecision>,
 ) -> Result<SkillStatus, RunError> {
     match verdict {
-        Some(Verdict::Rejected) => return Err(RunError::Rejected),
-        Some(Verdict::Approved) => return Ok(SkillStatus::Available),
+        Some(ReviewDecision::Rejected) => return Err(RunError::Rejected),
+        Some(ReviewDecision::Approved) => return Ok(SkillStatus::Available),
         None => {}
     }
     if !scanned.iter().any(|finding| finding.severity == Severity::Error) {
@@ -63,12 +63,15 @@ mod tests {
             assert_eq!(decide(policy, &error, None).ok(), with_error, "{policy}");
             assert_eq!(decide(policy, &warning, None).ok(), Some(Available), "{policy}");
             assert_eq!(
-                decide(policy, &error, Some(Verdict::Approved)).ok(),
+                decide(policy, &error, Some(ReviewDecision::Approved)).ok(),
                 Some(Available),
                 "{policy}"
             );
             assert!(
-                matches!(decide(policy, &[], Some(Verdict::Rejected)), Err(RunError::Rejected)),
+                matches!(
+                    decide(policy, &[], Some(ReviewDecision::Rejected)),
+                    Err(RunError::Rejected)
+                ),
                 "{policy}"
             );
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use blobs::Blobs;
 use sandbox::{Launcher, Outcome};
-use store::{Actor, Cancel, Execution, Idempotency, Status, Store, StoreError, TenantId};
+use store::{Actor, CancelResult, Execution, Idempotency, Status, Store, StoreError, TenantId};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -69,7 +69,7 @@ pub struct Runner {
 impl Runner {
     /// The store for a change that somebody makes; the plain one for those of the server itself.
     pub(crate) fn store_for(&self, actor: Option<&Actor>) -> Store {
-        actor.map_or_else(|| self.store.clone(), |actor| self.store.acting_as(actor.clone()))
+        actor.map_or_else(|| self.store.clone(), |actor| self.store.with_actor(actor.clone()))
     }
 
     /// Recovers what an earlier process left and starts the background loops.
@@ -81,7 +81,7 @@ impl Runner {
     ) -> Result<Arc<Runner>, RunError> {
         #[cfg(debug_assertions)]
         failpoint::arm(config.failpoint);
-        let announcements = store.announcements();
+        let announcements = store.notifications();
         let slots = if launcher.is_some() { config.slots } else { 0 };
         let schema_workers = Arc::new(SchemaWorkers::new());
         let memory = Budget::new(config.max_buffer_bytes);
@@ -184,16 +184,20 @@ impl Runner {
     }
 
     /// Asks for an execution's end; `None` when the tenant has no such execution.
-    pub async fn cancel(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Cancel>, RunError> {
+    pub async fn cancel(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<Option<CancelResult>, RunError> {
         let cancel = self.store.request_cancel(tenant, id).await?;
         match cancel {
-            Some(Cancel::Cancelled) => {
+            Some(CancelResult::Cancelled) => {
                 self.meters.end(Status::Cancelled, Outcome::Cancelled);
                 self.ended(id);
             }
             // Running elsewhere, it is stopped there by the announcement.
-            Some(Cancel::Requested) => self.leases.stop(id, StopReason::Cancelled),
-            Some(Cancel::AlreadyFinished) | None => {}
+            Some(CancelResult::Requested) => self.leases.stop(id, StopReason::Cancelled),
+            Some(CancelResult::AlreadyFinished) | None => {}
         }
         Ok(cancel)
     }
@@ -213,7 +217,7 @@ impl Runner {
     /// Waits for the end of an execution that this caller does not carry.
     pub async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Held<Execution>, RunError> {
         let waiting = self.waiters.wait_for(id);
-        self.store.await_end(tenant, id).await?;
+        self.store.mark_awaited(tenant, id).await?;
         self.until_ended(tenant, waiting).await
     }
 
@@ -224,7 +228,7 @@ impl Runner {
     ) -> Result<Held<Execution>, RunError> {
         let missing = || RunError::Store(StoreError::NotFound);
         loop {
-            let look = || self.store.peek_execution(tenant, waiting.id());
+            let look = || self.store.get_execution_summary(tenant, waiting.id());
             let execution =
                 patiently("looking for an end", look).await?.answer.ok_or_else(missing)?;
             match execution.status {
@@ -232,7 +236,7 @@ impl Runner {
                 Status::Queued if self.closing.is_cancelled() => {
                     return Err(RunError::ShuttingDown);
                 }
-                status if status.terminal() => {
+                status if status.is_terminal() => {
                     return self.read_execution(tenant, waiting.id()).await?.ok_or_else(missing);
                 }
                 _ => {}
@@ -250,7 +254,7 @@ impl Runner {
 
     /// For a caller who asked for what was asked for before.
     pub(crate) async fn end_of(&self, execution: Execution) -> Result<Held<Execution>, RunError> {
-        if execution.status.terminal() {
+        if execution.status.is_terminal() {
             return Ok(Held::covered(execution));
         }
         let _waiter_slot = self.waiter_slot(&execution.tenant)?;

@@ -1,9 +1,9 @@
 //! The files of a stored skill, one by one: each is read from its place in the archive, without the
 //! others.
 
-use blobs::{Key, Reader};
+use blobs::{BlobKey, BlobReader};
 use skill::{IndexedFile, SkillError};
-use store::{SkillFileRow, SkillHead, TenantId};
+use store::{SkillFileRow, SkillMetadata, TenantId};
 
 use crate::RunError;
 use crate::held::Held;
@@ -17,7 +17,7 @@ impl Runner {
     /// All files of a skill, by path.
     pub async fn list_skill_files(
         &self,
-        head: &SkillHead,
+        head: &SkillMetadata,
     ) -> Result<Held<Vec<SkillFileRow>>, RunError> {
         let count = self.indexed(head).await?;
         let permit = self.reserve(&head.tenant, count * ENTRY_BYTES).await?;
@@ -29,14 +29,14 @@ impl Runner {
     /// such file.
     pub async fn open_skill_file(
         &self,
-        head: &SkillHead,
+        head: &SkillMetadata,
         path: &str,
-    ) -> Result<Option<(SkillFileRow, Reader)>, RunError> {
+    ) -> Result<Option<(SkillFileRow, BlobReader)>, RunError> {
         self.indexed(head).await?;
         let Some(file) = self.store.get_skill_file(&head.tenant, &head.digest, path).await? else {
             return Ok(None);
         };
-        let key = Key::skill(head.tenant.as_str(), &head.digest);
+        let key = BlobKey::skill(head.tenant.as_str(), &head.digest);
         let reader = self.blobs.open_range(&key, file.position, file.size_bytes).await?;
         let reader = reader.ok_or(RunError::Archive(SkillError::Digest))?.verified(&file.sha256);
         Ok(Some((file, reader)))
@@ -44,8 +44,8 @@ impl Runner {
 
     /// How many files a skill has. Where they lie is recorded first if it is not: the skill was
     /// published by a program that did not do so.
-    async fn indexed(&self, head: &SkillHead) -> Result<u64, RunError> {
-        let SkillHead { tenant, digest, .. } = head;
+    async fn indexed(&self, head: &SkillMetadata) -> Result<u64, RunError> {
+        let SkillMetadata { tenant, digest, .. } = head;
         match self.store.count_skill_files(tenant, digest).await? {
             // Every skill has its SKILL.md or its manifest.
             0 => {}
@@ -53,7 +53,7 @@ impl Runner {
         }
         let size = u64::try_from(head.size_bytes).unwrap_or(0);
         let _permit = self.reserve(tenant, size).await?;
-        let archive = self.blobs.get(&Key::skill(tenant.as_str(), digest), size).await?;
+        let archive = self.blobs.get(&BlobKey::skill(tenant.as_str(), digest), size).await?;
         let archive = archive.ok_or(RunError::Archive(SkillError::Digest))?;
         let expected = digest.clone();
         let indexing =

@@ -37,7 +37,7 @@ impl Runner {
             if archives.is_empty() || self.closed.is_cancelled() {
                 return Ok(());
             }
-            if !self.store.hold_duty(DUTY, &self.config.owner, DUTY_MS).await? {
+            if !self.store.acquire_or_renew_duty(DUTY, &self.config.owner, DUTY_MS).await? {
                 return Ok(());
             }
             for archive in &archives {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sandbox::OutputStream;
-use store::{Announcement, Lease, Segment, Store};
+use store::{Lease, LogSegment, Notification, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::logs::{FinishedLogs, Logs};
@@ -71,7 +71,7 @@ impl Tail<'_> {
     async fn follow(mut self, ended: &CancellationToken) {
         // There may be nothing to read yet, but it runs: that is news to a reader who saw it
         // queued.
-        if let Err(error) = self.store.announce(Announcement::Logs(self.lease.execution_id)).await {
+        if let Err(error) = self.store.notify(Notification::Logs(self.lease.execution_id)).await {
             tracing::warn!(%error, "announcing a log failed");
         }
         loop {
@@ -87,7 +87,7 @@ impl Tail<'_> {
     /// What fails now is written with what comes next; at the very end the record has it.
     async fn write(&mut self) {
         let segments = self.logs.with(|logs| logs.since(self.written));
-        let Some(Segment { ends_at, .. }) = segments.last() else { return };
+        let Some(LogSegment { ends_at, .. }) = segments.last() else { return };
         let ends_at = usize::try_from(*ends_at).unwrap_or(usize::MAX);
         match self.store.append_log(self.lease, &segments).await {
             Ok(()) => self.written = ends_at,

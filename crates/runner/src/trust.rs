@@ -102,8 +102,8 @@ pub fn rolled_back(
     accepted_at: Micros,
     newest: Option<&NewestSigned>,
 ) -> Option<Distrust> {
-    let newest =
-        newest.filter(|newest| newest.accepted_at <= accepted_at && newest.is_after(version))?;
+    let newest = newest
+        .filter(|newest| newest.accepted_at <= accepted_at && newest.is_newer_than(version))?;
     (asked == accept::LATEST).then(|| Distrust::Rollback { newest: newest.version.clone() })
 }
 

@@ -7,7 +7,8 @@ use serde_json::json;
 use skill::signature::{SIGNATURE_FILE, Signature, Statement, Verified};
 use skill::{Finding, Package, Severity};
 use store::{
-    NewAudit, NewSignature, SignaturePolicy, SkillRow, Store, StoreError, TenantId, Trust,
+    NewAuditRecord, NewSignature, SignaturePolicy, SkillRow, Store, StoreError, TenantId,
+    TrustRecord,
 };
 
 use crate::RunError;
@@ -48,8 +49,10 @@ impl Runner {
         package: &Package,
     ) -> Result<Vetted, RunError> {
         let statement = Statement::of(package);
-        let trust =
-            self.store.trust(tenant, statement.name, statement.version, statement.digest).await?;
+        let trust = self
+            .store
+            .get_trust_record(tenant, statement.name, statement.version, statement.digest)
+            .await?;
         let judged = judged(&self.store, tenant, statement, package.signature.as_deref()).await?;
         let trusted = judged.is_ok();
         let distrust = match judged {
@@ -74,10 +77,10 @@ impl Runner {
         &self,
         tenant: &TenantId,
         statement: Statement<'_>,
-        trust: &Trust,
+        trust: &TrustRecord,
     ) -> Result<Option<Distrust>, StoreError> {
         let Some(newest) =
-            trust.newest.as_ref().filter(|newest| newest.is_after(statement.version))
+            trust.newest.as_ref().filter(|newest| newest.is_newer_than(statement.version))
         else {
             return Ok(None);
         };
@@ -99,7 +102,7 @@ impl Runner {
         };
         let trust = self
             .store
-            .trust(&order.tenant, statement.name, statement.version, statement.digest)
+            .get_trust_record(&order.tenant, statement.name, statement.version, statement.digest)
             .await;
         let trust = trust.map_err(unknown)?;
         let judged = match trust.policy {
@@ -128,7 +131,7 @@ impl Runner {
 
     /// A refused run is also the business of whoever reads the audit trail.
     async fn refuse(&self, order: &Order, distrust: &Distrust) -> Halt {
-        let entry = NewAudit {
+        let entry = NewAuditRecord {
             actor: order.key_id,
             action: "execution.refused".to_owned(),
             object: order.id.to_string(),
@@ -139,7 +142,7 @@ impl Runner {
             }),
             request_id: None,
         };
-        if let Err(error) = self.store.append_audit(&order.tenant, &entry).await {
+        if let Err(error) = self.store.append_audit_record(&order.tenant, &entry).await {
             tracing::error!(execution_id = %order.id, %error, "the audit trail could not be written");
         }
         let error = format!("Refused ({}): {distrust}", distrust.code());
@@ -149,7 +152,8 @@ impl Runner {
     /// How a stored skill stands with its signature, whatever the policy; `None` when it has none.
     pub async fn standing(&self, row: &SkillRow) -> Result<Option<Standing>, RunError> {
         let statement = Statement { name: &row.name, version: &row.version, digest: &row.digest };
-        let trust = self.store.trust(&row.tenant, &row.name, &row.version, &row.digest).await?;
+        let trust =
+            self.store.get_trust_record(&row.tenant, &row.name, &row.version, &row.digest).await?;
         let Some(text) = trust.signature else { return Ok(None) };
         let judged = judged(&self.store, &row.tenant, statement, Some(&text)).await?;
         let judged = if trust.digest_revoked { Err(Distrust::DigestRevoked) } else { judged };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blobs::{Blobs, Signer};
+use blobs::{Blobs, DownloadTokenSigner};
 use runner::Runner;
 use skill::signature::PublicKey;
 use store::Store;
@@ -33,7 +33,7 @@ pub struct App {
     /// Checks tokens, when the operator accepts any.
     pub tokens: Option<Tokens>,
     /// Signs and checks download URLs.
-    pub signer: Signer,
+    pub signer: DownloadTokenSigner,
     /// Seals page cursors.
     pub cursors: Cursors,
     /// What receipts are checked with, by generation; the last is the one that signs.

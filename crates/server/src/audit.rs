@@ -34,7 +34,7 @@ pub async fn record(
     detail: Value,
 ) -> Result<(), ApiError> {
     let entry = actor(caller).entry(action, object, detail);
-    Ok(app.store.append_audit(&caller.tenant, &entry).await?)
+    Ok(app.store.append_audit_record(&caller.tenant, &entry).await?)
 }
 
 /// Signs heads with the key that signs receipts.

@@ -24,4 +24,4 @@ pub use startup::doctor::{Service, docker_config, kubernetes_config, services};
 pub use startup::logging::start as start_logging;
 pub use startup::migrate::migrate;
 pub use startup::serve::{Bound, ServeError, serve, serve_until};
-pub use store::{Audit, AuditHead, Migrated, TenantId, verify_audit};
+pub use store::{AuditHead, AuditRecord, MigrationReport, TenantId, verify_audit};

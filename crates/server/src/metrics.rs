@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use runner::{Budget, Meters, Runner};
-use store::{Load, Store};
+use store::{QueueLoad, Store};
 use tokio::sync::Mutex;
 
 use crate::http::listen::ConnectionMeter;
@@ -31,7 +31,7 @@ pub struct Metrics {
     pub auth_failures: AtomicU64,
     /// How often `/ready` looked, which is not how often it was asked.
     pub ready_checks: AtomicU64,
-    load: Mutex<Option<(Instant, Option<Load>)>>,
+    load: Mutex<Option<(Instant, Option<QueueLoad>)>>,
 }
 
 impl Metrics {
@@ -100,14 +100,14 @@ impl Metrics {
     }
 
     /// What waits and runs in the whole installation; `None` when the database does not answer.
-    async fn load(&self, store: &Store) -> Option<Load> {
+    async fn load(&self, store: &Store) -> Option<QueueLoad> {
         let mut known = self.load.lock().await;
         if let Some((at, load)) = *known
             && at.elapsed() < LOAD_AGE
         {
             return load;
         }
-        let load = match tokio::time::timeout(ANSWER_WITHIN, store.load()).await {
+        let load = match tokio::time::timeout(ANSWER_WITHIN, store.queue_load()).await {
             Ok(Ok(load)) => Some(load),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the queue could not be counted");
@@ -121,10 +121,10 @@ impl Metrics {
 }
 
 /// What every process tells alike, because it is about the database they share.
-fn shared(page: &mut Page, load: Load) {
+fn shared(page: &mut Page, load: QueueLoad) {
     let queued = format!(
         "Executions that wait for a worker, in the whole installation; counted up to {}.",
-        Load::MOST
+        QueueLoad::MAX_COUNT
     );
     page.gauge("skillbox_queue_depth", &queued, load.queued);
     page.gauge(
@@ -140,7 +140,7 @@ fn shared(page: &mut Page, load: Load) {
 }
 
 fn connections(page: &mut Page, store: &Store) {
-    let connections = store.connections();
+    let connections = store.pool_stats();
     page.family(
         "skillbox_database_connections",
         "gauge",

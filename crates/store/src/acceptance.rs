@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::executions::count_queued;
 use crate::sql::{Sql, sql};
-use crate::{Announcement, Execution, Lease, Status, Store, StoreError, TenantId, now};
+use crate::{Execution, Lease, Notification, Status, Store, StoreError, TenantId, now};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewExecution {
@@ -26,7 +26,7 @@ pub struct NewExecution {
     pub awaited: bool,
     /// The address to call when it has ended.
     pub webhook: Option<String>,
-    pub born: Born,
+    pub initial_state: InitialState,
 }
 
 /// The caller's promise that equal keys mean one execution.
@@ -38,7 +38,7 @@ pub struct Idempotency {
 
 /// Whether a worker must claim it first, or the process that accepted it runs it at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Born {
+pub enum InitialState {
     Queued,
     /// `started` says that the job may act before another word is stored, so it is handed to
     /// another worker only when the skill is idempotent.
@@ -51,7 +51,7 @@ pub enum Born {
 
 /// What `insert_execution` did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Inserted {
+pub enum InsertResult {
     /// Stored; with the lease when it was born running.
     New(Option<Lease>),
     /// The same tenant sent the same key and body before: this is that execution.
@@ -65,51 +65,57 @@ const SAME_ID: &str = "this execution id exists";
 impl Store {
     /// Stores an accepted execution: one statement, one commit. However many equal requests come
     /// in parallel, one of them is `New`.
-    pub async fn insert_execution(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
+    pub async fn insert_execution(&self, new: &NewExecution) -> Result<InsertResult, StoreError> {
         loop {
-            let lease = lease_at_birth(new);
-            let inserted = self.write_saying(insert(new, lease.as_ref(), self.db.clock())).await;
+            let lease = initial_lease(new);
+            let inserted =
+                self.write_and_notify(insert(new, lease.as_ref(), self.db.clock())).await;
             if !inserted.map_err(|error| error.or_conflict(SAME_ID))?.is_empty() {
-                return Ok(Inserted::New(lease));
+                return Ok(InsertResult::New(lease));
             }
             // The insert gave way to an earlier one with this key. Should that one have been
             // removed in between, ours is new after all.
             if let Some(idempotency) = &new.idempotency
-                && let Some(existing) = self.find_repeated(&new.tenant, idempotency).await?
+                && let Some(existing) =
+                    self.find_by_idempotency_key(&new.tenant, idempotency).await?
             {
-                return Ok(Inserted::Existing(Box::new(existing)));
+                return Ok(InsertResult::Existing(Box::new(existing)));
             }
         }
     }
 
     /// The same for a tenant with a limit on its queue or on what it stores: both are counted under
     /// the lock of the tenant's row. `StorageFull` when it may not store that much.
-    pub async fn insert_within_limits(&self, new: &NewExecution) -> Result<Inserted, StoreError> {
+    pub async fn insert_within_limits(
+        &self,
+        new: &NewExecution,
+    ) -> Result<InsertResult, StoreError> {
         let mut tx = self.db.begin().await?;
         let storage = self.enforce_storage(&mut tx, &new.tenant).await?;
         let select = sql("SELECT max_queued FROM tenants WHERE id = $1").bind(&new.tenant);
         let Some(tenant) = tx.one(select).await? else { return Err(StoreError::NotFound) };
-        let lease = lease_at_birth(new);
-        let inserted = tx.one(self.saying(insert(new, lease.as_ref(), self.db.clock()))).await;
+        let lease = initial_lease(new);
+        let inserted =
+            tx.one(self.with_notification(insert(new, lease.as_ref(), self.db.clock()))).await;
         let Some(inserted) = inserted.map_err(|error| error.or_conflict(SAME_ID))? else {
             drop(tx);
             return self.insert_execution(new).await;
         };
         storage.verify(&mut tx).await?;
-        if new.born == Born::Queued
+        if new.initial_state == InitialState::Queued
             && let Some(max_queued) = tenant.get::<Option<i64>>("max_queued")?
             && let Some(queued) = tx.one(count_queued(&new.tenant)).await?
             && queued.get::<i64>("count")? > max_queued
         {
-            return Ok(Inserted::QueueFull);
+            return Ok(InsertResult::QueueFull);
         }
         tx.commit().await?;
-        self.said(&[inserted])?;
-        Ok(Inserted::New(lease))
+        self.notify_local(&[inserted])?;
+        Ok(InsertResult::New(lease))
     }
 
     /// The execution that was accepted under this key; an error when it was for another body.
-    pub async fn find_repeated(
+    pub async fn find_by_idempotency_key(
         &self,
         tenant: &TenantId,
         idempotency: &Idempotency,
@@ -127,10 +133,10 @@ impl Store {
     }
 }
 
-fn lease_at_birth(new: &NewExecution) -> Option<Lease> {
-    match &new.born {
-        Born::Queued => None,
-        Born::Running { owner, .. } => Some(Lease {
+fn initial_lease(new: &NewExecution) -> Option<Lease> {
+    match &new.initial_state {
+        InitialState::Queued => None,
+        InitialState::Running { owner, .. } => Some(Lease {
             execution_id: new.id,
             tenant: new.tenant.clone(),
             owner: owner.clone(),
@@ -142,10 +148,11 @@ fn lease_at_birth(new: &NewExecution) -> Option<Lease> {
 
 fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static str) -> Sql<'a> {
     let now = now();
-    let says = (new.born == Born::Queued).then(|| Announcement::Queued.to_string());
-    let (status, started_at, lease_us, started) = match new.born {
-        Born::Queued => (Status::Queued, None, None, false),
-        Born::Running { lease_ms, started, .. } => {
+    let says =
+        (new.initial_state == InitialState::Queued).then(|| Notification::Queued.to_string());
+    let (status, started_at, lease_us, started) = match new.initial_state {
+        InitialState::Queued => (Status::Queued, None, None, false),
+        InitialState::Running { lease_ms, started, .. } => {
             (Status::Running, Some(now), Some(lease_ms * 1000), started)
         }
     };
@@ -159,7 +166,7 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static s
     .push(
         " + $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) \
          ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING \
-         RETURNING CAST($22 AS TEXT) AS says",
+         RETURNING CAST($22 AS TEXT) AS notification",
     )
     .bind(new.id)
     .bind(&new.tenant)

@@ -8,7 +8,7 @@ use crate::{Micros, Store, StoreError, TenantId, now};
 
 /// An upload under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchiveNote {
+pub struct ArchiveUpload {
     tenant: TenantId,
     digest: String,
     noted_at: Micros,
@@ -27,11 +27,11 @@ pub enum ArchiveUse {
 impl Store {
     /// Notes that an archive is about to be stored. Nothing when a removal of it is under way: look
     /// again.
-    pub async fn note_archive(
+    pub async fn begin_archive_upload(
         &self,
         tenant: &TenantId,
         digest: &str,
-    ) -> Result<Option<ArchiveNote>, StoreError> {
+    ) -> Result<Option<ArchiveUpload>, StoreError> {
         let noted_at = now();
         let note = sql("INSERT INTO loose_archives (tenant, digest, noted_at, removing_until) VALUES ($1, $2, $3, 0) \
              ON CONFLICT (tenant, digest) DO UPDATE SET noted_at = excluded.noted_at \
@@ -40,7 +40,7 @@ impl Store {
         .bind(digest)
         .bind(noted_at);
         let noted = self.db.write(note).await? > 0;
-        Ok(noted.then(|| ArchiveNote {
+        Ok(noted.then(|| ArchiveUpload {
             tenant: tenant.clone(),
             digest: digest.to_owned(),
             noted_at,
@@ -49,7 +49,7 @@ impl Store {
 
     /// Drops the note of an upload whose skill is stored; a later upload of the same content keeps
     /// its own.
-    pub async fn settle_archive(&self, note: &ArchiveNote) -> Result<(), StoreError> {
+    pub async fn commit_archive_upload(&self, note: &ArchiveUpload) -> Result<(), StoreError> {
         let delete = of(sql("DELETE FROM loose_archives"), &note.tenant, &note.digest)
             .push_arg(" AND noted_at = ", note.noted_at)
             .push(" AND removing_until = 0");
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Turns the note of an upload that came to nothing into one of an archive to be removed.
-    pub async fn abandon_archive(&self, note: &ArchiveNote) -> Result<(), StoreError> {
+    pub async fn abort_archive_upload(&self, note: &ArchiveUpload) -> Result<(), StoreError> {
         let update = of(sql("UPDATE loose_archives SET noted_at = 0"), &note.tenant, &note.digest);
         self.db.write(update.push_arg(" AND noted_at = ", note.noted_at)).await.map(drop)
     }
@@ -65,7 +65,7 @@ impl Store {
     /// The right to remove an archive for a while, unless an upload of it was noted after
     /// `noted_before` or somebody else is at it. Whoever has it looks whether the archive is in
     /// use, and only then.
-    pub async fn claim_removal(
+    pub async fn claim_archive_removal(
         &self,
         tenant: &TenantId,
         digest: &str,
@@ -106,13 +106,17 @@ impl Store {
     }
 
     /// Ends a removal: the archive is gone, or belongs to a skill after all.
-    pub async fn forget_note(&self, tenant: &TenantId, digest: &str) -> Result<(), StoreError> {
+    pub async fn finish_archive_removal(
+        &self,
+        tenant: &TenantId,
+        digest: &str,
+    ) -> Result<(), StoreError> {
         self.db.write(of(sql("DELETE FROM loose_archives"), tenant, digest)).await.map(drop)
     }
 
     /// Ends a removal that has to wait for an execution; `loose_archives` names it again. Until
     /// then its bytes count as the tenant's.
-    pub async fn put_removal_off(
+    pub async fn defer_archive_removal(
         &self,
         tenant: &TenantId,
         digest: &str,
@@ -124,7 +128,7 @@ impl Store {
     }
 
     /// Archives noted before this time that nobody is removing.
-    pub async fn loose_archives(
+    pub async fn pending_archives(
         &self,
         noted_before: Micros,
         limit: i64,

@@ -12,10 +12,10 @@ use crate::db::Tx;
 use crate::page::age_cursor;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::{HeadSigner, Micros, Page, Store, StoreError, TenantId, now};
+use crate::{HeadSigner, Micros, PageRequest, Store, StoreError, TenantId, now};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Audit {
+pub struct AuditRecord {
     pub id: Uuid,
     pub tenant: TenantId,
     /// The key that acted; absent when the server itself did.
@@ -31,7 +31,7 @@ pub struct Audit {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewAudit {
+pub struct NewAuditRecord {
     pub actor: Option<Uuid>,
     pub action: String,
     pub object: String,
@@ -51,21 +51,21 @@ pub struct Actor {
 
 /// The head of a log as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredHead {
+pub struct StoredAuditHead {
     pub head: AuditHead,
     /// Absent when the head before it was not authentic: what somebody else changed is never
     /// signed.
     pub signed: Option<String>,
 }
 
-impl Audit {
-    /// What `Page::after` takes to continue behind this row.
+impl AuditRecord {
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         age_cursor(self.created_at, self.id)
     }
 
-    fn from_row(row: &Row) -> Result<Audit, StoreError> {
-        Ok(Audit {
+    fn from_row(row: &Row) -> Result<AuditRecord, StoreError> {
+        Ok(AuditRecord {
             id: row.parse("id")?,
             tenant: row.parse("tenant")?,
             actor: row.parse_opt("actor")?,
@@ -80,25 +80,30 @@ impl Audit {
     }
 }
 
-impl StoredHead {
-    fn from_row(row: &Row) -> Result<StoredHead, StoreError> {
+impl StoredAuditHead {
+    fn from_row(row: &Row) -> Result<StoredAuditHead, StoreError> {
         let head = AuditHead {
             tenant_id: row.parse("tenant")?,
             seq: row.get("seq")?,
             hash: row.get("hash")?,
             unchained: row.get("unchained")?,
         };
-        Ok(StoredHead { head, signed: row.get("signed")? })
+        Ok(StoredAuditHead { head, signed: row.get("signed")? })
     }
 }
 
 impl Actor {
     /// The entry for a change that this actor makes.
-    pub fn entry(&self, action: &str, object: impl Into<String>, mut detail: Value) -> NewAudit {
+    pub fn entry(
+        &self,
+        action: &str,
+        object: impl Into<String>,
+        mut detail: Value,
+    ) -> NewAuditRecord {
         if let (Some(subject), Value::Object(detail)) = (&self.subject, &mut detail) {
             detail.insert("subject".into(), subject.as_str().into());
         }
-        NewAudit {
+        NewAuditRecord {
             actor: self.key,
             action: action.to_owned(),
             object: object.into(),
@@ -112,7 +117,7 @@ impl Store {
     /// This store for changes that the actor makes: each is entered in the log, in its own
     /// transaction. Changes through a store without an actor are the server's own, such as the
     /// first key, and are not.
-    pub fn acting_as(&self, actor: Actor) -> Store {
+    pub fn with_actor(&self, actor: Actor) -> Store {
         Store { actor: Some(Arc::new(actor)), ..self.clone() }
     }
 
@@ -122,32 +127,39 @@ impl Store {
     }
 
     /// Adds an entry that tells of no change in the database.
-    pub async fn append_audit(&self, tenant: &TenantId, new: &NewAudit) -> Result<(), StoreError> {
+    pub async fn append_audit_record(
+        &self,
+        tenant: &TenantId,
+        new: &NewAuditRecord,
+    ) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         self.append(&mut tx, tenant, new).await?;
         tx.commit().await
     }
 
     /// Newest first.
-    pub async fn list_audit(
+    pub async fn list_audit_records(
         &self,
         tenant: &TenantId,
-        page: &Page,
-    ) -> Result<Vec<Audit>, StoreError> {
+        page: &PageRequest,
+    ) -> Result<Vec<AuditRecord>, StoreError> {
         let select = sql("SELECT id, tenant, actor, action, object, detail, request_id, \
              created_at, seq, hash FROM audit WHERE tenant = $1")
         .bind(tenant);
         let rows = self.db.read(page.newest_first(select)?).await?;
-        rows.iter().map(Audit::from_row).collect()
+        rows.iter().map(AuditRecord::from_row).collect()
     }
 
     /// The head of a tenant's log; `None` before its first entry.
-    pub async fn audit_head(&self, tenant: &TenantId) -> Result<Option<StoredHead>, StoreError> {
+    pub async fn audit_head(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Option<StoredAuditHead>, StoreError> {
         let select =
             sql("SELECT tenant, seq, hash, unchained, signed FROM audit_heads WHERE tenant = $1")
                 .bind(tenant);
         let row = self.db.read_one(select).await?;
-        row.as_ref().map(StoredHead::from_row).transpose()
+        row.as_ref().map(StoredAuditHead::from_row).transpose()
     }
 
     /// Enters a change of the actor, if there is one. Called last in a transaction: the head is
@@ -190,10 +202,10 @@ impl Store {
         &self,
         tx: &mut Tx,
         tenant: &TenantId,
-        new: &NewAudit,
+        new: &NewAuditRecord,
     ) -> Result<(), StoreError> {
         let before = lock_head(tx, tenant).await?;
-        let mut entry = Audit {
+        let mut entry = AuditRecord {
             id: Uuid::now_v7(),
             tenant: tenant.clone(),
             actor: new.actor,
@@ -221,7 +233,7 @@ impl Store {
 
     /// A head is signed only behind one that was authentic. Otherwise the next entry would turn
     /// what somebody wrote into the database into what the server has signed.
-    fn sign(&self, before: &StoredHead, head: &AuditHead) -> Option<String> {
+    fn sign(&self, before: &StoredAuditHead, head: &AuditHead) -> Option<String> {
         let signer = self.head_signer.as_ref()?;
         let authentic = |signed: &String| signer.is_authentic(&before.head, signed);
         (before.head.seq == 0 || before.signed.as_ref().is_some_and(authentic))
@@ -231,12 +243,12 @@ impl Store {
 
 /// The head of a tenant's log, held until the transaction ends, so that two writers never continue
 /// the same entry.
-async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredHead, StoreError> {
+async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredAuditHead, StoreError> {
     let upsert = sql("INSERT INTO audit_heads (tenant, seq, hash, unchained) VALUES ($1, 0, '', 0) \
          ON CONFLICT (tenant) DO UPDATE SET seq = audit_heads.seq RETURNING tenant, seq, hash, unchained, signed")
     .bind(tenant);
     let row = tx.one(upsert).await?.ok_or(StoreError::NotFound)?;
-    let mut stored = StoredHead::from_row(&row)?;
+    let mut stored = StoredAuditHead::from_row(&row)?;
     if stored.head.seq == 0 {
         let count = sql("SELECT COUNT(*) AS count FROM audit WHERE tenant = $1 AND seq IS NULL")
             .bind(tenant);
@@ -245,7 +257,7 @@ async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredHead, StoreEr
     Ok(stored)
 }
 
-async fn insert(tx: &mut Tx, entry: &Audit) -> Result<(), StoreError> {
+async fn insert(tx: &mut Tx, entry: &AuditRecord) -> Result<(), StoreError> {
     let insert =
         sql("INSERT INTO audit (id, tenant, actor, action, object, detail, request_id, created_at, seq, hash) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{Audit, TenantId};
+use crate::{AuditRecord, TenantId};
 
 /// The first word of what is hashed; another version of the scheme has another one.
 const ENTRY_KIND: &str = "skillbox audit entry 1";
@@ -51,7 +51,7 @@ pub enum AuditProblem {
     OtherTenant(i64, TenantId),
 }
 
-impl Audit {
+impl AuditRecord {
     /// The hash of this entry behind the one with hash `before`.
     pub fn hash_after(&self, before: &str) -> String {
         let text = json!([
@@ -89,7 +89,7 @@ fn sorted(value: &Value) -> Value {
 /// checked too: they were written after it. Without a head, a log that was truncated passes.
 pub fn verify_audit(
     tenant: &TenantId,
-    entries: &[Audit],
+    entries: &[AuditRecord],
     head: Option<&AuditHead>,
 ) -> Vec<AuditProblem> {
     let mut chained: Vec<_> =
@@ -135,10 +135,10 @@ mod tests {
         TenantId::try_from("acme").expect("a tenant")
     }
 
-    fn log(length: i64) -> (Vec<Audit>, AuditHead) {
+    fn log(length: i64) -> (Vec<AuditRecord>, AuditHead) {
         let (mut entries, mut before) = (Vec::new(), String::new());
         for seq in 1..=length {
-            let mut entry = Audit {
+            let mut entry = AuditRecord {
                 id: Uuid::now_v7(),
                 tenant: tenant(),
                 actor: Some(Uuid::now_v7()),
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_field_of_an_entry_counts() {
-        let changes: [fn(&mut Audit); 9] = [
+        let changes: [fn(&mut AuditRecord); 9] = [
             |entry| entry.id = Uuid::now_v7(),
             |entry| entry.actor = None,
             |entry| entry.action.push('x'),
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn removal_and_reordering_are_found_and_truncation_only_with_the_head() {
         let (entries, head) = log(5);
-        let without = |gone: &[usize]| -> Vec<Audit> {
+        let without = |gone: &[usize]| -> Vec<AuditRecord> {
             let kept = entries.iter().enumerate().filter(|(index, _)| !gone.contains(index));
             kept.map(|(_, entry)| entry.clone()).collect()
         };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn entries_outside_the_chain_are_counted() {
         let (mut entries, head) = log(2);
-        entries.push(Audit { seq: None, hash: None, ..entries[0].clone() });
+        entries.push(AuditRecord { seq: None, hash: None, ..entries[0].clone() });
         let problem = [AuditProblem::Unchained { found: 1, counted: 0 }];
         assert_eq!(verify_audit(&tenant(), &entries, Some(&head)), problem);
         assert_eq!(

@@ -5,8 +5,8 @@
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{Connection, Executor, PgConnection, Row};
 
-use crate::db::Db;
-use crate::{Finished, Store, StoreError, TenantId, postgres};
+use crate::db::Database;
+use crate::{FinishedExecution, Store, StoreError, TenantId, postgres};
 
 const NAME: &str = "skillbox_bench";
 
@@ -19,7 +19,7 @@ const SETTINGS: [&str; 9] = [
     "wal_buffers", "max_wal_size", "max_connections", "autovacuum",
 ];
 
-pub struct Bench {
+pub struct BenchDatabase {
     pub store: Store,
     pub tenants: Vec<TenantId>,
     pool: PgPool,
@@ -28,17 +28,17 @@ pub struct Bench {
 
 /// What is stored, in rows and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct BenchTableSizes {
     pub executions: i64,
     /// Long values that lie outside of their rows included.
     pub table_bytes: i64,
     pub index_bytes: i64,
 }
 
-impl Bench {
+impl BenchDatabase {
     /// Makes the database on the server that `dsn` names. Refused when it exists: it may be
     /// somebody's.
-    pub async fn create(dsn: &str, tenants: usize) -> Result<Bench, StoreError> {
+    pub async fn create(dsn: &str, tenants: usize) -> Result<BenchDatabase, StoreError> {
         let options = postgres::options(dsn)?;
         let mut connection = PgConnection::connect_with(&options).await?;
         let made = connection.execute("CREATE DATABASE skillbox_bench").await;
@@ -54,8 +54,8 @@ impl Bench {
             _ => error.into(),
         })?;
         let pool = postgres::open_pool(options.clone().database(NAME)).await?;
-        let store = Store::of(Db::Postgres(pool.clone()));
-        let mut bench = Bench { store, tenants: Vec::new(), pool, options };
+        let store = Store::of(Database::Postgres(pool.clone()));
+        let mut bench = BenchDatabase { store, tenants: Vec::new(), pool, options };
         for number in 0..tenants {
             let tenant = format!("bench-{number}").parse().map_err(|_| StoreError::NotFound)?;
             bench.store.ensure_tenant(&tenant).await?;
@@ -74,8 +74,13 @@ impl Bench {
     }
 
     /// Makes so many more executions that ended like this one, a fourth of them with a file.
-    pub async fn fill(&self, rows: i64, ended: &Finished, input: &str) -> Result<(), StoreError> {
-        let first = self.stored().await?.executions;
+    pub async fn insert_finished(
+        &self,
+        rows: i64,
+        ended: &FinishedExecution,
+        input: &str,
+    ) -> Result<(), StoreError> {
+        let first = self.table_sizes().await?.executions;
         for from in (first..first + rows).step_by(BATCH as usize) {
             let to = (from + BATCH).min(first + rows) - 1;
             let fill = sqlx::query(FILL)
@@ -91,11 +96,11 @@ impl Bench {
             fill.execute(&self.pool).await?;
         }
         self.pool.execute(FILES).await?;
-        self.tidy().await
+        self.clear_active().await
     }
 
     /// Makes so many executions that wait, spread over the tenants.
-    pub async fn queue(&self, rows: i64, input: &str) -> Result<(), StoreError> {
+    pub async fn insert_queued(&self, rows: i64, input: &str) -> Result<(), StoreError> {
         let queue = sqlx::query(QUEUE)
             .bind(rows)
             .bind(self.tenants.len() as i64)
@@ -106,16 +111,16 @@ impl Bench {
     }
 
     /// Forgets what waits and runs, and does at once what the server would do by itself some time.
-    pub async fn tidy(&self) -> Result<(), StoreError> {
+    pub async fn clear_active(&self) -> Result<(), StoreError> {
         self.pool.execute("DELETE FROM executions WHERE status IN ('queued', 'running')").await?;
         self.pool.execute("VACUUM (ANALYZE) executions, files, tenants").await?;
         Ok(())
     }
 
-    pub async fn stored(&self) -> Result<Stored, StoreError> {
+    pub async fn table_sizes(&self) -> Result<BenchTableSizes, StoreError> {
         let select = "SELECT (SELECT COUNT(*) FROM executions), pg_table_size('executions'), pg_indexes_size('executions')";
         let row = sqlx::query(select).fetch_one(&self.pool).await?;
-        Ok(Stored {
+        Ok(BenchTableSizes {
             executions: row.try_get(0)?,
             table_bytes: row.try_get(1)?,
             index_bytes: row.try_get(2)?,
@@ -124,7 +129,7 @@ impl Bench {
 
     /// How many bytes the server has written to its log so far: what a disk and a replica have to
     /// take.
-    pub async fn log_bytes(&self) -> Result<i64, StoreError> {
+    pub async fn wal_bytes(&self) -> Result<i64, StoreError> {
         let select = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint";
         Ok(sqlx::query_scalar(select).fetch_one(&self.pool).await?)
     }

@@ -43,7 +43,7 @@ impl Bucket {
 impl Store {
     /// Takes one token of a tenant whose policy has a `rate_per_minute`; without one there is
     /// always a token. When none is left, says how long until there is.
-    pub async fn take_token(
+    pub async fn take_rate_limit_token(
         &self,
         tenant: &TenantId,
         now: Micros,

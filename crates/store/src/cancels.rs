@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use crate::sql::{Sql, sql};
-use crate::webhooks::owe_webhook;
+use crate::webhooks::enqueue_webhook;
 use crate::{Micros, Status, Store, StoreError, TenantId, now};
 
 /// What `request_cancel` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelResult {
     /// It was queued and will never run.
     Cancelled,
     /// It is running; whoever holds the lease is told.
@@ -25,22 +25,25 @@ impl Store {
         &self,
         tenant: &TenantId,
         id: Uuid,
-    ) -> Result<Option<Cancel>, StoreError> {
+    ) -> Result<Option<CancelResult>, StoreError> {
         let now = now();
         let mut tx = self.db.begin().await?;
-        let Some(row) = tx.one(self.saying(cancel(tenant, id, now))).await? else {
+        let Some(row) = tx.one(self.with_notification(cancel(tenant, id, now))).await? else {
             drop(tx);
-            return Ok(self.get_execution(tenant, id).await?.map(|_| Cancel::AlreadyFinished));
+            return Ok(self
+                .get_execution(tenant, id)
+                .await?
+                .map(|_| CancelResult::AlreadyFinished));
         };
         let cancel = match row.parse("status")? {
-            Status::Running => Cancel::Requested,
+            Status::Running => CancelResult::Requested,
             _ => {
-                owe_webhook(&mut tx, id, now).await?;
-                Cancel::Cancelled
+                enqueue_webhook(&mut tx, id, now).await?;
+                CancelResult::Cancelled
             }
         };
         tx.commit().await?;
-        self.said(&[row])?;
+        self.notify_local(&[row])?;
         Ok(Some(cancel))
     }
 }
@@ -54,7 +57,7 @@ fn cancel(tenant: &TenantId, id: Uuid, now: Micros) -> Sql<'_> {
          request = CASE status WHEN 'queued' THEN '' ELSE request END, \
          status = CASE status WHEN 'queued' THEN 'cancelled' ELSE status END \
          WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
-         RETURNING status, CASE status WHEN 'running' THEN 'cancel:' ELSE 'ended:' END || id AS says")
+         RETURNING status, CASE status WHEN 'running' THEN 'cancel:' ELSE 'ended:' END || id AS notification")
     .bind(tenant)
     .bind(id)
     .bind(now)

@@ -1,7 +1,7 @@
 //! The two databases behind one set of verbs.
 //!
 //! Statements arrive as `Sql`, rows leave as `Row`; only this file, `sqlite.rs` and `postgres.rs`
-//! know that there are two drivers. Where the SQL itself must differ, `Db::skip_locked` and its
+//! know that there are two drivers. Where the SQL itself must differ, `Database::skip_locked` and its
 //! like say so.
 
 use sqlx::postgres::PgPool;
@@ -13,7 +13,7 @@ use crate::row::Row;
 use crate::sql::Sql;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Db {
+pub(crate) enum Database {
     /// SQLite has one writer at a time. A pool of one connection makes writers queue here, in
     /// order, instead of in SQLite's busy loop; readers never wait for them.
     Sqlite {
@@ -44,12 +44,12 @@ macro_rules! postgres {
     }};
 }
 
-impl Db {
+impl Database {
     /// The rows of a query that changes nothing.
     pub async fn read(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
-            Db::Sqlite { read, .. } => sqlite_rows(sqlite!(sql, fetch_all, read)),
-            Db::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
+            Database::Sqlite { read, .. } => sqlite_rows(sqlite!(sql, fetch_all, read)),
+            Database::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
         })
     }
 
@@ -61,8 +61,8 @@ impl Db {
     /// Runs one statement as its own transaction; answers how many rows it changed.
     pub async fn write(&self, sql: Sql<'_>) -> Result<u64, StoreError> {
         Ok(match self {
-            Db::Sqlite { write, .. } => sqlite!(sql, execute, write).rows_affected(),
-            Db::Postgres(pool) => postgres!(sql, execute, pool).rows_affected(),
+            Database::Sqlite { write, .. } => sqlite!(sql, execute, write).rows_affected(),
+            Database::Postgres(pool) => postgres!(sql, execute, pool).rows_affected(),
         })
     }
 
@@ -70,16 +70,18 @@ impl Db {
     pub async fn write_returning(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             // Every row is fetched, because SQLite commits only when a statement is run to its end.
-            Db::Sqlite { write, .. } => sqlite_rows(sqlite!(sql, fetch_all, write)),
-            Db::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
+            Database::Sqlite { write, .. } => sqlite_rows(sqlite!(sql, fetch_all, write)),
+            Database::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
         })
     }
 
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(match self {
             // A plain BEGIN takes the write lock at the first write, too late to be waited for.
-            Db::Sqlite { write, .. } => Tx::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
-            Db::Postgres(pool) => Tx::Postgres(pool.begin().await?),
+            Database::Sqlite { write, .. } => {
+                Tx::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?)
+            }
+            Database::Postgres(pool) => Tx::Postgres(pool.begin().await?),
         })
     }
 
@@ -87,18 +89,18 @@ impl Db {
     /// those somebody else is changing; SQLite has one writer and needs nothing.
     pub fn skip_locked(&self) -> &'static str {
         match self {
-            Db::Sqlite { .. } => "",
-            Db::Postgres(_) => " FOR UPDATE SKIP LOCKED",
+            Database::Sqlite { .. } => "",
+            Database::Postgres(_) => " FOR UPDATE SKIP LOCKED",
         }
     }
 
     /// What ends a SELECT of a row that this transaction is about to change.
     pub fn for_update(&self) -> &'static str {
         match self {
-            Db::Sqlite { .. } => "",
+            Database::Sqlite { .. } => "",
             // It changes no key, so rows that refer to it can be added meanwhile: waiting for those
             // could end in a deadlock.
-            Db::Postgres(_) => " FOR NO KEY UPDATE",
+            Database::Postgres(_) => " FOR NO KEY UPDATE",
         }
     }
 
@@ -106,8 +108,8 @@ impl Db {
     /// committed later waits for both.
     pub fn without_flush(&self) -> &'static str {
         match self {
-            Db::Sqlite { .. } => "",
-            Db::Postgres(_) => ", set_config('synchronous_commit', 'off', TRUE) AS flushed",
+            Database::Sqlite { .. } => "",
+            Database::Postgres(_) => ", set_config('synchronous_commit', 'off', TRUE) AS flushed",
         }
     }
 
@@ -116,8 +118,8 @@ impl Db {
     /// loses its runs nor takes those of others.
     pub fn clock(&self) -> &'static str {
         match self {
-            Db::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
-            Db::Postgres(_) => {
+            Database::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
+            Database::Postgres(_) => {
                 "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)"
             }
         }
@@ -125,12 +127,12 @@ impl Db {
 
     pub async fn close(&self) {
         match self {
-            Db::Sqlite { read, write } => {
+            Database::Sqlite { read, write } => {
                 // The writer goes last: the last connection to leave folds the log into the file.
                 read.close().await;
                 write.close().await;
             }
-            Db::Postgres(pool) => pool.close().await,
+            Database::Postgres(pool) => pool.close().await,
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum StoreError {
         "the tenant stores {used_bytes} of at most {limit_bytes} bytes, and this needs {needed_bytes} more"
     )]
     StorageFull { used_bytes: i64, limit_bytes: i64, needed_bytes: i64 },
-    /// `Page::after` is not a cursor this list has made.
+    /// `PageRequest::after` is not a cursor this list has made.
     #[error("the cursor is not one this list has made")]
     Cursor,
     /// The database name cannot be used; the text says what to do.

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use crate::page::age_cursor;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::words::words;
-use crate::{Micros, Page, Store, StoreError, TenantId};
+use crate::string_enum::string_enum;
+use crate::{Micros, PageRequest, Store, StoreError, TenantId};
 
-words! {
+string_enum! {
     /// Where an execution is in its life; the last four are ends it never leaves.
     Status, "status" {
         Queued = "queued",
@@ -23,7 +23,7 @@ words! {
 }
 
 impl Status {
-    pub fn terminal(self) -> bool {
+    pub fn is_terminal(self) -> bool {
         !matches!(self, Status::Queued | Status::Running)
     }
 }
@@ -84,7 +84,7 @@ const NO_LONG_COLUMNS: &str = ", CAST(NULL AS TEXT) AS input, '' AS request, \
     CAST(NULL AS TEXT) AS webhook";
 
 impl Execution {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         age_cursor(self.created_at, self.id)
     }
@@ -163,7 +163,7 @@ impl Store {
     }
 
     /// How things stand with it, without `input`, `request`, `output`, `logs` and `detail`.
-    pub async fn peek_execution(
+    pub async fn get_execution_summary(
         &self,
         tenant: &TenantId,
         id: Uuid,
@@ -193,7 +193,7 @@ impl Store {
         &self,
         tenant: &TenantId,
         filter: &ExecutionFilter,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<Execution>, StoreError> {
         let mut select = Execution::peek().push_arg(" WHERE tenant = ", tenant);
         if let Some(status) = filter.status {

@@ -39,7 +39,7 @@ pub struct NewFile {
 }
 
 impl FileRow {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         age_cursor(self.created_at, self.id)
     }

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use crate::page::age_cursor;
 use crate::row::Row;
 use crate::sql::sql;
-use crate::words::words;
-use crate::{Micros, Page, Store, StoreError, TenantId, now};
+use crate::string_enum::string_enum;
+use crate::{Micros, PageRequest, Store, StoreError, TenantId, now};
 
-words! {
+string_enum! {
     /// What a key may be used for.
     Scope, "scope" {
         Execute = "execute",
@@ -21,7 +21,7 @@ words! {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Key {
+pub struct ApiKey {
     pub id: Uuid,
     pub tenant: TenantId,
     pub name: String,
@@ -38,7 +38,7 @@ pub struct Key {
 }
 
 #[derive(Debug, Clone)]
-pub struct NewKey {
+pub struct NewApiKey {
     pub tenant: TenantId,
     pub name: String,
     pub prefix: String,
@@ -49,19 +49,19 @@ pub struct NewKey {
     pub expires_at: Option<Micros>,
 }
 
-impl Key {
-    /// What `Page::after` takes to continue behind this row.
+impl ApiKey {
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         age_cursor(self.created_at, self.id)
     }
 
     /// Whether it opens anything at this moment.
-    pub fn is_live(&self, now: Micros) -> bool {
+    pub fn is_active(&self, now: Micros) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    fn from_row(row: &Row) -> Result<Key, StoreError> {
-        Ok(Key {
+    fn from_row(row: &Row) -> Result<ApiKey, StoreError> {
+        Ok(ApiKey {
             id: row.parse("id")?,
             tenant: row.parse("tenant")?,
             name: row.get("name")?,
@@ -80,8 +80,8 @@ const SELECT: &str = "SELECT id, tenant, name, prefix, scopes, service, skills, 
     revoked_at, created_at FROM keys";
 
 impl Store {
-    pub async fn insert_key(&self, new: &NewKey) -> Result<Key, StoreError> {
-        let key = Key {
+    pub async fn insert_key(&self, new: &NewApiKey) -> Result<ApiKey, StoreError> {
+        let key = ApiKey {
             id: Uuid::now_v7(),
             tenant: new.tenant.clone(),
             name: new.name.clone(),
@@ -115,16 +115,16 @@ impl Store {
 
     /// The key with this secret's hash, revoked or expired ones included: the caller decides.
     /// The one finder without a tenant, because the key is what names it.
-    pub async fn find_key(&self, hash: &str) -> Result<Option<Key>, StoreError> {
+    pub async fn find_key(&self, hash: &str) -> Result<Option<ApiKey>, StoreError> {
         let select = sql(SELECT).push_arg(" WHERE hash = ", hash);
         let row = self.db.read_one(select).await?;
-        row.as_ref().map(Key::from_row).transpose()
+        row.as_ref().map(ApiKey::from_row).transpose()
     }
 
-    pub async fn get_key(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Key>, StoreError> {
+    pub async fn get_key(&self, tenant: &TenantId, id: Uuid) -> Result<Option<ApiKey>, StoreError> {
         let select = sql(SELECT).push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
         let row = self.db.read_one(select).await?;
-        row.as_ref().map(Key::from_row).transpose()
+        row.as_ref().map(ApiKey::from_row).transpose()
     }
 
     /// Newest first; service keys only with `service_keys`.
@@ -132,11 +132,11 @@ impl Store {
         &self,
         tenant: &TenantId,
         service_keys: bool,
-        page: &Page,
-    ) -> Result<Vec<Key>, StoreError> {
+        page: &PageRequest,
+    ) -> Result<Vec<ApiKey>, StoreError> {
         let select = sql(SELECT).push_arg(" WHERE tenant = ", tenant);
         let select = select.push(if service_keys { "" } else { " AND NOT service" });
-        self.db.read(page.newest_first(select)?).await?.iter().map(Key::from_row).collect()
+        self.db.read(page.newest_first(select)?).await?.iter().map(ApiKey::from_row).collect()
     }
 
     /// Whether some service key of any tenant can administer the installation at this moment.
@@ -144,7 +144,7 @@ impl Store {
         let select = sql(SELECT).push(" WHERE service AND revoked_at IS NULL");
         let select = select.push_arg(" AND (expires_at IS NULL OR expires_at > ", now()).push(")");
         for row in self.db.read(select).await? {
-            if Key::from_row(&row)?.scopes.contains(&Scope::Admin) {
+            if ApiKey::from_row(&row)?.scopes.contains(&Scope::Admin) {
                 return Ok(true);
             }
         }

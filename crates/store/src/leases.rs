@@ -11,7 +11,7 @@ use crate::files::insert_artifacts;
 use crate::row::Row;
 use crate::sql::{Arg, Sql, sql};
 use crate::storage::StorageCheck;
-use crate::webhooks::owe_webhook;
+use crate::webhooks::enqueue_webhook;
 use crate::{Micros, NewFile, Status, Store, StoreError, TenantId, now};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Lease {
 
 /// What a heartbeat brings back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// Still ours.
     pub held: Vec<Uuid>,
     /// Still ours, and somebody wants them stopped.
@@ -39,7 +39,7 @@ pub struct Beat {
 /// What was asked of an execution before it started. Whoever asks later tells the process that runs
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct PendingRequests {
     /// Somebody wants it stopped.
     pub cancelled: bool,
     /// Somebody follows its log.
@@ -48,7 +48,7 @@ pub struct Asked {
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedExecution {
     pub status: Status,
     /// JSON text, exactly as it will be sent.
     pub output: Option<String>,
@@ -73,11 +73,14 @@ const QUEUED_AGAIN: &str = "UPDATE executions SET status = 'queued', owner = NUL
 impl Store {
     /// Notes that the job is about to reach a guest: from now on it is not retried, because it may
     /// have acted. `None` when the lease is lost, and then the job must not be sent.
-    pub async fn mark_started(&self, lease: &Lease) -> Result<Option<Asked>, StoreError> {
+    pub async fn mark_started(&self, lease: &Lease) -> Result<Option<PendingRequests>, StoreError> {
         let update = sql("UPDATE executions SET started = TRUE");
         let marked = held_by(update, lease).push(" RETURNING cancel_requested, watched");
         let asked = |row: &Row| {
-            Ok(Asked { cancelled: row.get("cancel_requested")?, watched: row.get("watched")? })
+            Ok(PendingRequests {
+                cancelled: row.get("cancel_requested")?,
+                watched: row.get("watched")?,
+            })
         };
         self.db.write_returning(marked).await?.first().map(asked).transpose()
     }
@@ -85,36 +88,40 @@ impl Store {
     /// Queues an execution again whose job did not reach a guest, or whose skill is idempotent.
     /// False when the lease is lost, the job may have acted, it was tried often enough, or somebody
     /// wants the execution stopped.
-    pub async fn release(&self, lease: &Lease, max_attempts: i32) -> Result<bool, StoreError> {
+    pub async fn requeue(&self, lease: &Lease, max_attempts: i32) -> Result<bool, StoreError> {
         let update = held_by(sql(QUEUED_AGAIN), lease).push(" AND (NOT started OR idempotent)");
-        self.queue_again(update, max_attempts).await
+        self.requeue_with(update, max_attempts).await
     }
 
     /// Queues an execution again that was born as started, by the one who knows that its job was
     /// never sent. `request` is stored with it, because what is born running is stored without the
     /// secrets that whoever runs it needs. False as for `release`.
-    pub async fn release_unsent(
+    pub async fn requeue_unsent(
         &self,
         lease: &Lease,
         request: &str,
         max_attempts: i32,
     ) -> Result<bool, StoreError> {
         let update = sql(QUEUED_AGAIN).push_arg(", request = ", request);
-        self.queue_again(held_by(update, lease), max_attempts).await
+        self.requeue_with(held_by(update, lease), max_attempts).await
     }
 
-    async fn queue_again(&self, update: Sql<'_>, max_attempts: i32) -> Result<bool, StoreError> {
+    async fn requeue_with(&self, update: Sql<'_>, max_attempts: i32) -> Result<bool, StoreError> {
         let update = update
             .push(" AND NOT cancel_requested")
             .push_arg(" AND attempt < ", i64::from(max_attempts))
-            .push(" RETURNING 'queued' AS says");
-        Ok(!self.write_saying(update).await?.is_empty())
+            .push(" RETURNING 'queued' AS notification");
+        Ok(!self.write_and_notify(update).await?.is_empty())
     }
 
     /// Extends leases by `lease_ms` from now, by the database's clock, and tells which are still
     /// held.
-    pub async fn heartbeat(&self, leases: &[Lease], lease_ms: i64) -> Result<Beat, StoreError> {
-        let mut beat = Beat::default();
+    pub async fn heartbeat(
+        &self,
+        leases: &[Lease],
+        lease_ms: i64,
+    ) -> Result<HeartbeatReply, StoreError> {
+        let mut beat = HeartbeatReply::default();
         // Both databases bound the number of placeholders; this stays far below either.
         for some in leases.chunks(500) {
             for row in self.db.write_returning(extend(some, lease_ms, self.db.clock())).await? {
@@ -133,14 +140,18 @@ impl Store {
 
     /// Records the end of an execution and its artifacts, all or nothing. False, and nothing is
     /// changed, when the lease is no longer held: a late worker's result is not a result.
-    pub async fn finish(&self, lease: &Lease, finished: &Finished) -> Result<bool, StoreError> {
-        if !finished.status.terminal() {
+    pub async fn finish(
+        &self,
+        lease: &Lease,
+        finished: &FinishedExecution,
+    ) -> Result<bool, StoreError> {
+        if !finished.status.is_terminal() {
             return Err(StoreError::Conflict("an execution must finish in a final status"));
         }
         let now = now();
         // The usual end is one statement and one commit.
         if finished.files.is_empty() && !lease.webhook {
-            return Ok(!self.write_saying(end(lease, finished, now)).await?.is_empty());
+            return Ok(!self.write_and_notify(end(lease, finished, now)).await?.is_empty());
         }
         let tx = self.db.begin().await?;
         self.finish_in(tx, None, lease, finished, now).await
@@ -151,9 +162,9 @@ impl Store {
     pub async fn finish_within_limit(
         &self,
         lease: &Lease,
-        finished: &Finished,
+        finished: &FinishedExecution,
     ) -> Result<bool, StoreError> {
-        if !finished.status.terminal() {
+        if !finished.status.is_terminal() {
             return Err(StoreError::Conflict("an execution must finish in a final status"));
         }
         let mut tx = self.db.begin().await?;
@@ -166,21 +177,21 @@ impl Store {
         mut tx: Tx,
         storage: Option<StorageCheck<'_>>,
         lease: &Lease,
-        finished: &Finished,
+        finished: &FinishedExecution,
         now: Micros,
     ) -> Result<bool, StoreError> {
-        let Some(ended) = tx.one(self.saying(end(lease, finished, now))).await? else {
+        let Some(ended) = tx.one(self.with_notification(end(lease, finished, now))).await? else {
             return Ok(false);
         };
         insert_artifacts(&mut tx, lease, &finished.files, now).await?;
         if lease.webhook {
-            owe_webhook(&mut tx, lease.execution_id, now).await?;
+            enqueue_webhook(&mut tx, lease.execution_id, now).await?;
         }
         if let Some(storage) = storage {
             storage.verify(&mut tx).await?;
         }
         tx.commit().await?;
-        self.said(&[ended])?;
+        self.notify_local(&[ended])?;
         Ok(true)
     }
 }
@@ -208,7 +219,7 @@ fn extend<'a>(leases: &'a [Lease], lease_ms: i64, clock: &'static str) -> Sql<'a
 }
 
 /// What was asked for goes with the end: it may hold secrets, and is of no more use.
-fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
+fn end<'a>(lease: &'a Lease, finished: &'a FinishedExecution, now: Micros) -> Sql<'a> {
     let update = sql("UPDATE executions SET status = $1, output = $2, logs = $3, error = $4, \
          outcome = $5, exit_code = $6, detail = $7, duration_ms = $8, has_archive = $9, \
          finished_at = $10, receipt = $11, archive_bytes = $12, lease_until = NULL, request = ''")
@@ -227,5 +238,5 @@ fn end<'a>(lease: &'a Lease, finished: &'a Finished, now: Micros) -> Sql<'a> {
     // Most ends are awaited by nobody but the process that made them, and an announcement costs: on
     // Postgres, commits that make one wait for each other.
     held_by(update, lease)
-        .push(" RETURNING CASE WHEN awaited OR watched OR webhook IS NOT NULL THEN 'ended:' || id END AS says")
+        .push(" RETURNING CASE WHEN awaited OR watched OR webhook IS NOT NULL THEN 'ended:' || id END AS notification")
 }

@@ -6,7 +6,6 @@
 //! functions on leases, webhooks and retention, which act for all tenants at once.
 
 mod acceptance;
-mod announcements;
 mod archives;
 mod audit;
 mod audit_chain;
@@ -22,6 +21,7 @@ mod keys;
 mod leases;
 mod load;
 mod migrations;
+mod notifications;
 mod page;
 mod postgres;
 mod reaping;
@@ -37,53 +37,53 @@ mod skills;
 mod sql;
 mod sqlite;
 mod storage;
+mod string_enum;
 mod tenants;
 mod time;
 mod trust;
 mod uploads;
 mod webhooks;
-mod words;
 
-pub use acceptance::{Born, Idempotency, Inserted, NewExecution};
-pub use announcements::{Announcement, Announcements};
-pub use archives::{ArchiveNote, ArchiveUse};
-pub use audit::{Actor, Audit, NewAudit, StoredHead};
+pub use acceptance::{Idempotency, InitialState, InsertResult, NewExecution};
+pub use archives::{ArchiveUpload, ArchiveUse};
+pub use audit::{Actor, AuditRecord, NewAuditRecord, StoredAuditHead};
 pub use audit_chain::{AuditHead, AuditProblem, HeadSigner, verify_audit};
-pub use cancels::Cancel;
+pub use cancels::CancelResult;
 pub use error::StoreError;
 pub use executions::{Execution, ExecutionFilter, Status};
 pub use files::{FileRow, NewFile};
-pub use keys::{Key, NewKey, Scope};
-pub use leases::{Asked, Beat, Finished, Lease};
-pub use load::{Connections, Load};
-pub use migrations::Migrated;
-pub use page::Page;
-pub use reaping::{Fenced, Gone, Reaped};
-pub use retention::Ended;
-pub use reviews::Verdict;
-pub use segments::{LogStream, Segment};
-pub use signatures::{NewSignature, NewestSigned, Trust};
+pub use keys::{ApiKey, NewApiKey, Scope};
+pub use leases::{FinishedExecution, HeartbeatReply, Lease, PendingRequests};
+pub use load::{PoolStats, QueueLoad};
+pub use migrations::MigrationReport;
+pub use notifications::{Notification, Notifications};
+pub use page::PageRequest;
+pub use reaping::{FencedExecution, ReapedExecution, StaleLeases};
+pub use retention::ExpiredExecution;
+pub use reviews::ReviewDecision;
+pub use segments::{LogSegment, LogStream};
+pub use signatures::{NewSignature, NewestSigned, TrustRecord};
 pub use skill_files::SkillFileRow;
-pub use skill_heads::{CallableSkill, FindingCounts, ListedSkill, SkillHead};
-pub use skills::{NewSkill, Put, SkillRow, SkillStatus};
+pub use skill_heads::{CallableSkill, FindingCounts, ListedSkill, SkillMetadata};
+pub use skills::{NewSkill, PutSkillResult, SkillRow, SkillStatus};
 pub use storage::{MIN_RESULT_BYTES, StorageUsage, UnmeasuredArchive};
+pub use string_enum::UnknownVariant;
 pub use tenants::{ScanPolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 pub use time::{Micros, now};
 pub use trust::{NewTrustedKey, RevokedDigest, SignaturePolicy, TrustedKey};
-pub use uploads::{Added, DeletedFile, FileFilter, FileQuota};
+pub use uploads::{AddFileResult, DeletedFile, FileFilter, FileQuota};
 pub use webhooks::{Webhook, WebhookState};
-pub use words::UnknownWord;
 
 use std::sync::Arc;
 
-use announcements::Announcer;
-use db::Db;
+use db::Database;
+use notifications::Notifier;
 
 /// A handle on the database; clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Store {
-    db: Db,
-    announcer: Announcer,
+    db: Database,
+    notifier: Notifier,
     /// For tenants without a limit of their own.
     default_storage_limit: Option<i64>,
     /// Who makes the changes; nobody when the server itself does.
@@ -93,16 +93,16 @@ pub struct Store {
 }
 
 /// A database by its name.
-enum Named<'a> {
+enum ParsedDsn<'a> {
     Sqlite(&'a str),
     Postgres(&'a str),
 }
 
-impl Named<'_> {
-    fn parse(dsn: &str) -> Result<Named<'_>, StoreError> {
+impl ParsedDsn<'_> {
+    fn parse(dsn: &str) -> Result<ParsedDsn<'_>, StoreError> {
         match dsn.split_once(':') {
-            Some(("sqlite", path)) => Ok(Named::Sqlite(path)),
-            Some(("postgres" | "postgresql", _)) => Ok(Named::Postgres(dsn)),
+            Some(("sqlite", path)) => Ok(ParsedDsn::Sqlite(path)),
+            Some(("postgres" | "postgresql", _)) => Ok(ParsedDsn::Postgres(dsn)),
             _ => Err(StoreError::Dsn(
                 "a database is named by `sqlite:<path>` or `postgres://…`".into(),
             )),
@@ -113,41 +113,41 @@ impl Named<'_> {
 impl Store {
     /// Opens `sqlite:<path>` or `postgres://…` and brings its tables up to date.
     pub async fn open(dsn: &str) -> Result<Store, StoreError> {
-        Ok(Store::of(match Named::parse(dsn)? {
-            Named::Sqlite(path) => sqlite::open(path).await?,
-            Named::Postgres(dsn) => postgres::open(dsn).await?,
+        Ok(Store::of(match ParsedDsn::parse(dsn)? {
+            ParsedDsn::Sqlite(path) => sqlite::open(path).await?,
+            ParsedDsn::Postgres(dsn) => postgres::open(dsn).await?,
         }))
     }
 
     /// Opens a database whose tables somebody else has brought up to date; `Behind` when nobody
     /// has.
-    pub async fn open_as_it_is(dsn: &str) -> Result<Store, StoreError> {
-        Ok(Store::of(match Named::parse(dsn)? {
-            Named::Sqlite(path) => sqlite::open_as_it_is(path).await?,
-            Named::Postgres(dsn) => postgres::open_as_it_is(dsn).await?,
+    pub async fn open_unmigrated(dsn: &str) -> Result<Store, StoreError> {
+        Ok(Store::of(match ParsedDsn::parse(dsn)? {
+            ParsedDsn::Sqlite(path) => sqlite::open_unmigrated(path).await?,
+            ParsedDsn::Postgres(dsn) => postgres::open_unmigrated(dsn).await?,
         }))
     }
 
     /// Brings the tables of a database up to date and does nothing else.
-    pub async fn migrate(dsn: &str) -> Result<Migrated, StoreError> {
-        match Named::parse(dsn)? {
-            Named::Sqlite(path) => sqlite::migrate(path).await,
-            Named::Postgres(dsn) => postgres::migrate(dsn).await,
+    pub async fn migrate(dsn: &str) -> Result<MigrationReport, StoreError> {
+        match ParsedDsn::parse(dsn)? {
+            ParsedDsn::Sqlite(path) => sqlite::migrate(path).await,
+            ParsedDsn::Postgres(dsn) => postgres::migrate(dsn).await,
         }
     }
 
     /// Whether this program can use the tables as they are. Nothing is changed.
-    pub async fn expect_tables(dsn: &str) -> Result<(), StoreError> {
-        match Named::parse(dsn)? {
-            Named::Sqlite(path) => sqlite::expect(path).await,
-            Named::Postgres(dsn) => postgres::expect(dsn).await,
+    pub async fn check_schema(dsn: &str) -> Result<(), StoreError> {
+        match ParsedDsn::parse(dsn)? {
+            ParsedDsn::Sqlite(path) => sqlite::expect(path).await,
+            ParsedDsn::Postgres(dsn) => postgres::expect(dsn).await,
         }
     }
 
-    fn of(db: Db) -> Store {
+    fn of(db: Database) -> Store {
         Store {
             db,
-            announcer: Announcer::new(),
+            notifier: Notifier::new(),
             default_storage_limit: None,
             actor: None,
             head_signer: None,
@@ -166,7 +166,7 @@ impl Store {
 
     /// Waits for what is under way and closes every connection.
     pub async fn close(&self) {
-        self.announcer.stop();
+        self.notifier.stop();
         self.db.close().await;
     }
 }

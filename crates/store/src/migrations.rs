@@ -44,11 +44,11 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// What `Store::migrate` did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationReport {
     /// The last step that had been taken before; 0 in an empty database.
     pub from: i64,
     /// The steps taken now, by number and name.
-    pub taken: Vec<(i64, &'static str)>,
+    pub applied: Vec<(i64, &'static str)>,
     /// The last step that is taken now. It may be one of a newer program.
     pub to: i64,
 }
@@ -60,7 +60,7 @@ pub(crate) enum Dialect {
 }
 
 /// What the two databases are asked beyond what sqlx asks them.
-pub(crate) trait Tables: Migrate {
+pub(crate) trait MigrationTarget: Migrate {
     const DIALECT: Dialect;
     /// Whether any step was ever taken.
     async fn exist(&mut self) -> Result<bool, sqlx::Error>;
@@ -69,7 +69,9 @@ pub(crate) trait Tables: Migrate {
 }
 
 /// Takes the steps that this database has not taken. Whoever else wants to meanwhile waits.
-pub(crate) async fn migrate(connection: &mut impl Tables) -> Result<Migrated, StoreError> {
+pub(crate) async fn migrate(
+    connection: &mut impl MigrationTarget,
+) -> Result<MigrationReport, StoreError> {
     connection.ensure_migrations_table(TABLE).await?;
     let (from, missing) = look(connection).await?;
     for step in &missing {
@@ -79,11 +81,11 @@ pub(crate) async fn migrate(connection: &mut impl Tables) -> Result<Migrated, St
         missing.iter().filter_map(|step| STEPS.iter().find(|known| known.0 == step.version));
     let taken: Vec<_> = taken.map(|&(version, name, _)| (version, name)).collect();
     let to = taken.last().map_or(from, |&(version, _)| version.max(from));
-    Ok(Migrated { from, taken, to })
+    Ok(MigrationReport { from, applied: taken, to })
 }
 
 /// Changes nothing: the steps must have been taken by somebody else.
-pub(crate) async fn expect<T: Tables>(connection: &mut T) -> Result<(), StoreError> {
+pub(crate) async fn expect<T: MigrationTarget>(connection: &mut T) -> Result<(), StoreError> {
     let (taken, missing) = match connection.exist().await? {
         true => look(connection).await?,
         false => (0, steps(T::DIALECT).collect()),
@@ -96,7 +98,7 @@ pub(crate) async fn expect<T: Tables>(connection: &mut T) -> Result<(), StoreErr
 
 /// The last step that was taken, and those of ours that were not. An error when this program must
 /// not use the tables.
-async fn look<T: Tables>(connection: &mut T) -> Result<(i64, Vec<Migration>), StoreError> {
+async fn look<T: MigrationTarget>(connection: &mut T) -> Result<(i64, Vec<Migration>), StoreError> {
     if let Some(version) = connection.dirty_version(TABLE).await? {
         return Err(MigrateError::Dirty(version).into());
     }
@@ -120,7 +122,7 @@ async fn look<T: Tables>(connection: &mut T) -> Result<(i64, Vec<Migration>), St
 }
 
 /// Takes one step, whole or not at all.
-async fn take(connection: &mut impl Tables, step: &Migration) -> Result<(), StoreError> {
+async fn take(connection: &mut impl MigrationTarget, step: &Migration) -> Result<(), StoreError> {
     for _ in 1..TRIES {
         match connection.apply(TABLE, step).await {
             Err(error) if is_locked(&error) => tokio::time::sleep(PAUSE).await,

@@ -7,26 +7,26 @@ use crate::{Micros, StoreError};
 
 /// Which part of a list to return: `after` continues behind a row already seen, `offset` skips.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct PageRequest {
     pub limit: i64,
     pub offset: i64,
     /// The `cursor()` of the last row seen; opaque to everybody but the list that made it.
     pub after: Option<String>,
 }
 
-impl Default for Page {
-    fn default() -> Page {
-        Page { limit: 50, offset: 0, after: None }
+impl Default for PageRequest {
+    fn default() -> PageRequest {
+        PageRequest { limit: 50, offset: 0, after: None }
     }
 }
 
-impl Page {
-    pub fn first(limit: i64) -> Page {
-        Page { limit, ..Page::default() }
+impl PageRequest {
+    pub fn first(limit: i64) -> PageRequest {
+        PageRequest { limit, ..PageRequest::default() }
     }
 
-    pub fn after(cursor: String, limit: i64) -> Page {
-        Page { limit, offset: 0, after: Some(cursor) }
+    pub fn after(cursor: String, limit: i64) -> PageRequest {
+        PageRequest { limit, offset: 0, after: Some(cursor) }
     }
 
     /// Ends a SELECT whose rows have `created_at` and `id`: newest first.

@@ -7,8 +7,8 @@ use sqlx::migrate::Migrate;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
-use crate::db::Db;
-use crate::migrations::{Dialect, Migrated, Tables};
+use crate::db::Database;
+use crate::migrations::{Dialect, MigrationReport, MigrationTarget};
 use crate::{StoreError, migrations};
 
 const CONNECTIONS: u32 = 16;
@@ -31,18 +31,18 @@ const STALLED: &str = "SET idle_in_transaction_session_timeout = '5s'";
 const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 
 /// Opens the database and brings its tables up to date.
-pub(crate) async fn open(dsn: &str) -> Result<Db, StoreError> {
-    Ok(Db::Postgres(open_pool(options(dsn)?).await?))
+pub(crate) async fn open(dsn: &str) -> Result<Database, StoreError> {
+    Ok(Database::Postgres(open_pool(options(dsn)?).await?))
 }
 
 /// Opens the database with the tables that somebody else has brought up to date.
-pub(crate) async fn open_as_it_is(dsn: &str) -> Result<Db, StoreError> {
+pub(crate) async fn open_unmigrated(dsn: &str) -> Result<Database, StoreError> {
     let pool = connect(dsn, CONNECTIONS).await?;
     migrations::expect(&mut *pool.acquire().await?).await?;
-    Ok(Db::Postgres(pool))
+    Ok(Database::Postgres(pool))
 }
 
-pub(crate) async fn migrate(dsn: &str) -> Result<Migrated, StoreError> {
+pub(crate) async fn migrate(dsn: &str) -> Result<MigrationReport, StoreError> {
     migrate_by(&connect(dsn, 1).await?).await
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn expect(dsn: &str) -> Result<(), StoreError> {
 
 /// On a connection of its own, whose end is also that of the lock: servers and jobs that start
 /// together take turns.
-async fn migrate_by(pool: &PgPool) -> Result<Migrated, StoreError> {
+async fn migrate_by(pool: &PgPool) -> Result<MigrationReport, StoreError> {
     let mut connection = pool.acquire().await?.detach();
     connection.lock().await?;
     sqlx::query(LOCK_TIMEOUT).execute(&mut connection).await?;
@@ -62,7 +62,7 @@ async fn migrate_by(pool: &PgPool) -> Result<Migrated, StoreError> {
     migrated
 }
 
-impl Tables for PgConnection {
+impl MigrationTarget for PgConnection {
     const DIALECT: Dialect = Dialect::Postgres;
 
     async fn exist(&mut self) -> Result<bool, sqlx::Error> {

@@ -6,12 +6,12 @@ use crate::cancels::CANCELLED_BEFORE_START;
 use crate::db::Tx;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::webhooks::owe_webhook;
+use crate::webhooks::enqueue_webhook;
 use crate::{Micros, Store, StoreError, TenantId, now};
 
 /// An execution whose worker is gone and which nobody has ended yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fenced {
+pub struct FencedExecution {
     pub execution_id: Uuid,
     pub tenant: TenantId,
     /// Of the lease that was taken away.
@@ -20,7 +20,7 @@ pub struct Fenced {
 
 /// What became of an execution whose worker is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reaped {
+pub struct ReapedExecution {
     pub execution_id: Uuid,
     pub tenant: TenantId,
     /// Queued again; otherwise it has ended.
@@ -29,7 +29,7 @@ pub struct Reaped {
 
 /// Whose leases are to be taken away.
 #[derive(Debug, Clone, Copy)]
-pub enum Gone<'a> {
+pub enum StaleLeases<'a> {
     /// Of workers that were silent until now, by the database's clock.
     Expired,
     /// Of workers that are silent until this time, by the same clock.
@@ -49,10 +49,10 @@ impl Store {
     /// like any other, and the next one starts over.
     pub async fn fence(
         &self,
-        gone: Gone<'_>,
+        gone: StaleLeases<'_>,
         reaper: &str,
         lease_ms: i64,
-    ) -> Result<Vec<Fenced>, StoreError> {
+    ) -> Result<Vec<FencedExecution>, StoreError> {
         let update = sql("UPDATE executions SET owner = $1, lease_until = ")
             .push(self.db.clock())
             .push(
@@ -62,22 +62,26 @@ impl Store {
             .bind(reaper)
             .bind(lease_ms * 1000);
         let update = match gone {
-            Gone::Expired => update.push("lease_until < ").push(self.db.clock()),
-            Gone::ExpiredAt(time) => update.push_arg("lease_until < ", time),
-            Gone::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
+            StaleLeases::Expired => update.push("lease_until < ").push(self.db.clock()),
+            StaleLeases::ExpiredAt(time) => update.push_arg("lease_until < ", time),
+            StaleLeases::NotOwnedBy(owner) => update.push_arg("owner <> ", owner),
         };
         // Rows that somebody is changing at this moment are not gone, and waiting for them could
         // end in a deadlock.
         let update = update.push(self.db.skip_locked()).push(") RETURNING id, tenant, token");
         let rows = self.db.write_returning(update).await?;
-        rows.iter().map(Fenced::from_row).collect()
+        rows.iter().map(FencedExecution::from_row).collect()
     }
 
     /// Ends, or queues again, everything that `reaper` has fenced.
     ///
     /// Three statements for three disjoint cases. What never reached a guest may run again, and so
     /// may what an idempotent skill did; anything else that reached one has an unknown result.
-    pub async fn reap(&self, reaper: &str, max_attempts: i32) -> Result<Vec<Reaped>, StoreError> {
+    pub async fn reap(
+        &self,
+        reaper: &str,
+        max_attempts: i32,
+    ) -> Result<Vec<ReapedExecution>, StoreError> {
         let (now, max_attempts) = (now(), i64::from(max_attempts));
         let cases = [
             (cancelled(now), false),
@@ -90,17 +94,17 @@ impl Store {
         for (update, requeued) in cases {
             let update = update.push(" AND status = 'running'").push_arg(" AND owner = ", reaper);
             let update = match requeued {
-                true => update.push(" RETURNING id, tenant, 'queued' AS says"),
-                false => update.push(" RETURNING id, tenant, 'ended:' || id AS says"),
+                true => update.push(" RETURNING id, tenant, 'queued' AS notification"),
+                false => update.push(" RETURNING id, tenant, 'ended:' || id AS notification"),
             };
-            let rows = tx.all(self.saying(update)).await?;
+            let rows = tx.all(self.with_notification(update)).await?;
             for row in &rows {
-                reaped.push(Reaped::end(&mut tx, row, requeued, now).await?);
+                reaped.push(ReapedExecution::end(&mut tx, row, requeued, now).await?);
             }
             said.extend(rows);
         }
         tx.commit().await?;
-        self.said(&said)?;
+        self.notify_local(&said)?;
         Ok(reaped)
     }
 }
@@ -130,9 +134,9 @@ fn lost<'a>(now: Micros, max_attempts: i64) -> Sql<'a> {
     .bind(max_attempts)
 }
 
-impl Fenced {
-    fn from_row(row: &Row) -> Result<Fenced, StoreError> {
-        Ok(Fenced {
+impl FencedExecution {
+    fn from_row(row: &Row) -> Result<FencedExecution, StoreError> {
+        Ok(FencedExecution {
             execution_id: row.parse("id")?,
             tenant: row.parse("tenant")?,
             token: row.get("token")?,
@@ -140,17 +144,17 @@ impl Fenced {
     }
 }
 
-impl Reaped {
+impl ReapedExecution {
     async fn end(
         tx: &mut Tx,
         row: &Row,
         requeued: bool,
         now: Micros,
-    ) -> Result<Reaped, StoreError> {
+    ) -> Result<ReapedExecution, StoreError> {
         let execution_id = row.parse("id")?;
         if !requeued {
-            owe_webhook(tx, execution_id, now).await?;
+            enqueue_webhook(tx, execution_id, now).await?;
         }
-        Ok(Reaped { execution_id, tenant: row.parse("tenant")?, requeued })
+        Ok(ReapedExecution { execution_id, tenant: row.parse("tenant")?, requeued })
     }
 }

@@ -12,7 +12,7 @@ use crate::{Micros, Store, StoreError, TenantId};
 
 /// An execution that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ExpiredExecution {
     pub execution_id: Uuid,
     pub tenant: TenantId,
     /// How often it was taken up.
@@ -26,14 +26,14 @@ const ENDED: &str = "SELECT id, tenant, attempt, finished_at, \
     (has_archive OR attempt > 1 OR COALESCE(outcome, '') = 'lost') AS may_have_blobs FROM executions \
     WHERE finished_at IS NOT NULL AND finished_at < $1";
 
-impl Ended {
-    /// What `ended_between` takes to go on behind this one.
+impl ExpiredExecution {
+    /// What `list_ended_between` takes to go on behind this one.
     pub fn cursor(&self) -> String {
         age_cursor(self.finished_at, self.execution_id)
     }
 
-    fn from_row(row: &Row) -> Result<Ended, StoreError> {
-        Ok(Ended {
+    fn from_row(row: &Row) -> Result<ExpiredExecution, StoreError> {
+        Ok(ExpiredExecution {
             execution_id: row.parse("id")?,
             tenant: row.parse("tenant")?,
             attempts: row.number("attempt")?,
@@ -45,12 +45,12 @@ impl Ended {
 
 impl Store {
     /// The first executions behind a cursor that ended before `until`, by their end.
-    pub async fn ended_between(
+    pub async fn list_ended_between(
         &self,
         after: Option<&str>,
         until: Micros,
         limit: i64,
-    ) -> Result<Vec<Ended>, StoreError> {
+    ) -> Result<Vec<ExpiredExecution>, StoreError> {
         let mut select = sql(ENDED).bind(until);
         if let Some((finished_at, id)) = after.map(parse_age_cursor).transpose()? {
             select = select
@@ -63,20 +63,28 @@ impl Store {
 
     /// The first executions that ended before `until`, without those that are still owed a webhook,
     /// which tells of them and so needs them.
-    pub async fn ended_before(&self, until: Micros, limit: i64) -> Result<Vec<Ended>, StoreError> {
+    pub async fn list_ended_before(
+        &self,
+        until: Micros,
+        limit: i64,
+    ) -> Result<Vec<ExpiredExecution>, StoreError> {
         let select = sql(ENDED)
             .bind(until)
             .push(" AND NOT EXISTS (SELECT 1 FROM webhooks WHERE execution_id = executions.id AND state = 'pending')");
         self.ended(select, limit).await
     }
 
-    async fn ended(&self, select: Sql<'_>, limit: i64) -> Result<Vec<Ended>, StoreError> {
+    async fn ended(
+        &self,
+        select: Sql<'_>,
+        limit: i64,
+    ) -> Result<Vec<ExpiredExecution>, StoreError> {
         let rows = self.db.read(select.push_arg(" ORDER BY finished_at, id LIMIT ", limit)).await?;
-        rows.iter().map(Ended::from_row).collect()
+        rows.iter().map(ExpiredExecution::from_row).collect()
     }
 
     /// Forgets the artifacts of ended executions; their blobs are gone already.
-    pub async fn forget_artifacts(&self, ended: &[Ended]) -> Result<(), StoreError> {
+    pub async fn delete_artifacts(&self, ended: &[ExpiredExecution]) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         tx.write(note_versions(ended)).await?;
         tx.write(of_column(sql("DELETE FROM files WHERE "), "execution_id", ended)).await?;
@@ -89,7 +97,7 @@ impl Store {
     }
 
     /// Forgets the logs of ended executions, the copies of them in `detail` too.
-    pub async fn forget_logs(&self, ended: &[Ended]) -> Result<(), StoreError> {
+    pub async fn delete_logs(&self, ended: &[ExpiredExecution]) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         tx.write(of_column(sql("DELETE FROM log_segments WHERE "), "execution_id", ended)).await?;
         for row in tx.all(of(sql("SELECT id, detail FROM executions WHERE "), ended)).await? {
@@ -104,7 +112,11 @@ impl Store {
 
     /// Forgets the followed pieces of the logs of some executions that ended before `until` and now
     /// have them whole. Answers how many pieces that were.
-    pub async fn forget_segments(&self, until: Micros, executions: i64) -> Result<u64, StoreError> {
+    pub async fn delete_log_segments(
+        &self,
+        until: Micros,
+        executions: i64,
+    ) -> Result<u64, StoreError> {
         let delete = sql("DELETE FROM log_segments WHERE execution_id IN \
              (SELECT DISTINCT execution_id FROM log_segments JOIN executions ON executions.id = execution_id \
               WHERE finished_at < $1 LIMIT $2)")
@@ -114,7 +126,7 @@ impl Store {
     }
 
     /// Forgets ended executions with all that is stored of them; their blobs are gone already.
-    pub async fn forget_executions(&self, ended: &[Ended]) -> Result<(), StoreError> {
+    pub async fn delete_executions(&self, ended: &[ExpiredExecution]) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         tx.write(note_versions(ended)).await?;
         for table in [
@@ -129,12 +141,12 @@ impl Store {
 }
 
 /// Restricts a statement on executions to these; none of them changes any more.
-fn of<'a>(sql: Sql<'a>, ended: &'a [Ended]) -> Sql<'a> {
+fn of<'a>(sql: Sql<'a>, ended: &'a [ExpiredExecution]) -> Sql<'a> {
     of_column(sql, "id", ended)
 }
 
 /// The same for a table that names its execution in `column`.
-fn of_column<'a>(sql: Sql<'a>, column: &'static str, ended: &'a [Ended]) -> Sql<'a> {
+fn of_column<'a>(sql: Sql<'a>, column: &'static str, ended: &'a [ExpiredExecution]) -> Sql<'a> {
     let ids = ended.iter().map(|ended| [Arg::from(ended.execution_id)]);
     // An empty list is no SQL; NULL is in none.
     sql.push(column)
@@ -145,7 +157,7 @@ fn of_column<'a>(sql: Sql<'a>, column: &'static str, ended: &'a [Ended]) -> Sql<
 }
 
 /// Later versions of artifacts were uploaded, and lie elsewhere than what their executions left.
-fn note_versions(ended: &[Ended]) -> Sql<'_> {
+fn note_versions(ended: &[ExpiredExecution]) -> Sql<'_> {
     let insert = sql("INSERT INTO loose_blobs (blob_key, tenant, noted_at) \
          SELECT blob_key, tenant, 0 FROM files WHERE parent_id IS NOT NULL AND ");
     of_column(insert, "execution_id", ended).push(" ON CONFLICT (blob_key) DO NOTHING")

@@ -5,29 +5,29 @@ use serde_json::json;
 
 use crate::skills::{COLUMNS, select_version};
 use crate::sql::sql;
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{SkillRow, SkillStatus, Store, StoreError, TenantId, now};
 
-words! {
+string_enum! {
     /// A reviewer's word on some content.
-    Verdict, "verdict" {
+    ReviewDecision, "verdict" {
         Approved = "approved",
         Rejected = "rejected",
     }
 }
 
-impl Verdict {
+impl ReviewDecision {
     fn action(self) -> &'static str {
         match self {
-            Verdict::Approved => "skill.approve",
-            Verdict::Rejected => "skill.reject",
+            ReviewDecision::Approved => "skill.approve",
+            ReviewDecision::Rejected => "skill.reject",
         }
     }
 
     fn status(self) -> SkillStatus {
         match self {
-            Verdict::Approved => SkillStatus::Available,
-            Verdict::Rejected => SkillStatus::Rejected,
+            ReviewDecision::Approved => SkillStatus::Available,
+            ReviewDecision::Rejected => SkillStatus::Rejected,
         }
     }
 }
@@ -42,7 +42,7 @@ impl Store {
         name: &str,
         version: &str,
         digest: Option<&str>,
-        verdict: Verdict,
+        verdict: ReviewDecision,
     ) -> Result<Option<SkillRow>, StoreError> {
         let mut tx = self.db.begin().await?;
         let select = select_version(tenant, name, version).push(self.db.for_update());
@@ -72,11 +72,11 @@ impl Store {
     }
 
     /// What was decided about this content, if anything was.
-    pub async fn verdict_on(
+    pub async fn review_decision(
         &self,
         tenant: &TenantId,
         digest: &str,
-    ) -> Result<Option<Verdict>, StoreError> {
+    ) -> Result<Option<ReviewDecision>, StoreError> {
         let select = sql("SELECT verdict FROM skill_reviews WHERE tenant = $1 AND digest = $2")
             .bind(tenant)
             .bind(digest);
@@ -86,12 +86,12 @@ impl Store {
 
     /// How this content stands now: held or rejected, or free to run. Content whose skill was
     /// deleted is free unless somebody rejected it.
-    pub async fn status_of_content(
+    pub async fn content_status(
         &self,
         tenant: &TenantId,
         digest: &str,
     ) -> Result<SkillStatus, StoreError> {
-        if self.verdict_on(tenant, digest).await? == Some(Verdict::Rejected) {
+        if self.review_decision(tenant, digest).await? == Some(ReviewDecision::Rejected) {
             return Ok(SkillStatus::Rejected);
         }
         let select = sql("SELECT ")

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::row::Row;
 use crate::sql::{Arg, sql};
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{Lease, Micros, Store, StoreError, TenantId};
 
-words! {
+string_enum! {
     /// Which of a script's streams a piece of its log came from.
     LogStream, "log stream" {
         Stdout = "stdout",
@@ -21,7 +21,7 @@ words! {
 
 /// A piece of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
+pub struct LogSegment {
     /// Bytes of the log up to and with this piece.
     pub ends_at: i64,
     pub stream: LogStream,
@@ -29,9 +29,9 @@ pub struct Segment {
     pub text: String,
 }
 
-impl Segment {
-    fn from_row(row: &Row) -> Result<Segment, StoreError> {
-        Ok(Segment {
+impl LogSegment {
+    fn from_row(row: &Row) -> Result<LogSegment, StoreError> {
+        Ok(LogSegment {
             ends_at: row.get("ends_at")?,
             stream: row.parse("stream")?,
             written_at: row.get("written_at")?,
@@ -44,29 +44,33 @@ impl Store {
     /// Notes that somebody follows this execution and, while it runs, tells whoever runs it. True
     /// when it has not ended yet. One that waits is announced once more: a claim at this very
     /// moment passed the locked row over.
-    pub async fn watch(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
+    pub async fn mark_watched(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET watched = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
-             RETURNING CASE status WHEN 'running' THEN 'watch:' || id ELSE 'queued' END AS says")
+             RETURNING CASE status WHEN 'running' THEN 'watch:' || id ELSE 'queued' END AS notification")
         .bind(tenant)
         .bind(id);
-        Ok(!self.write_saying(update).await?.is_empty())
+        Ok(!self.write_and_notify(update).await?.is_empty())
     }
 
     /// Notes that somebody in another process may wait for the end, so that it is announced. True
     /// when it has not ended yet. One that waits is announced once more, as by `watch`.
-    pub async fn await_end(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
+    pub async fn mark_awaited(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET awaited = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
-             RETURNING CASE status WHEN 'queued' THEN 'queued' END AS says")
+             RETURNING CASE status WHEN 'queued' THEN 'queued' END AS notification")
         .bind(tenant)
         .bind(id);
-        Ok(!self.write_saying(update).await?.is_empty())
+        Ok(!self.write_and_notify(update).await?.is_empty())
     }
 
     /// Writes pieces of a running execution's log down and announces them. Each attempt has its own
     /// log, so a worker that lost its lease disturbs nobody.
-    pub async fn append_log(&self, lease: &Lease, segments: &[Segment]) -> Result<(), StoreError> {
+    pub async fn append_log(
+        &self,
+        lease: &Lease,
+        segments: &[LogSegment],
+    ) -> Result<(), StoreError> {
         // Both databases bound the number of placeholders; this stays far below either.
         for some in segments.chunks(500) {
             let rows = some.iter().map(|segment| {
@@ -84,8 +88,8 @@ impl Store {
             )
             .push_rows(rows)
             // A try whose answer was lost may have come through.
-            .push(" ON CONFLICT (execution_id, attempt, ends_at) DO NOTHING RETURNING 'logs:' || execution_id AS says");
-            self.write_saying(insert).await?;
+            .push(" ON CONFLICT (execution_id, attempt, ends_at) DO NOTHING RETURNING 'logs:' || execution_id AS notification");
+            self.write_and_notify(insert).await?;
         }
         Ok(())
     }
@@ -98,7 +102,7 @@ impl Store {
         attempt: i32,
         after: i64,
         limit: i64,
-    ) -> Result<Vec<Segment>, StoreError> {
+    ) -> Result<Vec<LogSegment>, StoreError> {
         let select = sql("SELECT ends_at, stream, written_at, text FROM log_segments \
              WHERE execution_id = (SELECT id FROM executions WHERE tenant = $1 AND id = $2) \
              AND attempt = $3 AND ends_at > $4 ORDER BY ends_at LIMIT $5")
@@ -108,6 +112,6 @@ impl Store {
         .bind(after)
         .bind(limit);
         let rows = self.db.read(select).await?;
-        rows.iter().map(Segment::from_row).collect()
+        rows.iter().map(LogSegment::from_row).collect()
     }
 }

@@ -18,7 +18,7 @@ impl Store {
     }
 
     /// Takes up, or goes on with, a duty that nobody else holds at this moment.
-    pub async fn hold_duty(
+    pub async fn acquire_or_renew_duty(
         &self,
         duty: &'static str,
         owner: &str,
@@ -36,11 +36,11 @@ impl Store {
     }
 
     /// How far a chore has come; `None` when it never began.
-    pub async fn mark(&self, chore: &'static str) -> Result<Option<String>, StoreError> {
+    pub async fn get_progress(&self, chore: &'static str) -> Result<Option<String>, StoreError> {
         self.setting(chore).await
     }
 
-    pub async fn set_mark(&self, chore: &'static str, mark: &str) -> Result<(), StoreError> {
+    pub async fn set_progress(&self, chore: &'static str, mark: &str) -> Result<(), StoreError> {
         let set = sql("INSERT INTO settings (name, value, held_until) VALUES ($1, $2, 0) \
              ON CONFLICT (name) DO UPDATE SET value = excluded.value")
         .bind(chore)

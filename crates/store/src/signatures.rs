@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::db::Tx;
 use crate::row::Row;
 use crate::sql::sql;
-use crate::{Micros, NewSkill, Page, SignaturePolicy, Store, StoreError, TenantId, now};
+use crate::{Micros, NewSkill, PageRequest, SignaturePolicy, Store, StoreError, TenantId, now};
 
 /// A signature that came with a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct NewSignature {
 /// Everything that decides whether one version of a skill with one content may be used, read at one
 /// moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trust {
+pub struct TrustRecord {
     pub policy: SignaturePolicy,
     pub signature: Option<String>,
     pub digest_revoked: bool,
@@ -40,13 +40,13 @@ pub struct NewestSigned {
 }
 
 impl NewestSigned {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         self.name.clone()
     }
 
     /// Whether `version` is an older one.
-    pub fn is_after(&self, version: &str) -> bool {
+    pub fn is_newer_than(&self, version: &str) -> bool {
         compare(version, &self.version) == Ordering::Less
     }
 
@@ -61,13 +61,13 @@ impl NewestSigned {
 
 impl Store {
     /// An unknown tenant is an error, never an absence of rules.
-    pub async fn trust(
+    pub async fn get_trust_record(
         &self,
         tenant: &TenantId,
         name: &str,
         version: &str,
         digest: &str,
-    ) -> Result<Trust, StoreError> {
+    ) -> Result<TrustRecord, StoreError> {
         let select = sql("SELECT tenants.signatures AS policy, signatures.signature AS signature, \
              revoked_digests.revoked_at AS revoked_at, newest_signed.version AS newest, \
              newest_signed.accepted_at AS accepted_at FROM tenants \
@@ -83,7 +83,7 @@ impl Store {
         let row = self.db.read_one(select).await?.ok_or(StoreError::NotFound)?;
         let newest: Option<String> = row.get("newest")?;
         let accepted_at: Option<Micros> = row.get("accepted_at")?;
-        Ok(Trust {
+        Ok(TrustRecord {
             policy: row.parse("policy")?,
             signature: row.get("signature")?,
             digest_revoked: row.get::<Option<Micros>>("revoked_at")?.is_some(),
@@ -97,7 +97,7 @@ impl Store {
     pub async fn list_newest_signed(
         &self,
         tenant: &TenantId,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<NewestSigned>, StoreError> {
         let select = sql("SELECT name, version, accepted_at FROM newest_signed WHERE tenant = $1")
             .bind(tenant)
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Lets a skill's versions begin anew. False when none was known.
-    pub async fn forget_newest_signed(
+    pub async fn reset_newest_signed(
         &self,
         tenant: &TenantId,
         name: &str,
@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// Removes the signatures of content that nobody has any more.
-    pub async fn forget_signatures(
+    pub async fn delete_signatures(
         &self,
         tenant: &TenantId,
         digest: &str,

@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// For content whose archive is gone.
-    pub async fn forget_skill_files(
+    pub async fn delete_skill_files(
         &self,
         tenant: &TenantId,
         digest: &str,

@@ -6,16 +6,16 @@ use serde_json::Value;
 use crate::row::Row;
 use crate::skills::SkillStatus;
 use crate::sql::{Sql, sql};
-use crate::{Micros, Page, Store, StoreError, TenantId};
+use crate::{Micros, PageRequest, Store, StoreError, TenantId};
 
 /// One version of a skill without its documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SkillHead {
+pub struct SkillMetadata {
     pub tenant: TenantId,
     pub name: String,
     pub version: String,
     pub digest: String,
-    /// At most [`SkillHead::DESCRIPTION_CHARS`] of it; the whole of a longer one is in the
+    /// At most [`SkillMetadata::DESCRIPTION_CHARS`] of it; the whole of a longer one is in the
     /// manifest.
     pub description: String,
     pub lang: Option<String>,
@@ -35,7 +35,7 @@ pub struct SkillHead {
 /// A skill in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedSkill {
-    pub head: SkillHead,
+    pub head: SkillMetadata,
     pub findings: FindingCounts,
 }
 
@@ -50,7 +50,7 @@ pub struct FindingCounts {
 /// A skill as something to call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallableSkill {
-    pub head: SkillHead,
+    pub head: SkillMetadata,
     /// Nothing as well when it is longer than [`CallableSkill::SCHEMA_BYTES`].
     pub input_schema: Option<Value>,
 }
@@ -72,19 +72,19 @@ const COUNTS: &str = ", \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"warning\"', ''))) / 20 AS BIGINT) AS warnings, \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"info\"', ''))) / 17 AS BIGINT) AS infos";
 
-impl SkillHead {
+impl SkillMetadata {
     pub const DESCRIPTION_CHARS: usize = 4096;
     /// What a head takes in memory at most: its texts, each character of them at most four bytes,
     /// and its fields.
     pub const MAX_BYTES: u64 = 4 * 4096 + 2048;
 
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         self.name.clone()
     }
 
-    fn from_row(row: &Row) -> Result<SkillHead, StoreError> {
-        Ok(SkillHead {
+    fn from_row(row: &Row) -> Result<SkillMetadata, StoreError> {
+        Ok(SkillMetadata {
             tenant: row.parse("tenant")?,
             name: row.get("name")?,
             version: row.get("version")?,
@@ -110,18 +110,18 @@ impl ListedSkill {
             warning: count(row, "warnings")?,
             info: count(row, "infos")?,
         };
-        Ok(ListedSkill { head: SkillHead::from_row(row)?, findings })
+        Ok(ListedSkill { head: SkillMetadata::from_row(row)?, findings })
     }
 }
 
 impl CallableSkill {
     pub const SCHEMA_BYTES: u64 = 64 << 10;
     /// What one takes in memory at most: a schema as a tree is some times as large as its text.
-    pub const MAX_BYTES: u64 = SkillHead::MAX_BYTES + 8 * Self::SCHEMA_BYTES;
+    pub const MAX_BYTES: u64 = SkillMetadata::MAX_BYTES + 8 * Self::SCHEMA_BYTES;
 
     fn from_row(row: &Row) -> Result<CallableSkill, StoreError> {
         Ok(CallableSkill {
-            head: SkillHead::from_row(row)?,
+            head: SkillMetadata::from_row(row)?,
             input_schema: row.json_opt("input_schema")?,
         })
     }
@@ -134,7 +134,7 @@ impl Store {
         tenant: &TenantId,
         name: &str,
         version: &str,
-    ) -> Result<Option<SkillHead>, StoreError> {
+    ) -> Result<Option<SkillMetadata>, StoreError> {
         let select = self
             .select_heads("")
             .push_arg(" WHERE tenant = ", tenant)
@@ -145,7 +145,7 @@ impl Store {
             exact => select.push_arg(" AND version = ", exact),
         };
         let Some(row) = self.db.read_one(select).await? else { return Ok(None) };
-        let mut head = SkillHead::from_row(&row)?;
+        let mut head = SkillMetadata::from_row(&row)?;
         if !is_described(&row)? {
             head.idempotent = self.describe(&head).await?.idempotent;
         }
@@ -157,27 +157,27 @@ impl Store {
     pub async fn list_skills(
         &self,
         tenant: &TenantId,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<ListedSkill>, StoreError> {
         let rows = self.latest(self.select_heads(COUNTS), tenant, page).await?;
         rows.iter().map(ListedSkill::from_row).collect()
     }
 
     /// The same for those who only want to know which skills there are.
-    pub async fn list_heads(
+    pub async fn list_skill_metadata(
         &self,
         tenant: &TenantId,
-        page: &Page,
-    ) -> Result<Vec<SkillHead>, StoreError> {
+        page: &PageRequest,
+    ) -> Result<Vec<SkillMetadata>, StoreError> {
         let rows = self.latest(self.select_heads(""), tenant, page).await?;
-        rows.iter().map(SkillHead::from_row).collect()
+        rows.iter().map(SkillMetadata::from_row).collect()
     }
 
     /// The same with the schemas of their input.
-    pub async fn list_callable(
+    pub async fn list_callable_skills(
         &self,
         tenant: &TenantId,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<CallableSkill>, StoreError> {
         let mut all = Vec::new();
         for row in self.latest(self.select_heads(SCHEMA), tenant, page).await? {
@@ -195,7 +195,7 @@ impl Store {
         &self,
         tenant: &TenantId,
         name: &str,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<ListedSkill>, StoreError> {
         let select = self
             .select_heads(COUNTS)
@@ -208,12 +208,12 @@ impl Store {
 
     /// Reads the manifest of a skill that was stored without these columns, and fills them in for
     /// the next time.
-    async fn describe(&self, head: &SkillHead) -> Result<Described, StoreError> {
-        let SkillHead { tenant, name, version, digest, .. } = head;
+    async fn describe(&self, head: &SkillMetadata) -> Result<ManifestFields, StoreError> {
+        let SkillMetadata { tenant, name, version, digest, .. } = head;
         let Some(row) = self.get_skill(tenant, name, version).await? else {
-            return Ok(Described::default());
+            return Ok(ManifestFields::default());
         };
-        let described = Described::of(&row.manifest);
+        let described = ManifestFields::of(&row.manifest);
         let update = sql("UPDATE skills SET described = $5, idempotent = $6, input_schema = $7 \
              WHERE tenant = $1 AND name = $2 AND version = $3 AND digest = $4")
         .bind(tenant)
@@ -235,7 +235,7 @@ impl Store {
         &self,
         select: Sql<'a>,
         tenant: &'a TenantId,
-        page: &'a Page,
+        page: &'a PageRequest,
     ) -> Result<Vec<Row>, StoreError> {
         let select = select
             .push_arg(" WHERE tenant = ", tenant)
@@ -254,16 +254,19 @@ impl Store {
 
 /// What callers need of a manifest.
 #[derive(Debug, Default)]
-pub(crate) struct Described {
+pub(crate) struct ManifestFields {
     pub idempotent: bool,
     input_schema: Option<Value>,
 }
 
-impl Described {
-    pub fn of(manifest: &Value) -> Described {
+impl ManifestFields {
+    pub fn of(manifest: &Value) -> ManifestFields {
         let schema = manifest.get("input_schema").filter(|schema| !schema.is_null()).cloned();
         let short = |schema: &Value| schema.to_string().len() as u64 <= CallableSkill::SCHEMA_BYTES;
-        Described { idempotent: manifest["idempotent"] == true, input_schema: schema.filter(short) }
+        ManifestFields {
+            idempotent: manifest["idempotent"] == true,
+            input_schema: schema.filter(short),
+        }
     }
 
     pub fn schema_text(&self) -> Option<String> {

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use crate::db::Tx;
 use crate::row::Row;
-use crate::skill_heads::Described;
+use crate::skill_heads::ManifestFields;
 use crate::sql::{Sql, sql};
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{Micros, NewSignature, Store, StoreError, TenantId, VersionPolicy, now, signatures};
 
-words! {
+string_enum! {
     /// Whether a version of a skill runs.
     SkillStatus, "skill status" {
         Available = "available",
@@ -60,7 +60,7 @@ pub struct NewSkill {
 
 /// What an upload did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Put {
+pub enum PutSkillResult {
     Created(SkillRow),
     /// The same content was there already; nothing changed, not even its age.
     Unchanged(SkillRow),
@@ -106,7 +106,7 @@ impl Store {
         tenant: &TenantId,
         new: &NewSkill,
         policy: VersionPolicy,
-    ) -> Result<Put, StoreError> {
+    ) -> Result<PutSkillResult, StoreError> {
         loop {
             let mut tx = self.db.begin().await?;
             let storage = self.enforce_storage(&mut tx, tenant).await?;
@@ -115,7 +115,7 @@ impl Store {
                 self.record_published(&mut tx, new, None).await?;
                 storage.verify(&mut tx).await?;
                 tx.commit().await?;
-                return Ok(Put::Created(SkillRow::from_row(&row)?));
+                return Ok(PutSkillResult::Created(SkillRow::from_row(&row)?));
             }
             let select = select_version(tenant, &new.name, &new.version).push(self.db.for_update());
             // It was there a moment ago; if it was deleted since, the insert will now succeed.
@@ -125,7 +125,7 @@ impl Store {
                 // The same content may come back with a signature, or with a new one.
                 signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
                 tx.commit().await?;
-                return Ok(Put::Unchanged(old));
+                return Ok(PutSkillResult::Unchanged(old));
             }
             if policy == VersionPolicy::Immutable {
                 return Err(StoreError::VersionExists);
@@ -136,12 +136,12 @@ impl Store {
             storage.verify(&mut tx).await?;
             tx.commit().await?;
             let old_digest = old.digest;
-            return Ok(Put::Replaced { row, old_digest });
+            return Ok(PutSkillResult::Replaced { row, old_digest });
         }
     }
 
     /// The whole row, of `latest` or an exact version as in `find_skill`. Its documents may be
-    /// long: see `SkillHead::documents_bytes`.
+    /// long: see `SkillMetadata::documents_bytes`.
     pub async fn get_skill(
         &self,
         tenant: &TenantId,
@@ -202,7 +202,7 @@ pub(crate) fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &
 /// Returns no row when the version exists.
 fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     let now = now();
-    let described = Described::of(&new.manifest);
+    let described = ManifestFields::of(&new.manifest);
     sql("INSERT INTO skills (tenant, name, version, digest, description, lang, mode, manifest, \
          entrypoint, scripts, size_bytes, created_at, updated_at, status, findings, described, idempotent, input_schema) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $16, $17) \
@@ -228,7 +228,7 @@ fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
 }
 
 async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<SkillRow, StoreError> {
-    let described = Described::of(&new.manifest);
+    let described = ManifestFields::of(&new.manifest);
     let update = sql("UPDATE skills SET digest = $4, description = $5, lang = $6, mode = $7, \
          manifest = $8, entrypoint = $9, scripts = $10, size_bytes = $11, updated_at = $12, \
          status = $13, findings = $14, described = $4, idempotent = $15, input_schema = $16 WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")

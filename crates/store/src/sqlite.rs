@@ -10,8 +10,8 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
-use crate::db::Db;
-use crate::migrations::{Dialect, Migrated, Tables};
+use crate::db::Database;
+use crate::migrations::{Dialect, MigrationReport, MigrationTarget};
 use crate::{StoreError, migrations};
 
 /// Reads are short and mostly answered from memory; more connections than this only cost threads.
@@ -25,20 +25,20 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens the database and brings its tables up to date. `path` is what follows `sqlite:`; `//`
 /// before it is accepted, as in other programs' spelling.
-pub(crate) async fn open(path: &str) -> Result<Db, StoreError> {
+pub(crate) async fn open(path: &str) -> Result<Database, StoreError> {
     let (write, options) = writer(path).await?;
     migrate_by(&write).await?;
     Ok(with_readers(write, options))
 }
 
 /// Opens the database with the tables that somebody else has brought up to date.
-pub(crate) async fn open_as_it_is(path: &str) -> Result<Db, StoreError> {
+pub(crate) async fn open_unmigrated(path: &str) -> Result<Database, StoreError> {
     let (write, options) = writer(path).await?;
     migrations::expect(&mut *write.acquire().await?).await?;
     Ok(with_readers(write, options))
 }
 
-pub(crate) async fn migrate(path: &str) -> Result<Migrated, StoreError> {
+pub(crate) async fn migrate(path: &str) -> Result<MigrationReport, StoreError> {
     migrate_by(&writer(path).await?.0).await
 }
 
@@ -89,12 +89,12 @@ fn is_busy(error: &sqlx::Error) -> bool {
 }
 
 /// Whatever is sent to the readers by mistake is refused instead of racing the writer.
-fn with_readers(write: SqlitePool, options: SqliteConnectOptions) -> Db {
+fn with_readers(write: SqlitePool, options: SqliteConnectOptions) -> Database {
     let read = pool(READERS).connect_lazy_with(options.pragma("query_only", "ON"));
-    Db::Sqlite { read, write }
+    Database::Sqlite { read, write }
 }
 
-impl Tables for SqliteConnection {
+impl MigrationTarget for SqliteConnection {
     const DIALECT: Dialect = Dialect::Sqlite;
 
     async fn exist(&mut self) -> Result<bool, sqlx::Error> {
@@ -136,7 +136,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 
 /// All steps in one transaction: a second process that starts meanwhile waits, then finds them
 /// done.
-async fn migrate_by(pool: &SqlitePool) -> Result<Migrated, StoreError> {
+async fn migrate_by(pool: &SqlitePool) -> Result<MigrationReport, StoreError> {
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
     let migrated = migrations::migrate(&mut *tx).await?;
     tx.commit().await?;

@@ -7,7 +7,7 @@
 
 use uuid::Uuid;
 
-use crate::db::{Db, Tx};
+use crate::db::{Database, Tx};
 use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::{Store, StoreError, TenantId};
@@ -79,7 +79,7 @@ impl Store {
     /// Adds up changes that Postgres keeps apart. One statement for each tenant, so that no two
     /// rows of tenants are locked at once.
     pub async fn fold_storage_changes(&self) -> Result<(), StoreError> {
-        let Db::Postgres(_) = self.db else { return Ok(()) };
+        let Database::Postgres(_) = self.db else { return Ok(()) };
         for row in
             self.db.read(sql("SELECT DISTINCT tenant FROM storage_changes LIMIT 1000")).await?
         {

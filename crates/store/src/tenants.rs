@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::storage::forget_changes;
-use crate::words::words;
-use crate::{Micros, Page, SignaturePolicy, Store, StoreError, UnknownWord, now};
+use crate::string_enum::string_enum;
+use crate::{Micros, PageRequest, SignaturePolicy, Store, StoreError, UnknownVariant, now};
 
 /// A tenant's name: a letter or digit, then up to 63 of letters, digits, `.`, `_` and `-`.
 ///
@@ -26,9 +26,9 @@ impl TenantId {
 }
 
 impl TryFrom<&str> for TenantId {
-    type Error = UnknownWord;
+    type Error = UnknownVariant;
 
-    fn try_from(name: &str) -> Result<TenantId, UnknownWord> {
+    fn try_from(name: &str) -> Result<TenantId, UnknownVariant> {
         let tail = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let good = name.len() <= 64
             && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -36,23 +36,23 @@ impl TryFrom<&str> for TenantId {
         if good {
             Ok(TenantId(name.to_owned()))
         } else {
-            Err(UnknownWord { kind: "tenant name", word: name.to_owned() })
+            Err(UnknownVariant { kind: "tenant name", word: name.to_owned() })
         }
     }
 }
 
 impl TryFrom<String> for TenantId {
-    type Error = UnknownWord;
+    type Error = UnknownVariant;
 
-    fn try_from(name: String) -> Result<TenantId, UnknownWord> {
+    fn try_from(name: String) -> Result<TenantId, UnknownVariant> {
         TenantId::try_from(name.as_str())
     }
 }
 
 impl FromStr for TenantId {
-    type Err = UnknownWord;
+    type Err = UnknownVariant;
 
-    fn from_str(name: &str) -> Result<TenantId, UnknownWord> {
+    fn from_str(name: &str) -> Result<TenantId, UnknownVariant> {
         TenantId::try_from(name)
     }
 }
@@ -69,7 +69,7 @@ impl fmt::Display for TenantId {
     }
 }
 
-words! {
+string_enum! {
     /// Whether an uploaded version may be replaced by other content.
     #[derive(Default)]
     VersionPolicy, "version policy" {
@@ -79,7 +79,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What becomes of an upload in which the scanner finds an error.
     #[derive(Default)]
     ScanPolicy, "scan policy" {
@@ -105,7 +105,7 @@ pub struct TenantPolicy {
     pub max_concurrent: Option<u32>,
     /// How many executions may wait at once; `insert_queued` refuses the rest.
     pub max_queued: Option<u32>,
-    /// How many executions may be asked for in a minute; see `take_token`.
+    /// How many executions may be asked for in a minute; see `take_rate_limit_token`.
     pub rate_per_minute: Option<u32>,
     /// How many bytes of uploaded files it may keep; `add_file` refuses the rest.
     pub max_file_bytes: Option<u64>,
@@ -154,7 +154,7 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         self.id.to_string()
     }
@@ -226,7 +226,7 @@ impl Store {
     }
 
     /// All tenants, by name.
-    pub async fn list_tenants(&self, page: &Page) -> Result<Vec<Tenant>, StoreError> {
+    pub async fn list_tenants(&self, page: &PageRequest) -> Result<Vec<Tenant>, StoreError> {
         let select =
             sql(SELECT).push_some(" WHERE id > ", page.after.as_deref()).push(" ORDER BY id");
         let rows = self.db.read(page.limit(select)).await?;

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::words::words;
-use crate::{Micros, Page, Store, StoreError, TenantId, now};
+use crate::string_enum::string_enum;
+use crate::{Micros, PageRequest, Store, StoreError, TenantId, now};
 
-words! {
+string_enum! {
     /// What becomes of skills without a signature that the tenant trusts.
     #[derive(Default)]
     SignaturePolicy, "signature policy" {
@@ -50,7 +50,7 @@ pub struct RevokedDigest {
 const KEY_COLUMNS: &str = "key_id, public_key, comment, added_at, revoked_at";
 
 impl TrustedKey {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         self.key_id.clone()
     }
@@ -67,7 +67,7 @@ impl TrustedKey {
 }
 
 impl RevokedDigest {
-    /// What `Page::after` takes to continue behind this row.
+    /// What `PageRequest::after` takes to continue behind this row.
     pub fn cursor(&self) -> String {
         self.digest.clone()
     }
@@ -123,7 +123,7 @@ impl Store {
     pub async fn list_trusted_keys(
         &self,
         tenant: &TenantId,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<TrustedKey>, StoreError> {
         let select = keys(tenant)
             .push_some(" AND key_id > ", page.after.as_deref())
@@ -182,7 +182,7 @@ impl Store {
     pub async fn list_revoked_digests(
         &self,
         tenant: &TenantId,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<RevokedDigest>, StoreError> {
         let select =
             sql("SELECT digest, reason, revoked_at FROM revoked_digests WHERE tenant = $1")

@@ -10,11 +10,11 @@ use uuid::Uuid;
 use crate::db::Tx;
 use crate::files::{COLUMNS, FileRow};
 use crate::sql::{Sql, sql};
-use crate::{Micros, NewFile, Page, Store, StoreError, TenantId, now};
+use crate::{Micros, NewFile, PageRequest, Store, StoreError, TenantId, now};
 
 /// What became of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Added {
+pub enum AddFileResult {
     File(Box<FileRow>),
     /// It would be a version of a file that does not exist.
     NoSuchFile,
@@ -63,7 +63,7 @@ impl Store {
         &self,
         tenant: &TenantId,
         filter: &FileFilter,
-        page: &Page,
+        page: &PageRequest,
     ) -> Result<Vec<FileRow>, StoreError> {
         let select = of_tenant(tenant)
             .push_some(" AND session_id = ", filter.session_id.as_deref())
@@ -95,7 +95,11 @@ impl Store {
     }
 
     /// Notes a blob that is about to be stored.
-    pub async fn note_blob(&self, tenant: &TenantId, blob_key: &str) -> Result<(), StoreError> {
+    pub async fn add_pending_blob(
+        &self,
+        tenant: &TenantId,
+        blob_key: &str,
+    ) -> Result<(), StoreError> {
         self.db.write(note(tenant, blob_key, now())).await.map(drop)
     }
 
@@ -107,7 +111,7 @@ impl Store {
         new: &NewFile,
         session_id: Option<&str>,
         version_of: Option<Uuid>,
-    ) -> Result<Added, StoreError> {
+    ) -> Result<AddFileResult, StoreError> {
         let mut tx = self.db.begin().await?;
         // Whoever adds a file of this tenant waits here for the others, or two could take the same
         // room.
@@ -115,17 +119,17 @@ impl Store {
         if let Some(FileQuota { used_bytes, limit_bytes }) = file_quota(&mut tx, tenant).await?
             && used_bytes.saturating_add(new.size_bytes) > limit_bytes
         {
-            return Ok(Added::OverQuota { used_bytes, limit_bytes });
+            return Ok(AddFileResult::OverQuota { used_bytes, limit_bytes });
         }
         let first = match version_of {
             Some(id) => match first_version(&mut tx, tenant, id, self.db.for_update()).await? {
                 Some(first) => Some(first),
-                None => return Ok(Added::NoSuchFile),
+                None => return Ok(AddFileResult::NoSuchFile),
             },
             None => None,
         };
         if tx.write(forget(tenant, &new.blob_key)).await? == 0 {
-            return Ok(Added::TooLate);
+            return Ok(AddFileResult::TooLate);
         }
         let row = match &first {
             Some(first) => next_version(&mut tx, first, new).await?,
@@ -134,7 +138,7 @@ impl Store {
         tx.write(insert(&row)).await?;
         storage.verify(&mut tx).await?;
         tx.commit().await?;
-        Ok(Added::File(Box::new(row)))
+        Ok(AddFileResult::File(Box::new(row)))
     }
 
     /// Deletes a version, or the whole file when it is the first one. What they had in blobs is
@@ -175,7 +179,7 @@ impl Store {
     }
 
     /// Blobs noted before this time: what they were to become is not there, or not any more.
-    pub async fn loose_blobs(
+    pub async fn pending_blobs(
         &self,
         noted_before: Micros,
         limit: i64,
@@ -188,7 +192,11 @@ impl Store {
     }
 
     /// Drops the note of a blob that is gone.
-    pub async fn forget_blob(&self, tenant: &TenantId, blob_key: &str) -> Result<(), StoreError> {
+    pub async fn delete_pending_blob(
+        &self,
+        tenant: &TenantId,
+        blob_key: &str,
+    ) -> Result<(), StoreError> {
         self.db.write(forget(tenant, blob_key)).await.map(drop)
     }
 }

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use crate::db::Tx;
 use crate::row::Row;
 use crate::sql::sql;
-use crate::words::words;
-use crate::{Micros, NewAudit, Store, StoreError, TenantId, now};
+use crate::string_enum::string_enum;
+use crate::{Micros, NewAuditRecord, Store, StoreError, TenantId, now};
 
-words! {
+string_enum! {
     WebhookState, "webhook state" {
         Pending = "pending",
         Delivered = "delivered",
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// False when this attempt had run out of time and another was made.
-    pub async fn webhook_delivered(&self, webhook: &Webhook) -> Result<bool, StoreError> {
+    pub async fn mark_webhook_delivered(&self, webhook: &Webhook) -> Result<bool, StoreError> {
         let update =
             sql("UPDATE webhooks SET state = 'delivered', last_error = NULL, updated_at = $3 \
              WHERE execution_id = $1 AND attempts = $2 AND state = 'pending'")
@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// When the next attempt is due. After the last one the call is given up, and there is no next.
-    pub async fn webhook_failed(
+    pub async fn record_webhook_failure(
         &self,
         webhook: &Webhook,
         error: &str,
@@ -98,7 +98,7 @@ impl Store {
     }
 
     /// Gives a call up before its last attempt, because the receiver wants no more.
-    pub async fn webhook_given_up(&self, webhook: &Webhook, error: &str) -> Result<(), StoreError> {
+    pub async fn give_up_webhook(&self, webhook: &Webhook, error: &str) -> Result<(), StoreError> {
         self.settle_webhook(webhook, None, error).await
     }
 
@@ -122,7 +122,7 @@ impl Store {
             .bind(error)
             .bind(now);
         if tx.write(update).await? > 0 && next_at.is_none() {
-            let gave_up = NewAudit {
+            let gave_up = NewAuditRecord {
                 actor: None,
                 action: "webhook.give_up".to_owned(),
                 object: webhook.execution_id.to_string(),
@@ -150,7 +150,7 @@ impl Store {
 }
 
 /// Owes the call of an execution that this transaction ends, if it asked for one.
-pub(crate) async fn owe_webhook(
+pub(crate) async fn enqueue_webhook(
     tx: &mut Tx,
     execution_id: Uuid,
     now: Micros,

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 use super::{Directory, blocking};
-use crate::{BlobError, Key};
+use crate::{BlobError, BlobKey};
 
 /// What is held in memory before it goes to the file. Most artifacts are smaller, and then all
 /// file work is one trip to a blocking thread.
 pub(crate) const BUFFER: usize = 256 * 1024;
 
-pub(crate) struct NewFile {
+pub(crate) struct FileWriter {
     directory: Arc<Directory>,
-    key: Key,
+    key: BlobKey,
     buffer: Vec<u8>,
-    state: State,
+    state: FileWriterState,
 }
 
-enum State {
+enum FileWriterState {
     /// All bytes so far are in the buffer.
     Buffered,
     Spilled(NamedTempFile),
@@ -27,9 +27,9 @@ enum State {
     Broken,
 }
 
-impl NewFile {
-    pub fn new(directory: Arc<Directory>, key: Key) -> NewFile {
-        NewFile { directory, key, buffer: Vec::new(), state: State::Buffered }
+impl FileWriter {
+    pub fn new(directory: Arc<Directory>, key: BlobKey) -> FileWriter {
+        FileWriter { directory, key, buffer: Vec::new(), state: FileWriterState::Buffered }
     }
 
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
@@ -41,7 +41,7 @@ impl NewFile {
         let (file, mut buffer) = blocking(work).await?;
         buffer.clear();
         self.buffer = buffer;
-        self.state = State::Spilled(file);
+        self.state = FileWriterState::Spilled(file);
         Ok(())
     }
 
@@ -63,12 +63,14 @@ impl NewFile {
     ) -> impl FnOnce() -> Result<(NamedTempFile, Vec<u8>), BlobError> + Send + 'static {
         let directory = self.directory.clone();
         let buffer = std::mem::take(&mut self.buffer);
-        let state = std::mem::replace(&mut self.state, State::Broken);
+        let state = std::mem::replace(&mut self.state, FileWriterState::Broken);
         move || {
             let mut file = match state {
-                State::Buffered => directory.unfinished().map_err(BlobError::io("start a blob"))?,
-                State::Spilled(file) => file,
-                State::Broken => return Err(BlobError::Interrupted),
+                FileWriterState::Buffered => {
+                    directory.unfinished().map_err(BlobError::io("start a blob"))?
+                }
+                FileWriterState::Spilled(file) => file,
+                FileWriterState::Broken => return Err(BlobError::Interrupted),
             };
             file.write_all(&buffer).map_err(BlobError::io("write a blob"))?;
             Ok((file, buffer))

@@ -59,7 +59,7 @@ pub fn new(config: &S3Config, endpoint: &str) -> Client {
 }
 
 /// For `config_override` of a call that carries bytes.
-pub fn patient() -> Builder {
+pub fn upload_overrides() -> Builder {
     Builder::new().retry_config(tries(UPLOAD_TRIES)).timeout_config(timeouts(UPLOAD, UPLOAD_ALL))
 }
 

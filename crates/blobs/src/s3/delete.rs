@@ -4,17 +4,17 @@ use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
 use super::buckets::Bucket;
 use super::{S3, S3Problem};
-use crate::{BlobError, Key, Prefix};
+use crate::{BlobError, BlobKey, BlobPrefix};
 
 const ACTION: &str = "delete blobs";
 
 impl S3 {
-    pub async fn delete(&self, key: &Key) -> Result<(), BlobError> {
+    pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         self.delete_object(self.bucket(key), key.as_str()).await
     }
 
     /// Page by page, so an interrupted call has removed some and can be repeated.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<(), BlobError> {
+    pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         // The slash keeps the neighbours whose names only begin alike.
         let below = format!("{}/", prefix.as_str());
         for bucket in self.buckets_below(prefix) {

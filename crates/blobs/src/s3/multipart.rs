@@ -1,7 +1,7 @@
 //! One multipart upload, carried by a task of its own.
 //!
 //! The task ends it in any case: it completes the upload when told to, and gives it up when a part
-//! fails or when its `Multipart` is dropped. Only a process that dies leaves one behind (see
+//! fails or when its `MultipartHandle` is dropped. Only a process that dies leaves one behind (see
 //! `unfinished.rs`).
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::buckets::Bucket;
 use super::{S3, client};
-use crate::{BlobError, Key};
+use crate::{BlobError, BlobKey};
 
 const ACTION: &str = "store a blob";
 
@@ -23,30 +23,30 @@ const ACTION: &str = "store a blob";
 const MARK: &str = "skillbox-upload";
 
 /// The writer's end.
-pub(super) struct Multipart {
+pub(super) struct MultipartHandle {
     s3: Arc<S3>,
     /// Unbounded, because a part comes with its permit.
-    messages: UnboundedSender<Message>,
+    messages: UnboundedSender<UploadMessage>,
     task: JoinHandle<Result<(), BlobError>>,
 }
 
-enum Message {
+enum UploadMessage {
     Part(Vec<u8>, OwnedSemaphorePermit),
     Finish,
 }
 
-impl Multipart {
-    pub fn start(s3: Arc<S3>, key: Key) -> Multipart {
+impl MultipartHandle {
+    pub fn start(s3: Arc<S3>, key: BlobKey) -> MultipartHandle {
         let (messages, inbox) = unbounded_channel();
-        let task = tokio::spawn(carry(s3.clone(), key, inbox));
-        Multipart { s3, messages, task }
+        let task = tokio::spawn(run_upload(s3.clone(), key, inbox));
+        MultipartHandle { s3, messages, task }
     }
 
     /// Waits while too many parts are on their way.
-    pub async fn push(self, part: Vec<u8>) -> Result<Multipart, BlobError> {
+    pub async fn push(self, part: Vec<u8>) -> Result<MultipartHandle, BlobError> {
         let permit =
             self.s3.parts.clone().acquire_owned().await.expect("the semaphore is never closed");
-        match self.messages.send(Message::Part(part, permit)) {
+        match self.messages.send(UploadMessage::Part(part, permit)) {
             Ok(()) => Ok(self),
             // The task has ended, and only a failure ends it before it is told to.
             Err(_) => Err(joined(self.task.await).err().unwrap_or(BlobError::Interrupted)),
@@ -56,22 +56,26 @@ impl Multipart {
     pub async fn finish(self, last: Vec<u8>) -> Result<(), BlobError> {
         let all = self.push(last).await?;
         // If nobody hears it the task has failed, and says why.
-        let _ = all.messages.send(Message::Finish);
+        let _ = all.messages.send(UploadMessage::Finish);
         joined(all.task.await)
     }
 }
 
 /// The task's end.
 #[derive(Clone)]
-struct Upload {
+struct MultipartUpload {
     s3: Arc<S3>,
-    key: Key,
+    key: BlobKey,
     id: String,
     mark: String,
 }
 
-async fn carry(s3: Arc<S3>, key: Key, inbox: UnboundedReceiver<Message>) -> Result<(), BlobError> {
-    let upload = Upload::create(s3, key).await?;
+async fn run_upload(
+    s3: Arc<S3>,
+    key: BlobKey,
+    inbox: UnboundedReceiver<UploadMessage>,
+) -> Result<(), BlobError> {
+    let upload = MultipartUpload::create(s3, key).await?;
     let done = match upload.send_parts(inbox).await {
         Ok(parts) => upload.complete(parts).await,
         Err(error) => Err(error),
@@ -82,22 +86,22 @@ async fn carry(s3: Arc<S3>, key: Key, inbox: UnboundedReceiver<Message>) -> Resu
     done
 }
 
-impl Upload {
-    async fn create(s3: Arc<S3>, key: Key) -> Result<Upload, BlobError> {
+impl MultipartUpload {
+    async fn create(s3: Arc<S3>, key: BlobKey) -> Result<MultipartUpload, BlobError> {
         let mark = Uuid::new_v4().to_string();
         let bucket = s3.bucket(&key);
         let create = s3.client.create_multipart_upload().bucket(&bucket.name).key(key.as_str());
         let create = create.content_type(client::CONTENT_TYPE).metadata(MARK, &mark);
-        let created = create.customize().config_override(client::patient()).send().await;
+        let created = create.customize().config_override(client::upload_overrides()).send().await;
         let created = created.map_err(|error| s3.failed(ACTION, bucket, &error))?;
         let id = created.upload_id.ok_or(BlobError::Interrupted)?;
-        Ok(Upload { s3, key, id, mark })
+        Ok(MultipartUpload { s3, key, id, mark })
     }
 
     /// All parts in their order, when the writer said that there are no more.
     async fn send_parts(
         &self,
-        mut inbox: UnboundedReceiver<Message>,
+        mut inbox: UnboundedReceiver<UploadMessage>,
     ) -> Result<Vec<CompletedPart>, BlobError> {
         let mut sending = JoinSet::new();
         let sent = self.send_all(&mut inbox, &mut sending).await;
@@ -110,7 +114,7 @@ impl Upload {
 
     async fn send_all(
         &self,
-        inbox: &mut UnboundedReceiver<Message>,
+        inbox: &mut UnboundedReceiver<UploadMessage>,
         sending: &mut JoinSet<Result<CompletedPart, BlobError>>,
     ) -> Result<Vec<CompletedPart>, BlobError> {
         let mut parts = Vec::new();
@@ -118,11 +122,11 @@ impl Upload {
         loop {
             tokio::select! {
                 message = inbox.recv() => match message {
-                    Some(Message::Part(bytes, permit)) => {
+                    Some(UploadMessage::Part(bytes, permit)) => {
                         number += 1;
                         sending.spawn(self.clone().send_part(number, bytes, permit));
                     }
-                    Some(Message::Finish) => break,
+                    Some(UploadMessage::Finish) => break,
                     None => return Err(BlobError::Interrupted),
                 },
                 Some(sent) = sending.join_next() => parts.push(joined(sent)?),
@@ -143,7 +147,7 @@ impl Upload {
         let bucket = self.bucket();
         let part = self.s3.client.upload_part().bucket(&bucket.name).key(self.key.as_str());
         let part = part.upload_id(&self.id).part_number(number).body(bytes.into());
-        let sent = part.customize().config_override(client::patient()).send().await;
+        let sent = part.customize().config_override(client::upload_overrides()).send().await;
         let sent = sent.map_err(|error| self.s3.failed(ACTION, bucket, &error))?;
         Ok(CompletedPart::builder().part_number(number).set_e_tag(sent.e_tag).build())
     }
@@ -154,7 +158,7 @@ impl Upload {
         let complete =
             self.s3.client.complete_multipart_upload().bucket(&bucket.name).key(self.key.as_str());
         let complete = complete.upload_id(&self.id).multipart_upload(parts);
-        match complete.customize().config_override(client::patient()).send().await {
+        match complete.customize().config_override(client::upload_overrides()).send().await {
             Ok(_) => Ok(()),
             // Perhaps it was an earlier try of this very call that ended the upload, and its answer
             // was lost.

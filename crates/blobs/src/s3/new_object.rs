@@ -4,31 +4,31 @@
 use std::sync::Arc;
 
 use super::S3;
-use super::multipart::Multipart;
-use crate::{BlobError, Key};
+use super::multipart::MultipartHandle;
+use crate::{BlobError, BlobKey};
 
 /// The smallest part the protocol allows, for memory holds several; ten thousand of them are 50 GB.
 pub(crate) const PART_BYTES: usize = 5 << 20;
 
-pub(crate) struct NewObject {
+pub(crate) struct ObjectWriter {
     s3: Arc<S3>,
-    key: Key,
+    key: BlobKey,
     /// Never more than one part.
     buffer: Vec<u8>,
-    state: State,
+    state: ObjectWriterState,
 }
 
-enum State {
+enum ObjectWriterState {
     /// All bytes so far are in the buffer.
     Buffered,
-    Parts(Multipart),
+    Parts(MultipartHandle),
     /// A part is being handed over, or that was abandoned or failed.
     Broken,
 }
 
-impl NewObject {
-    pub fn new(s3: Arc<S3>, key: Key) -> NewObject {
-        NewObject { s3, key, buffer: Vec::new(), state: State::Buffered }
+impl ObjectWriter {
+    pub fn new(s3: Arc<S3>, key: BlobKey) -> ObjectWriter {
+        ObjectWriter { s3, key, buffer: Vec::new(), state: ObjectWriterState::Buffered }
     }
 
     /// A full buffer is kept until there is more, so that the last part is never empty.
@@ -45,9 +45,9 @@ impl NewObject {
 
     pub async fn finish(self) -> Result<(), BlobError> {
         match self.state {
-            State::Buffered => self.s3.put(&self.key, self.buffer).await,
-            State::Parts(multipart) => multipart.finish(self.buffer).await,
-            State::Broken => Err(BlobError::Interrupted),
+            ObjectWriterState::Buffered => self.s3.put(&self.key, self.buffer).await,
+            ObjectWriterState::Parts(multipart) => multipart.finish(self.buffer).await,
+            ObjectWriterState::Broken => Err(BlobError::Interrupted),
         }
     }
 
@@ -55,12 +55,14 @@ impl NewObject {
     /// cannot finish a blob with a hole in it.
     async fn hand_over(&mut self) -> Result<(), BlobError> {
         let part = std::mem::replace(&mut self.buffer, Vec::with_capacity(PART_BYTES));
-        let multipart = match std::mem::replace(&mut self.state, State::Broken) {
-            State::Buffered => Multipart::start(self.s3.clone(), self.key.clone()),
-            State::Parts(multipart) => multipart,
-            State::Broken => return Err(BlobError::Interrupted),
+        let multipart = match std::mem::replace(&mut self.state, ObjectWriterState::Broken) {
+            ObjectWriterState::Buffered => {
+                MultipartHandle::start(self.s3.clone(), self.key.clone())
+            }
+            ObjectWriterState::Parts(multipart) => multipart,
+            ObjectWriterState::Broken => return Err(BlobError::Interrupted),
         };
-        self.state = State::Parts(multipart.push(part).await?);
+        self.state = ObjectWriterState::Parts(multipart.push(part).await?);
         Ok(())
     }
 }

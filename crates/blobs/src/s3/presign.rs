@@ -16,7 +16,7 @@ use aws_sigv4::sign::v4::SigningParams;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{S3Config, S3Problem, client, config};
-use crate::{BlobError, Key};
+use crate::{BlobError, BlobKey};
 
 /// What the protocol allows at most.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -47,7 +47,7 @@ impl Presigner {
     pub fn url(
         &self,
         bucket: &str,
-        key: &Key,
+        key: &BlobKey,
         filename: &str,
         content_type: &str,
         ttl: Duration,
@@ -151,7 +151,7 @@ mod tests {
         for (asked, given) in
             [(0, 1), (60, 60), (604_800, 604_800), (604_801, 604_800), (u64::MAX, 604_800)]
         {
-            let key = Key::archive("acme", 7);
+            let key = BlobKey::archive("acme", 7);
             let url = presigner()
                 .url("b", &key, "f", "text/plain", Duration::from_secs(asked))
                 .expect("a URL");
@@ -174,7 +174,7 @@ mod tests {
         for odd in ["", "html", "text/html\r\nSet-Cookie: a", "text/é"] {
             assert_eq!(checked(odd), client::CONTENT_TYPE);
         }
-        let key = Key::artifact("acme", 7, "a&b=c#d?e/../f");
+        let key = BlobKey::artifact("acme", 7, "a&b=c#d?e/../f");
         let url = presigner().url("b", &key, "&x=y#\0", "text/plain&z", LONGEST).expect("a URL");
         let parsed = url::Url::parse(&url).expect("a URL");
         let names: Vec<_> = parsed.query_pairs().map(|(name, _)| name.into_owned()).collect();

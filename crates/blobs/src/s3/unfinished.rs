@@ -12,7 +12,7 @@ use aws_sdk_s3::types::MultipartUpload;
 
 use super::S3;
 use super::buckets::Bucket;
-use crate::{BlobError, Key};
+use crate::{BlobError, BlobKey};
 
 const ACTION: &str = "give up unfinished uploads";
 
@@ -88,6 +88,6 @@ impl S3 {
 fn ours_before(upload: &MultipartUpload, before: SystemTime) -> Option<(&str, &str)> {
     let (key, id) = (upload.key()?, upload.upload_id()?);
     let begun = SystemTime::try_from(*upload.initiated()?).ok()?;
-    let ours = Key::parse(key).is_ok_and(|key| matches!(key.kind(), "skills" | "executions"));
+    let ours = BlobKey::parse(key).is_ok_and(|key| matches!(key.kind(), "skills" | "executions"));
     (ours && begun < before).then_some((key, id))
 }

@@ -1,6 +1,6 @@
 //! What holds wherever the blobs lie.
 
-use blobs::{BlobError, Key};
+use blobs::{BlobError, BlobKey};
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 
@@ -137,7 +137,7 @@ async fn names_that_differ_a_little_are_different_blobs(bench: Bench) {
             bench.blobs.get(&bench.artifact(name), 100).await.expect("get").expect("a blob");
         assert_eq!(bytes, name.as_bytes());
     }
-    let other = Key::artifact(&bench.tenant, 8, "a");
+    let other = BlobKey::artifact(&bench.tenant, 8, "a");
     assert_eq!(bench.blobs.get(&other, 100).await.expect("get"), None);
 }
 

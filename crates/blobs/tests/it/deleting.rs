@@ -1,4 +1,4 @@
-use blobs::{BlobError, Key, Prefix, Stored};
+use blobs::{BlobError, BlobKey, BlobPrefix, StoredBlob};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
@@ -23,26 +23,30 @@ async fn delete_removes_one_blob(bench: Bench) {
 
 async fn what_is_missing_can_be_deleted(bench: Bench) {
     bench.blobs.delete(&bench.artifact("nothing")).await.expect("delete");
-    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
-    bench.blobs.delete_prefix(&Prefix::tenant(&bench.tenant)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::execution(&bench.tenant, 7)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::tenant(&bench.tenant)).await.expect("delete");
 }
 
 async fn delete_prefix_removes_its_own_and_no_other(bench: Bench) {
     let tenant = &bench.tenant;
     let gone = [bench.artifact("a"), bench.artifact("b/c"), bench.archive()];
     // Siblings whose names begin alike must stay.
-    let kept = [Key::archive(tenant, 77), Key::archive(&format!("{tenant}2"), 7), bench.skill("7")];
+    let kept = [
+        BlobKey::archive(tenant, 77),
+        BlobKey::archive(&format!("{tenant}2"), 7),
+        bench.skill("7"),
+    ];
     for key in gone.iter().chain(&kept) {
         bench.blobs.put(key, Bytes::from_static(b"x")).await.expect("put");
     }
-    bench.blobs.delete_prefix(&Prefix::execution(tenant, 7)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::execution(tenant, 7)).await.expect("delete");
     for key in &gone {
         assert_eq!(bench.blobs.get(key, 10).await.expect("get"), None, "{key}");
     }
     for key in &kept {
         assert!(bench.blobs.get(key, 10).await.expect("get").is_some(), "{key}");
     }
-    bench.blobs.delete_prefix(&Prefix::tenant(tenant)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::tenant(tenant)).await.expect("delete");
     for key in &kept {
         let left = bench.blobs.get(key, 10).await.expect("get").is_some();
         assert_eq!(left, !key.belongs_to(tenant), "{key}");
@@ -52,7 +56,7 @@ async fn delete_prefix_removes_its_own_and_no_other(bench: Bench) {
 
 async fn delete_prefix_removes_more_than_one_page(bench: Bench) {
     put_many(&bench, 1005).await;
-    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::execution(&bench.tenant, 7)).await.expect("delete");
     assert_eq!(bench.names().await, [""; 0]);
 }
 
@@ -64,13 +68,13 @@ async fn a_server_that_deletes_only_one_by_one_is_served_so() {
     relay.set(Rule::Answer(|line| {
         (line.starts_with("POST") && line.contains("delete")).then_some((501, "NotImplemented"))
     }));
-    bench.blobs.delete_prefix(&Prefix::execution(&bench.tenant, 7)).await.expect("delete");
+    bench.blobs.delete_prefix(&BlobPrefix::execution(&bench.tenant, 7)).await.expect("delete");
     relay.touched(1).await;
     assert_eq!(bench.names().await, [""; 0]);
 }
 
 async fn put_many(bench: &Bench, count: usize) {
-    let mut puts: JoinSet<Result<Stored, BlobError>> = JoinSet::new();
+    let mut puts: JoinSet<Result<StoredBlob, BlobError>> = JoinSet::new();
     for number in 0..count {
         if puts.len() >= 16 {
             puts.join_next().await.expect("one").expect("no panic").expect("put");

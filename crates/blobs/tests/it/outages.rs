@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use blobs::{BlobError, Prefix, S3Problem};
+use blobs::{BlobError, BlobPrefix, S3Problem};
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 
@@ -30,7 +30,7 @@ async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
     let (blobs, key) = (bench.blobs.clone(), bench.artifact("a"));
     blobs.put(&key, Bytes::from_static(b"before")).await.expect("put");
     relay.cut().await;
-    let (large, prefix) = (bench.artifact("large"), Prefix::tenant(&bench.tenant));
+    let (large, prefix) = (bench.artifact("large"), BlobPrefix::tenant(&bench.tenant));
     let problems = tokio::join!(
         failure(blobs.ping()),
         failure(blobs.get(&key, 10)),

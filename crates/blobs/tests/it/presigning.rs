@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use blobs::Key;
+use blobs::BlobKey;
 use bytes::Bytes;
 use reqwest::{Client, Method, Response};
 
@@ -15,13 +15,13 @@ async fn bench(test: &str) -> Option<Bench> {
     Some(Bench::s3(server(test)?).await)
 }
 
-async fn put(bench: &Bench, name: &str) -> Key {
+async fn put(bench: &Bench, name: &str) -> BlobKey {
     let key = bench.artifact(name);
     bench.blobs.put(&key, Bytes::from(name.to_owned())).await.expect("put");
     key
 }
 
-fn url(bench: &Bench, key: &Key, filename: &str, content_type: &str, ttl: Duration) -> String {
+fn url(bench: &Bench, key: &BlobKey, filename: &str, content_type: &str, ttl: Duration) -> String {
     bench.blobs.presign(key, filename, content_type, ttl).expect("signed").expect("a URL")
 }
 

@@ -1,6 +1,6 @@
 //! What is told at start: buckets that are made, and settings that are wrong.
 
-use blobs::{BlobError, Blobs, Key, S3Config};
+use blobs::{BlobError, BlobKey, Blobs, S3Config};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
@@ -19,8 +19,8 @@ async fn missing_buckets_are_made_by_many_at_once() {
         replica.expect("a replica").ping().await.expect("usable");
     }
     let again = Blobs::s3(own.0.clone()).await.expect("a later start");
-    again.put(&Key::skill("acme", "1"), Bytes::from_static(b"s")).await.expect("put");
-    again.put(&Key::archive("acme", 7), Bytes::from_static(b"e")).await.expect("put");
+    again.put(&BlobKey::skill("acme", "1"), Bytes::from_static(b"s")).await.expect("put");
+    again.put(&BlobKey::archive("acme", 7), Bytes::from_static(b"e")).await.expect("put");
     for (bucket, expected) in [
         (&own.0.bucket_skills, "acme/skills/1"),
         (&own.0.bucket_executions, "acme/executions/7/archive.tar.gz"),
@@ -39,8 +39,11 @@ async fn a_bucket_that_is_lost_later_is_named() {
     client(&own.0).delete_bucket().bucket(&own.0.bucket_skills).send().await.expect("deleted");
     let error = blobs.ping().await.expect_err("a bucket is missing").to_string();
     assert!(error.contains(&own.0.bucket_skills) && error.contains("s3_bucket_skills"), "{error}");
-    let error =
-        blobs.get(&Key::skill("acme", "1"), 10).await.expect_err("a bucket is missing").to_string();
+    let error = blobs
+        .get(&BlobKey::skill("acme", "1"), 10)
+        .await
+        .expect_err("a bucket is missing")
+        .to_string();
     assert!(error.contains("s3_bucket_skills"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Builder, Credentials, Region};
-use blobs::{Blobs, Key, S3Config};
+use blobs::{BlobKey, Blobs, S3Config};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -94,16 +94,16 @@ impl Bench {
         Some((bench, relay))
     }
 
-    pub fn artifact(&self, path: &str) -> Key {
-        Key::artifact(&self.tenant, 7, path)
+    pub fn artifact(&self, path: &str) -> BlobKey {
+        BlobKey::artifact(&self.tenant, 7, path)
     }
 
-    pub fn archive(&self) -> Key {
-        Key::archive(&self.tenant, 7)
+    pub fn archive(&self) -> BlobKey {
+        BlobKey::archive(&self.tenant, 7)
     }
 
-    pub fn skill(&self, digest: &str) -> Key {
-        Key::skill(&self.tenant, digest)
+    pub fn skill(&self, digest: &str) -> BlobKey {
+        BlobKey::skill(&self.tenant, digest)
     }
 
     pub fn dir(&self) -> &Path {

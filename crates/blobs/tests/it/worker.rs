@@ -1,7 +1,7 @@
 //! A key with a worker's rights: it reads skills, and writes what executions leave. No more.
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
-use blobs::{BlobError, Blobs, Key, S3Config};
+use blobs::{BlobError, BlobKey, Blobs, S3Config};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -33,17 +33,17 @@ async fn a_worker_needs_no_right_to_write_skills() {
     let Some(config) = server(test) else { return };
     let Some(narrow) = worker(&config, test) else { return };
     let (api, tenant) = (whole(&config).await, format!("test-{}", Uuid::new_v4()));
-    let skill = Key::skill(&tenant, "1");
+    let skill = BlobKey::skill(&tenant, "1");
     api.put(&skill, Bytes::from_static(b"archive")).await.expect("put");
 
     let blobs = Blobs::s3(narrow.clone()).await.expect("a start with a worker's rights");
     blobs.ping().await.expect("ready");
     assert_eq!(blobs.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
     assert_eq!(
-        blobs.get(&Key::skill(&tenant, "2"), 100).await.expect("a missing one is no refusal"),
+        blobs.get(&BlobKey::skill(&tenant, "2"), 100).await.expect("a missing one is no refusal"),
         None
     );
-    let result = Key::archive(&tenant, 7);
+    let result = BlobKey::archive(&tenant, 7);
     blobs.put(&result, Bytes::from_static(b"files")).await.expect("what a run left");
     blobs.delete(&result).await.expect("and its removal");
     blobs.abort_unfinished(std::time::Duration::ZERO).await.expect("only where it may write");

@@ -12,7 +12,7 @@ use chrono::DateTime;
 use clap::{Args, Subcommand};
 use client::{AuditEntry, Client, ClientError};
 use serde_json::{Value, json};
-use server::{AUDIT_HEAD_KIND, Audit, AuditHead, TenantId, verify_audit};
+use server::{AUDIT_HEAD_KIND, AuditHead, AuditRecord, TenantId, verify_audit};
 use skill::signature::{PublicKey, seal};
 
 use super::listing::{ListArgs, collect};
@@ -53,7 +53,7 @@ pub struct VerifyArgs {
 
 /// What there is to check.
 struct Evidence {
-    entries: Vec<Audit>,
+    entries: Vec<AuditRecord>,
     /// Authentic heads of this log, the current one among them.
     heads: Vec<AuditHead>,
     problems: Vec<String>,
@@ -201,7 +201,7 @@ fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
     Ok(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn problems_of(tenant: &TenantId, entries: &[Audit], heads: &[AuditHead]) -> Vec<String> {
+fn problems_of(tenant: &TenantId, entries: &[AuditRecord], heads: &[AuditHead]) -> Vec<String> {
     let mut problems: Vec<String> = Vec::new();
     let mut add = |problem: String| {
         if !problems.contains(&problem) {
@@ -242,15 +242,15 @@ fn words(report: &Value, verified: bool) -> String {
 }
 
 /// Entries as the server hashed them.
-fn chain(rows: Vec<AuditEntry>) -> Result<Vec<Audit>> {
+fn chain(rows: Vec<AuditEntry>) -> Result<Vec<AuditRecord>> {
     rows.into_iter().map(entry).collect()
 }
 
-fn entry(row: AuditEntry) -> Result<Audit> {
+fn entry(row: AuditEntry) -> Result<AuditRecord> {
     let Ok(time) = DateTime::parse_from_rfc3339(&row.created_at) else {
         bail!("{} is not the time of an entry", row.created_at);
     };
-    Ok(Audit {
+    Ok(AuditRecord {
         id: row.id,
         tenant: TenantId::try_from(row.tenant_id)?,
         actor: row.actor,

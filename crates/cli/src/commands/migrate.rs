@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use server::Migrated;
+use server::MigrationReport;
 use server::config::Config;
 
 use crate::output::Output;
@@ -19,17 +19,17 @@ pub struct MigrateArgs {
 /// Brings the tables of the configured database up to date, and says which steps that took.
 pub async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
-    let Migrated { from, taken, to } = server::migrate(&config).await?;
+    let MigrationReport { from, applied, to } = server::migrate(&config).await?;
     if output.is_json() {
-        let taken: Vec<_> =
-            taken.iter().map(|(step, name)| json!({ "step": step, "name": name })).collect();
-        output.line(&json!({ "from": from, "taken": taken, "to": to }).to_string())?;
+        let applied: Vec<_> =
+            applied.iter().map(|(step, name)| json!({ "step": step, "name": name })).collect();
+        output.line(&json!({ "from": from, "taken": applied, "to": to }).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (step, name) in &taken {
+    for (step, name) in &applied {
         output.line(&format!("took step {step}, {name}"))?;
     }
-    match taken.is_empty() {
+    match applied.is_empty() {
         true => output.line(&format!("nothing to do: the tables are at step {to}"))?,
         false => output.line(&format!("the tables went from step {from} to step {to}"))?,
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use serde_json::json;
-use store::{Execution, ExecutionFilter, Page, Status, Store, TenantId};
+use store::{Execution, ExecutionFilter, PageRequest, Status, Store, TenantId};
 
 use crate::api::{Api, text, until};
 use crate::load::{End, Load, Request, Wait};
@@ -128,7 +128,7 @@ impl Life {
         let crash = self.crash(load).await;
         let ids = |rows: &[Execution], skill: &str| -> BTreeSet<String> {
             let unended =
-                rows.iter().filter(|row| row.skill_name == skill && !row.status.terminal());
+                rows.iter().filter(|row| row.skill_name == skill && !row.status.is_terminal());
             unended.map(|row| row.id.to_string()).collect()
         };
         let (lost, queued) = (ids(&crash.rows, "sleeper"), ids(&crash.rows, "quick"));
@@ -326,7 +326,8 @@ impl Life {
 
     /// Whether there are blobs of executions that had not ended when the server died.
     fn has_blobs_of_the_unended(&self, rows: &[Execution]) -> bool {
-        rows.iter().any(|row| !row.status.terminal() && !self.blobs(&row.id.to_string()).is_empty())
+        rows.iter()
+            .any(|row| !row.status.is_terminal() && !self.blobs(&row.id.to_string()).is_empty())
     }
 
     /// Of all its attempts.
@@ -348,8 +349,9 @@ async fn rows(data: &Path) -> Vec<Execution> {
         .await
         .expect("a database");
     let tenant = TenantId::try_from("default").expect("a tenant");
-    let rows =
-        store.list_executions(&tenant, &ExecutionFilter::default(), &Page::first(1000)).await;
+    let rows = store
+        .list_executions(&tenant, &ExecutionFilter::default(), &PageRequest::first(1000))
+        .await;
     store.close().await;
     let mut rows = rows.expect("the executions");
     rows.reverse();

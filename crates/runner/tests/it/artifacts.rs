@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use blobs::{Key, Prefix};
-use store::{ExecutionFilter, Page, Status};
+use blobs::{BlobKey, BlobPrefix};
+use store::{ExecutionFilter, PageRequest, Status};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -34,18 +34,18 @@ async fn a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_t
     let elsewhere = TempDir::new().expect("a temporary directory");
     let worker = Bench::on(elsewhere, store.clone(), second, |_| {}).await;
     let checked = tokio::spawn(async move { files_and_archive(&worker).await }).await;
-    let page = Page { limit: 100, offset: 0, after: None };
+    let page = PageRequest { limit: 100, offset: 0, after: None };
     for run in
         store.list_executions(&acme(), &ExecutionFilter::default(), &page).await.expect("a list")
     {
-        first.delete_prefix(&Prefix::execution("acme", run.id)).await.expect("deleted");
+        first.delete_prefix(&BlobPrefix::execution("acme", run.id)).await.expect("deleted");
     }
     let skill =
         store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
     assert!(
         publisher.runner.unpublish(None, &acme(), "demo", &skill.version).await.expect("answered")
     );
-    let key = Key::skill("acme", &skill.digest);
+    let key = BlobKey::skill("acme", &skill.digest);
     assert_eq!(first.get(&key, 1 << 20).await.expect("answered"), None, "it goes with its skill");
     checked.expect("all of it holds");
 }
@@ -66,13 +66,13 @@ async fn files_and_archive(bench: &Bench) {
     assert_eq!(listed, expected);
     assert_eq!(files[0].sha256, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
     for file in &files {
-        let key = Key::parse(&file.blob_key).expect("a key");
+        let key = BlobKey::parse(&file.blob_key).expect("a key");
         let bytes = bench.blobs.get(&key, 10 << 20).await.expect("answered").expect("stored");
         assert_eq!(bytes.len() as i64, file.size_bytes);
     }
     let archive = bench
         .blobs
-        .get(&Key::archive("acme", run.id), 10 << 20)
+        .get(&BlobKey::archive("acme", run.id), 10 << 20)
         .await
         .expect("answered")
         .expect("stored");

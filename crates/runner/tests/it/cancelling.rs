@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use runner::RunError;
-use store::{Cancel, Status};
+use store::{CancelResult, Status};
 use uuid::Uuid;
 
 use crate::support::{Bench, acme, caller, open, request};
@@ -14,12 +14,15 @@ async fn a_running_execution_is_stopped_and_keeps_what_it_wrote() {
     bench.script("main.sh", "echo started; sleep 600").await;
     let run = bench.spawn(r#"{"skill":"demo"}"#, None);
     let id = bench.one(Status::Running).await.id;
-    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(
+        bench.runner.cancel(&acme(), id).await.expect("answered"),
+        Some(CancelResult::Requested)
+    );
     let run = run.await.expect("no panic").expect("an execution");
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
     assert_eq!(
         bench.runner.cancel(&acme(), id).await.expect("answered"),
-        Some(Cancel::AlreadyFinished)
+        Some(CancelResult::AlreadyFinished)
     );
     assert_eq!(bench.runner.cancel(&acme(), Uuid::now_v7()).await.expect("answered"), None);
 }
@@ -33,7 +36,10 @@ async fn a_queued_execution_ends_at_once_and_its_caller_is_told() {
     bench.one(Status::Running).await;
     let second = bench.spawn(r#"{"skill":"demo"}"#, None);
     let id = bench.one(Status::Queued).await.id;
-    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Cancelled));
+    assert_eq!(
+        bench.runner.cancel(&acme(), id).await.expect("answered"),
+        Some(CancelResult::Cancelled)
+    );
     let second = second.await.expect("no panic").expect("an execution");
     assert_eq!((second.id, second.status), (id, Status::Cancelled));
     bench.launcher.open();
@@ -50,7 +56,7 @@ async fn a_cancel_request_that_did_not_come_through_this_runner_is_announced_to_
     // Straight to the store, as another server would; the next heartbeat is minutes away.
     assert_eq!(
         bench.store.request_cancel(&acme(), id).await.expect("answered"),
-        Some(Cancel::Requested)
+        Some(CancelResult::Requested)
     );
     assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
 }
@@ -63,7 +69,10 @@ async fn a_cancel_request_that_was_never_announced_comes_with_the_heartbeat() {
     let id = bench.one(Status::Running).await.id;
     // SQLite announces nothing to other processes, and this handle stands for one.
     let (other, _) = open(bench.data.path()).await;
-    assert_eq!(other.request_cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(
+        other.request_cancel(&acme(), id).await.expect("answered"),
+        Some(CancelResult::Requested)
+    );
     assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Cancelled);
 }
 
@@ -79,10 +88,10 @@ async fn what_is_asked_before_the_start_and_announced_to_nobody_is_heeded_at_the
     let (followed, cancelled) = (submit("0").await, submit("600").await);
     bench.launcher.launched(2).await;
     let (other, _) = open(bench.data.path()).await;
-    assert!(other.watch(&acme(), followed).await.expect("answered"));
+    assert!(other.mark_watched(&acme(), followed).await.expect("answered"));
     assert_eq!(
         other.request_cancel(&acme(), cancelled).await.expect("answered"),
-        Some(Cancel::Requested)
+        Some(CancelResult::Requested)
     );
     bench.launcher.open();
     let end = async |id| bench.runner.wait(&acme(), id).await.expect("an execution");

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use blobs::Key;
+use blobs::BlobKey;
 use bytes::Bytes;
-use store::{Born, Gone, NewExecution, Reaped, Status};
+use store::{InitialState, NewExecution, ReapedExecution, StaleLeases, Status};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -51,15 +51,16 @@ async fn a_restart_ends_or_repeats_what_a_dead_process_left() {
     let digest = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo recovered")]).digest;
     let [started, unstarted, queued] = [(); 3].map(|()| Uuid::now_v7());
     for (id, running) in [(started, true), (unstarted, true), (queued, false)] {
-        let dead = Born::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: false };
-        let born = if running { dead } else { Born::Queued };
+        let dead =
+            InitialState::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: false };
+        let initial_state = if running { dead } else { InitialState::Queued };
         let inserted =
-            store.insert_execution(&accepted(id, &digest, born)).await.expect("inserted");
+            store.insert_execution(&accepted(id, &digest, initial_state)).await.expect("inserted");
         if id == started {
-            let store::Inserted::New(Some(lease)) = inserted else { panic!("no lease") };
+            let store::InsertResult::New(Some(lease)) = inserted else { panic!("no lease") };
             assert!(store.mark_started(&lease).await.expect("marked").is_some());
             blobs
-                .put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half"))
+                .put(&BlobKey::artifact("acme", id, "half.txt"), Bytes::from("half"))
                 .await
                 .expect("stored");
         }
@@ -86,11 +87,15 @@ async fn what_a_dying_reaper_did_not_clear_the_next_one_does() {
     let (store, blobs) = open(data.path()).await;
     store.ensure_tenant(&acme()).await.expect("a tenant");
     let id = Uuid::now_v7();
-    let born = Born::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: true };
-    store.insert_execution(&accepted(id, "sha256:none", born)).await.expect("inserted");
-    blobs.put(&Key::artifact("acme", id, "half.txt"), Bytes::from("half")).await.expect("stored");
+    let initial_state =
+        InitialState::Running { owner: "dead".to_owned(), lease_ms: 3_600_000, started: true };
+    store.insert_execution(&accepted(id, "sha256:none", initial_state)).await.expect("inserted");
+    blobs
+        .put(&BlobKey::artifact("acme", id, "half.txt"), Bytes::from("half"))
+        .await
+        .expect("stored");
     // It fenced the execution, and then it died.
-    store.fence(Gone::NotOwnedBy("first"), "first-reaper", 3_600_000).await.expect("fenced");
+    store.fence(StaleLeases::NotOwnedBy("first"), "first-reaper", 3_600_000).await.expect("fenced");
 
     let bench = Bench::on(data, store, blobs, |config| config.exclusive_store = true).await;
     let lost = bench.stored(id).await;
@@ -122,7 +127,7 @@ async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing()
     // Both attempts had their say by the time the drain is over.
     bench.runner.drain(Duration::from_secs(60)).await;
     let file = bench.store.list_execution_files(&acme(), id).await.expect("listed").remove(0);
-    let key = Key::parse(&file.blob_key).expect("a key");
+    let key = BlobKey::parse(&file.blob_key).expect("a key");
     assert_eq!(bench.blobs.get(&key, 100).await.expect("readable").as_deref(), Some(&b"x\n"[..]));
     let archive = runner::archive_key(&bench.stored(id).await).expect("an archive");
     assert!(bench.blobs.get(&archive, 10_000).await.expect("readable").is_some());
@@ -189,7 +194,7 @@ async fn an_altered_archive_is_refused_and_goes_on_record() {
     let bench = Bench::new().await;
     bench.script("main.sh", "echo never").await;
     let digest = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo never")]).digest;
-    let key = Key::skill("acme", &digest);
+    let key = BlobKey::skill("acme", &digest);
     let mut bytes =
         bench.blobs.get(&key, 1 << 20).await.expect("readable").expect("stored").to_vec();
     let middle = bytes.len() / 2;
@@ -198,7 +203,11 @@ async fn an_altered_archive_is_refused_and_goes_on_record() {
     let run = bench.run(r#"{"skill":"demo"}"#).await;
     assert_eq!((run.status, run.outcome.as_deref()), (Status::Failed, Some("refused")));
     assert!(run.error.as_deref().is_some_and(|error| error.contains("digest")), "{:?}", run.error);
-    let trail = bench.store.list_audit(&acme(), &store::Page::default()).await.expect("listed");
+    let trail = bench
+        .store
+        .list_audit_records(&acme(), &store::PageRequest::default())
+        .await
+        .expect("listed");
     assert_eq!(
         (trail[0].action.as_str(), trail[0].object.as_str()),
         ("skill.altered", digest.as_str())
@@ -214,12 +223,12 @@ async fn started(bench: &Bench) -> Uuid {
 }
 
 /// What a process does that believes every worker dead.
-async fn reap(bench: &Bench) -> Vec<Reaped> {
-    bench.store.fence(Gone::ExpiredAt(i64::MAX), "other", 60_000).await.expect("fenced");
+async fn reap(bench: &Bench) -> Vec<ReapedExecution> {
+    bench.store.fence(StaleLeases::ExpiredAt(i64::MAX), "other", 60_000).await.expect("fenced");
     bench.store.reap("other", 3).await.expect("reaped")
 }
 
-fn accepted(id: Uuid, digest: &str, born: Born) -> NewExecution {
+fn accepted(id: Uuid, digest: &str, initial_state: InitialState) -> NewExecution {
     NewExecution {
         id,
         tenant: acme(),
@@ -233,6 +242,6 @@ fn accepted(id: Uuid, digest: &str, born: Born) -> NewExecution {
         idempotent: false,
         awaited: false,
         webhook: None,
-        born,
+        initial_state,
     }
 }

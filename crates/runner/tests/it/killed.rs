@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blobs::{Blobs, Key};
+use blobs::{BlobKey, Blobs};
 use runner::{Runner, RunnerConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox::{NativeConfig, NativeLauncher, Owner};
@@ -171,7 +171,7 @@ impl Site {
                         .await
                         .expect("answered")
                         .expect("never forgotten");
-                    found.status.terminal().then_some(found)
+                    found.status.is_terminal().then_some(found)
                 })
                 .await,
             );
@@ -182,7 +182,7 @@ impl Site {
     /// Every execution that is stored is one of these, and has what its row says and no more:
     /// files, archive, and nothing of lost attempts.
     async fn check_stored(&self, ended: &[Execution]) {
-        let page = store::Page { limit: 500, ..store::Page::default() };
+        let page = store::PageRequest { limit: 500, ..store::PageRequest::default() };
         let stored =
             self.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed");
         let ids =
@@ -194,7 +194,7 @@ impl Site {
             for file in
                 self.store.list_execution_files(&acme(), execution.id).await.expect("listed")
             {
-                let key = Key::parse(&file.blob_key).expect("a key");
+                let key = BlobKey::parse(&file.blob_key).expect("a key");
                 let bytes = self.blobs.get(&key, 100).await.expect("readable");
                 assert_eq!(bytes.as_deref(), Some(&b"x\n"[..]), "{execution:?}");
                 expected.push(key);
@@ -276,7 +276,7 @@ async fn what_is_stored_is_accepted_even_if_the_server_dies_before_it_says_so() 
     let mut dying = site.worker(Some("accept:abort:3"), 9);
     assert_eq!(dying.exit().await.signal(), Some(Signal::KILL.as_raw()));
     let healthy = site.worker(None, 0);
-    let page = store::Page { limit: 100, ..store::Page::default() };
+    let page = store::PageRequest { limit: 100, ..store::PageRequest::default() };
     let list = async || {
         site.store.list_executions(&acme(), &Default::default(), &page).await.expect("listed")
     };

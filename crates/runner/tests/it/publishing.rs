@@ -1,29 +1,29 @@
 //! Skills in and out: no row without its archive, no archive without its row.
 
-use blobs::Key;
+use blobs::BlobKey;
 use runner::{FileLabel, RunError};
-use store::{Put, Status, StoreError, TenantPolicy, VersionPolicy};
+use store::{PutSkillResult, Status, StoreError, TenantPolicy, VersionPolicy};
 
 use crate::support::{Bench, SKILL_MD, acme, package, until};
 
 async fn has_archive(bench: &Bench, digest: &str) -> bool {
-    bench.blobs.get(&Key::skill("acme", digest), 1 << 20).await.expect("answered").is_some()
+    bench.blobs.get(&BlobKey::skill("acme", digest), 1 << 20).await.expect("answered").is_some()
 }
 
 #[tokio::test]
 async fn a_replaced_version_runs_its_new_content_and_the_old_archive_goes() {
     let bench = Bench::new().await;
-    let Put::Created(first) =
+    let PutSkillResult::Created(first) =
         bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await
     else {
         panic!("not created")
     };
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
     let again = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo one")]).await;
-    assert!(matches!(again, Put::Unchanged(_)), "{again:?}");
+    assert!(matches!(again, PutSkillResult::Unchanged(_)), "{again:?}");
     let replaced = bench.publish(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]).await;
     assert!(
-        matches!(&replaced, Put::Replaced { old_digest, .. } if *old_digest == first.digest),
+        matches!(&replaced, PutSkillResult::Replaced { old_digest, .. } if *old_digest == first.digest),
         "{replaced:?}"
     );
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "two\n");
@@ -96,15 +96,19 @@ async fn the_archive_of_an_upload_that_never_ended_is_removed_in_time() {
     let bench = Bench::with(|config| config.reap_tick = std::time::Duration::from_millis(10)).await;
     bench.script("main.sh", "echo kept").await;
     // A server noted it, stored it, and died.
-    let note =
-        bench.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    let note = bench
+        .store
+        .begin_archive_upload(&acme(), "sha256:dead")
+        .await
+        .expect("noted")
+        .expect("free");
     bench
         .blobs
-        .put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
+        .put(&BlobKey::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
         .await
         .expect("stored");
     // What an hour does.
-    bench.store.abandon_archive(&note).await.expect("abandoned");
+    bench.store.abort_archive_upload(&note).await.expect("abandoned");
     until(async || (!has_archive(&bench, "sha256:dead").await).then_some(())).await;
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "kept\n");
 }
@@ -116,14 +120,18 @@ async fn who_only_reads_archives_leaves_their_removal_to_others() {
     let tick = std::time::Duration::from_millis(10);
     let worker =
         Bench::with(|config| (config.reap_tick, config.archives_read_only) = (tick, true)).await;
-    let note =
-        worker.store.note_archive(&acme(), "sha256:dead").await.expect("noted").expect("free");
+    let note = worker
+        .store
+        .begin_archive_upload(&acme(), "sha256:dead")
+        .await
+        .expect("noted")
+        .expect("free");
     worker
         .blobs
-        .put(&Key::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
+        .put(&BlobKey::skill("acme", "sha256:dead"), bytes::Bytes::from("zip"))
         .await
         .expect("stored");
-    worker.store.abandon_archive(&note).await.expect("abandoned");
+    worker.store.abort_archive_upload(&note).await.expect("abandoned");
     // A file that was deleted is removed after archives are looked at: when it is gone, they were
     // left alone.
     let mut upload = worker.runner.begin_upload(&acme()).await.expect("an upload");
@@ -131,7 +139,7 @@ async fn who_only_reads_archives_leaves_their_removal_to_others() {
     let label = FileLabel { name: "file".to_owned(), content_type: None, session_id: None };
     let file = upload.finish(label).await.expect("a file");
     worker.store.delete_file(&acme(), file.id, None).await.expect("deleted");
-    let key = Key::parse(&file.blob_key).expect("a key");
+    let key = BlobKey::parse(&file.blob_key).expect("a key");
     until(async || worker.blobs.get(&key, 100).await.expect("answered").is_none().then_some(()))
         .await;
     assert!(has_archive(&worker, "sha256:dead").await);

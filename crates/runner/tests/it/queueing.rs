@@ -75,7 +75,7 @@ async fn too_many_waiting_callers_are_sent_away() {
     for run in [first, second] {
         assert_eq!(run.await.expect("no panic").expect("an execution").status, Status::Success);
     }
-    until(async || bench.stored(later).await.status.terminal().then_some(())).await;
+    until(async || bench.stored(later).await.status.is_terminal().then_some(())).await;
 }
 
 #[tokio::test]
@@ -105,7 +105,8 @@ async fn a_flood_of_waiting_callers_of_one_tenant_keeps_no_other_tenant_out() {
         tokio::spawn(
             async move { runner.execute(&caller, request(r#"{"skill":"demo"}"#), None).await },
         );
-    until(async || (bench.store.load().await.expect("a load").queued == 5).then_some(())).await;
+    until(async || (bench.store.queue_load().await.expect("a load").queued == 5).then_some(()))
+        .await;
     bench.launcher.open();
     assert_eq!(served.await.expect("no panic").expect("an execution").status, Status::Success);
     for run in flood.into_iter().chain([first]) {

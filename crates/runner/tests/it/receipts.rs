@@ -7,7 +7,7 @@ use runner::RECEIPT_KIND;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use skill::signature::{SecretKey, seal};
-use store::{Cancel, Status};
+use store::{CancelResult, Status};
 use uuid::Uuid;
 
 use crate::support::{Bench, acme, caller, request};
@@ -97,7 +97,10 @@ async fn what_nobody_ran_has_none() {
     bench.launcher.launched(2).await;
     let id =
         bench.runner.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("queued");
-    assert_eq!(bench.runner.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Cancelled));
+    assert_eq!(
+        bench.runner.cancel(&acme(), id).await.expect("answered"),
+        Some(CancelResult::Cancelled)
+    );
     assert_eq!(receipt(&bench, id).await, None);
     bench.launcher.open();
     for run in busy {

@@ -1,7 +1,7 @@
 //! What may not run costs no sandbox; what makes sense is recorded, what does not is an error.
 
 use runner::{Caller, RunError};
-use store::{Page, Status};
+use store::{PageRequest, Status};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -79,7 +79,7 @@ async fn with_one_flipped_bit(bench: Bench) {
     bench.script("main.sh", &format!("echo genuine {word}")).await;
     let row =
         bench.store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
-    let key = blobs::Key::skill("acme", &row.digest);
+    let key = blobs::BlobKey::skill("acme", &row.digest);
     let genuine = bench.blobs.get(&key, 1 << 20).await.expect("answered").expect("an archive");
     let mut damaged = genuine.to_vec();
     let at = damaged.windows(7).position(|window| window == b"genuine").expect("the script");
@@ -99,7 +99,8 @@ async fn with_one_flipped_bit(bench: Bench) {
         (Status::Success, true),
         "nothing damaged is cached"
     );
-    let trail = bench.store.list_audit(&acme(), &Page::default()).await.expect("a trail");
+    let trail =
+        bench.store.list_audit_records(&acme(), &PageRequest::default()).await.expect("a trail");
     let trail: Vec<_> = trail
         .iter()
         .map(|entry| (entry.action.as_str(), entry.object.as_str(), entry.actor))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use blobs::Blobs;
 use runner::{Event, EventId, EventKind, Runner};
-use store::{Cancel, LogStream, Status, Store};
+use store::{CancelResult, LogStream, Status, Store};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -135,7 +135,7 @@ async fn a_database_that_is_cut_off_again_and_again_loses_and_repeats_nothing() 
     for id in ids {
         let done = until(async || {
             let found = pair.worker.store.get_execution(&acme(), id).await.ok()??;
-            found.status.terminal().then_some(found)
+            found.status.is_terminal().then_some(found)
         });
         let done = done.await;
         assert_eq!(
@@ -157,7 +157,10 @@ async fn a_cancel_reaches_whoever_runs_it_at_once() {
         pair.api.submit(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("accepted");
     until(async || pair.worker.with_status(Status::Running).await.pop().filter(|run| run.started))
         .await;
-    assert_eq!(pair.api.cancel(&acme(), id).await.expect("answered"), Some(Cancel::Requested));
+    assert_eq!(
+        pair.api.cancel(&acme(), id).await.expect("answered"),
+        Some(CancelResult::Requested)
+    );
     let ended = until(async || pair.worker.with_status(Status::Cancelled).await.pop()).await;
     assert_eq!(ended.id, id);
 }

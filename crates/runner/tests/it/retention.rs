@@ -85,7 +85,11 @@ async fn one_server_at_a_time_forgets() {
     let bench = Bench::with(|config| config.retention = keep).await;
     assert!(bench.runner.forget_old(store::now()).await.expect("on duty"));
     assert!(
-        !bench.store.hold_duty("retention duty", "another server", 1000).await.expect("answered")
+        !bench
+            .store
+            .acquire_or_renew_duty("retention duty", "another server", 1000)
+            .await
+            .expect("answered")
     );
     bench.runner.drain(Duration::ZERO).await;
     assert!(

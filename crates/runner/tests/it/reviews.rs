@@ -2,13 +2,17 @@
 
 use runner::RunError;
 use skill::Finding;
-use store::{Put, ScanPolicy, SkillStatus, Status, TenantPolicy, Verdict};
+use store::{PutSkillResult, ReviewDecision, ScanPolicy, SkillStatus, Status, TenantPolicy};
 
 use crate::support::{Bench, SKILL_MD, acme, caller, package, request};
 
 const MINER: &str = "echo ran # ./x -o\n: stratum+tcp://pool.example:3333\n";
 
-async fn publish(bench: &Bench, script: &str, scan: ScanPolicy) -> Result<Put, RunError> {
+async fn publish(
+    bench: &Bench,
+    script: &str,
+    scan: ScanPolicy,
+) -> Result<PutSkillResult, RunError> {
     let package = package(&[("SKILL.md", SKILL_MD), ("main.sh", script)]);
     let scanned: Vec<Finding> = skill::scan(&package.files, package.entrypoint.as_ref());
     let policy = TenantPolicy { scan, ..TenantPolicy::default() };
@@ -19,7 +23,7 @@ async fn publish(bench: &Bench, script: &str, scan: ScanPolicy) -> Result<Put, R
         .map(|published| published.put)
 }
 
-async fn review(bench: &Bench, verdict: Verdict) {
+async fn review(bench: &Bench, verdict: ReviewDecision) {
     let row =
         bench.store.review_skill(&acme(), "demo", "1.0.0", None, verdict).await.expect("answered");
     assert!(row.is_some());
@@ -28,7 +32,8 @@ async fn review(bench: &Bench, verdict: Verdict) {
 #[tokio::test]
 async fn a_held_skill_runs_only_when_it_is_approved_and_then_for_good() {
     let bench = Bench::new().await;
-    let Put::Created(held) = publish(&bench, MINER, ScanPolicy::Review).await.expect("stored")
+    let PutSkillResult::Created(held) =
+        publish(&bench, MINER, ScanPolicy::Review).await.expect("stored")
     else {
         panic!("not created")
     };
@@ -39,10 +44,10 @@ async fn a_held_skill_runs_only_when_it_is_approved_and_then_for_good() {
     assert!(refused.error.is_some_and(|error| error.contains("held for review")));
     assert_eq!(bench.launcher.launches(), 0);
 
-    review(&bench, Verdict::Approved).await;
+    review(&bench, ReviewDecision::Approved).await;
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "ran\n");
     // Other content is held again; the approved one stays approved, also after it was gone.
-    let Put::Replaced { row, .. } =
+    let PutSkillResult::Replaced { row, .. } =
         publish(&bench, &format!("{MINER}#"), ScanPolicy::Review).await.expect("stored")
     else {
         panic!("not replaced")
@@ -61,21 +66,22 @@ async fn what_is_blocked_or_rejected_leaves_nothing() {
     assert!(
         bench
             .store
-            .list_versions(&acme(), "demo", &store::Page::default())
+            .list_versions(&acme(), "demo", &store::PageRequest::default())
             .await
             .expect("listed")
             .is_empty()
     );
 
     for policy in [ScanPolicy::Off, ScanPolicy::Report] {
-        let Put::Created(row) = publish(&bench, MINER, policy).await.expect("stored") else {
+        let PutSkillResult::Created(row) = publish(&bench, MINER, policy).await.expect("stored")
+        else {
             panic!("not created")
         };
         assert_eq!(row.status, SkillStatus::Available, "{policy}");
         assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     }
     publish(&bench, MINER, ScanPolicy::Review).await.expect("stored");
-    review(&bench, Verdict::Rejected).await;
+    review(&bench, ReviewDecision::Rejected).await;
     assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     let again = publish(&bench, MINER, ScanPolicy::Off).await;
     assert!(matches!(again, Err(RunError::Rejected)), "{again:?}");
@@ -93,7 +99,7 @@ async fn what_waits_does_not_run_once_its_skill_is_rejected() {
         .submit(&caller(), request(r#"{"skill":"demo","input":2}"#), None)
         .await
         .expect("accepted");
-    review(&bench, Verdict::Rejected).await;
+    review(&bench, ReviewDecision::Rejected).await;
     bench.launcher.open();
     assert_eq!(
         first.await.expect("no panic").expect("an execution").logs,

@@ -136,7 +136,7 @@ async fn env_of_a_queued_run_is_encrypted_and_another_worker_opens_it() {
     assert!(database_holds(&bench, "v1."), "the sealed text is there");
     let next = succeeded_by(bench, |_| ()).await;
     let done =
-        until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+        until(async || Some(next.stored(id).await).filter(|row| row.status.is_terminal())).await;
     assert_eq!(
         (done.status, done.logs.as_str()),
         (Status::Success, "got it\n"),
@@ -150,7 +150,7 @@ async fn a_worker_with_another_secret_ends_the_run_with_a_clear_error() {
     let (bench, id, _) = queued_secret().await;
     let next = succeeded_by(bench, |config| config.env_key = runner::EnvKey::new([8; 32])).await;
     let done =
-        until(async || Some(next.stored(id).await).filter(|row| row.status.terminal())).await;
+        until(async || Some(next.stored(id).await).filter(|row| row.status.is_terminal())).await;
     assert_eq!((done.status, done.outcome.as_deref()), (Status::Failed, Some("lost")));
     assert!(
         done.error.as_deref().is_some_and(|error| error.contains("decrypted")),
@@ -184,7 +184,7 @@ async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
         idempotent: false,
         awaited: false,
         webhook: None,
-        born: store::Born::Queued,
+        initial_state: store::InitialState::Queued,
     };
     bench.store.insert_execution(&new).await.expect("stored");
     assert!(
@@ -193,7 +193,8 @@ async fn a_row_of_an_earlier_version_with_a_plain_env_still_runs() {
     );
     let next = succeeded_by(bench, |_| ()).await;
     let done =
-        until(async || Some(next.stored(new.id).await).filter(|row| row.status.terminal())).await;
+        until(async || Some(next.stored(new.id).await).filter(|row| row.status.is_terminal()))
+            .await;
     assert_eq!(
         (done.status, done.logs.as_str()),
         (Status::Success, "got it\n"),

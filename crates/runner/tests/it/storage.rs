@@ -1,8 +1,8 @@
 //! The count of what a tenant stores, after everything that a runner does.
 
-use blobs::Key;
+use blobs::BlobKey;
 use bytes::Bytes;
-use store::{Born, Execution, Finished, Inserted, NewExecution, Status};
+use store::{Execution, FinishedExecution, InitialState, InsertResult, NewExecution, Status};
 use uuid::Uuid;
 
 use crate::support::{Bench, acme, until};
@@ -77,14 +77,22 @@ async fn an_archive_that_an_older_server_recorded_is_measured() {
         idempotent: false,
         awaited: false,
         webhook: None,
-        born: Born::Running { owner: "older".into(), lease_ms: 60_000, started: true },
+        initial_state: InitialState::Running {
+            owner: "older".into(),
+            lease_ms: 60_000,
+            started: true,
+        },
     };
-    let Inserted::New(Some(lease)) = bench.store.insert_execution(&new).await.expect("stored")
+    let InsertResult::New(Some(lease)) = bench.store.insert_execution(&new).await.expect("stored")
     else {
         panic!("no lease")
     };
-    bench.blobs.put(&Key::archive("acme", id), Bytes::from(vec![7; 4321])).await.expect("stored");
-    let finished = Finished {
+    bench
+        .blobs
+        .put(&BlobKey::archive("acme", id), Bytes::from(vec![7; 4321]))
+        .await
+        .expect("stored");
+    let finished = FinishedExecution {
         status: Status::Success,
         output: None,
         logs: String::new(),

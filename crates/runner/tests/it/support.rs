@@ -12,7 +12,8 @@ use sandbox::{
     Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape,
 };
 use store::{
-    Execution, ExecutionFilter, Idempotency, Page, Put, Status, Store, TenantId, TenantPolicy,
+    Execution, ExecutionFilter, Idempotency, PageRequest, PutSkillResult, Status, Store, TenantId,
+    TenantPolicy,
 };
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
@@ -60,7 +61,7 @@ impl Bench {
         Bench { runner, store, blobs, launcher, data }
     }
 
-    pub async fn publish(&self, files: &[(&str, &str)]) -> Put {
+    pub async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
         let policy = TenantPolicy::default();
         self.runner
             .publish(None, &acme(), package(files), &[], &policy)
@@ -93,7 +94,7 @@ impl Bench {
 
     pub async fn with_status(&self, status: Status) -> Vec<Execution> {
         let filter = ExecutionFilter { status: Some(status), ..ExecutionFilter::default() };
-        let page = Page { limit: 100, offset: 0, after: None };
+        let page = PageRequest { limit: 100, offset: 0, after: None };
         self.store.list_executions(&acme(), &filter, &page).await.expect("a list")
     }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blobs::{Blobs, Key};
+use blobs::{BlobKey, Blobs};
 use runner::{Distrust, Published, RunError, Runner, RunnerConfig};
 use skill::Package;
 use skill::signature::{SecretKey, Statement};
 use store::{
-    Execution, NewTrustedKey, Page, SignaturePolicy, SkillRow, Status, Store, TenantPolicy,
+    Execution, NewTrustedKey, PageRequest, SignaturePolicy, SkillRow, Status, Store, TenantPolicy,
     VersionPolicy,
 };
 use tempfile::TempDir;
@@ -252,7 +252,7 @@ async fn going_back_to_an_older_version(chain: Chain) {
     assert!(chain.bench.runner.unpublish(None, &acme(), "demo", "1.10.0").await.expect("deleted"));
     chain.refused_at_run("latest", "rollback").await;
     // The operator may want exactly that.
-    assert!(chain.bench.store.forget_newest_signed(&acme(), "demo").await.expect("forgotten"));
+    assert!(chain.bench.store.reset_newest_signed(&acme(), "demo").await.expect("forgotten"));
     chain.runs("latest").await;
 }
 
@@ -269,7 +269,7 @@ async fn flipped_bits(chain: Chain) {
     let mut archive = genuine.archive.to_vec();
     let at = archive.windows(3).position(|bytes| bytes == b"ran").expect("the script");
     archive[at] ^= 1;
-    let key = Key::skill(acme().as_str(), &genuine.digest);
+    let key = BlobKey::skill(acme().as_str(), &genuine.digest);
     chain.bench.blobs.put(&key, archive.into()).await.expect("tampered with");
     for policy in [Require, Off] {
         chain.policy(policy).await;
@@ -356,7 +356,7 @@ async fn a_revocation_reaches_what_is_queued(chain: Chain) {
         }
         let ended = crate::support::until(async || {
             let run = chain.bench.stored(id).await;
-            run.status.terminal().then_some(run)
+            run.status.is_terminal().then_some(run)
         });
         assert_refused(&ended.await, code);
         chain.bench.store.unrevoke_digest(&acme(), &package.digest).await.expect("taken back");
@@ -415,7 +415,12 @@ async fn a_refusal_is_in_the_audit_trail(chain: Chain) {
     chain.store(&unsigned).await;
     chain.policy(Require).await;
     let run = chain.refused_at_run("latest", "signature_missing").await;
-    let trail = chain.bench.store.list_audit(&acme(), &Page::default()).await.expect("a trail");
+    let trail = chain
+        .bench
+        .store
+        .list_audit_records(&acme(), &PageRequest::default())
+        .await
+        .expect("a trail");
     let entry = trail.iter().find(|entry| entry.action == "execution.refused").expect("an entry");
     assert_eq!(entry.object, run.id.to_string());
     assert_eq!(entry.detail["reason"], "signature_missing");

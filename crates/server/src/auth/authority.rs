@@ -1,6 +1,6 @@
 //! Which keys a caller may manage: those within the caller's own restrictions.
 
-use store::{Key, Micros};
+use store::{ApiKey, Micros};
 
 use super::Identity;
 
@@ -11,7 +11,7 @@ impl Identity {
     /// administrators. Scopes are no restriction here, because `admin`, which managing keys
     /// requires, may grant each of them. Nor is the expiry of a token: its subject gets a new one
     /// from the same provider.
-    pub fn may_manage(&self, key: &Key) -> bool {
+    pub fn may_manage(&self, key: &ApiKey) -> bool {
         let outlived_by = |end: Micros| key.expires_at.is_none_or(|other| other > end);
         let ends_first =
             matches!(self, Identity::Key(own) if own.expires_at.is_some_and(outlived_by));
@@ -40,8 +40,8 @@ mod tests {
     use super::super::identity::Token;
     use super::*;
 
-    fn key(change: impl FnOnce(&mut Key)) -> Key {
-        let mut key = Key {
+    fn key(change: impl FnOnce(&mut ApiKey)) -> ApiKey {
+        let mut key = ApiKey {
             id: Uuid::nil(),
             tenant: TenantId::try_from("acme").expect("a tenant"),
             name: "key".into(),
@@ -85,14 +85,14 @@ mod tests {
             key.scopes = vec![Scope::Read];
             key.expires_at = Some(5);
         });
-        let operator = |change: fn(&mut Key)| {
+        let operator = |change: fn(&mut ApiKey)| {
             Identity::Key(Arc::new(key(|key| {
                 key.service = true;
                 change(key);
             })))
         };
         assert!(operator(|_| ()).may_manage(&target));
-        let restrictions: [fn(&mut Key); 3] = [
+        let restrictions: [fn(&mut ApiKey); 3] = [
             |key| key.service = false,
             |key| key.skills = skills(&["b"]),
             |key| key.expires_at = Some(4),

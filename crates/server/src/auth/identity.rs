@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use store::{Key, Micros, Scope, TenantId};
+use store::{ApiKey, Micros, Scope, TenantId};
 use uuid::Uuid;
 
 /// Proof of who calls.
 #[derive(Clone)]
 pub enum Identity {
-    Key(Arc<Key>),
+    Key(Arc<ApiKey>),
     Token(Arc<Token>),
 }
 

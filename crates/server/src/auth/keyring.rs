@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use moka::future::Cache;
-use store::{Key, Store};
+use store::{ApiKey, Store};
 
 use crate::error::ApiError;
 use crate::secrets::mac;
@@ -24,7 +24,7 @@ pub struct Keyring {
     /// Keys seen lately, by generation and hash. A revocation starts a new generation after it is
     /// committed, so a lookup that raced with it can only fill the old one, which nobody reads any
     /// more.
-    seen: Cache<(u64, String), Arc<Key>>,
+    seen: Cache<(u64, String), Arc<ApiKey>>,
     generation: AtomicU64,
     /// Hashes of keys that were valid at some time since the start. It opens nothing: it tells keys
     /// in use from guesses.
@@ -58,7 +58,7 @@ impl Keyring {
         &self,
         store: &Store,
         text: &str,
-    ) -> Result<Option<Arc<Key>>, ApiError> {
+    ) -> Result<Option<Arc<ApiKey>>, ApiError> {
         if text.len() > MAX_KEY_LENGTH {
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Keyring {
             None => match store.find_key(&place.1).await? {
                 Some(key) => {
                     let key = Arc::new(key);
-                    if is_live(&key) {
+                    if is_active(&key) {
                         self.known.insert(place.1.clone(), ()).await;
                     }
                     self.seen.insert(place, key.clone()).await;
@@ -77,7 +77,7 @@ impl Keyring {
                 None => return Ok(None),
             },
         };
-        Ok(Some(key).filter(|key| is_live(key)))
+        Ok(Some(key).filter(|key| is_active(key)))
     }
 
     /// Makes a revocation that is already committed take effect here at once.
@@ -86,7 +86,7 @@ impl Keyring {
     }
 }
 
-fn is_live(key: &Key) -> bool {
+fn is_active(key: &ApiKey) -> bool {
     let now = store::now();
     key.revoked_at.is_none() && key.expires_at.is_none_or(|expires_at| expires_at > now)
 }

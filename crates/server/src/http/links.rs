@@ -1,7 +1,7 @@
 //! Self-authenticating download URLs, made fresh on every read and never stored.
 
 use axum::extract::FromRequestParts;
-use blobs::{Claims, Key};
+use blobs::{BlobKey, DownloadClaims};
 use http::request::Parts;
 
 use crate::app::Shared;
@@ -25,13 +25,18 @@ impl FromRequestParts<Shared> for Links {
 
 impl Links {
     /// The object store's own URL, or one of ours where there is no object store.
-    pub fn url(&self, key: Key, file_name: &str, content_type: &str) -> Result<String, ApiError> {
+    pub fn url(
+        &self,
+        key: BlobKey,
+        file_name: &str,
+        content_type: &str,
+    ) -> Result<String, ApiError> {
         let ttl = self.app.limits.url_ttl;
         if let Some(url) = self.app.blobs.presign(&key, file_name, content_type, ttl)? {
             return Ok(url);
         }
         let ttl_s = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX / 2);
-        let token = self.app.signer.sign(&Claims {
+        let token = self.app.signer.sign(&DownloadClaims {
             key,
             filename: file_name.to_owned(),
             content_type: content_type.to_owned(),

@@ -7,7 +7,7 @@ use data_encoding::BASE64URL_NOPAD;
 use http::header;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
-use store::{Page, TenantId};
+use store::{PageRequest, TenantId};
 use subtle::ConstantTimeEq;
 use utoipa::IntoParams;
 
@@ -102,13 +102,13 @@ impl Paging {
     }
 
     /// What to ask the store for: one row more than the page, to know whether another follows.
-    pub fn page(&self, tenant: &TenantId) -> Result<Page, ApiError> {
+    pub fn page(&self, tenant: &TenantId) -> Result<PageRequest, ApiError> {
         let cursor = self.query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
         let open = |token| {
             let refusal = || ApiError::bad_request("The cursor is not one this list gave out.");
             self.app.cursors.open(tenant, &self.path, token).ok_or_else(refusal)
         };
-        Ok(Page {
+        Ok(PageRequest {
             limit: self.limit() + 1,
             offset: self.query.offset.unwrap_or(0),
             after: cursor.map(open).transpose()?,

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use serde::Serialize;
 use serde_json::Value;
-use store::Audit;
+use store::AuditRecord;
 use utoipa::ToSchema;
 
 use crate::app::Shared;
@@ -69,8 +69,8 @@ pub async fn list(
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
-    let rows = app.store.list_audit(&caller.tenant, &page).await?;
-    let view = |row: Audit| {
+    let rows = app.store.list_audit_records(&caller.tenant, &page).await?;
+    let view = |row: AuditRecord| {
         Some(AuditEntry {
             id: row.id.to_string(),
             tenant_id: row.tenant.to_string(),
@@ -84,7 +84,7 @@ pub async fn list(
             hash: row.hash,
         })
     };
-    Ok(paging.answer(&caller.tenant, rows, Audit::cursor, view))
+    Ok(paging.answer(&caller.tenant, rows, AuditRecord::cursor, view))
 }
 
 /// Read the signed head of the audit log

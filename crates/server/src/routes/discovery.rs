@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::header;
 use runner::Held;
 use serde::Serialize;
-use store::{Page, SkillHead, SkillStatus};
+use store::{PageRequest, SkillMetadata, SkillStatus};
 use utoipa::ToSchema;
 
 use super::skills::page_bytes;
@@ -59,7 +59,7 @@ pub async fn index(
     State(app): State<Shared>,
     origin: Origin,
 ) -> Result<Response, ApiError> {
-    let entry = |head: SkillHead| SkillEntry {
+    let entry = |head: SkillMetadata| SkillEntry {
         url: format!("{}/v1/skills/{}/{}/content", origin.0, head.name, head.version),
         name: head.name,
         kind: "archive",
@@ -81,7 +81,7 @@ pub async fn prompt(
     State(app): State<Shared>,
     origin: Origin,
 ) -> Result<Response, ApiError> {
-    let entry = |head: SkillHead| {
+    let entry = |head: SkillMetadata| {
         let location =
             format!("{}/v1/skills/{}/{}/files/SKILL.md", origin.0, head.name, head.version);
         format!(
@@ -101,25 +101,25 @@ pub async fn prompt(
 async fn available<T>(
     app: &App,
     caller: &Caller,
-    entry: impl Fn(SkillHead) -> T,
+    entry: impl Fn(SkillMetadata) -> T,
 ) -> Result<Held<Vec<T>>, ApiError> {
     let usable =
-        |head: &SkillHead| head.status == SkillStatus::Available && caller.may_use(&head.name);
+        |head: &SkillMetadata| head.status == SkillStatus::Available && caller.may_use(&head.name);
     let mut all = Vec::new();
-    let mut page = Page::first(PAGE);
+    let mut page = PageRequest::first(PAGE);
     let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
     loop {
         let held = permit.amount();
         app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
-        let heads = app.store.list_heads(&caller.tenant, &page).await?;
-        let Some(last) = heads.last().map(SkillHead::cursor) else {
+        let heads = app.store.list_skill_metadata(&caller.tenant, &page).await?;
+        let Some(last) = heads.last().map(SkillMetadata::cursor) else {
             return Ok(Held::new(all, permit));
         };
         let taken: u64 =
             heads.iter().map(|head| ENTRY_BYTES + 2 * head.description.len() as u64).sum();
         all.extend(heads.into_iter().filter(usable).map(&entry));
         permit.shrink_to(held + taken);
-        page = Page::after(last, PAGE);
+        page = PageRequest::after(last, PAGE);
     }
 }
 

@@ -91,7 +91,7 @@ pub async fn follow(
         .or(query.after);
     let after =
         after.as_deref().filter(|id| !id.is_empty()).map(str::parse::<EventId>).transpose()?;
-    permit(app.store.peek_execution(&caller.tenant, id).await?, &caller)?;
+    permit(app.store.get_execution_summary(&caller.tenant, id).await?, &caller)?;
     let events =
         app.runner.events(&caller.tenant, id, after).await?.ok_or_else(ApiError::not_found)?;
     let stream =

@@ -8,7 +8,7 @@ use runner::Held;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use store::{Cancel, Execution, ExecutionFilter, FileRow, Idempotency};
+use store::{CancelResult, Execution, ExecutionFilter, FileRow, Idempotency};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -216,9 +216,9 @@ pub async fn cancel(
         (code, axum::Json(Cancelled { execution_id: id.to_string(), status })).into_response()
     };
     match app.runner.cancel(&caller.tenant, id).await? {
-        Some(Cancel::Cancelled) => Ok(answer(StatusCode::OK, "cancelled")),
-        Some(Cancel::Requested) => Ok(answer(StatusCode::ACCEPTED, "running")),
-        Some(Cancel::AlreadyFinished) => {
+        Some(CancelResult::Cancelled) => Ok(answer(StatusCode::OK, "cancelled")),
+        Some(CancelResult::Requested) => Ok(answer(StatusCode::ACCEPTED, "running")),
+        Some(CancelResult::AlreadyFinished) => {
             let details = json!({ "status": execution.status.as_str() });
             Err(ApiError::new(Slug::Conflict, "This execution has already ended.")
                 .with_details(details))
@@ -229,7 +229,7 @@ pub async fn cancel(
 
 /// An execution the caller may see, without its documents; any other does not exist.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
-    permit(app.store.peek_execution(&caller.tenant, id).await?, caller)
+    permit(app.store.get_execution_summary(&caller.tenant, id).await?, caller)
 }
 
 /// The same with its documents.

@@ -62,8 +62,8 @@ impl FileView {
 
 /// Where a file's bytes are. What the store says is checked, so that no mistake there reaches
 /// another tenant.
-pub fn key_of(row: &FileRow) -> Result<blobs::Key, ApiError> {
-    let key = blobs::Key::parse(&row.blob_key)?;
+pub fn key_of(row: &FileRow) -> Result<blobs::BlobKey, ApiError> {
+    let key = blobs::BlobKey::parse(&row.blob_key)?;
     match key.belongs_to(row.tenant.as_str()) {
         true => Ok(key),
         false => Err(ApiError::internal("a file's key is another tenant's")),

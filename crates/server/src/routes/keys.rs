@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use store::{Key, Micros, Scope};
+use store::{ApiKey, Micros, Scope};
 use utoipa::ToSchema;
 
 use crate::app::Shared;
@@ -101,7 +101,7 @@ pub async fn create(
     let new = body.value;
     let secret = new.secret(&caller)?;
     let new = new.checked(&caller, &secret, app.keyring.hash(&secret))?;
-    let key = app.store.acting_as(actor(&caller)).insert_key(&new).await?;
+    let key = app.store.with_actor(actor(&caller)).insert_key(&new).await?;
     app.keyring.remember(&secret).await;
     let body = CreatedKey { view: key.into(), key: secret };
     Ok((StatusCode::CREATED, axum::Json(body)).into_response())
@@ -131,7 +131,7 @@ impl NewKey {
         caller: &Caller,
         secret: &str,
         hash: String,
-    ) -> Result<store::NewKey, ApiError> {
+    ) -> Result<store::NewApiKey, ApiError> {
         if self.name.is_empty()
             || self.name.chars().count() > MAX_NAME
             || self.name.contains(char::is_control)
@@ -148,7 +148,7 @@ impl NewKey {
         if service && !caller.identity.is_service() {
             return Err(ApiError::forbidden("Only a service key can make another."));
         }
-        Ok(store::NewKey {
+        Ok(store::NewApiKey {
             tenant: caller.tenant.clone(),
             name: self.name,
             prefix: auth::display_prefix(secret),
@@ -207,8 +207,8 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_keys(&caller.tenant, caller.identity.is_service(), &page).await?;
-    let managed = |row: Key| caller.identity.may_manage(&row).then(|| KeyView::from(row));
-    Ok(paging.answer(&caller.tenant, rows, Key::cursor, managed))
+    let managed = |row: ApiKey| caller.identity.may_manage(&row).then(|| KeyView::from(row));
+    Ok(paging.answer(&caller.tenant, rows, ApiKey::cursor, managed))
 }
 
 /// Revoke a key
@@ -229,15 +229,15 @@ pub async fn revoke(
     // What a key may do never changes, so nothing can come between this look and the revocation.
     let key = app.store.get_key(&caller.tenant, id).await?;
     let managed = key.is_some_and(|key| caller.identity.may_manage(&key));
-    if !managed || !app.store.acting_as(actor(&caller)).revoke_key(&caller.tenant, id).await? {
+    if !managed || !app.store.with_actor(actor(&caller)).revoke_key(&caller.tenant, id).await? {
         return Err(ApiError::not_found());
     }
     app.keyring.forget();
     Ok(StatusCode::NO_CONTENT)
 }
 
-impl From<Key> for KeyView {
-    fn from(key: Key) -> KeyView {
+impl From<ApiKey> for KeyView {
+    fn from(key: ApiKey) -> KeyView {
         KeyView {
             id: key.id.to_string(),
             tenant_id: key.tenant.to_string(),

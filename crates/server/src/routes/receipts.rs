@@ -43,8 +43,8 @@ pub async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = extract::id(&id)?;
-    let execution = permit(app.store.peek_execution(&caller.tenant, id).await?, &caller)?;
-    if !execution.status.terminal() {
+    let execution = permit(app.store.get_execution_summary(&caller.tenant, id).await?, &caller)?;
+    if !execution.status.is_terminal() {
         return Err(ApiError::new(Slug::Conflict, "This execution has not ended yet."));
     }
     let receipt =

@@ -31,7 +31,7 @@ pub async fn content(
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
-    let key = blobs::Key::skill(head.tenant.as_str(), &head.digest);
+    let key = blobs::BlobKey::skill(head.tenant.as_str(), &head.digest);
     let blob = app.blobs.open(&key).await?;
     let blob =
         blob.ok_or_else(|| ApiError::internal(format!("the archive {} is missing", head.digest)))?;

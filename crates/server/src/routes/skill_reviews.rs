@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use store::Verdict;
+use store::ReviewDecision;
 use utoipa::IntoParams;
 
 use super::skill_view::SkillSummary;
@@ -38,7 +38,7 @@ pub async fn approve(
     Path((name, version)): Path<(String, String)>,
     Query(reviewed): Query<Reviewed>,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
-    decide(caller, app, &name, &version, reviewed, Verdict::Approved).await
+    decide(caller, app, &name, &version, reviewed, ReviewDecision::Approved).await
 }
 
 /// Reject a skill
@@ -59,7 +59,7 @@ pub async fn reject(
     Path((name, version)): Path<(String, String)>,
     Query(reviewed): Query<Reviewed>,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
-    decide(caller, app, &name, &version, reviewed, Verdict::Rejected).await
+    decide(caller, app, &name, &version, reviewed, ReviewDecision::Rejected).await
 }
 
 async fn decide(
@@ -68,12 +68,12 @@ async fn decide(
     name: &str,
     version: &str,
     reviewed: Reviewed,
-    verdict: Verdict,
+    verdict: ReviewDecision,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
     if !caller.may_use(name) {
         return Err(ApiError::not_found());
     }
-    let store = app.store.acting_as(actor(&caller));
+    let store = app.store.with_actor(actor(&caller));
     let row = store
         .review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict)
         .await?;

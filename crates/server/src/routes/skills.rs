@@ -7,7 +7,9 @@ use runner::{Permit, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill::Profile;
-use store::{ListedSkill, Page, Put, ScanPolicy, SkillHead, SkillRow, SkillStatus};
+use store::{
+    ListedSkill, PageRequest, PutSkillResult, ScanPolicy, SkillMetadata, SkillRow, SkillStatus,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
@@ -75,8 +77,10 @@ pub async fn create(
     };
     findings.extend(published.findings);
     let (status, row) = match published.put {
-        Put::Created(row) | Put::Replaced { row, .. } => (StatusCode::CREATED, row),
-        Put::Unchanged(row) => (StatusCode::OK, row),
+        PutSkillResult::Created(row) | PutSkillResult::Replaced { row, .. } => {
+            (StatusCode::CREATED, row)
+        }
+        PutSkillResult::Unchanged(row) => (StatusCode::OK, row),
     };
     // Stored, and not yet to be used: whoever waits for it should look again.
     let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
@@ -219,7 +223,7 @@ pub async fn versions(
     let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
     let mut versions = Vec::new();
     loop {
-        let page = Page { offset: versions.len() as i64, ..Page::first(PAGE) };
+        let page = PageRequest { offset: versions.len() as i64, ..PageRequest::first(PAGE) };
         app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
         let rows = app.store.list_versions(&caller.tenant, &name, &page).await?;
         let last = (rows.len() as i64) < PAGE;
@@ -261,7 +265,7 @@ pub async fn find(
     caller: &Caller,
     name: &str,
     version: &str,
-) -> Result<SkillHead, ApiError> {
+) -> Result<SkillMetadata, ApiError> {
     if !caller.may_use(name) {
         return Err(ApiError::not_found());
     }
@@ -285,10 +289,14 @@ pub async fn read(
 }
 
 /// Memory for a page of heads, and for the answer that is made of it.
-pub async fn reserve_page(app: &App, caller: &Caller, page: &Page) -> Result<Permit, ApiError> {
+pub async fn reserve_page(
+    app: &App,
+    caller: &Caller,
+    page: &PageRequest,
+) -> Result<Permit, ApiError> {
     Ok(app.runner.reserve(&caller.tenant, page_bytes(page)).await?)
 }
 
-pub fn page_bytes(page: &Page) -> u64 {
-    u64::try_from(page.limit).unwrap_or(0) * SkillHead::MAX_BYTES * 2
+pub fn page_bytes(page: &PageRequest) -> u64 {
+    u64::try_from(page.limit).unwrap_or(0) * SkillMetadata::MAX_BYTES * 2
 }

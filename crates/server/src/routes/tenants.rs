@@ -143,7 +143,7 @@ pub async fn create(
         )
     })?;
     let policy = body.value.policy.map(|Object(policy)| policy).unwrap_or_default().checked()?;
-    let tenant = app.store.acting_as(actor(&caller)).create_tenant(&id, policy).await?;
+    let tenant = app.store.with_actor(actor(&caller)).create_tenant(&id, policy).await?;
     Ok((StatusCode::CREATED, axum::Json(TenantView::from(tenant))).into_response())
 }
 
@@ -190,7 +190,11 @@ pub async fn update(
     let mut tenant = find(&app, &id).await?;
     let Object(policy) = body.value.policy;
     tenant.policy = policy.checked()?;
-    if !app.store.acting_as(actor(&caller)).update_tenant_policy(&tenant.id, &tenant.policy).await?
+    if !app
+        .store
+        .with_actor(actor(&caller))
+        .update_tenant_policy(&tenant.id, &tenant.policy)
+        .await?
     {
         return Err(ApiError::not_found());
     }
@@ -211,7 +215,7 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let tenant = find(&app, &id).await?;
-    if !app.store.acting_as(actor(&caller)).delete_tenant(&tenant.id).await? {
+    if !app.store.with_actor(actor(&caller)).delete_tenant(&tenant.id).await? {
         return Err(ApiError::not_found());
     }
     app.keyring.forget();

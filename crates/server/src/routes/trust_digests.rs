@@ -62,8 +62,11 @@ pub async fn revoke(
             "reason must be at most {MAX_REASON} characters on one line."
         )));
     }
-    let revoked =
-        app.store.acting_as(actor(&caller)).revoke_digest(&caller.tenant, &digest, &reason).await?;
+    let revoked = app
+        .store
+        .with_actor(actor(&caller))
+        .revoke_digest(&caller.tenant, &digest, &reason)
+        .await?;
     Ok((StatusCode::CREATED, axum::Json(RevokedDigestView::from(revoked))).into_response())
 }
 
@@ -94,7 +97,7 @@ pub async fn unrevoke(
     State(app): State<Shared>,
     Path(digest): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    if !app.store.acting_as(actor(&caller)).unrevoke_digest(&caller.tenant, &digest).await? {
+    if !app.store.with_actor(actor(&caller)).unrevoke_digest(&caller.tenant, &digest).await? {
         return Err(ApiError::not_found());
     }
     Ok(StatusCode::NO_CONTENT)

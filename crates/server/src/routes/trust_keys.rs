@@ -68,7 +68,7 @@ pub async fn add(
         )));
     }
     let new = NewTrustedKey { key_id: key.id().to_string(), public_key: key.to_string(), comment };
-    let added = app.store.acting_as(actor(&caller)).add_trusted_key(&caller.tenant, &new).await?;
+    let added = app.store.with_actor(actor(&caller)).add_trusted_key(&caller.tenant, &new).await?;
     Ok((StatusCode::CREATED, axum::Json(TrustedKeyView::from(added))).into_response())
 }
 
@@ -104,7 +104,7 @@ pub async fn revoke(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = id.parse::<KeyId>().map_err(|_| ApiError::not_found())?.to_string();
-    if !app.store.acting_as(actor(&caller)).revoke_trusted_key(&caller.tenant, &id).await? {
+    if !app.store.with_actor(actor(&caller)).revoke_trusted_key(&caller.tenant, &id).await? {
         return Err(ApiError::not_found());
     }
     Ok(StatusCode::NO_CONTENT)

@@ -55,7 +55,7 @@ pub async fn forget(
     State(app): State<Shared>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    if !app.store.acting_as(actor(&caller)).forget_newest_signed(&caller.tenant, &name).await? {
+    if !app.store.with_actor(actor(&caller)).reset_newest_signed(&caller.tenant, &name).await? {
         return Err(ApiError::not_found());
     }
     Ok(StatusCode::NO_CONTENT)

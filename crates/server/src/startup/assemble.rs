@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blobs::{Blobs, S3Config, Signer};
+use blobs::{Blobs, DownloadTokenSigner, S3Config};
 use runner::{DiskReserve, EnvKey, Policy, Room, Runner, RunnerConfig};
 use sandbox::{
     DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError,
@@ -46,7 +46,7 @@ pub async fn assemble(
     let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
     let store = match config.migrate_on_start {
         true => Store::open(&config.dsn()).await,
-        false => Store::open_as_it_is(&config.dsn()).await,
+        false => Store::open_unmigrated(&config.dsn()).await,
     };
     let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
     let heads = ReceiptHeadSigner::new(receipt_keys.signing.clone(), receipt_keys.recognised);
@@ -88,7 +88,7 @@ pub async fn assemble(
         auth_failures: AuthFailures::new(config.auth_failures),
         trusted_proxies: config.trusted_proxies.clone(),
         tokens,
-        signer: Signer::new(secret.derive("url signing")),
+        signer: DownloadTokenSigner::new(secret.derive("url signing")),
         cursors: Cursors::new(secret.derive("page cursor")),
         receipt_keys: receipt_keys.public,
         signatures: Arc::new(Signatures::new(secret.derive("webhook"))),

@@ -1,6 +1,6 @@
 //! The first key. A server that strangers can reach never invents one: its operator must.
 
-use store::{Key, NewKey, Scope, Store, StoreError, TenantId};
+use store::{ApiKey, NewApiKey, Scope, Store, StoreError, TenantId};
 
 use crate::auth::{Keyring, display_prefix, new_key};
 use crate::config::Config;
@@ -104,7 +104,7 @@ async fn accept_revoked(store: &Store) -> Result<(), BootstrapError> {
 }
 
 /// Whether a key that exists can do what the operator's key must.
-fn is_as_good(known: &Key, wanted: &NewKey) -> bool {
+fn is_as_good(known: &ApiKey, wanted: &NewApiKey) -> bool {
     known.tenant == wanted.tenant
         && wanted.scopes.iter().all(|scope| known.scopes.contains(scope))
         && known.service
@@ -112,8 +112,8 @@ fn is_as_good(known: &Key, wanted: &NewKey) -> bool {
         && known.expires_at.is_none()
 }
 
-fn operator_key(keyring: &Keyring, tenant: TenantId, name: &str, key: &str) -> NewKey {
-    NewKey {
+fn operator_key(keyring: &Keyring, tenant: TenantId, name: &str, key: &str) -> NewApiKey {
+    NewApiKey {
         tenant,
         name: name.into(),
         prefix: display_prefix(key),

@@ -1,6 +1,6 @@
 //! `skillbox migrate`: the tables of the configured database, brought up to date without a server.
 
-use store::{Migrated, Store};
+use store::{MigrationReport, Store};
 
 use crate::config::Config;
 use crate::startup::data_dir::DataDir;
@@ -8,7 +8,7 @@ use crate::startup::serve::ServeError;
 
 /// Says what was done. Several may run at once, and beside servers; an embedded server must be
 /// stopped, because its database is its own.
-pub async fn migrate(config: &Config) -> Result<Migrated, ServeError> {
+pub async fn migrate(config: &Config) -> Result<MigrationReport, ServeError> {
     let _held = match config.db_dsn {
         Some(_) => None,
         None => Some(DataDir::open(&config.data_dir)?),

@@ -29,7 +29,7 @@ pub async fn wait_for_migrations(
     listener: &TcpListener,
 ) -> Result<(), ServeError> {
     let dsn = config.dsn();
-    let why = match Store::expect_tables(&dsn).await {
+    let why = match Store::check_schema(&dsn).await {
         Ok(()) => return Ok(()),
         Err(why @ StoreError::Behind { .. }) => why.to_string(),
         Err(error) => return Err(ServeError::Store(error)),
@@ -51,7 +51,7 @@ pub async fn wait_for_migrations(
 async fn look_until_there(dsn: &str) -> Result<(), ServeError> {
     loop {
         tokio::time::sleep(TICK).await;
-        match Store::expect_tables(dsn).await {
+        match Store::check_schema(dsn).await {
             Ok(()) => return Ok(()),
             Err(StoreError::Behind { .. }) => {}
             Err(error) if error.is_outage() => {

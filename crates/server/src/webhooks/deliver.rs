@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use reqwest::StatusCode;
 use reqwest::redirect::Policy;
-use store::{Announcement, Store, StoreError, Webhook};
+use store::{Notification, Store, StoreError, Webhook};
 use tokio_util::sync::CancellationToken;
 
 use super::message::Signatures;
@@ -91,11 +91,11 @@ impl Deliverer {
     async fn settle(&self, webhook: Webhook) {
         let id = webhook.execution_id;
         let noted = match self.call(&webhook).await {
-            Answer::Taken => self.store.webhook_delivered(&webhook).await.map(drop),
-            Answer::Over(why) => self.store.webhook_given_up(&webhook, why).await,
+            Answer::Taken => self.store.mark_webhook_delivered(&webhook).await.map(drop),
+            Answer::Over(why) => self.store.give_up_webhook(&webhook, why).await,
             Answer::Failed(why) => {
                 tracing::info!(execution_id = %id, attempt = webhook.attempt, why, "a webhook was not taken");
-                self.store.webhook_failed(&webhook, &why).await.map(drop)
+                self.store.record_webhook_failure(&webhook, &why).await.map(drop)
             }
         };
         if let Err(error) = noted {
@@ -143,7 +143,7 @@ impl Deliverer {
 
 /// Delivers until told to stop; calls under way are finished.
 pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
-    let mut announcements = deliverer.store.announcements();
+    let mut announcements = deliverer.store.notifications();
     loop {
         // Asked before the look, so that whatever was owed when we were told to stop is still seen.
         let last = stop.is_cancelled();
@@ -159,7 +159,7 @@ pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
         }
         let ended = async {
             while let Some(announcement) = announcements.next().await {
-                if matches!(announcement, Announcement::Ended(_) | Announcement::Missed) {
+                if matches!(announcement, Notification::Ended(_) | Notification::Missed) {
                     return;
                 }
             }

@@ -5,7 +5,7 @@ mod cluster;
 
 use std::time::Duration;
 
-use blobs::{Blobs, Prefix, S3Config};
+use blobs::{BlobPrefix, Blobs, S3Config};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -82,7 +82,7 @@ impl Installation {
             Installation { dsn: cluster::database(), s3: s3.clone(), tenant: tenant.clone() };
         let ended = tokio::spawn(test(installation)).await;
         let blobs = Blobs::s3(s3).await.unwrap();
-        blobs.delete_prefix(&Prefix::tenant(&tenant)).await.unwrap();
+        blobs.delete_prefix(&BlobPrefix::tenant(&tenant)).await.unwrap();
         if let Err(panic) = ended {
             std::panic::resume_unwind(panic.into_panic());
         }

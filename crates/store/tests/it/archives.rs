@@ -1,6 +1,6 @@
 //! Archives that may belong to no skill: none is forgotten, none is removed under somebody's hands.
 
-use store::{ArchiveUse, Born, Status, now};
+use store::{ArchiveUse, InitialState, Status, now};
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both};
 
@@ -18,7 +18,7 @@ async fn an_archive_is_in_use_until_nobody_needs_it(store: TestStore) {
     assert_eq!(used().await, ArchiveUse::Unused);
     store.publish(&acme(), "echo", "1.0.0", DIGEST).await;
     assert_eq!(used().await, ArchiveUse::Published);
-    store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
+    store.insert_execution(&new_execution(&acme(), InitialState::Queued)).await.expect("stored");
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
     assert_eq!(used().await, ArchiveUse::Needed, "it is queued");
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
@@ -28,55 +28,56 @@ async fn an_archive_is_in_use_until_nobody_needs_it(store: TestStore) {
 }
 
 async fn loose(store: &TestStore, noted_before: i64) -> usize {
-    store.loose_archives(noted_before, 100).await.expect("listed").len()
+    store.pending_archives(noted_before, 100).await.expect("listed").len()
 }
 
 async fn an_upload_that_never_ended_is_found(store: TestStore) {
     let before = now();
-    let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
+    let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
     assert_eq!(
         (loose(&store, before).await, loose(&store, now()).await),
         (0, 1),
         "only when it is old"
     );
-    store.settle_archive(&note).await.expect("settled");
+    store.commit_archive_upload(&note).await.expect("settled");
     assert_eq!(loose(&store, now()).await, 0);
-    let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
-    store.abandon_archive(&note).await.expect("abandoned");
+    let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
+    store.abort_archive_upload(&note).await.expect("abandoned");
     assert_eq!(loose(&store, before).await, 1, "what came to nothing is old at once");
 }
 
 async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
     let start = now();
     let second = store.second().await;
-    let claim =
-        async || second.claim_removal(&acme(), DIGEST, start, LEASE_MS).await.expect("answered");
-    let note = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
+    let claim = async || {
+        second.claim_archive_removal(&acme(), DIGEST, start, LEASE_MS).await.expect("answered")
+    };
+    let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
     assert!(!claim().await, "an upload is under way");
     // A second upload of the same content; the end of the first does not drop its note.
-    let again = store.note_archive(&acme(), DIGEST).await.expect("noted").expect("free");
-    store.settle_archive(&note).await.expect("settled");
+    let again = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
+    store.commit_archive_upload(&note).await.expect("settled");
     assert!(!claim().await);
-    store.settle_archive(&again).await.expect("settled");
+    store.commit_archive_upload(&again).await.expect("settled");
 
     assert!(claim().await);
     assert!(!claim().await, "one at a time");
     assert_eq!(
-        store.note_archive(&acme(), DIGEST).await.expect("answered"),
+        store.begin_archive_upload(&acme(), DIGEST).await.expect("answered"),
         None,
         "it is just being removed"
     );
-    second.forget_note(&acme(), DIGEST).await.expect("removed");
-    assert!(store.note_archive(&acme(), DIGEST).await.expect("noted").is_some());
+    second.finish_archive_removal(&acme(), DIGEST).await.expect("removed");
+    assert!(store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").is_some());
 }
 
 async fn a_removal_that_must_wait_is_named_again(store: TestStore) {
-    assert!(store.claim_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
+    assert!(store.claim_archive_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
     assert_eq!(loose(&store, now()).await, 0, "somebody is at it");
-    store.put_removal_off(&acme(), DIGEST, 7).await.expect("put off");
+    store.defer_archive_removal(&acme(), DIGEST, 7).await.expect("put off");
     assert_eq!(loose(&store, 1).await, 1);
     // A server that dies while it removes keeps the others out only for a while.
-    assert!(store.claim_removal(&acme(), DIGEST, now(), -1).await.expect("answered"));
+    assert!(store.claim_archive_removal(&acme(), DIGEST, now(), -1).await.expect("answered"));
     assert_eq!(loose(&store, 1).await, 1);
-    assert!(store.claim_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
+    assert!(store.claim_archive_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use store::{
-    Actor, Audit, AuditHead, AuditProblem, HeadSigner, NewAudit, NewFile, NewSignature, NewSkill,
-    NewTrustedKey, Page, Store, StoreError, TenantId, TenantPolicy, Verdict, VersionPolicy,
-    verify_audit,
+    Actor, AuditHead, AuditProblem, AuditRecord, HeadSigner, NewAuditRecord, NewFile, NewSignature,
+    NewSkill, NewTrustedKey, PageRequest, ReviewDecision, Store, StoreError, TenantId,
+    TenantPolicy, VersionPolicy, verify_audit,
 };
 use uuid::Uuid;
 
@@ -46,8 +46,8 @@ fn signing(store: &Store) -> Store {
     store.with_head_signer(Arc::new(Signer { credulous: false }))
 }
 
-fn entry(object: &str) -> NewAudit {
-    NewAudit {
+fn entry(object: &str) -> NewAuditRecord {
+    NewAuditRecord {
         actor: None,
         action: "test".into(),
         object: object.into(),
@@ -60,8 +60,8 @@ fn tenant(name: &str) -> TenantId {
     TenantId::try_from(name).expect("a tenant")
 }
 
-async fn log(store: &Store, tenant: &TenantId) -> Vec<Audit> {
-    store.list_audit(tenant, &Page::first(1000)).await.expect("listed")
+async fn log(store: &Store, tenant: &TenantId) -> Vec<AuditRecord> {
+    store.list_audit_records(tenant, &PageRequest::first(1000)).await.expect("listed")
 }
 
 /// The head, if it is signed and authentic.
@@ -118,10 +118,10 @@ async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreErr
         8 => assert!(store.unrevoke_digest(&acme, "sha256:9").await?),
         9 => drop(store.put_skill(&acme, &skill("sha256:1"), VersionPolicy::Mutable).await?),
         10 => drop(store.put_skill(&acme, &skill("sha256:2"), VersionPolicy::Mutable).await?),
-        11 => assert!(store.forget_newest_signed(&acme, "demo").await?),
+        11 => assert!(store.reset_newest_signed(&acme, "demo").await?),
         12 => drop(
             store
-                .review_skill(&acme, "demo", "1.0.0", None, Verdict::Approved)
+                .review_skill(&acme, "demo", "1.0.0", None, ReviewDecision::Approved)
                 .await?
                 .expect("a skill"),
         ),
@@ -133,14 +133,14 @@ async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreErr
 
 /// All that these changes can change.
 async fn state(store: &Store) -> String {
-    let (acme, page) = (acme(), Page::default());
+    let (acme, page) = (acme(), PageRequest::default());
     let keys = store.list_keys(&acme, true, &page).await.expect("listed");
     let tenants = store.list_tenants(&page).await.expect("listed");
     let trusted = store.list_trusted_keys(&acme, &page).await.expect("listed");
     let revoked = store.list_revoked_digests(&acme, &page).await.expect("listed");
     let newest = store.list_newest_signed(&acme, &page).await.expect("listed");
     let skills = store.list_skills(&acme, &page).await.expect("listed");
-    let verdict = store.verdict_on(&acme, "sha256:2").await.expect("readable");
+    let verdict = store.review_decision(&acme, "sha256:2").await.expect("readable");
     let files = store.list_files(&acme, &Default::default(), &page).await.expect("listed");
     format!(
         "{keys:?} {tenants:?} {trusted:?} {revoked:?} {newest:?} {skills:?} {verdict:?} {files:?}"
@@ -157,7 +157,7 @@ async fn add_file(store: &Store) -> Uuid {
         sha256: "00".into(),
         blob_key: format!("acme/files/{id}"),
     };
-    store.note_blob(&acme(), &new.blob_key).await.expect("noted");
+    store.add_pending_blob(&acme(), &new.blob_key).await.expect("noted");
     store.add_file(&acme(), &new, None, None).await.expect("added");
     id
 }
@@ -170,7 +170,7 @@ async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
         subject: None,
         request_id: Some("req".into()),
     };
-    let acting = store.acting_as(actor.clone());
+    let acting = store.with_actor(actor.clone());
     for (number, action) in CHANGES.into_iter().enumerate() {
         let before = state(&store).await;
         execute(&store.dsn, "ALTER TABLE audit RENAME TO audit_away").await;
@@ -196,9 +196,9 @@ async fn writers_of_one_tenant_do_not_fork_the_chain(store: TestStore) {
     let writers: Vec<_> = (0..40)
         .map(|number| {
             let store = stores[number % 2].clone();
-            tokio::spawn(
-                async move { store.append_audit(&acme(), &entry(&number.to_string())).await },
-            )
+            tokio::spawn(async move {
+                store.append_audit_record(&acme(), &entry(&number.to_string())).await
+            })
         })
         .collect();
     for writer in writers {
@@ -215,7 +215,7 @@ async fn writers_of_one_tenant_do_not_fork_the_chain(store: TestStore) {
 async fn five(store: &Store, name: &str) -> TenantId {
     let (store, tenant) = (signing(store), tenant(name));
     for number in 1..=5 {
-        store.append_audit(&tenant, &entry(&number.to_string())).await.expect("appended");
+        store.append_audit_record(&tenant, &entry(&number.to_string())).await.expect("appended");
     }
     assert_eq!(problems(&store, &tenant).await, [], "control: an untouched log passes");
     tenant
@@ -303,7 +303,7 @@ async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
     forge(&store, &tenant).await;
     assert_eq!(signed_head(&store, &tenant).await, None, "the head is not the one that was signed");
     for _ in 0..2 {
-        signing(&store).append_audit(&tenant, &entry("later")).await.expect("changes go on");
+        signing(&store).append_audit_record(&tenant, &entry("later")).await.expect("changes go on");
         assert_eq!(
             signed_head(&store, &tenant).await,
             None,
@@ -312,7 +312,7 @@ async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
     }
     forge(&store, &control).await;
     let credulous = store.with_head_signer(Arc::new(Signer { credulous: true }));
-    credulous.append_audit(&control, &entry("later")).await.expect("appended");
+    credulous.append_audit_record(&control, &entry("later")).await.expect("appended");
     assert_eq!(
         problems(&store, &control).await,
         [],
@@ -328,7 +328,7 @@ async fn entries_of_earlier_versions_come_before_the_chain(store: TestStore) {
         )
     };
     execute(&store.dsn, &format!("{}; {}", old(1), old(2))).await;
-    signing(&store).append_audit(&acme(), &entry("first")).await.expect("appended");
+    signing(&store).append_audit_record(&acme(), &entry("first")).await.expect("appended");
     assert_eq!(problems(&store, &acme()).await, []);
     assert_eq!(signed_head(&store, &acme()).await.expect("signed").unchained, 2);
     execute(&store.dsn, "DELETE FROM audit WHERE created_at = 1").await;

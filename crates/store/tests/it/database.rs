@@ -76,7 +76,7 @@ async fn finish_and_wait(dsn: &str) {
     let store = Store::open(dsn).await.expect("the parent's database");
     let new = crate::support::new_execution(&acme(), crate::support::running());
     let inserted = store.insert_execution(&new).await.expect("stored");
-    let store::Inserted::New(Some(lease)) = inserted else { panic!("not new") };
+    let store::InsertResult::New(Some(lease)) = inserted else { panic!("not new") };
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
     println!("finished {}", new.id);
     std::future::pending::<()>().await;

@@ -1,6 +1,6 @@
 //! Accepting, reading and cancelling.
 
-use store::{Born, Cancel, Inserted, NewExecution, Status, StoreError};
+use store::{CancelResult, InitialState, InsertResult, NewExecution, Status, StoreError};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -17,7 +17,10 @@ on_both!(
 );
 
 async fn what_is_accepted_is_read_back(store: TestStore) {
-    let new = NewExecution { key_id: Some(Uuid::now_v7()), ..new_execution(&acme(), Born::Queued) };
+    let new = NewExecution {
+        key_id: Some(Uuid::now_v7()),
+        ..new_execution(&acme(), InitialState::Queued)
+    };
     store.insert_execution(&new).await.expect("stored");
     let found = store.execution(&acme(), new.id).await;
     assert_eq!((found.id, found.tenant, found.key_id), (new.id, new.tenant, new.key_id));
@@ -27,7 +30,7 @@ async fn what_is_accepted_is_read_back(store: TestStore) {
     assert_eq!((found.attempt, found.started, found.started_at), (0, false, None));
     assert_eq!((found.output, found.logs, found.error), (None, String::new(), None));
 
-    let bare = NewExecution { input: None, ..new_execution(&acme(), Born::Queued) };
+    let bare = NewExecution { input: None, ..new_execution(&acme(), InitialState::Queued) };
     store.insert_execution(&bare).await.expect("stored");
     assert_eq!(store.execution(&acme(), bare.id).await.input, None);
     assert_eq!(store.get_execution(&acme(), Uuid::now_v7()).await.expect("readable"), None);
@@ -45,7 +48,7 @@ async fn an_execution_may_be_born_running(store: TestStore) {
 }
 
 async fn an_id_is_used_once(store: TestStore) {
-    let new = new_execution(&acme(), Born::Queued);
+    let new = new_execution(&acme(), InitialState::Queued);
     store.insert_execution(&new).await.expect("stored");
     let again = store.insert_execution(&new).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
@@ -58,16 +61,16 @@ async fn an_idempotency_key_means_one_execution(store: TestStore) {
     };
     let first = request("key", "body");
     let inserted = store.insert_execution(&first).await.expect("stored");
-    let Inserted::New(Some(lease)) = inserted else { panic!("not new") };
+    let InsertResult::New(Some(lease)) = inserted else { panic!("not new") };
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
 
     let again = store.insert_execution(&request("key", "body")).await.expect("replayed");
-    let Inserted::Existing(existing) = again else { panic!("run twice") };
+    let InsertResult::Existing(existing) = again else { panic!("run twice") };
     assert_eq!(*existing, store.execution(&acme(), first.id).await);
     let mismatch = store.insert_execution(&request("key", "another body")).await;
     assert!(matches!(mismatch, Err(StoreError::IdempotencyMismatch)));
     let unrelated = store.insert_execution(&request("another key", "body")).await;
-    assert!(matches!(unrelated, Ok(Inserted::New(_))));
+    assert!(matches!(unrelated, Ok(InsertResult::New(_))));
 }
 
 async fn twenty_equal_requests_are_one_execution(store: TestStore) {
@@ -84,11 +87,11 @@ async fn twenty_equal_requests_are_one_execution(store: TestStore) {
         });
     }
     let answers = tasks.join_all().await;
-    let is_new = |answer: &&(Uuid, Inserted)| matches!(answer.1, Inserted::New(_));
+    let is_new = |answer: &&(Uuid, InsertResult)| matches!(answer.1, InsertResult::New(_));
     let winners: Vec<_> = answers.iter().filter(is_new).map(|answer| answer.0).collect();
     assert_eq!(winners.len(), 1);
     for (_, answer) in &answers {
-        if let Inserted::Existing(existing) = answer {
+        if let InsertResult::Existing(existing) = answer {
             assert_eq!(existing.id, winners[0]);
         }
     }
@@ -99,17 +102,17 @@ async fn tenants_do_not_share_idempotency_keys(store: TestStore) {
     for tenant in [acme(), other()] {
         let new = NewExecution {
             idempotency: idempotency("key", tenant.as_str()),
-            ..new_execution(&tenant, Born::Queued)
+            ..new_execution(&tenant, InitialState::Queued)
         };
         let inserted = store.insert_execution(&new).await.expect("stored");
-        assert_eq!(inserted, Inserted::New(None));
+        assert_eq!(inserted, InsertResult::New(None));
     }
 }
 
 async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
     let id = store.queue(&acme()).await;
     let cancelled = store.request_cancel(&acme(), id).await.expect("cancelled");
-    assert_eq!(cancelled, Some(Cancel::Cancelled));
+    assert_eq!(cancelled, Some(CancelResult::Cancelled));
     let found = store.execution(&acme(), id).await;
     assert_eq!((found.status, found.outcome.as_deref()), (Status::Cancelled, Some("cancelled")));
     assert!(found.finished_at.is_some() && found.error.is_some());
@@ -120,7 +123,7 @@ async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
     );
     assert_eq!(store.claim_next("worker", LEASE_MS).await.expect("claimed"), None);
     let again = store.request_cancel(&acme(), id).await.expect("answered");
-    assert_eq!(again, Some(Cancel::AlreadyFinished));
+    assert_eq!(again, Some(CancelResult::AlreadyFinished));
 }
 
 async fn a_running_execution_is_asked_to_stop(store: TestStore) {
@@ -129,7 +132,7 @@ async fn a_running_execution_is_asked_to_stop(store: TestStore) {
     assert!(beat.cancelled.is_empty());
     for _ in 0..2 {
         let asked = store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
-        assert_eq!(asked, Some(Cancel::Requested));
+        assert_eq!(asked, Some(CancelResult::Requested));
     }
     let found = store.execution(&acme(), lease.execution_id).await;
     assert_eq!((found.status, found.cancel_requested), (Status::Running, true));
@@ -147,7 +150,7 @@ async fn a_finished_execution_cannot_be_cancelled(store: TestStore) {
     store.finish(&lease, &finished(Status::Timeout)).await.expect("finished");
     let before = store.execution(&acme(), lease.execution_id).await;
     let answer = store.request_cancel(&acme(), lease.execution_id).await.expect("answered");
-    assert_eq!(answer, Some(Cancel::AlreadyFinished));
+    assert_eq!(answer, Some(CancelResult::AlreadyFinished));
     assert_eq!(store.execution(&acme(), lease.execution_id).await, before);
     let nothing = store.request_cancel(&acme(), Uuid::now_v7()).await.expect("answered");
     assert_eq!(nothing, None);

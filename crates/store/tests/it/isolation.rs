@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use store::{
-    ArchiveUse, Born, ExecutionFilter, Finished, NewAudit, NewExecution, NewFile, Page, Status,
-    VersionPolicy,
+    ArchiveUse, ExecutionFilter, FinishedExecution, InitialState, NewAuditRecord, NewExecution,
+    NewFile, PageRequest, Status, VersionPolicy,
 };
 use uuid::Uuid;
 
@@ -24,8 +24,11 @@ async fn skills_are_not_shared(store: TestStore) {
         let found = store.get_skill(&other(), "echo", version).await.expect("readable");
         assert_eq!(found, None);
     }
-    assert_eq!(store.list_skills(&other(), &Page::default()).await.expect("listed"), []);
-    assert_eq!(store.list_versions(&other(), "echo", &Page::default()).await.expect("listed"), []);
+    assert_eq!(store.list_skills(&other(), &PageRequest::default()).await.expect("listed"), []);
+    assert_eq!(
+        store.list_versions(&other(), "echo", &PageRequest::default()).await.expect("listed"),
+        []
+    );
     assert_eq!(store.delete_skill(&other(), "echo", "1.0.0").await.expect("answered"), None);
     assert_eq!(
         store.archive_use(&other(), "sha256:1").await.expect("readable"),
@@ -35,7 +38,7 @@ async fn skills_are_not_shared(store: TestStore) {
     let same_name = new_skill("echo", "1.0.0", "sha256:2");
     store.put_skill(&other(), &same_name, VersionPolicy::Immutable).await.expect("its own");
     assert_eq!(store.get_skill(&acme(), "echo", "1.0.0").await.expect("readable"), before);
-    assert_eq!(store.list_skills(&acme(), &Page::default()).await.expect("listed").len(), 1);
+    assert_eq!(store.list_skills(&acme(), &PageRequest::default()).await.expect("listed").len(), 1);
 }
 
 async fn executions_are_not_shared(store: TestStore) {
@@ -44,7 +47,7 @@ async fn executions_are_not_shared(store: TestStore) {
     let queued = store.queue(&acme()).await;
     let keyed = NewExecution {
         idempotency: idempotency("key", "body"),
-        ..new_execution(&acme(), Born::Queued)
+        ..new_execution(&acme(), InitialState::Queued)
     };
     store.insert_execution(&keyed).await.expect("stored");
 
@@ -54,7 +57,7 @@ async fn executions_are_not_shared(store: TestStore) {
         assert!(!store.execution(&acme(), id).await.cancel_requested);
     }
     let filter = ExecutionFilter::default();
-    let listed = store.list_executions(&other(), &filter, &Page::default()).await;
+    let listed = store.list_executions(&other(), &filter, &PageRequest::default()).await;
     assert_eq!(listed.expect("listed"), []);
     assert_eq!(store.count_running(&other()).await.expect("counted"), 0);
     assert_eq!(
@@ -63,7 +66,7 @@ async fn executions_are_not_shared(store: TestStore) {
     );
     // Another tenant's cursor is only a place in time.
     let cursor = store.execution(&acme(), keyed.id).await.cursor();
-    let listed = store.list_executions(&other(), &filter, &Page::after(cursor, 50)).await;
+    let listed = store.list_executions(&other(), &filter, &PageRequest::after(cursor, 50)).await;
     assert_eq!(listed.expect("listed"), []);
 
     let same_key = NewExecution {
@@ -71,7 +74,7 @@ async fn executions_are_not_shared(store: TestStore) {
         ..new_execution(&other(), running())
     };
     let inserted = store.insert_execution(&same_key).await.expect("stored");
-    assert!(matches!(inserted, store::Inserted::New(Some(_))), "{inserted:?}");
+    assert!(matches!(inserted, store::InsertResult::New(Some(_))), "{inserted:?}");
 }
 
 async fn files_are_not_shared(store: TestStore) {
@@ -84,7 +87,7 @@ async fn files_are_not_shared(store: TestStore) {
         sha256: "00".into(),
         blob_key: "acme/secret".into(),
     };
-    let done = Finished { files: vec![file], ..finished(Status::Success) };
+    let done = FinishedExecution { files: vec![file], ..finished(Status::Success) };
     store.finish(&lease, &done).await.expect("finished");
     let id = lease.execution_id;
     assert_eq!(store.list_execution_files(&other(), id).await.expect("listed"), []);
@@ -96,19 +99,25 @@ async fn files_are_not_shared(store: TestStore) {
 
 async fn keys_and_trails_are_not_shared(store: TestStore) {
     let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
-    assert_eq!(store.list_keys(&other(), true, &Page::default()).await.expect("listed"), []);
+    assert_eq!(store.list_keys(&other(), true, &PageRequest::default()).await.expect("listed"), []);
     assert!(!store.revoke_key(&other(), key.id).await.expect("answered"));
     let found = store.find_key("hash").await.expect("readable").expect("a key");
     assert_eq!((found.revoked_at, found.tenant), (None, acme()));
 
-    let entry = NewAudit {
+    let entry = NewAuditRecord {
         actor: Some(key.id),
         action: "key.create".into(),
         object: key.id.to_string(),
         detail: json!({}),
         request_id: None,
     };
-    store.append_audit(&acme(), &entry).await.expect("appended");
-    assert_eq!(store.list_audit(&other(), &Page::default()).await.expect("listed"), []);
-    assert_eq!(store.list_audit(&acme(), &Page::default()).await.expect("listed").len(), 1);
+    store.append_audit_record(&acme(), &entry).await.expect("appended");
+    assert_eq!(
+        store.list_audit_records(&other(), &PageRequest::default()).await.expect("listed"),
+        []
+    );
+    assert_eq!(
+        store.list_audit_records(&acme(), &PageRequest::default()).await.expect("listed").len(),
+        1
+    );
 }

@@ -1,4 +1,4 @@
-use store::{NewKey, Page, Scope, StoreError, TenantId, now};
+use store::{NewApiKey, PageRequest, Scope, StoreError, TenantId, now};
 use uuid::Uuid;
 
 use crate::support::{TestStore, acme, on_both, other};
@@ -12,8 +12,8 @@ on_both!(
     only_a_live_service_key_with_admin_is_active,
 );
 
-pub fn new_key(tenant: &TenantId, hash: &str) -> NewKey {
-    NewKey {
+pub fn new_key(tenant: &TenantId, hash: &str) -> NewApiKey {
+    NewApiKey {
         tenant: tenant.clone(),
         name: "ci".into(),
         prefix: "sk-abcde".into(),
@@ -27,7 +27,7 @@ pub fn new_key(tenant: &TenantId, hash: &str) -> NewKey {
 
 async fn a_key_is_found_by_its_hash(store: TestStore) {
     assert_eq!(store.count_keys().await.expect("counted"), 0);
-    let new = NewKey {
+    let new = NewApiKey {
         service: true,
         skills: Some(vec!["echo".into()]),
         expires_at: Some(now() + 1_000_000),
@@ -37,8 +37,8 @@ async fn a_key_is_found_by_its_hash(store: TestStore) {
     assert_eq!(store.find_key("hash").await.expect("readable"), Some(made.clone()));
     assert_eq!(store.find_key("hush").await.expect("readable"), None);
     assert_eq!(store.count_keys().await.expect("counted"), 1);
-    assert!(made.is_live(now()));
-    assert!(!made.is_live(now() + 2_000_000));
+    assert!(made.is_active(now()));
+    assert!(!made.is_active(now() + 2_000_000));
 }
 
 async fn one_secret_is_one_key(store: TestStore) {
@@ -51,7 +51,7 @@ async fn a_revoked_key_stays_revoked(store: TestStore) {
     let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
     assert!(store.revoke_key(&acme(), key.id).await.expect("revoked"));
     let first = store.find_key("hash").await.expect("readable").expect("still listed");
-    assert!(!first.is_live(now()));
+    assert!(!first.is_active(now()));
     assert!(store.revoke_key(&acme(), key.id).await.expect("revoked"));
     let again = store.find_key("hash").await.expect("readable").expect("still listed");
     assert_eq!(again.revoked_at, first.revoked_at);
@@ -65,17 +65,17 @@ async fn keys_are_listed_newest_first(store: TestStore) {
         made.push(store.insert_key(&new_key(&acme(), &format!("hash{n}"))).await.expect("a key"));
     }
     made.reverse();
-    let first = store.list_keys(&acme(), true, &Page::first(2)).await.expect("listed");
+    let first = store.list_keys(&acme(), true, &PageRequest::first(2)).await.expect("listed");
     assert_eq!(first, made[..2]);
-    let rest = store.list_keys(&acme(), true, &Page::after(first[1].cursor(), 50)).await;
+    let rest = store.list_keys(&acme(), true, &PageRequest::after(first[1].cursor(), 50)).await;
     assert_eq!(rest.expect("listed"), made[2..]);
 }
 
 async fn service_keys_are_listed_only_on_request(store: TestStore) {
     let plain = store.insert_key(&new_key(&acme(), "plain")).await.expect("a key");
-    let service = NewKey { service: true, ..new_key(&acme(), "service") };
+    let service = NewApiKey { service: true, ..new_key(&acme(), "service") };
     let service = store.insert_key(&service).await.expect("a key");
-    let page = Page::default();
+    let page = PageRequest::default();
     assert_eq!(
         store.list_keys(&acme(), false, &page).await.expect("listed"),
         std::slice::from_ref(&plain)
@@ -89,7 +89,7 @@ async fn service_keys_are_listed_only_on_request(store: TestStore) {
 }
 
 async fn only_a_live_service_key_with_admin_is_active(store: TestStore) {
-    let admin = |hash: &str, service, expires_at| NewKey {
+    let admin = |hash: &str, service, expires_at| NewApiKey {
         scopes: vec![Scope::Admin],
         service,
         expires_at,
@@ -98,7 +98,7 @@ async fn only_a_live_service_key_with_admin_is_active(store: TestStore) {
     let useless = [
         admin("plain", false, None),
         admin("expired", true, Some(now() - 1)),
-        NewKey { service: true, ..new_key(&acme(), "reader") },
+        NewApiKey { service: true, ..new_key(&acme(), "reader") },
     ];
     for key in useless {
         store.insert_key(&key).await.expect("a key");

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use store::{
-    Asked, Born, Finished, Gone, Inserted, Lease, NewExecution, NewFile, Status, StoreError, now,
+    FinishedExecution, InitialState, InsertResult, Lease, NewExecution, NewFile, PendingRequests,
+    StaleLeases, Status, StoreError, now,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -43,7 +44,7 @@ fn file(name: &str) -> NewFile {
 /// Takes the lease away and gives the execution to another worker of the same process: nothing
 /// but the token tells the two apart.
 async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
-    let reaped = reap(store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
+    let reaped = reap(store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
     assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
     let claimed = store.claim_next(&lease.owner, LEASE_MS).await.expect("claimed");
     let (execution, new) = claimed.expect("the execution is queued again");
@@ -54,7 +55,7 @@ async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
 
 async fn finish_records_everything(store: TestStore) {
     let lease = store.run(&acme()).await;
-    let done = Finished {
+    let done = FinishedExecution {
         error: Some("it failed".into()),
         outcome: "out_of_memory".into(),
         exit_code: Some(137),
@@ -86,7 +87,8 @@ async fn finish_records_everything(store: TestStore) {
 
 async fn a_finish_comes_with_its_files_or_not_at_all(store: TestStore) {
     let lease = store.run(&acme()).await;
-    let twice = Finished { files: vec![file("a"), file("a")], ..finished(Status::Success) };
+    let twice =
+        FinishedExecution { files: vec![file("a"), file("a")], ..finished(Status::Success) };
     let refused = store.finish(&lease, &twice).await;
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
     let found = store.execution(&acme(), lease.execution_id).await;
@@ -99,7 +101,7 @@ async fn a_finish_comes_with_its_files_or_not_at_all(store: TestStore) {
 async fn many_files_fit(store: TestStore) {
     let lease = store.run(&acme()).await;
     let files = (0..1001).map(|n| file(&format!("{n:04}"))).collect();
-    let done = Finished { files, ..finished(Status::Success) };
+    let done = FinishedExecution { files, ..finished(Status::Success) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     let files = store.list_execution_files(&acme(), lease.execution_id).await.expect("listed");
     assert_eq!(files.len(), 1001);
@@ -109,7 +111,7 @@ async fn an_execution_finishes_once(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
     let before = store.execution(&acme(), lease.execution_id).await;
-    let again = Finished { files: vec![file("late")], ..finished(Status::Failed) };
+    let again = FinishedExecution { files: vec![file("late")], ..finished(Status::Failed) };
     assert!(!store.finish(&lease, &again).await.expect("answered"));
     assert!(store.mark_started(&lease).await.expect("answered").is_none());
     assert_eq!(store.execution(&acme(), lease.execution_id).await, before);
@@ -123,7 +125,7 @@ async fn parallel_finishes_have_one_winner(store: TestStore) {
         let (store, lease) = (store.clone(), lease.clone());
         tasks.spawn(async move {
             let name = format!("result {n}");
-            let done = Finished {
+            let done = FinishedExecution {
                 files: vec![file(&name)],
                 logs: name.clone(),
                 ..finished(Status::Success)
@@ -142,7 +144,7 @@ async fn a_late_worker_changes_nothing(store: TestStore) {
     let late = store.run(&acme()).await;
     let current = hand_over(&store, &late).await;
     let before = store.execution(&acme(), late.execution_id).await;
-    let result = Finished { files: vec![file("late")], ..finished(Status::Success) };
+    let result = FinishedExecution { files: vec![file("late")], ..finished(Status::Success) };
     assert!(!store.finish(&late, &result).await.expect("answered"));
     assert!(!store.finish(&late, &finished(Status::Success)).await.expect("answered"));
     assert!(store.mark_started(&late).await.expect("answered").is_none());
@@ -175,16 +177,16 @@ async fn a_start_tells_what_was_asked_before_it(store: TestStore) {
     let asked =
         async |lease: &Lease| store.mark_started(lease).await.expect("answered").expect("held");
     let lease = store.run(&acme()).await;
-    assert_eq!(asked(&lease).await, Asked { cancelled: false, watched: false });
-    store.watch(&acme(), lease.execution_id).await.expect("watched");
-    assert_eq!(asked(&lease).await, Asked { cancelled: false, watched: true });
+    assert_eq!(asked(&lease).await, PendingRequests { cancelled: false, watched: false });
+    store.mark_watched(&acme(), lease.execution_id).await.expect("watched");
+    assert_eq!(asked(&lease).await, PendingRequests { cancelled: false, watched: true });
     store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
-    assert_eq!(asked(&lease).await, Asked { cancelled: true, watched: true });
+    assert_eq!(asked(&lease).await, PendingRequests { cancelled: true, watched: true });
 }
 
 async fn what_could_not_be_started_is_given_back(store: TestStore) {
     let lease = store.run(&acme()).await;
-    let release = async |lease: &Lease| store.release(lease, 3).await.expect("answered");
+    let release = async |lease: &Lease| store.requeue(lease, 3).await.expect("answered");
     assert!(!release(&Lease { token: 2, ..lease.clone() }).await);
     assert!(release(&lease).await);
     assert!(!release(&lease).await, "it is nobody's now");
@@ -198,20 +200,21 @@ async fn what_could_not_be_started_is_given_back(store: TestStore) {
 }
 
 async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
-    let born = || Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
+    let initial_state =
+        || InitialState::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
     let lease = async || match store
-        .insert_execution(&new_execution(&acme(), born()))
+        .insert_execution(&new_execution(&acme(), initial_state()))
         .await
         .expect("stored")
     {
-        Inserted::New(Some(lease)) => lease,
-        other => panic!("not born running: {other:?}"),
+        InsertResult::New(Some(lease)) => lease,
+        other => panic!("not inserted as running: {other:?}"),
     };
     let unsent = lease().await;
     let release = async |lease: &Lease, attempts| {
-        store.release_unsent(lease, "whole", attempts).await.expect("answered")
+        store.requeue_unsent(lease, "whole", attempts).await.expect("answered")
     };
-    assert!(!store.release(&unsent, 3).await.expect("answered"), "by its row it may have acted");
+    assert!(!store.requeue(&unsent, 3).await.expect("answered"), "by its row it may have acted");
     assert!(!release(&Lease { token: 2, ..unsent.clone() }, 3).await, "only its holder knows");
     assert!(!release(&unsent, 1).await, "it was tried often enough");
     assert!(release(&unsent, 3).await);
@@ -228,20 +231,22 @@ async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
 }
 
 async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestStore) {
-    let born = Born::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
-    let new = NewExecution { idempotent: true, ..new_execution(&acme(), born) };
-    let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("inserted") else {
+    let initial_state =
+        InitialState::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
+    let new = NewExecution { idempotent: true, ..new_execution(&acme(), initial_state) };
+    let InsertResult::New(Some(lease)) = store.insert_execution(&new).await.expect("inserted")
+    else {
         panic!("a lease")
     };
-    assert!(store.release(&lease, 2).await.expect("answered"));
+    assert!(store.requeue(&lease, 2).await.expect("answered"));
     let (execution, second) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     assert_eq!(
         (execution.id, execution.attempt, execution.started),
         (lease.execution_id, 2, false)
     );
     store.mark_started(&second).await.expect("marked");
-    assert!(!store.release(&second, 2).await.expect("answered"), "that was the last try");
-    assert!(!store.release(&lease, 9).await.expect("answered"), "an old lease gives nothing back");
+    assert!(!store.requeue(&second, 2).await.expect("answered"), "that was the last try");
+    assert!(!store.requeue(&lease, 9).await.expect("answered"), "an old lease gives nothing back");
 }
 
 async fn finish_needs_an_end(store: TestStore) {
@@ -254,7 +259,7 @@ async fn finish_needs_an_end(store: TestStore) {
 
 async fn any_text_a_skill_prints_can_be_stored(store: TestStore) {
     let lease = store.run(&acme()).await;
-    let done = Finished {
+    let done = FinishedExecution {
         logs: "nul \0, bell \u{7}, smile \u{1f600}, last \u{10ffff}\r\n".into(),
         output: Some(r#""escaped \u0000""#.into()),
         ..finished(Status::Success)
@@ -269,7 +274,7 @@ async fn heartbeats_keep_leases(store: TestStore) {
     let lease = store.run(&acme()).await;
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS * 10).await.expect("beat");
     assert_eq!(beat.held, [lease.execution_id]);
-    let reaped = reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
+    let reaped = reap(&store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
     assert_eq!(reaped, [], "the first lease would have ended, the extended one has not");
     assert_eq!(store.heartbeat(&[], LEASE_MS).await.expect("beat").held, [] as [Uuid; 0]);
 }

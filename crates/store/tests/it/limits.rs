@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Born, Inserted, NewExecution, TenantPolicy, now};
+use store::{InitialState, InsertResult, NewExecution, TenantPolicy, now};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE_MS, TestStore, acme, idempotency, new_execution, on_both, other};
@@ -23,27 +23,32 @@ async fn no_more_wait_than_the_policy_allows(store: TestStore) {
     allow(&store, TenantPolicy { max_queued: Some(2), ..TenantPolicy::default() }).await;
     let keyed = |key| NewExecution {
         idempotency: idempotency(key, "body"),
-        ..new_execution(&acme(), Born::Queued)
+        ..new_execution(&acme(), InitialState::Queued)
     };
     for key in ["a", "b"] {
         assert_eq!(
             store.insert_within_limits(&keyed(key)).await.expect("stored"),
-            Inserted::New(None)
+            InsertResult::New(None)
         );
     }
     assert_eq!(
         store.insert_within_limits(&keyed("c")).await.expect("answered"),
-        Inserted::QueueFull
+        InsertResult::QueueFull
     );
     assert_eq!(store.count_queued(&acme()).await.expect("counted"), 2);
     let again = store.insert_within_limits(&keyed("a")).await.expect("answered");
-    assert!(matches!(again, Inserted::Existing(_)), "a repetition takes no place: {again:?}");
-    let free =
-        store.insert_within_limits(&new_execution(&other(), Born::Queued)).await.expect("stored");
-    assert_eq!(free, Inserted::New(None), "others have no bound");
+    assert!(matches!(again, InsertResult::Existing(_)), "a repetition takes no place: {again:?}");
+    let free = store
+        .insert_within_limits(&new_execution(&other(), InitialState::Queued))
+        .await
+        .expect("stored");
+    assert_eq!(free, InsertResult::New(None), "others have no bound");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    assert_eq!(store.insert_within_limits(&keyed("c")).await.expect("stored"), Inserted::New(None));
+    assert_eq!(
+        store.insert_within_limits(&keyed("c")).await.expect("stored"),
+        InsertResult::New(None)
+    );
 }
 
 async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
@@ -54,7 +59,7 @@ async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
         let store = stores[n % 2].clone();
         requests.spawn(async move {
             store
-                .insert_within_limits(&new_execution(&acme(), Born::Queued))
+                .insert_within_limits(&new_execution(&acme(), InitialState::Queued))
                 .await
                 .expect("answered")
         });
@@ -63,7 +68,7 @@ async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
         .join_all()
         .await
         .into_iter()
-        .filter(|inserted| *inserted == Inserted::New(None))
+        .filter(|inserted| *inserted == InsertResult::New(None))
         .count();
     assert_eq!((taken, store.count_queued(&acme()).await.expect("counted")), (7, 7));
 }
@@ -75,7 +80,9 @@ async fn a_hundred_parallel_requests_share_ten_tokens(store: TestStore) {
     let mut requests = JoinSet::new();
     for n in 0..100 {
         let store = stores[n % 2].clone();
-        requests.spawn(async move { store.take_token(&acme(), now).await.expect("answered") });
+        requests.spawn(async move {
+            store.take_rate_limit_token(&acme(), now).await.expect("answered")
+        });
     }
     let answers = requests.join_all().await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10);
@@ -88,13 +95,13 @@ async fn tokens_come_back_with_time(store: TestStore) {
     allow(&store, TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
     let start = now();
     let take = async |seconds: i64| {
-        store.take_token(&acme(), start + seconds * 1_000_000).await.expect("answered")
+        store.take_rate_limit_token(&acme(), start + seconds * 1_000_000).await.expect("answered")
     };
     assert_eq!((take(0).await, take(0).await), (Ok(()), Ok(())));
     assert_eq!(take(10).await, Err(Duration::from_secs(20)));
     assert_eq!((take(30).await, take(31).await), (Ok(()), Err(Duration::from_secs(29))));
     assert_eq!(
-        store.take_token(&other(), start).await.expect("answered"),
+        store.take_rate_limit_token(&other(), start).await.expect("answered"),
         Ok(()),
         "others have no limit"
     );

@@ -1,6 +1,8 @@
 //! Lists of executions: filters and pages.
 
-use store::{Born, Execution, ExecutionFilter, NewExecution, Page, Status, StoreError};
+use store::{
+    Execution, ExecutionFilter, InitialState, NewExecution, PageRequest, Status, StoreError,
+};
 use uuid::Uuid;
 
 use crate::support::{TestStore, acme, finished, new_execution, on_both};
@@ -28,22 +30,22 @@ async fn queue_seven(store: &TestStore) -> Vec<Uuid> {
 
 async fn the_newest_comes_first_and_pages_join_up(store: TestStore) {
     let expected = queue_seven(&store).await;
-    let all = store.list_executions(&acme(), &everything(), &Page::default()).await;
+    let all = store.list_executions(&acme(), &everything(), &PageRequest::default()).await;
     assert_eq!(ids(&all.expect("listed")), expected);
 
     let mut by_cursor = Vec::new();
-    let mut page = Page::first(3);
+    let mut page = PageRequest::first(3);
     loop {
         let rows = store.list_executions(&acme(), &everything(), &page).await.expect("listed");
         let Some(last) = rows.last() else { break };
-        page = Page::after(last.cursor(), 3);
+        page = PageRequest::after(last.cursor(), 3);
         by_cursor.extend(ids(&rows));
     }
     assert_eq!(by_cursor, expected);
 
     let mut by_offset = Vec::new();
     for offset in [0, 3, 6, 9] {
-        let page = Page { offset, ..Page::first(3) };
+        let page = PageRequest { offset, ..PageRequest::first(3) };
         let rows = store.list_executions(&acme(), &everything(), &page).await.expect("listed");
         by_offset.extend(ids(&rows));
     }
@@ -52,10 +54,12 @@ async fn the_newest_comes_first_and_pages_join_up(store: TestStore) {
 
 async fn new_rows_do_not_shift_the_next_page(store: TestStore) {
     let expected = queue_seven(&store).await;
-    let first =
-        store.list_executions(&acme(), &everything(), &Page::first(4)).await.expect("listed");
+    let first = store
+        .list_executions(&acme(), &everything(), &PageRequest::first(4))
+        .await
+        .expect("listed");
     store.queue(&acme()).await;
-    let next = Page::after(first[3].cursor(), 50);
+    let next = PageRequest::after(first[3].cursor(), 50);
     let rest = store.list_executions(&acme(), &everything(), &next).await.expect("listed");
     assert_eq!(ids(&rest), expected[4..]);
 }
@@ -69,12 +73,12 @@ async fn filters_restrict_and_combine(store: TestStore) {
     let new = NewExecution {
         skill_name: "other-skill".into(),
         key_id: Some(key),
-        ..new_execution(&acme(), Born::Queued)
+        ..new_execution(&acme(), InitialState::Queued)
     };
     store.insert_execution(&new).await.expect("stored");
 
     let list = async |filter: ExecutionFilter| {
-        let rows = store.list_executions(&acme(), &filter, &Page::default()).await;
+        let rows = store.list_executions(&acme(), &filter, &PageRequest::default()).await;
         ids(&rows.expect("listed"))
     };
     let success = ExecutionFilter { status: Some(Status::Success), ..everything() };
@@ -108,19 +112,19 @@ async fn a_list_leaves_the_documents_out(store: TestStore) {
         detail: None,
         ..whole
     };
-    let listed = store.list_executions(&acme(), &everything(), &Page::default()).await;
+    let listed = store.list_executions(&acme(), &everything(), &PageRequest::default()).await;
     assert_eq!(listed.expect("listed"), [short]);
 }
 
 async fn nonsense_pages_are_harmless(store: TestStore) {
     queue_seven(&store).await;
-    let list = async |page: Page| store.list_executions(&acme(), &everything(), &page).await;
-    assert_eq!(list(Page::first(0)).await.expect("listed"), []);
-    assert_eq!(list(Page::first(-1)).await.expect("listed"), []);
-    let negative = Page { offset: -5, ..Page::first(50) };
+    let list = async |page: PageRequest| store.list_executions(&acme(), &everything(), &page).await;
+    assert_eq!(list(PageRequest::first(0)).await.expect("listed"), []);
+    assert_eq!(list(PageRequest::first(-1)).await.expect("listed"), []);
+    let negative = PageRequest { offset: -5, ..PageRequest::first(50) };
     assert_eq!(list(negative).await.expect("listed").len(), 7);
     for cursor in ["", ".", "1.", "x.y", "1.not-an-id", "' OR 1=1"] {
-        let refused = list(Page::after(cursor.into(), 50)).await;
+        let refused = list(PageRequest::after(cursor.into(), 50)).await;
         assert!(matches!(refused, Err(StoreError::Cursor)), "{cursor:?}");
     }
 }

@@ -1,22 +1,22 @@
 //! Counting what waits and runs.
 
-use store::{Born, Load, Status};
+use store::{InitialState, QueueLoad, Status};
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, other};
 
 on_both!(what_waits_and_runs_is_counted_across_tenants);
 
 async fn what_waits_and_runs_is_counted_across_tenants(store: TestStore) {
-    assert_eq!(store.load().await.expect("counted"), Load::default());
+    assert_eq!(store.queue_load().await.expect("counted"), QueueLoad::default());
     for tenant in [acme(), acme(), other()] {
         store.queue(&tenant).await;
     }
-    let mut called = new_execution(&other(), Born::Queued);
+    let mut called = new_execution(&other(), InitialState::Queued);
     called.webhook = Some("https://example.com/".into());
     store.insert_execution(&called).await.expect("stored");
     assert_eq!(
-        store.load().await.expect("counted"),
-        Load { queued: 4, running: 0, webhooks_pending: 0 }
+        store.queue_load().await.expect("counted"),
+        QueueLoad { queued: 4, running: 0, webhooks_pending: 0 }
     );
 
     let mut leases = Vec::new();
@@ -24,17 +24,17 @@ async fn what_waits_and_runs_is_counted_across_tenants(store: TestStore) {
         leases.push(lease);
     }
     assert_eq!(
-        store.load().await.expect("counted"),
-        Load { queued: 0, running: 4, webhooks_pending: 0 }
+        store.queue_load().await.expect("counted"),
+        QueueLoad { queued: 0, running: 4, webhooks_pending: 0 }
     );
     for lease in &leases {
         assert!(store.finish(lease, &finished(Status::Success)).await.expect("recorded"));
     }
     assert_eq!(
-        store.load().await.expect("counted"),
-        Load { queued: 0, running: 0, webhooks_pending: 1 }
+        store.queue_load().await.expect("counted"),
+        QueueLoad { queued: 0, running: 0, webhooks_pending: 1 }
     );
-    let connections = store.connections();
+    let connections = store.pool_stats();
     assert!(
         connections.open >= 1
             && connections.open <= connections.max

@@ -1,6 +1,5 @@
 //! The store, every test on SQLite and on Postgres.
 
-mod announcements;
 mod archives;
 mod audit;
 mod audit_chain;
@@ -14,6 +13,7 @@ mod limits;
 mod listings;
 mod load;
 mod migrations;
+mod notifications;
 mod postgres;
 mod reaping;
 mod retention;

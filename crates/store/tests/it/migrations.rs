@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::migrate::{Migrate, Migration, MigrationType};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr, SqliteConnection};
-use store::{Born, Gone, Inserted, Page, Status, Store, StoreError, now};
+use store::{InitialState, InsertResult, PageRequest, StaleLeases, Status, Store, StoreError, now};
 use tempfile::TempDir;
 
 use crate::support::{LEASE_MS, acme, finished, new_execution, reap};
@@ -92,9 +92,9 @@ async fn every_step_is_taken_once_and_told() {
     for dsn in &Empty::make().await.dsns {
         let first = Store::migrate(dsn).await.expect("migrated");
         assert_eq!((first.from, first.to), (0, NEWEST));
-        assert!(first.taken.iter().map(|(step, _)| *step).eq(1..=NEWEST), "{first:?}");
+        assert!(first.applied.iter().map(|(step, _)| *step).eq(1..=NEWEST), "{first:?}");
         let second = Store::migrate(dsn).await.expect("migrated");
-        assert_eq!((second.from, second.taken.len(), second.to), (NEWEST, 0, NEWEST));
+        assert_eq!((second.from, second.applied.len(), second.to), (NEWEST, 0, NEWEST));
     }
 }
 
@@ -104,7 +104,7 @@ async fn several_at_once_take_each_step_once() {
         let all: Vec<_> = (0..6)
             .map(|_| {
                 let dsn = dsn.clone();
-                tokio::spawn(async move { Store::migrate(&dsn).await.expect("migrated").taken })
+                tokio::spawn(async move { Store::migrate(&dsn).await.expect("migrated").applied })
             })
             .collect();
         let mut taken = Vec::new();
@@ -118,17 +118,17 @@ async fn several_at_once_take_each_step_once() {
 #[tokio::test]
 async fn who_may_not_change_the_tables_is_told_what_they_lack() {
     for dsn in &Empty::make().await.dsns {
-        let behind = Store::open_as_it_is(dsn).await.expect_err("there are no tables");
+        let behind = Store::open_unmigrated(dsn).await.expect_err("there are no tables");
         assert!(matches!(behind, StoreError::Behind { taken: 0, needed: NEWEST }), "{behind}");
         take_first(dsn, &[INITIAL]).await;
-        let behind = Store::expect_tables(dsn).await.expect_err("most of the tables are missing");
+        let behind = Store::check_schema(dsn).await.expect_err("most of the tables are missing");
         assert!(
             behind.to_string().contains("step 1")
                 && behind.to_string().contains("skillbox migrate"),
             "{behind}"
         );
         Store::migrate(dsn).await.expect("migrated");
-        Store::open_as_it_is(dsn).await.expect("open").ping().await.expect("alive");
+        Store::open_unmigrated(dsn).await.expect("open").ping().await.expect("alive");
     }
 }
 
@@ -137,10 +137,15 @@ async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
     for dsn in &Empty::make().await.dsns {
         let store = Store::open(dsn).await.expect("open");
         store.ensure_tenant(&acme()).await.expect("a tenant");
-        let born = Born::Running { owner: "old".into(), lease_ms: LEASE_MS, started: false };
-        let inserted = store.insert_execution(&new_execution(&acme(), born)).await.expect("stored");
-        let Inserted::New(Some(lease)) = inserted else { panic!("not new") };
-        store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
+        let initial_state =
+            InitialState::Running { owner: "old".into(), lease_ms: LEASE_MS, started: false };
+        let inserted =
+            store.insert_execution(&new_execution(&acme(), initial_state)).await.expect("stored");
+        let InsertResult::New(Some(lease)) = inserted else { panic!("not new") };
+        store
+            .insert_execution(&new_execution(&acme(), InitialState::Queued))
+            .await
+            .expect("stored");
 
         execute(dsn, LATER).await;
 
@@ -163,7 +168,7 @@ async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
             1
         );
         assert!(started.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
-        assert_eq!(started.load().await.expect("counted"), store::Load::default());
+        assert_eq!(started.queue_load().await.expect("counted"), store::QueueLoad::default());
     }
 }
 
@@ -179,7 +184,7 @@ async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
         .await;
         for refused in [
             Store::open(dsn).await.map(drop),
-            Store::open_as_it_is(dsn).await.map(drop),
+            Store::open_unmigrated(dsn).await.map(drop),
             Store::migrate(dsn).await.map(drop),
         ] {
             let error = refused.expect_err("it must not touch these tables");
@@ -228,14 +233,15 @@ async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
         take_first(dsn, &[INITIAL]).await;
         execute(dsn, LEFT).await;
         let migrated = Store::migrate(dsn).await.expect("migrated");
-        assert_eq!((migrated.from, migrated.taken.len() as i64), (1, NEWEST - 1));
+        assert_eq!((migrated.from, migrated.applied.len() as i64), (1, NEWEST - 1));
 
-        let store = Store::open_as_it_is(dsn).await.expect("open");
+        let store = Store::open_unmigrated(dsn).await.expect("open");
         let id =
             |number| format!("0198c0de-0000-7000-8000-00000000000{number}").parse().expect("an id");
         for _ in 0..2 {
             // The first look fills in the columns that the second one reads.
-            let callable = store.list_callable(&acme(), &Page::default()).await.expect("listed");
+            let callable =
+                store.list_callable_skills(&acme(), &PageRequest::default()).await.expect("listed");
             assert_eq!(callable[0].input_schema, Some(serde_json::json!({ "type": "object" })));
             let head =
                 store.find_skill(&acme(), "echo", "latest").await.expect("read").expect("kept");
@@ -250,7 +256,7 @@ async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
             store.claim_next("new", LEASE_MS).await.expect("claimed").expect("it still waits");
         assert_eq!(claimed.id, id(1));
         assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
-        let reaped = reap(&store, Gone::ExpiredAt(now()), 3).await;
+        let reaped = reap(&store, StaleLeases::ExpiredAt(now()), 3).await;
         assert_eq!(
             reaped.iter().map(|it| (it.execution_id, it.requeued)).collect::<Vec<_>>(),
             [(id(2), false)]
@@ -343,7 +349,7 @@ async fn a_step_that_waits_for_a_lock_lets_others_pass() {
     other.execute("BEGIN; LOCK TABLE files IN ROW EXCLUSIVE MODE; ROLLBACK").await.expect("served");
     assert!(!migrating.is_finished());
     holder.execute("ROLLBACK").await.expect("given up");
-    assert_eq!(migrating.await.expect("no panic").expect("migrated").taken, [(6, "capacity")]);
+    assert_eq!(migrating.await.expect("no panic").expect("migrated").applied, [(6, "capacity")]);
 }
 
 /// Where a job migrates, the servers' own user needs no right to change tables.
@@ -362,9 +368,9 @@ async fn a_user_without_the_right_to_change_tables_can_serve() {
     .await;
     let theirs = dsn.replacen("postgres@", &format!("{user}@"), 1);
     assert!(Store::open(&theirs).await.is_err(), "it must not be able to make a table");
-    let store = Store::open_as_it_is(&theirs).await.expect("open");
+    let store = Store::open_unmigrated(&theirs).await.expect("open");
     store.ensure_tenant(&acme()).await.expect("a tenant");
-    store.insert_execution(&new_execution(&acme(), Born::Queued)).await.expect("stored");
+    store.insert_execution(&new_execution(&acme(), InitialState::Queued)).await.expect("stored");
     let (_, lease) =
         store.claim_next("worker", LEASE_MS).await.expect("claimed").expect("one waits");
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sqlx::{Connection, PgConnection};
 use store::{
-    Born, Execution, Fenced, Finished, Gone, Lease, NewExecution, Reaped, Status, Store, now,
+    Execution, FencedExecution, FinishedExecution, InitialState, Lease, NewExecution,
+    ReapedExecution, StaleLeases, Status, Store, now,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -29,21 +30,26 @@ fn much_later() -> i64 {
     now() + LEASE_MS * 2000
 }
 
-async fn reap_one(store: &Store, max_attempts: i32) -> Reaped {
-    let mut reaped = reap(store, Gone::ExpiredAt(much_later()), max_attempts).await;
+async fn reap_one(store: &Store, max_attempts: i32) -> ReapedExecution {
+    let mut reaped = reap(store, StaleLeases::ExpiredAt(much_later()), max_attempts).await;
     assert_eq!(reaped.len(), 1, "{reaped:?}");
     reaped.remove(0)
 }
 
 async fn what_never_started_is_queued_again(store: TestStore) {
     let lease = store.run(&acme()).await;
-    assert_eq!(reap(&store, Gone::Expired, 3).await, [], "the lease holds");
+    assert_eq!(reap(&store, StaleLeases::Expired, 3).await, [], "the lease holds");
     let reaped = reap_one(&store, 3).await;
-    let expected = Reaped { execution_id: lease.execution_id, tenant: acme(), requeued: true };
+    let expected =
+        ReapedExecution { execution_id: lease.execution_id, tenant: acme(), requeued: true };
     assert_eq!(reaped, expected);
     let found = store.execution(&acme(), lease.execution_id).await;
     assert_eq!((found.status, found.started_at, found.error), (Status::Queued, None, None));
-    assert_eq!(reap(&store, Gone::ExpiredAt(much_later()), 3).await, [], "it is reaped once");
+    assert_eq!(
+        reap(&store, StaleLeases::ExpiredAt(much_later()), 3).await,
+        [],
+        "it is reaped once"
+    );
 
     let claimed = store.claim_next("w", LEASE_MS).await.expect("claimed");
     let (execution, again) = claimed.expect("queued again");
@@ -60,11 +66,11 @@ async fn leases_are_a_matter_of_the_databases_clock() {
             dsn
         });
         let store = TestStore::open(dsn.await.expect("a database"), None).await;
-        let born = store.run(&acme()).await;
+        let inserted = store.run(&acme()).await;
         store.queue(&acme()).await;
         let (_, claimed) =
             store.claim_next("w", LEASE_MS).await.expect("claimed").expect("it was queued");
-        assert_eq!(reap(&store, Gone::Expired, 3).await, [], "both are young, {hours} h");
+        assert_eq!(reap(&store, StaleLeases::Expired, 3).await, [], "both are young, {hours} h");
         let mut look = PgConnection::connect(&store.dsn).await.expect("open");
         let until = "SELECT lease_until FROM executions ORDER BY lease_until";
         for until in
@@ -76,15 +82,19 @@ async fn leases_are_a_matter_of_the_databases_clock() {
                 "{minutes_ahead} min ahead of us, {hours} h"
             );
         }
-        let leases = [born, claimed];
+        let leases = [inserted, claimed];
         assert_eq!(store.heartbeat(&leases, LEASE_MS).await.expect("a beat").held.len(), 2);
-        assert_eq!(reap(&store, Gone::Expired, 3).await, [], "both were just extended, {hours} h");
+        assert_eq!(
+            reap(&store, StaleLeases::Expired, 3).await,
+            [],
+            "both were just extended, {hours} h"
+        );
         // One that ended long ago by the database's clock is over, whatever ours says.
         assert_eq!(store.heartbeat(&leases, -1000).await.expect("a beat").held.len(), 2);
-        let fenced = store.fence(Gone::Expired, "first", LEASE_MS).await.expect("fenced");
+        let fenced = store.fence(StaleLeases::Expired, "first", LEASE_MS).await.expect("fenced");
         assert_eq!(fenced.len(), 2, "{hours} h");
         assert_eq!(
-            store.fence(Gone::Expired, "second", LEASE_MS).await.expect("fenced"),
+            store.fence(StaleLeases::Expired, "second", LEASE_MS).await.expect("fenced"),
             [],
             "the first has them"
         );
@@ -111,8 +121,11 @@ async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestSt
     let lease = store.run(&acme()).await;
     store.mark_started(&lease).await.expect("marked");
     let fenced =
-        store.fence(Gone::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
-    assert_eq!(fenced, [Fenced { execution_id: lease.execution_id, tenant: acme(), token: 1 }]);
+        store.fence(StaleLeases::ExpiredAt(much_later()), "first", LEASE_MS).await.expect("fenced");
+    assert_eq!(
+        fenced,
+        [FencedExecution { execution_id: lease.execution_id, tenant: acme(), token: 1 }]
+    );
     assert!(
         !store.finish(&lease, &finished(Status::Success)).await.expect("answered"),
         "the worker is too late"
@@ -122,9 +135,15 @@ async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestSt
 
     // Nobody else may end it as long as its reaper lives, and after that another takes it.
     assert_eq!(store.reap("second", 3).await.expect("reaped"), []);
-    assert_eq!(store.fence(Gone::ExpiredAt(now()), "second", LEASE_MS).await.expect("fenced"), []);
     assert_eq!(
-        store.fence(Gone::ExpiredAt(much_later()), "second", LEASE_MS).await.expect("fenced"),
+        store.fence(StaleLeases::ExpiredAt(now()), "second", LEASE_MS).await.expect("fenced"),
+        []
+    );
+    assert_eq!(
+        store
+            .fence(StaleLeases::ExpiredAt(much_later()), "second", LEASE_MS)
+            .await
+            .expect("fenced"),
         fenced
     );
     assert_eq!(store.reap("first", 3).await.expect("reaped"), []);
@@ -142,11 +161,12 @@ async fn attempts_are_bounded(store: TestStore) {
 }
 
 async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
-    let born = Born::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: true };
-    let new = NewExecution { idempotent: true, ..new_execution(&acme(), born) };
+    let initial_state =
+        InitialState::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: true };
+    let new = NewExecution { idempotent: true, ..new_execution(&acme(), initial_state) };
     let first = match store.insert_execution(&new).await.expect("stored") {
-        store::Inserted::New(Some(lease)) => lease,
-        other => panic!("not born running: {other:?}"),
+        store::InsertResult::New(Some(lease)) => lease,
+        other => panic!("not inserted as running: {other:?}"),
     };
     let mut late = vec![first];
     for attempt in 1..=3 {
@@ -185,7 +205,7 @@ async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {
     }
     // The last attempt or not, what was never started was truly cancelled.
     for (max_attempts, reaped) in [(1, 2), (3, 0)] {
-        let all = reap(&store, Gone::ExpiredAt(much_later()), max_attempts).await;
+        let all = reap(&store, StaleLeases::ExpiredAt(much_later()), max_attempts).await;
         assert_eq!(all.iter().filter(|one| !one.requeued).count(), reaped);
     }
     let found = store.execution(&acme(), never_started.execution_id).await;
@@ -198,11 +218,12 @@ async fn a_restart_reaps_every_other_owner(store: TestStore) {
     let old = store.run(&acme()).await;
     store.queue(&other()).await;
     let (_, mine) = store.claim_next("me", LEASE_MS).await.expect("claimed").expect("one");
-    let reaped = reap(&store, Gone::NotOwnedBy("me"), 3).await;
-    let expected = Reaped { execution_id: old.execution_id, tenant: acme(), requeued: true };
+    let reaped = reap(&store, StaleLeases::NotOwnedBy("me"), 3).await;
+    let expected =
+        ReapedExecution { execution_id: old.execution_id, tenant: acme(), requeued: true };
     assert_eq!(reaped, [expected]);
     assert!(store.finish(&mine, &finished(Status::Success)).await.expect("finished"));
-    assert_eq!(reap(&store, Gone::NotOwnedBy("me"), 3).await, []);
+    assert_eq!(reap(&store, StaleLeases::NotOwnedBy("me"), 3).await, []);
 }
 
 /// Workers claim, start, beat and finish while a reaper takes every lease away at once and somebody
@@ -234,7 +255,7 @@ async fn whatever_happens_each_execution_ends_once(store: TestStore) {
     working.store(false, Ordering::Relaxed);
     reaper.await.expect("no panic");
     // What the last round left is taken up by nobody: it is lost, and that is an end too.
-    reap(&store, Gone::ExpiredAt(much_later()), 0).await;
+    reap(&store, StaleLeases::ExpiredAt(much_later()), 0).await;
     for (_, logs) in work(second, "last".into()).await {
         assert!(!logs.is_empty());
     }
@@ -242,7 +263,7 @@ async fn whatever_happens_each_execution_ends_once(store: TestStore) {
     for (n, id) in ids.iter().enumerate() {
         let tenant = if n % 2 == 0 { acme() } else { other() };
         let found = store.execution(&tenant, *id).await;
-        assert!(found.status.terminal(), "{found:?}");
+        assert!(found.status.is_terminal(), "{found:?}");
         if let Some(logs) = winners.get(id) {
             assert_eq!((found.status, &found.logs), (Status::Success, logs));
         }
@@ -251,7 +272,7 @@ async fn whatever_happens_each_execution_ends_once(store: TestStore) {
 
 async fn reap_all_the_time(store: Arc<Store>, working: Arc<AtomicBool>) {
     while working.load(Ordering::Relaxed) {
-        reap(&store, Gone::ExpiredAt(much_later()), 4).await;
+        reap(&store, StaleLeases::ExpiredAt(much_later()), 4).await;
         tokio::task::yield_now().await;
     }
 }
@@ -274,6 +295,6 @@ async fn work(store: Arc<Store>, owner: String) -> Vec<(Uuid, String)> {
 }
 
 async fn finish_with(store: &Store, lease: &Lease, logs: &str) -> bool {
-    let done = Finished { logs: logs.into(), ..finished(Status::Success) };
+    let done = FinishedExecution { logs: logs.into(), ..finished(Status::Success) };
     store.finish(lease, &done).await.expect("answered")
 }

@@ -1,7 +1,8 @@
 //! Forgetting what ended long ago, and nothing else.
 
 use store::{
-    Born, Ended, Finished, LogStream, NewExecution, NewFile, Segment, Status, TenantId, now,
+    ExpiredExecution, FinishedExecution, InitialState, LogSegment, LogStream, NewExecution,
+    NewFile, Status, TenantId, now,
 };
 use uuid::Uuid;
 
@@ -9,13 +10,13 @@ use crate::support::{TestStore, acme, finished, new_execution, on_both, other, r
 
 on_both!(what_has_ended_is_found_by_its_end, parts_go_before_the_whole, what_owes_a_call_stays);
 
-fn piece() -> Segment {
-    Segment { ends_at: 4, stream: LogStream::Stdout, written_at: now(), text: "line".into() }
+fn piece() -> LogSegment {
+    LogSegment { ends_at: 4, stream: LogStream::Stdout, written_at: now(), text: "line".into() }
 }
 
 async fn end(store: &TestStore, tenant: &TenantId) -> Uuid {
     let lease = store.run(tenant).await;
-    store.watch(tenant, lease.execution_id).await.expect("watched");
+    store.mark_watched(tenant, lease.execution_id).await.expect("watched");
     store.append_log(&lease, &[piece()]).await.expect("written");
     let file = NewFile {
         id: Uuid::now_v7(),
@@ -26,14 +27,18 @@ async fn end(store: &TestStore, tenant: &TenantId) -> Uuid {
         blob_key: format!("{tenant}/a.txt"),
     };
     let detail = r#"{"stdout":"line","stderr":"","usage":{"cpu_ms":3}}"#.to_owned();
-    let done =
-        Finished { files: vec![file], has_archive: true, detail, ..finished(Status::Success) };
+    let done = FinishedExecution {
+        files: vec![file],
+        has_archive: true,
+        detail,
+        ..finished(Status::Success)
+    };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     lease.execution_id
 }
 
-async fn all(store: &TestStore) -> Vec<Ended> {
-    store.ended_before(i64::MAX, 100).await.expect("listed")
+async fn all(store: &TestStore) -> Vec<ExpiredExecution> {
+    store.list_ended_before(i64::MAX, 100).await.expect("listed")
 }
 
 async fn what_has_ended_is_found_by_its_end(store: TestStore) {
@@ -47,26 +52,29 @@ async fn what_has_ended_is_found_by_its_end(store: TestStore) {
         (acme(), 1, true)
     );
     let between = async |after: Option<&str>, until| {
-        let found = store.ended_between(after, until, 100).await.expect("listed");
+        let found = store.list_ended_between(after, until, 100).await.expect("listed");
         found.into_iter().map(|ended| ended.execution_id).collect::<Vec<_>>()
     };
     assert_eq!(between(None, ended[1].finished_at).await, [first]);
     assert_eq!(between(Some(&ended[0].cursor()), i64::MAX).await, [second]);
-    assert_eq!(store.ended_before(i64::MAX, 1).await.expect("listed").len(), 1);
+    assert_eq!(store.list_ended_before(i64::MAX, 1).await.expect("listed").len(), 1);
 }
 
 async fn parts_go_before_the_whole(store: TestStore) {
     let (old, kept) = (end(&store, &acme()).await, end(&store, &acme()).await);
-    let ended = store.ended_before(i64::MAX, 1).await.expect("listed");
+    let ended = store.list_ended_before(i64::MAX, 1).await.expect("listed");
     let live = store.run(&acme()).await;
     store.append_log(&live, &[piece()]).await.expect("written");
-    assert_eq!(store.forget_segments(ended[0].finished_at + 1, 100).await.expect("forgotten"), 1);
+    assert_eq!(
+        store.delete_log_segments(ended[0].finished_at + 1, 100).await.expect("forgotten"),
+        1
+    );
     assert_eq!(store.read_log(&acme(), old, 1, 0, 9).await.expect("read"), []);
     assert_eq!(store.read_log(&acme(), live.execution_id, 1, 0, 9).await.expect("read").len(), 1);
     assert_ne!(store.execution(&acme(), old).await.logs, "");
 
-    store.forget_logs(&ended).await.expect("forgotten");
-    store.forget_artifacts(&ended).await.expect("forgotten");
+    store.delete_logs(&ended).await.expect("forgotten");
+    store.delete_artifacts(&ended).await.expect("forgotten");
     let found = store.execution(&acme(), old).await;
     assert_eq!((found.logs.as_str(), found.has_archive), ("", false));
     assert_eq!(
@@ -77,15 +85,15 @@ async fn parts_go_before_the_whole(store: TestStore) {
     assert_eq!(found.output.as_deref(), Some(r#"{"ok":true}"#));
     assert_eq!(store.list_execution_files(&acme(), old).await.expect("listed"), []);
 
-    store.forget_executions(&ended).await.expect("forgotten");
+    store.delete_executions(&ended).await.expect("forgotten");
     assert_eq!(store.get_execution(&acme(), old).await.expect("answered"), None);
-    store.forget_executions(&[]).await.expect("nothing to forget");
+    store.delete_executions(&[]).await.expect("nothing to forget");
 
     let found = store.execution(&acme(), kept).await;
     assert!(found.has_archive && !found.logs.is_empty());
     assert_eq!(store.read_log(&acme(), kept, 1, 0, 9).await.expect("read").len(), 1);
     assert_eq!(store.list_execution_files(&acme(), kept).await.expect("listed").len(), 1);
-    store.forget_executions(&all(&store).await).await.expect("forgotten with all its parts");
+    store.delete_executions(&all(&store).await).await.expect("forgotten with all its parts");
     assert_eq!(all(&store).await, []);
 }
 
@@ -94,17 +102,17 @@ async fn what_owes_a_call_stays(store: TestStore) {
         webhook: Some("https://example.com".into()),
         ..new_execution(&acme(), running())
     };
-    let store::Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored")
+    let store::InsertResult::New(Some(lease)) = store.insert_execution(&new).await.expect("stored")
     else {
         panic!("no lease")
     };
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
-    let never = new_execution(&acme(), Born::Queued);
+    let never = new_execution(&acme(), InitialState::Queued);
     store.insert_execution(&never).await.expect("stored");
     assert_eq!(all(&store).await, []);
     let call = store.claim_webhooks(now(), 1, 1000).await.expect("claimed").remove(0);
-    store.webhook_delivered(&call).await.expect("delivered");
+    store.mark_webhook_delivered(&call).await.expect("delivered");
     assert_eq!(all(&store).await.len(), 1);
-    store.forget_executions(&all(&store).await).await.expect("forgotten");
+    store.delete_executions(&all(&store).await).await.expect("forgotten");
     assert_eq!(store.get_webhook(&acme(), new.id).await.expect("answered"), None);
 }

@@ -1,4 +1,4 @@
-use store::{NewSkill, Page, SkillStatus, StoreError, Verdict, VersionPolicy};
+use store::{NewSkill, PageRequest, ReviewDecision, SkillStatus, StoreError, VersionPolicy};
 
 use crate::support::{TestStore, acme, new_skill, on_both, other};
 
@@ -22,18 +22,19 @@ async fn latest(store: &TestStore) -> Option<String> {
 async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(latest(&store).await, None);
-    let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
+    let listed = store.list_skills(&acme(), &PageRequest::default()).await.expect("listed");
     assert_eq!((listed.len(), listed[0].head.status), (1, SkillStatus::Review));
     assert_eq!(listed[0].findings.error, 1);
 
     store.publish(&acme(), "echo", "2.0.0", "sha256:2").await;
     hold(&store, "3.0.0", "sha256:3").await;
     assert_eq!(latest(&store).await.as_deref(), Some("2.0.0"));
-    let listed = store.list_skills(&acme(), &Page::default()).await.expect("listed");
+    let listed = store.list_skills(&acme(), &PageRequest::default()).await.expect("listed");
     assert_eq!((listed.len(), listed[0].head.version.as_str()), (1, "2.0.0"));
 
-    let approve =
-        async |tenant| store.review_skill(&tenant, "echo", "3.0.0", None, Verdict::Approved).await;
+    let approve = async |tenant| {
+        store.review_skill(&tenant, "echo", "3.0.0", None, ReviewDecision::Approved).await
+    };
     assert_eq!(approve(other()).await.expect("answered"), None, "not another tenant's to approve");
     let row = approve(acme()).await.expect("answered").expect("a skill");
     assert_eq!(row.status, SkillStatus::Available);
@@ -44,35 +45,37 @@ async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
 
 async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
     let status =
-        async |digest: &str| store.status_of_content(&acme(), digest).await.expect("answered");
+        async |digest: &str| store.content_status(&acme(), digest).await.expect("answered");
     assert_eq!(status("sha256:1").await, SkillStatus::Available, "nobody said anything");
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(status("sha256:1").await, SkillStatus::Review);
     let review = async |verdict| {
         store.review_skill(&acme(), "echo", "1.0.0", None, verdict).await.expect("answered")
     };
-    review(Verdict::Approved).await;
+    review(ReviewDecision::Approved).await;
     assert_eq!(status("sha256:1").await, SkillStatus::Available);
     assert_eq!(
-        store.verdict_on(&acme(), "sha256:1").await.expect("answered"),
-        Some(Verdict::Approved)
+        store.review_decision(&acme(), "sha256:1").await.expect("answered"),
+        Some(ReviewDecision::Approved)
     );
-    assert_eq!(store.verdict_on(&other(), "sha256:1").await.expect("answered"), None);
+    assert_eq!(store.review_decision(&other(), "sha256:1").await.expect("answered"), None);
 
     // What runs can be stopped by rejecting it, and the word outlives the skill.
-    review(Verdict::Rejected).await;
+    review(ReviewDecision::Rejected).await;
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
     assert_eq!(status("sha256:1").await, SkillStatus::Rejected);
-    let missing = store.review_skill(&acme(), "echo", "1.0.0", None, Verdict::Approved).await;
+    let missing =
+        store.review_skill(&acme(), "echo", "1.0.0", None, ReviewDecision::Approved).await;
     assert_eq!(missing.expect("answered"), None);
 }
 
 async fn other_content_than_was_looked_at_is_not_approved(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     hold(&store, "1.0.0", "sha256:2").await;
-    let stale =
-        store.review_skill(&acme(), "echo", "1.0.0", Some("sha256:1"), Verdict::Approved).await;
+    let stale = store
+        .review_skill(&acme(), "echo", "1.0.0", Some("sha256:1"), ReviewDecision::Approved)
+        .await;
     assert!(matches!(stale, Err(StoreError::Conflict(_))), "{stale:?}");
     assert_eq!(latest(&store).await, None);
-    assert_eq!(store.verdict_on(&acme(), "sha256:1").await.expect("answered"), None);
+    assert_eq!(store.review_decision(&acme(), "sha256:1").await.expect("answered"), None);
 }

@@ -1,6 +1,6 @@
 //! Logs written down while they grow.
 
-use store::{LogStream, Segment, Status, now};
+use store::{LogSegment, LogStream, Status, now};
 use uuid::Uuid;
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
@@ -11,8 +11,8 @@ on_both!(
     heartbeats_tell_who_is_watched
 );
 
-fn piece(ends_at: i64, text: &str) -> Segment {
-    Segment { ends_at, stream: LogStream::Stdout, written_at: now(), text: text.into() }
+fn piece(ends_at: i64, text: &str) -> LogSegment {
+    LogSegment { ends_at, stream: LogStream::Stdout, written_at: now(), text: text.into() }
 }
 
 async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
@@ -21,7 +21,7 @@ async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
     let pieces = [
         piece(3, "one"),
         piece(6, "two"),
-        Segment { stream: LogStream::Stderr, ..piece(11, "three") },
+        LogSegment { stream: LogStream::Stderr, ..piece(11, "three") },
     ];
     store.append_log(&lease, &pieces[..2]).await.expect("written");
     store.append_log(&lease, &pieces).await.expect("a repetition changes nothing");
@@ -46,13 +46,13 @@ async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
 async fn only_what_lives_is_watched(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
-    assert!(!store.watch(&other(), id).await.expect("answered"));
-    assert!(!store.watch(&acme(), Uuid::now_v7()).await.expect("answered"));
-    assert!(store.watch(&acme(), id).await.expect("answered"));
+    assert!(!store.mark_watched(&other(), id).await.expect("answered"));
+    assert!(!store.mark_watched(&acme(), Uuid::now_v7()).await.expect("answered"));
+    assert!(store.mark_watched(&acme(), id).await.expect("answered"));
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
-    assert!(!store.watch(&acme(), id).await.expect("answered"));
+    assert!(!store.mark_watched(&acme(), id).await.expect("answered"));
     let queued = store.queue(&acme()).await;
-    assert!(store.watch(&acme(), queued).await.expect("answered"));
+    assert!(store.mark_watched(&acme(), queued).await.expect("answered"));
     let (_, taken) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     let asked = store.mark_started(&taken).await.expect("answered").expect("held");
     assert!(asked.watched, "who takes it up must know");
@@ -60,7 +60,7 @@ async fn only_what_lives_is_watched(store: TestStore) {
 
 async fn heartbeats_tell_who_is_watched(store: TestStore) {
     let (watched, quiet) = (store.run(&acme()).await, store.run(&acme()).await);
-    store.watch(&acme(), watched.execution_id).await.expect("answered");
+    store.mark_watched(&acme(), watched.execution_id).await.expect("answered");
     let beat = store.heartbeat(&[watched.clone(), quiet], LEASE_MS).await.expect("beat");
     assert_eq!((beat.watched, beat.held.len()), (vec![watched.execution_id], 2));
 }

@@ -14,20 +14,23 @@ async fn the_first_secret_is_the_only_one(store: TestStore) {
 
 async fn a_duty_has_one_holder(store: TestStore) {
     let hold = async |owner: &str, lease_ms| {
-        store.hold_duty("chore", owner, lease_ms).await.expect("answered")
+        store.acquire_or_renew_duty("chore", owner, lease_ms).await.expect("answered")
     };
     assert!(hold("a", 60_000).await);
     assert!(!hold("b", 60_000).await);
     assert!(hold("a", -1).await, "its holder goes on, and here lets go");
     assert!(hold("b", 60_000).await);
     assert!(!hold("a", 60_000).await);
-    assert!(store.hold_duty("another chore", "a", 60_000).await.expect("answered"));
+    assert!(store.acquire_or_renew_duty("another chore", "a", 60_000).await.expect("answered"));
 }
 
 async fn marks_are_kept(store: TestStore) {
-    assert_eq!(store.mark("chore").await.expect("read"), None);
+    assert_eq!(store.get_progress("chore").await.expect("read"), None);
     for mark in ["7.a", "1800000000000000.b"] {
-        store.set_mark("chore", mark).await.expect("set");
-        assert_eq!(store.second().await.mark("chore").await.expect("read").as_deref(), Some(mark));
+        store.set_progress("chore", mark).await.expect("set");
+        assert_eq!(
+            store.second().await.get_progress("chore").await.expect("read").as_deref(),
+            Some(mark)
+        );
     }
 }

@@ -1,5 +1,5 @@
 use serde_json::json;
-use store::{NewSkill, Page, SkillFileRow, SkillHead, VersionPolicy};
+use store::{NewSkill, PageRequest, SkillFileRow, SkillMetadata, VersionPolicy};
 
 use crate::support::{TestStore, acme, new_skill, on_both, other};
 
@@ -16,7 +16,7 @@ async fn put(store: &TestStore, new: &NewSkill) {
 }
 
 async fn a_head_tells_of_the_documents_without_having_them(store: TestStore) {
-    let long = "ä".repeat(SkillHead::DESCRIPTION_CHARS + 1);
+    let long = "ä".repeat(SkillMetadata::DESCRIPTION_CHARS + 1);
     let manifest =
         json!({ "idempotent": true, "instructions": "x".repeat(10_000), "nul": "\u{0}" });
     put(
@@ -28,9 +28,9 @@ async fn a_head_tells_of_the_documents_without_having_them(store: TestStore) {
 
     let head =
         store.find_skill(&acme(), "echo", "latest").await.expect("readable").expect("a skill");
-    assert_eq!(head.description.chars().count(), SkillHead::DESCRIPTION_CHARS);
+    assert_eq!(head.description.chars().count(), SkillMetadata::DESCRIPTION_CHARS);
     assert!(
-        head.description.len() as u64 <= SkillHead::MAX_BYTES
+        head.description.len() as u64 <= SkillMetadata::MAX_BYTES
             && long.starts_with(&head.description)
     );
     assert!(
@@ -45,7 +45,7 @@ async fn a_head_tells_of_the_documents_without_having_them(store: TestStore) {
         assert_eq!(store.find_skill(&acme(), name, version).await.expect("readable"), None);
     }
     assert_eq!(store.find_skill(&other(), "echo", "latest").await.expect("readable"), None);
-    let heads = store.list_heads(&acme(), &Page::default()).await.expect("listed");
+    let heads = store.list_skill_metadata(&acme(), &PageRequest::default()).await.expect("listed");
     assert_eq!(heads, [head, exact]);
 }
 
@@ -54,8 +54,8 @@ async fn lists_count_findings_by_severity(store: TestStore) {
     let findings = json!([says("warning"), says("info"), says("warning"), says("error")]);
     put(&store, &NewSkill { findings, ..new_skill("echo", "1.0.0", "sha256:1") }).await;
     for listed in [
-        store.list_skills(&acme(), &Page::default()).await.expect("listed"),
-        store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed"),
+        store.list_skills(&acme(), &PageRequest::default()).await.expect("listed"),
+        store.list_versions(&acme(), "echo", &PageRequest::default()).await.expect("listed"),
     ] {
         let counts = listed[0].findings;
         assert_eq!((listed.len(), counts.error, counts.warning, counts.info), (1, 1, 2, 1));
@@ -81,7 +81,8 @@ async fn schemas_come_with_what_can_be_called_unless_they_are_long(store: TestSt
         },
     )
     .await;
-    let callable = store.list_callable(&acme(), &Page::default()).await.expect("listed");
+    let callable =
+        store.list_callable_skills(&acme(), &PageRequest::default()).await.expect("listed");
     let schemas: Vec<_> = callable.into_iter().map(|skill| skill.input_schema).collect();
     assert_eq!(schemas, [Some(schema), None, None, None]);
 }
@@ -118,7 +119,7 @@ async fn files_are_found_by_path_in_their_content_only(store: TestStore) {
         None,
         "not another tenant's, though its content is equal"
     );
-    store.forget_skill_files(&acme(), "sha256:1").await.expect("forgotten");
+    store.delete_skill_files(&acme(), "sha256:1").await.expect("forgotten");
     assert_eq!(store.count_skill_files(&acme(), "sha256:1").await.expect("counted"), 0);
 }
 

@@ -1,4 +1,4 @@
-use store::{Page, Put, SkillStatus, StoreError, VersionPolicy};
+use store::{PageRequest, PutSkillResult, SkillStatus, StoreError, VersionPolicy};
 
 use crate::support::{TestStore, acme, new_skill, on_both};
 
@@ -17,17 +17,19 @@ const MUTABLE: VersionPolicy = VersionPolicy::Mutable;
 
 async fn put_creates_then_changes_nothing_then_replaces(store: TestStore) {
     let one = new_skill("echo", "1.0.0", "sha256:1");
-    let Put::Created(created) = store.put_skill(&acme(), &one, MUTABLE).await.expect("put") else {
+    let PutSkillResult::Created(created) =
+        store.put_skill(&acme(), &one, MUTABLE).await.expect("put")
+    else {
         panic!("not created");
     };
     assert_eq!((created.status, &created.manifest), (SkillStatus::Available, &one.manifest));
     for policy in [MUTABLE, VersionPolicy::Immutable] {
         let again = store.put_skill(&acme(), &one, policy).await.expect("put");
-        assert_eq!(again, Put::Unchanged(created.clone()));
+        assert_eq!(again, PutSkillResult::Unchanged(created.clone()));
     }
     let two = new_skill("echo", "1.0.0", "sha256:2");
     let replaced = store.put_skill(&acme(), &two, MUTABLE).await.expect("put");
-    let Put::Replaced { row, old_digest } = replaced else { panic!("not replaced") };
+    let PutSkillResult::Replaced { row, old_digest } = replaced else { panic!("not replaced") };
     assert_eq!((row.digest.as_str(), old_digest.as_str()), ("sha256:2", "sha256:1"));
     assert_eq!(row.created_at, created.created_at);
     assert!(row.updated_at > created.updated_at);
@@ -55,10 +57,10 @@ async fn parallel_puts_create_once(store: TestStore) {
         });
     }
     let puts = tasks.join_all().await;
-    let created = puts.iter().filter(|put| matches!(put, Put::Created(_))).count();
+    let created = puts.iter().filter(|put| matches!(put, PutSkillResult::Created(_))).count();
     assert_eq!(created, 1);
     assert_eq!(
-        store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed").len(),
+        store.list_versions(&acme(), "echo", &PageRequest::default()).await.expect("listed").len(),
         1
     );
 }
@@ -85,15 +87,15 @@ async fn skills_are_listed_once_a_name(store: TestStore) {
         store.publish(&acme(), name, "2.0.0", "sha256:2").await;
         store.publish(&acme(), name, "1.0.0", "sha256:1").await;
     }
-    let all = store.list_skills(&acme(), &Page::default()).await.expect("listed");
+    let all = store.list_skills(&acme(), &PageRequest::default()).await.expect("listed");
     let listed: Vec<_> =
         all.iter().map(|row| (row.head.name.as_str(), row.head.version.as_str())).collect();
     let latest = ["alpha", "bravo", "charlie", "delta"].map(|name| (name, "1.0.0"));
     assert_eq!(listed, latest);
 
-    let offset = Page { offset: 1, ..Page::first(2) };
+    let offset = PageRequest { offset: 1, ..PageRequest::first(2) };
     assert_eq!(store.list_skills(&acme(), &offset).await.expect("listed"), all[1..3]);
-    let after = Page::after(all[1].head.cursor(), 50);
+    let after = PageRequest::after(all[1].head.cursor(), 50);
     assert_eq!(store.list_skills(&acme(), &after).await.expect("listed"), all[2..]);
 }
 
@@ -102,7 +104,8 @@ async fn versions_are_listed_latest_first(store: TestStore) {
         store.publish(&acme(), "echo", version, "sha256:1").await;
     }
     store.publish(&acme(), "echoes", "9.0.0", "sha256:1").await;
-    let versions = store.list_versions(&acme(), "echo", &Page::default()).await.expect("listed");
+    let versions =
+        store.list_versions(&acme(), "echo", &PageRequest::default()).await.expect("listed");
     let versions: Vec<_> = versions.iter().map(|row| row.head.version.as_str()).collect();
     assert_eq!(versions, ["2.0.0", "3.0.0", "1.0.0"]);
 }

@@ -1,8 +1,9 @@
 //! What a tenant stores: counted with every change, equal to what the rows add up to, and limited.
 
 use store::{
-    Added, Born, Finished, Gone, Inserted, LogStream, MIN_RESULT_BYTES, NewExecution, NewFile,
-    Segment, Status, Store, StoreError, TenantId, TenantPolicy, VersionPolicy, now,
+    AddFileResult, FinishedExecution, InitialState, InsertResult, LogSegment, LogStream,
+    MIN_RESULT_BYTES, NewExecution, NewFile, StaleLeases, Status, Store, StoreError, TenantId,
+    TenantPolicy, VersionPolicy, now,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -38,15 +39,15 @@ fn file(size_bytes: i64) -> NewFile {
     }
 }
 
-async fn upload(store: &Store, size_bytes: i64) -> Result<Added, StoreError> {
+async fn upload(store: &Store, size_bytes: i64) -> Result<AddFileResult, StoreError> {
     let file = file(size_bytes);
-    store.note_blob(&acme(), &file.blob_key).await.expect("noted");
+    store.add_pending_blob(&acme(), &file.blob_key).await.expect("noted");
     store.add_file(&acme(), &file, None, None).await
 }
 
-fn with_artifact(size_bytes: i64) -> Finished {
+fn with_artifact(size_bytes: i64) -> FinishedExecution {
     let files = vec![file(size_bytes)];
-    Finished {
+    FinishedExecution {
         files,
         has_archive: true,
         archive_bytes: Some(size_bytes / 2),
@@ -55,7 +56,7 @@ fn with_artifact(size_bytes: i64) -> Finished {
 }
 
 /// What a finished execution of `new_execution` counts for, without its files.
-fn bytes_of(done: &Finished) -> i64 {
+fn bytes_of(done: &FinishedExecution) -> i64 {
     let texts = [
         done.output.as_deref(),
         Some(done.logs.as_str()),
@@ -84,12 +85,15 @@ async fn each_kind_of_row_is_counted(store: TestStore) {
     let request = (r#"{"n":1}"#.len() + r#"{"skill":"echo"}"#.len()) as i64 + MIN_RESULT_BYTES;
     assert_eq!(used(&store, &acme()).await, 1000 + of_skill + request);
     let text = "ä".to_owned();
-    let piece = Segment { ends_at: 2, stream: LogStream::Stdout, written_at: now(), text };
+    let piece = LogSegment { ends_at: 2, stream: LogStream::Stdout, written_at: now(), text };
     store.append_log(&lease, &[piece]).await.expect("written");
     assert_eq!(used(&store, &acme()).await, 1000 + of_skill + request + 2, "bytes, not characters");
 
-    let done =
-        Finished { logs: "ä".repeat(9000), receipt: Some("signed".into()), ..with_artifact(500) };
+    let done = FinishedExecution {
+        logs: "ä".repeat(9000),
+        receipt: Some("signed".into()),
+        ..with_artifact(500)
+    };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     assert_eq!(
         used(&store, &acme()).await,
@@ -98,9 +102,9 @@ async fn each_kind_of_row_is_counted(store: TestStore) {
     );
     assert_eq!(used(&store, &other()).await, 0);
 
-    let ended = store.ended_before(i64::MAX, 10).await.expect("listed");
-    store.forget_artifacts(&ended).await.expect("forgotten");
-    store.forget_executions(&ended).await.expect("forgotten");
+    let ended = store.list_ended_before(i64::MAX, 10).await.expect("listed");
+    store.delete_artifacts(&ended).await.expect("forgotten");
+    store.delete_executions(&ended).await.expect("forgotten");
     store.delete_skill(&acme(), "s", "1.0.0").await.expect("deleted");
     assert_eq!(used(&store, &acme()).await, 1000);
 }
@@ -141,7 +145,7 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
     match dice.below(16) {
         0 | 1 => {
             let new = file(size);
-            store.note_blob(tenant, &new.blob_key).await.expect("noted");
+            store.add_pending_blob(tenant, &new.blob_key).await.expect("noted");
             let first = store
                 .list_files(tenant, &Default::default(), &Default::default())
                 .await
@@ -174,15 +178,16 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
         }
         5 => drop(store.delete_skill(tenant, "s", "1.0.0").await.expect("deleted")),
         6..=8 => {
-            let born = if size % 2 == 0 { Born::Queued } else { running() };
+            let initial_state = if size % 2 == 0 { InitialState::Queued } else { running() };
             let webhook = (size % 5 == 0).then(|| "https://example.com".to_owned());
             let new = NewExecution {
                 input: Some(dice.text()),
                 webhook,
                 idempotent: size % 3 == 0,
-                ..new_execution(tenant, born)
+                ..new_execution(tenant, initial_state)
             };
-            if let Inserted::New(Some(lease)) = store.insert_execution(&new).await.expect("stored")
+            if let InsertResult::New(Some(lease)) =
+                store.insert_execution(&new).await.expect("stored")
             {
                 leases.push(lease);
             }
@@ -195,17 +200,24 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
         10 | 11 => {
             let Some(lease) = leases.pop() else { return };
             let text = dice.text();
-            let piece =
-                Segment { ends_at: size + 1, stream: LogStream::Merged, written_at: now(), text };
+            let piece = LogSegment {
+                ends_at: size + 1,
+                stream: LogStream::Merged,
+                written_at: now(),
+                text,
+            };
             store.append_log(&lease, &[piece]).await.expect("written or lost");
-            let done =
-                Finished { logs: dice.text(), receipt: Some(dice.text()), ..with_artifact(size) };
+            let done = FinishedExecution {
+                logs: dice.text(),
+                receipt: Some(dice.text()),
+                ..with_artifact(size)
+            };
             let finished = store.finish(&lease, &done).await.expect("finished or lost");
             // A late worker, and one that says it again.
             assert!(!(finished && store.finish(&lease, &done).await.expect("lost")));
         }
         12 => drop(leases.pop().map(|lease| lease.execution_id)),
-        13 => drop(reap(store, Gone::NotOwnedBy("nobody"), 2).await),
+        13 => drop(reap(store, StaleLeases::NotOwnedBy("nobody"), 2).await),
         14 => {
             let rows = store
                 .list_executions(tenant, &Default::default(), &Default::default())
@@ -217,11 +229,11 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
             store.fold_storage_changes().await.expect("folded");
         }
         _ => {
-            let ended = store.ended_before(i64::MAX, 2).await.expect("listed");
+            let ended = store.list_ended_before(i64::MAX, 2).await.expect("listed");
             match size % 3 {
-                0 => store.forget_logs(&ended).await.expect("forgotten"),
-                1 => store.forget_artifacts(&ended).await.expect("forgotten"),
-                _ => store.forget_executions(&ended).await.expect("forgotten"),
+                0 => store.delete_logs(&ended).await.expect("forgotten"),
+                1 => store.delete_artifacts(&ended).await.expect("forgotten"),
+                _ => store.delete_executions(&ended).await.expect("forgotten"),
             }
         }
     }
@@ -248,7 +260,7 @@ async fn what_exceeds_the_limit_is_undone(store: TestStore) {
     assert!(is_full(store.put_skill(&acme(), &large, VersionPolicy::Mutable).await, before));
     let large = NewExecution {
         input: Some("x".repeat(LIMIT as usize)),
-        ..new_execution(&acme(), Born::Queued)
+        ..new_execution(&acme(), InitialState::Queued)
     };
     assert!(is_full(store.insert_within_limits(&large).await, before));
     assert!(is_full(store.finish_within_limit(&lease, &with_artifact(LIMIT)).await, before));
@@ -281,7 +293,7 @@ async fn what_exceeds_the_limit_is_undone(store: TestStore) {
     // The server's default holds for tenants without a limit of their own.
     let defaulted = store.second().await.with_storage_limit(Some(5));
     assert_eq!(defaulted.storage_usage(&other()).await.expect("read").limit_bytes, Some(5));
-    let new = new_execution(&other(), Born::Queued);
+    let new = new_execution(&other(), InitialState::Queued);
     assert!(matches!(
         defaulted.insert_within_limits(&new).await,
         Err(StoreError::StorageFull { limit_bytes: 5, .. })
@@ -327,7 +339,7 @@ async fn changes_are_added_up_while_others_write(store: TestStore) {
 async fn an_archive_is_counted_when_it_is_measured(store: TestStore) {
     let lease = store.run(&acme()).await;
     // An older program does not say how large it is.
-    let done = Finished { archive_bytes: None, ..with_artifact(10) };
+    let done = FinishedExecution { archive_bytes: None, ..with_artifact(10) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     let before = used(&store, &acme()).await;
     let unmeasured = store.unmeasured_archives(10).await.expect("listed");
@@ -342,11 +354,13 @@ async fn an_archive_is_counted_when_it_is_measured(store: TestStore) {
 }
 
 async fn a_deleted_tenant_leaves_no_count(store: TestStore) {
-    let Added::File(row) = upload(&store, 50).await.expect("added") else { panic!("not added") };
+    let AddFileResult::File(row) = upload(&store, 50).await.expect("added") else {
+        panic!("not added")
+    };
     store.fold_storage_changes().await.expect("folded");
     let deleted = store.delete_file(&acme(), row.id, None).await.expect("deleted").expect("a file");
     for key in deleted.blob_keys {
-        store.forget_blob(&acme(), &key).await.expect("forgotten");
+        store.delete_pending_blob(&acme(), &key).await.expect("forgotten");
     }
     assert!(store.delete_tenant(&acme()).await.expect("deleted"));
     store.ensure_tenant(&acme()).await.expect("made again");
@@ -354,12 +368,14 @@ async fn a_deleted_tenant_leaves_no_count(store: TestStore) {
 }
 
 async fn an_execution_keeps_the_archive_of_a_deleted_skill_counted(store: TestStore) {
-    assert!(store.claim_removal(&acme(), "sha256:s", now(), LEASE_MS).await.expect("claimed"));
+    assert!(
+        store.claim_archive_removal(&acme(), "sha256:s", now(), LEASE_MS).await.expect("claimed")
+    );
     assert_eq!(used(&store, &acme()).await, 0);
     for _ in 0..2 {
-        store.put_removal_off(&acme(), "sha256:s", 123).await.expect("put off");
+        store.defer_archive_removal(&acme(), "sha256:s", 123).await.expect("put off");
         assert_eq!(used(&store, &acme()).await, 123);
     }
-    store.forget_note(&acme(), "sha256:s").await.expect("removed");
+    store.finish_archive_removal(&acme(), "sha256:s").await.expect("removed");
     assert_eq!(used(&store, &acme()).await, 0);
 }

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use store::{
-    Born, Execution, Finished, Gone, Idempotency, Inserted, Lease, NewExecution, NewSkill, Reaped,
-    SkillStatus, Status, Store, TenantId, VersionPolicy,
+    Execution, FinishedExecution, Idempotency, InitialState, InsertResult, Lease, NewExecution,
+    NewSkill, ReapedExecution, SkillStatus, StaleLeases, Status, Store, TenantId, VersionPolicy,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -74,8 +74,8 @@ impl TestStore {
 
     /// Stores an execution that waits for a worker.
     pub async fn queue(&self, tenant: &TenantId) -> Uuid {
-        let new = new_execution(tenant, Born::Queued);
-        assert_eq!(self.insert_execution(&new).await.expect("stored"), Inserted::New(None));
+        let new = new_execution(tenant, InitialState::Queued);
+        assert_eq!(self.insert_execution(&new).await.expect("stored"), InsertResult::New(None));
         new.id
     }
 
@@ -83,8 +83,8 @@ impl TestStore {
     pub async fn run(&self, tenant: &TenantId) -> Lease {
         let new = new_execution(tenant, running());
         match self.insert_execution(&new).await.expect("stored") {
-            Inserted::New(Some(lease)) => lease,
-            other => panic!("not born running: {other:?}"),
+            InsertResult::New(Some(lease)) => lease,
+            other => panic!("not inserted as running: {other:?}"),
         }
     }
 
@@ -109,11 +109,11 @@ pub fn other() -> TenantId {
     TenantId::try_from("other").expect("a good name")
 }
 
-pub fn running() -> Born {
-    Born::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: false }
+pub fn running() -> InitialState {
+    InitialState::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: false }
 }
 
-pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
+pub fn new_execution(tenant: &TenantId, initial_state: InitialState) -> NewExecution {
     NewExecution {
         id: Uuid::now_v7(),
         tenant: tenant.clone(),
@@ -127,7 +127,7 @@ pub fn new_execution(tenant: &TenantId, born: Born) -> NewExecution {
         idempotent: false,
         awaited: false,
         webhook: None,
-        born,
+        initial_state,
     }
 }
 
@@ -136,13 +136,13 @@ pub fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
 }
 
 /// Fences and reaps, as a process does that finds workers gone.
-pub async fn reap(store: &Store, gone: Gone<'_>, max_attempts: i32) -> Vec<Reaped> {
+pub async fn reap(store: &Store, gone: StaleLeases<'_>, max_attempts: i32) -> Vec<ReapedExecution> {
     store.fence(gone, "reaper", LEASE_MS).await.expect("fenced");
     store.reap("reaper", max_attempts).await.expect("reaped")
 }
 
-pub fn finished(status: Status) -> Finished {
-    Finished {
+pub fn finished(status: Status) -> FinishedExecution {
+    FinishedExecution {
         status,
         output: Some(r#"{"ok":true}"#.into()),
         logs: "line one\nline two\n".into(),

@@ -1,4 +1,4 @@
-use store::{Page, ScanPolicy, StoreError, TenantId, TenantPolicy, VersionPolicy};
+use store::{PageRequest, ScanPolicy, StoreError, TenantId, TenantPolicy, VersionPolicy};
 
 use crate::keys::new_key;
 use crate::support::{TestStore, acme, on_both, other};
@@ -57,10 +57,10 @@ async fn a_policy_is_kept_and_changed(store: TestStore) {
 
 async fn tenants_are_listed_by_name_and_by_page(store: TestStore) {
     store.ensure_tenant(&fresh()).await.expect("a tenant");
-    let all = store.list_tenants(&Page::default()).await.expect("listed");
+    let all = store.list_tenants(&PageRequest::default()).await.expect("listed");
     let names: Vec<_> = all.iter().map(|tenant| tenant.id.as_str()).collect();
     assert_eq!(names, ["acme", "fresh", "other"]);
-    let rest = store.list_tenants(&Page::after(all[0].cursor(), 1)).await.expect("listed");
+    let rest = store.list_tenants(&PageRequest::after(all[0].cursor(), 1)).await.expect("listed");
     assert_eq!(rest, all[1..2]);
 }
 
@@ -84,7 +84,7 @@ async fn only_an_empty_tenant_can_be_deleted(store: TestStore) {
 async fn a_missing_tenant_owns_nothing(store: TestStore) {
     let refused = store.insert_key(&new_key(&fresh(), "hash")).await;
     assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
-    let new = crate::support::new_execution(&fresh(), store::Born::Queued);
+    let new = crate::support::new_execution(&fresh(), store::InitialState::Queued);
     let refused = store.insert_execution(&new).await;
     assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
     let new = crate::support::new_skill("echo", "1.0.0", "sha256:1");

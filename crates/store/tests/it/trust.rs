@@ -1,7 +1,7 @@
 //! Keys, revocations, signatures and how far versions have come: each tenant its own.
 
 use store::{
-    NewSignature, NewTrustedKey, Page, SignaturePolicy, Status, StoreError, TenantPolicy,
+    NewSignature, NewTrustedKey, PageRequest, SignaturePolicy, Status, StoreError, TenantPolicy,
     VersionPolicy,
 };
 
@@ -28,12 +28,12 @@ async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
     }
     let again = store.add_trusted_key(&acme(), &new_key("A")).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
-    let ids = async |page: Page| {
+    let ids = async |page: PageRequest| {
         let keys = store.list_trusted_keys(&acme(), &page).await.expect("a list");
         keys.into_iter().map(|key| key.key_id).collect::<Vec<_>>()
     };
-    assert_eq!(ids(Page::default()).await, ["A", "B", "C"]);
-    assert_eq!(ids(Page::after("A".into(), 1)).await, ["B"]);
+    assert_eq!(ids(PageRequest::default()).await, ["A", "B", "C"]);
+    assert_eq!(ids(PageRequest::after("A".into(), 1)).await, ["B"]);
 
     assert!(store.revoke_trusted_key(&acme(), "A").await.expect("revoked"));
     let revoked =
@@ -54,7 +54,11 @@ async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
 
 async fn digests_are_revoked_and_taken_back(store: TestStore) {
     let revoked = async || {
-        store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked
+        store
+            .get_trust_record(&acme(), "echo", "1.0.0", "sha256:1")
+            .await
+            .expect("trust")
+            .digest_revoked
     };
     assert!(!revoked().await);
     let first = store.revoke_digest(&acme(), "sha256:1", "stolen key").await.expect("revoked");
@@ -62,10 +66,14 @@ async fn digests_are_revoked_and_taken_back(store: TestStore) {
     assert_eq!((again.revoked_at, again.reason.as_str()), (first.revoked_at, "a better reason"));
     assert!(revoked().await);
     assert!(
-        !store.trust(&other(), "echo", "1.0.0", "sha256:1").await.expect("trust").digest_revoked
+        !store
+            .get_trust_record(&other(), "echo", "1.0.0", "sha256:1")
+            .await
+            .expect("trust")
+            .digest_revoked
     );
     assert!(!store.unrevoke_digest(&other(), "sha256:1").await.expect("answered"));
-    let page = Page::default();
+    let page = PageRequest::default();
     assert_eq!(store.list_revoked_digests(&acme(), &page).await.expect("a list"), [again]);
     assert!(store.unrevoke_digest(&acme(), "sha256:1").await.expect("taken back"));
     assert!(!store.unrevoke_digest(&acme(), "sha256:1").await.expect("answered"));
@@ -80,8 +88,12 @@ async fn put(store: &TestStore, version: &str, digest: &str, text: &str, trusted
 
 async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
     let unknown = "nobody".parse().expect("a name");
-    assert!(matches!(store.trust(&unknown, "echo", "1.0.0", "x").await, Err(StoreError::NotFound)));
-    let nothing = store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust");
+    assert!(matches!(
+        store.get_trust_record(&unknown, "echo", "1.0.0", "x").await,
+        Err(StoreError::NotFound)
+    ));
+    let nothing =
+        store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust");
     assert_eq!(
         (nothing.policy, nothing.signature, nothing.newest),
         (SignaturePolicy::Off, None, None)
@@ -91,7 +103,7 @@ async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
     assert_eq!(store.get_tenant(&acme()).await.expect("answered").expect("acme").policy, policy);
     put(&store, "1.0.0", "sha256:1", "signature one", true).await;
-    let trust = store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust");
+    let trust = store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust");
     assert_eq!(trust.policy, SignaturePolicy::Require);
     assert_eq!(trust.signature.as_deref(), Some("signature one"));
     assert_eq!(trust.newest.expect("known").version, "1.0.0");
@@ -102,21 +114,23 @@ async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
         (acme(), "ohce", "1.0.0", "sha256:1"),
         (other(), "echo", "1.0.0", "sha256:1"),
     ] {
-        let trust = store.trust(&tenant, name, version, digest).await.expect("trust");
+        let trust = store.get_trust_record(&tenant, name, version, digest).await.expect("trust");
         assert_eq!(trust.signature, None, "{tenant} {name} {version} {digest}");
     }
     // It outlives the row, and goes with the content.
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
-    let signature =
-        async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
+    let signature = async || {
+        store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature
+    };
     assert!(signature().await.is_some());
-    store.forget_signatures(&acme(), "sha256:1").await.expect("forgotten");
+    store.delete_signatures(&acme(), "sha256:1").await.expect("forgotten");
     assert_eq!(signature().await, None);
 }
 
 async fn a_trusted_signature_replaces_another_and_no_other_does(store: TestStore) {
-    let signature =
-        async || store.trust(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature;
+    let signature = async || {
+        store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature
+    };
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     assert_eq!(signature().await, None);
     for (text, trusted, expected) in [
@@ -136,7 +150,7 @@ async fn a_trusted_signature_replaces_another_and_no_other_does(store: TestStore
 
 async fn newest(store: &TestStore) -> Option<String> {
     store
-        .trust(&acme(), "echo", "0.0.0", "none")
+        .get_trust_record(&acme(), "echo", "0.0.0", "none")
         .await
         .expect("trust")
         .newest
@@ -155,12 +169,15 @@ async fn the_newest_version_only_rises(store: TestStore) {
         put(&store, version, "sha256:1", "text", trusted).await;
         assert_eq!(newest(&store).await.as_deref(), expected, "after {version}");
     }
-    let listed = store.list_newest_signed(&acme(), &Page::default()).await.expect("a list");
+    let listed = store.list_newest_signed(&acme(), &PageRequest::default()).await.expect("a list");
     assert_eq!(listed.len(), 1);
-    assert!(listed[0].is_after("1.10.0") && !listed[0].is_after("2.0.0"));
-    assert_eq!(store.list_newest_signed(&other(), &Page::default()).await.expect("a list"), []);
-    assert!(!store.forget_newest_signed(&other(), "echo").await.expect("answered"));
-    assert!(store.forget_newest_signed(&acme(), "echo").await.expect("forgotten"));
+    assert!(listed[0].is_newer_than("1.10.0") && !listed[0].is_newer_than("2.0.0"));
+    assert_eq!(
+        store.list_newest_signed(&other(), &PageRequest::default()).await.expect("a list"),
+        []
+    );
+    assert!(!store.reset_newest_signed(&other(), "echo").await.expect("answered"));
+    assert!(store.reset_newest_signed(&acme(), "echo").await.expect("forgotten"));
     assert_eq!(newest(&store).await, None);
 }
 
@@ -196,7 +213,7 @@ async fn a_receipt_is_kept_word_for_word(store: TestStore) {
     let id = lease.execution_id;
     assert_eq!(store.get_receipt(&acme(), id).await.expect("answered"), None);
     let text = r#"{"payload":"{\"a\":\"ü\"}"}"#;
-    let done = store::Finished { receipt: Some(text.into()), ..finished(Status::Success) };
+    let done = store::FinishedExecution { receipt: Some(text.into()), ..finished(Status::Success) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     assert_eq!(store.get_receipt(&acme(), id).await.expect("answered").as_deref(), Some(text));
     assert_eq!(store.get_receipt(&other(), id).await.expect("answered"), None);

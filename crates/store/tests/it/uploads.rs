@@ -1,6 +1,8 @@
 //! Files that people upload: versions, quotas, and no blob out of sight.
 
-use store::{Added, FileFilter, FileRow, NewFile, Page, TenantId, TenantPolicy, now};
+use store::{
+    AddFileResult, FileFilter, FileRow, NewFile, PageRequest, TenantId, TenantPolicy, now,
+};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -31,21 +33,26 @@ fn new(name: &str, size_bytes: i64) -> NewFile {
     }
 }
 
-async fn try_add(store: &TestStore, tenant: &TenantId, file: &NewFile, of: Option<Uuid>) -> Added {
-    store.note_blob(tenant, &file.blob_key).await.expect("noted");
+async fn try_add(
+    store: &TestStore,
+    tenant: &TenantId,
+    file: &NewFile,
+    of: Option<Uuid>,
+) -> AddFileResult {
+    store.add_pending_blob(tenant, &file.blob_key).await.expect("noted");
     store.add_file(tenant, file, Some("s1"), of).await.expect("answered")
 }
 
 async fn add(store: &TestStore, file: &NewFile, of: Option<Uuid>) -> FileRow {
     match try_add(store, &acme(), file, of).await {
-        Added::File(row) => *row,
+        AddFileResult::File(row) => *row,
         refused => panic!("{refused:?}"),
     }
 }
 
 async fn noted(store: &TestStore) -> Vec<String> {
     let mut keys: Vec<String> = store
-        .loose_blobs(now() + 1, 100)
+        .pending_blobs(now() + 1, 100)
         .await
         .expect("notes")
         .into_iter()
@@ -56,7 +63,7 @@ async fn noted(store: &TestStore) -> Vec<String> {
 }
 
 async fn list(store: &TestStore, filter: FileFilter) -> Vec<Uuid> {
-    let rows = store.list_files(&acme(), &filter, &Page::default()).await.expect("a list");
+    let rows = store.list_files(&acme(), &filter, &PageRequest::default()).await.expect("a list");
     rows.into_iter().map(|row| row.id).collect()
 }
 
@@ -70,12 +77,13 @@ async fn a_file_is_added_found_and_listed(store: TestStore) {
     let session = |id: &str| FileFilter { session_id: Some(id.into()), execution_id: None };
     assert_eq!(list(&store, session("s1")).await.len(), 2);
     assert!(list(&store, session("s2")).await.is_empty());
-    let second =
-        store.list_files(&acme(), &FileFilter::default(), &Page::after(two.cursor(), 50)).await;
+    let second = store
+        .list_files(&acme(), &FileFilter::default(), &PageRequest::after(two.cursor(), 50))
+        .await;
     assert_eq!(second.expect("a page"), [one]);
     assert!(
         store
-            .list_files(&other(), &FileFilter::default(), &Page::default())
+            .list_files(&other(), &FileFilter::default(), &PageRequest::default())
             .await
             .expect("a list")
             .is_empty()
@@ -96,10 +104,13 @@ async fn versions_count_up_and_keep_the_name(store: TestStore) {
         assert_eq!(versions, [third.clone(), second.clone(), first.clone()]);
     }
     assert!(store.list_file_versions(&other(), first.id).await.expect("answered").is_empty());
-    assert_eq!(try_add(&store, &other(), &new("x", 1), Some(first.id)).await, Added::NoSuchFile);
+    assert_eq!(
+        try_add(&store, &other(), &new("x", 1), Some(first.id)).await,
+        AddFileResult::NoSuchFile
+    );
     assert_eq!(
         try_add(&store, &acme(), &new("x", 1), Some(Uuid::now_v7())).await,
-        Added::NoSuchFile
+        AddFileResult::NoSuchFile
     );
 }
 
@@ -110,7 +121,7 @@ async fn parallel_versions_have_their_own_numbers(store: TestStore) {
         let (store, id) = ((*store).clone(), first.id);
         adding.spawn(async move {
             let file = new("x", 1);
-            store.note_blob(&acme(), &file.blob_key).await.expect("noted");
+            store.add_pending_blob(&acme(), &file.blob_key).await.expect("noted");
             store.add_file(&acme(), &file, None, Some(id)).await.expect("added")
         });
     }
@@ -170,29 +181,32 @@ async fn deleting_an_artifact_takes_the_archive_along(store: TestStore) {
 
 async fn a_blob_is_a_file_or_noted(store: TestStore) {
     let file = new("a.csv", 3);
-    store.note_blob(&acme(), &file.blob_key).await.expect("noted");
+    store.add_pending_blob(&acme(), &file.blob_key).await.expect("noted");
     assert_eq!(noted(&store).await, [file.blob_key.as_str()]);
     assert!(
-        store.loose_blobs(now() - 1_000_000, 9).await.expect("notes").is_empty(),
+        store.pending_blobs(now() - 1_000_000, 9).await.expect("notes").is_empty(),
         "it is still coming in"
     );
     store.add_file(&acme(), &file, None, None).await.expect("added");
     assert!(noted(&store).await.is_empty());
     store.delete_file(&acme(), file.id, None).await.expect("deleted");
     assert_eq!(
-        store.loose_blobs(1, 9).await.expect("notes"),
+        store.pending_blobs(1, 9).await.expect("notes"),
         [(acme(), file.blob_key.clone())],
         "due at once"
     );
-    store.forget_blob(&other(), &file.blob_key).await.expect("answered");
+    store.delete_pending_blob(&other(), &file.blob_key).await.expect("answered");
     assert_eq!(noted(&store).await.len(), 1, "another tenant's note stays");
-    store.forget_blob(&acme(), &file.blob_key).await.expect("forgotten");
+    store.delete_pending_blob(&acme(), &file.blob_key).await.expect("forgotten");
     assert!(noted(&store).await.is_empty());
 }
 
 async fn an_upload_without_its_note_is_too_late(store: TestStore) {
     let file = new("a.csv", 3);
-    assert_eq!(store.add_file(&acme(), &file, None, None).await.expect("answered"), Added::TooLate);
+    assert_eq!(
+        store.add_file(&acme(), &file, None, None).await.expect("answered"),
+        AddFileResult::TooLate
+    );
     assert!(list(&store, FileFilter::default()).await.is_empty());
 }
 
@@ -212,15 +226,15 @@ async fn the_quota_counts_uploads_of_the_tenant_alone(store: TestStore) {
     let first = add(&store, &new("a", 6), None).await;
     assert_eq!(
         try_add(&store, &acme(), &new("b", 5), None).await,
-        Added::OverQuota { used_bytes: 6, limit_bytes: 10 }
+        AddFileResult::OverQuota { used_bytes: 6, limit_bytes: 10 }
     );
     assert_eq!(
         try_add(&store, &acme(), &new("b", 5), Some(from_a_run.id)).await,
-        Added::OverQuota { used_bytes: 6, limit_bytes: 10 }
+        AddFileResult::OverQuota { used_bytes: 6, limit_bytes: 10 }
     );
     add(&store, &new("b", 4), Some(from_a_run.id)).await;
     assert_eq!(used().await, Some(10));
-    assert!(matches!(try_add(&store, &other(), &new("c", 99), None).await, Added::File(_)));
+    assert!(matches!(try_add(&store, &other(), &new("c", 99), None).await, AddFileResult::File(_)));
     store.delete_file(&acme(), first.id, None).await.expect("deleted");
     assert_eq!(used().await, Some(4));
 }
@@ -232,10 +246,10 @@ async fn parallel_uploads_share_one_quota(store: TestStore) {
         let store = (*store).clone();
         adding.spawn(async move {
             let file = new("x", 2);
-            store.note_blob(&acme(), &file.blob_key).await.expect("noted");
+            store.add_pending_blob(&acme(), &file.blob_key).await.expect("noted");
             matches!(
                 store.add_file(&acme(), &file, None, None).await.expect("answered"),
-                Added::File(_)
+                AddFileResult::File(_)
             )
         });
     }
@@ -246,8 +260,8 @@ async fn parallel_uploads_share_one_quota(store: TestStore) {
 async fn later_versions_of_forgotten_artifacts_are_noted(store: TestStore) {
     let first = artifact(&store).await;
     let second = add(&store, &new("x", 4), Some(first.id)).await;
-    let ended = store.ended_before(now() + 1, 9).await.expect("ended");
-    store.forget_executions(&ended).await.expect("forgotten");
+    let ended = store.list_ended_before(now() + 1, 9).await.expect("ended");
+    store.delete_executions(&ended).await.expect("forgotten");
     assert_eq!(noted(&store).await, [second.blob_key]);
     assert!(list(&store, FileFilter::default()).await.is_empty());
 }

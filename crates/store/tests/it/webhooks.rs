@@ -1,7 +1,8 @@
 //! One call for each execution that asked for one, owed from its end on.
 
 use store::{
-    Born, Gone, Inserted, Lease, NewExecution, NewFile, Page, Status, Webhook, WebhookState, now,
+    InitialState, InsertResult, Lease, NewExecution, NewFile, PageRequest, StaleLeases, Status,
+    Webhook, WebhookState, now,
 };
 use uuid::Uuid;
 
@@ -18,10 +19,10 @@ on_both!(
 
 const URL: &str = "https://example.com/hook";
 
-async fn accept(store: &TestStore, born: Born) -> (Uuid, Option<Lease>) {
-    let new = NewExecution { webhook: Some(URL.into()), ..new_execution(&acme(), born) };
+async fn accept(store: &TestStore, initial_state: InitialState) -> (Uuid, Option<Lease>) {
+    let new = NewExecution { webhook: Some(URL.into()), ..new_execution(&acme(), initial_state) };
     match store.insert_execution(&new).await.expect("stored") {
-        Inserted::New(lease) => (new.id, lease),
+        InsertResult::New(lease) => (new.id, lease),
         other => panic!("not new: {other:?}"),
     }
 }
@@ -52,7 +53,7 @@ async fn an_end_owes_one_call_and_no_other(store: TestStore) {
         sha256: "00".into(),
         blob_key: "acme/a".into(),
     };
-    let done = store::Finished { files: vec![file], ..finished(Status::Success) };
+    let done = store::FinishedExecution { files: vec![file], ..finished(Status::Success) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     assert!(!store.finish(&lease, &done).await.expect("answered"), "an end is an end");
     store.finish(&plain, &finished(Status::Success)).await.expect("finished");
@@ -64,13 +65,13 @@ async fn an_end_owes_one_call_and_no_other(store: TestStore) {
 }
 
 async fn every_way_to_end_owes_a_call(store: TestStore) {
-    let (cancelled, _) = accept(&store, Born::Queued).await;
+    let (cancelled, _) = accept(&store, InitialState::Queued).await;
     store.request_cancel(&acme(), cancelled).await.expect("cancelled");
-    let (lost, _) = accept(&store, Born::Queued).await;
+    let (lost, _) = accept(&store, InitialState::Queued).await;
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.mark_started(&lease).await.expect("marked");
-    reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 3).await;
-    let (claimed, _) = accept(&store, Born::Queued).await;
+    reap(&store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 3).await;
+    let (claimed, _) = accept(&store, InitialState::Queued).await;
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     assert!(lease.webhook);
     store.finish(&lease, &finished(Status::Timeout)).await.expect("finished");
@@ -103,11 +104,11 @@ async fn a_call_is_one_callers_until_its_time_is_up(store: TestStore) {
     assert_eq!((late.len(), late[0].attempt), (5, 2));
     let first = one.first().or(two.first()).expect("a call");
     assert!(
-        !store.webhook_delivered(first).await.expect("answered"),
+        !store.mark_webhook_delivered(first).await.expect("answered"),
         "another attempt is under way"
     );
-    assert!(store.webhook_delivered(&late[0]).await.expect("delivered"));
-    assert!(!store.webhook_delivered(&late[0]).await.expect("answered"));
+    assert!(store.mark_webhook_delivered(&late[0]).await.expect("delivered"));
+    assert!(!store.mark_webhook_delivered(&late[0]).await.expect("answered"));
     let found = store
         .get_webhook(&acme(), late[0].execution_id)
         .await
@@ -124,7 +125,7 @@ async fn failures_are_tried_again_and_then_given_up(store: TestStore) {
         let calls = store.claim_webhooks(time, 1, LEASE_MS).await.expect("claimed");
         attempts += 1;
         assert_eq!(calls[0].attempt, attempts);
-        match store.webhook_failed(&calls[0], "connection refused").await.expect("noted") {
+        match store.record_webhook_failure(&calls[0], "connection refused").await.expect("noted") {
             Some(next_at) => time = next_at,
             None => break,
         }
@@ -136,7 +137,7 @@ async fn failures_are_tried_again_and_then_given_up(store: TestStore) {
         (dead.state, dead.last_error.as_deref()),
         (WebhookState::Dead, Some("connection refused"))
     );
-    let trail = store.list_audit(&acme(), &Page::default()).await.expect("listed");
+    let trail = store.list_audit_records(&acme(), &PageRequest::default()).await.expect("listed");
     assert_eq!(
         (trail.len(), trail[0].action.as_str(), trail[0].object.as_str()),
         (1, "webhook.give_up", id.to_string().as_str())

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::Args;
 use server::config::Config;
-use store::bench::Bench;
+use store::bench::BenchDatabase;
 
 use crate::output::Output;
 use crate::progress;
@@ -48,7 +48,7 @@ pub async fn run(args: &StoreArgs, output: Output) -> Result<ExitCode> {
     if !args.rows.is_sorted() || args.rows.is_empty() {
         bail!("--rows must rise, such as 0,100000,1000000");
     }
-    let bench = Bench::create(&config.dsn(), TENANTS).await?;
+    let bench = BenchDatabase::create(&config.dsn(), TENANTS).await?;
     let measured = tokio::select! {
         measured = measure(args, &bench) => measured,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
@@ -63,15 +63,15 @@ pub async fn run(args: &StoreArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(args: &StoreArgs, bench: &Bench) -> Result<Report> {
+async fn measure(args: &StoreArgs, bench: &BenchDatabase) -> Result<Report> {
     let figures = args.rows.len() * WORKERS.len() * Work::ALL.len();
     let each = Duration::from_secs_f64(f64::from(args.seconds) / figures as f64);
     let setup = Setup::here(bench.settings().await?, TENANTS, each);
     let mut levels = Vec::new();
     for rows in &args.rows {
         let spinner = progress::spinner(&format!("filling up to {rows} executions"));
-        let missing = i64::from(*rows) - bench.stored().await?.executions;
-        bench.fill(missing.max(0), &work::finished(), work::INPUT).await?;
+        let missing = i64::from(*rows) - bench.table_sizes().await?.executions;
+        bench.insert_finished(missing.max(0), &work::finished(), work::INPUT).await?;
         drop(spinner);
         let spinner = progress::spinner(&format!("measuring with {rows} executions"));
         levels.push(level(bench, each).await?);
@@ -80,29 +80,31 @@ async fn measure(args: &StoreArgs, bench: &Bench) -> Result<Report> {
     Ok(Report { setup, levels })
 }
 
-async fn level(bench: &Bench, each: Duration) -> Result<Level> {
-    let stored = bench.stored().await?;
+async fn level(bench: &BenchDatabase, each: Duration) -> Result<Level> {
+    let stored = bench.table_sizes().await?;
     let mut rates = Vec::new();
     let mut log_bytes_each = 0.0;
     for work in Work::ALL {
         let mut row = [0.0; WORKERS.len()];
         for (rate, workers) in row.iter_mut().zip(WORKERS) {
             if work == Work::Claim {
-                bench.queue((QUEUED_PER_SECOND * each.as_secs_f64()) as i64, work::INPUT).await?;
+                bench
+                    .insert_queued((QUEUED_PER_SECOND * each.as_secs_f64()) as i64, work::INPUT)
+                    .await?;
             }
-            let written = bench.log_bytes().await?;
+            let written = bench.wal_bytes().await?;
             let Done { count, seconds } = work::repeat(work, bench, workers, each).await?;
             *rate = count as f64 / seconds;
             if work == Work::Queued {
                 log_bytes_each =
-                    (bench.log_bytes().await? - written) as f64 / (count as f64).max(1.0);
+                    (bench.wal_bytes().await? - written) as f64 / (count as f64).max(1.0);
             }
-            bench.tidy().await?;
+            bench.clear_active().await?;
         }
         rates.push((work, row));
     }
     let began = Instant::now();
-    bench.store.load().await?;
+    bench.store.queue_load().await?;
     let count_ms = began.elapsed().as_secs_f64() * 1e3;
     Ok(Level {
         stored: stored.into(),
@@ -114,12 +116,12 @@ async fn level(bench: &Bench, each: Duration) -> Result<Level> {
 }
 
 /// What it takes to forget the oldest executions, in milliseconds; none when there are not enough.
-async fn forget(bench: &Bench) -> Result<Option<f64>> {
+async fn forget(bench: &BenchDatabase) -> Result<Option<f64>> {
     let began = Instant::now();
-    let ended = bench.store.ended_before(store::now(), FORGET).await?;
+    let ended = bench.store.list_ended_before(store::now(), FORGET).await?;
     if ended.len() < FORGET as usize {
         return Ok(None);
     }
-    bench.store.forget_executions(&ended).await?;
+    bench.store.delete_executions(&ended).await?;
     Ok(Some(began.elapsed().as_secs_f64() * 1e3))
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runner::archive_key;
-use store::{Execution, ExecutionFilter, Page, Status, Store, TenantId};
+use store::{Execution, ExecutionFilter, PageRequest, Status, Store, TenantId};
 
 use crate::api::{Api, until};
 use crate::fleet::{Accepted, Fleet};
@@ -30,7 +30,7 @@ impl Books {
         let store = Store::open(&fleet.database.address()).await.expect("the fleet's database");
         let mut rows: Vec<Execution> = Vec::new();
         loop {
-            let page = Page { limit: 500, offset: rows.len() as i64, after: None };
+            let page = PageRequest { limit: 500, offset: rows.len() as i64, after: None };
             let more = store
                 .list_executions(&tenant(), &ExecutionFilter::default(), &page)
                 .await

@@ -12,7 +12,7 @@ use mcp::{
 };
 use runner::{EventKind, Held, Permit};
 use serde_json::{Map, Value, json};
-use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillHead, SkillStatus};
+use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillMetadata, SkillStatus};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -56,9 +56,10 @@ impl SkillProvider for Agent {
             })
         });
         // One more than the page, to know whether another follows.
-        let page = store::Page { limit: PAGE as i64 + 1, offset: 0, after: after.transpose()? };
+        let page =
+            store::PageRequest { limit: PAGE as i64 + 1, offset: 0, after: after.transpose()? };
         let mut permit = self.reserve(page.limit as u64 * CallableSkill::MAX_BYTES).await?;
-        let mut rows = self.app.store.list_callable(tenant, &page).await.map_err(refusal)?;
+        let mut rows = self.app.store.list_callable_skills(tenant, &page).await.map_err(refusal)?;
         permit.shrink_to(rows.iter().map(callable_bytes).sum());
         self.hold(permit);
         let more = rows.len() > PAGE;
@@ -211,7 +212,7 @@ impl Agent {
     /// The bytes of a skill's file.
     async fn contents(
         &self,
-        head: &SkillHead,
+        head: &SkillMetadata,
         path: &str,
         max_bytes: usize,
     ) -> Result<Bytes, ProviderError> {
@@ -277,7 +278,7 @@ impl Agent {
 
 fn listed(row: CallableSkill) -> SkillOverview {
     let CallableSkill {
-        head: SkillHead { name, version, description, entrypoint, .. },
+        head: SkillMetadata { name, version, description, entrypoint, .. },
         input_schema,
     } = row;
     SkillOverview { name, version, description, entrypoint, input_schema }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::Serialize;
-use store::bench::Stored;
+use store::bench::BenchTableSizes;
 
 use super::WORKERS;
 use super::work::Work;
@@ -55,8 +55,8 @@ pub struct Size {
     index_bytes: i64,
 }
 
-impl From<Stored> for Size {
-    fn from(Stored { executions, table_bytes, index_bytes }: Stored) -> Size {
+impl From<BenchTableSizes> for Size {
+    fn from(BenchTableSizes { executions, table_bytes, index_bytes }: BenchTableSizes) -> Size {
         Size { executions, table_bytes, index_bytes }
     }
 }

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use store::bench::Bench;
-use store::{Born, Finished, Inserted, Lease, NewExecution, Status, Store, TenantId};
+use store::bench::BenchDatabase;
+use store::{
+    FinishedExecution, InitialState, InsertResult, Lease, NewExecution, Status, Store, TenantId,
+};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -40,7 +42,7 @@ impl Work {
     async fn once(self, store: &Store, tenant: &TenantId, owner: &str) -> Result<bool> {
         match self {
             Work::Queued => {
-                accept(store, tenant, Born::Queued).await?;
+                accept(store, tenant, InitialState::Queued).await?;
                 let lease = claim_one(store, owner).await?;
                 if store.mark_started(&lease).await?.is_none() {
                     bail!("a lease was lost while measuring");
@@ -48,10 +50,13 @@ impl Work {
                 record(store, &lease).await
             }
             Work::Direct => {
-                let born =
-                    Born::Running { owner: owner.to_owned(), lease_ms: LEASE_MS, started: true };
-                match accept(store, tenant, born).await? {
-                    Inserted::New(Some(lease)) => record(store, &lease).await,
+                let initial_state = InitialState::Running {
+                    owner: owner.to_owned(),
+                    lease_ms: LEASE_MS,
+                    started: true,
+                };
+                match accept(store, tenant, initial_state).await? {
+                    InsertResult::New(Some(lease)) => record(store, &lease).await,
                     _ => bail!("an execution was not accepted while measuring"),
                 }
             }
@@ -67,7 +72,12 @@ pub struct Done {
 }
 
 /// Lets so many workers do it together for a while.
-pub async fn repeat(work: Work, bench: &Bench, workers: usize, time: Duration) -> Result<Done> {
+pub async fn repeat(
+    work: Work,
+    bench: &BenchDatabase,
+    workers: usize,
+    time: Duration,
+) -> Result<Done> {
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
@@ -89,7 +99,11 @@ pub async fn repeat(work: Work, bench: &Bench, workers: usize, time: Duration) -
     Ok(Done { count, seconds: began.elapsed().as_secs_f64() })
 }
 
-async fn accept(store: &Store, tenant: &TenantId, born: Born) -> Result<Inserted> {
+async fn accept(
+    store: &Store,
+    tenant: &TenantId,
+    initial_state: InitialState,
+) -> Result<InsertResult> {
     let new = NewExecution {
         id: Uuid::now_v7(),
         tenant: tenant.clone(),
@@ -103,7 +117,7 @@ async fn accept(store: &Store, tenant: &TenantId, born: Born) -> Result<Inserted
         idempotent: false,
         awaited: false,
         webhook: None,
-        born,
+        initial_state,
     };
     Ok(store.insert_execution(&new).await?)
 }
@@ -130,8 +144,8 @@ pub const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{
 
 /// The end of a small skill, with everything a server writes down about one: see the sizes in
 /// docs/capacity.md.
-pub fn finished() -> Finished {
-    Finished {
+pub fn finished() -> FinishedExecution {
+    FinishedExecution {
         status: Status::Success,
         output: Some(r#"{"file":"chart.svg","kind":"bar","points":4,"min":3.0,"max":13.0}"#.into()),
         logs: "drew 4 points\n".into(),

@@ -3,13 +3,13 @@
 /// A word that is none of those its kind knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not a {kind}")]
-pub struct UnknownWord {
+pub struct UnknownVariant {
     pub kind: &'static str,
     pub word: String,
 }
 
 /// Declares an enumeration whose spelling is written once, for SQL, serde, `Display` and `FromStr`.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$about:meta])* $name:ident, $kind:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -30,12 +30,12 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $name {
-            type Err = $crate::UnknownWord;
+            type Err = $crate::UnknownVariant;
 
-            fn from_str(word: &str) -> Result<$name, $crate::UnknownWord> {
+            fn from_str(word: &str) -> Result<$name, $crate::UnknownVariant> {
                 match word {
                     $($word => Ok($name::$variant),)+
-                    _ => Err($crate::UnknownWord { kind: $kind, word: word.to_owned() }),
+                    _ => Err($crate::UnknownVariant { kind: $kind, word: word.to_owned() }),
                 }
             }
         }
@@ -48,4 +48,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use string_enum;

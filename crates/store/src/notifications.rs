@@ -17,13 +17,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-use crate::db::Db;
+use crate::db::Database;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::{Store, StoreError, UnknownWord};
+use crate::{Store, StoreError, UnknownVariant};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announcement {
+pub enum Notification {
     /// Something waits for a worker.
     Queued,
     /// Somebody wants this running execution stopped.
@@ -50,48 +50,48 @@ const QUIET: Duration = Duration::from_secs(15);
 /// How long one such try, or the answer to such a question, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl fmt::Display for Announcement {
+impl fmt::Display for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Announcement::Queued => f.write_str("queued"),
-            Announcement::Cancel(id) => write!(f, "cancel:{id}"),
-            Announcement::Ended(id) => write!(f, "ended:{id}"),
-            Announcement::Watch(id) => write!(f, "watch:{id}"),
-            Announcement::Logs(id) => write!(f, "logs:{id}"),
-            Announcement::Missed => f.write_str("missed"),
+            Notification::Queued => f.write_str("queued"),
+            Notification::Cancel(id) => write!(f, "cancel:{id}"),
+            Notification::Ended(id) => write!(f, "ended:{id}"),
+            Notification::Watch(id) => write!(f, "watch:{id}"),
+            Notification::Logs(id) => write!(f, "logs:{id}"),
+            Notification::Missed => f.write_str("missed"),
         }
     }
 }
 
-impl FromStr for Announcement {
-    type Err = UnknownWord;
+impl FromStr for Notification {
+    type Err = UnknownVariant;
 
-    fn from_str(text: &str) -> Result<Announcement, UnknownWord> {
+    fn from_str(text: &str) -> Result<Notification, UnknownVariant> {
         let known = match text.split_once(':') {
-            None if text == "queued" => Some(Announcement::Queued),
-            None if text == "missed" => Some(Announcement::Missed),
+            None if text == "queued" => Some(Notification::Queued),
+            None if text == "missed" => Some(Notification::Missed),
             None => None,
             Some((word, id)) => id.parse().ok().and_then(|id| match word {
-                "cancel" => Some(Announcement::Cancel(id)),
-                "ended" => Some(Announcement::Ended(id)),
-                "watch" => Some(Announcement::Watch(id)),
-                "logs" => Some(Announcement::Logs(id)),
+                "cancel" => Some(Notification::Cancel(id)),
+                "ended" => Some(Notification::Ended(id)),
+                "watch" => Some(Notification::Watch(id)),
+                "logs" => Some(Notification::Logs(id)),
                 _ => None,
             }),
         };
-        known.ok_or_else(|| UnknownWord { kind: "announcement", word: text.to_owned() })
+        known.ok_or_else(|| UnknownVariant { kind: "announcement", word: text.to_owned() })
     }
 }
 
 /// What one reader has not read yet.
-pub struct Announcements(broadcast::Receiver<Announcement>);
+pub struct Notifications(broadcast::Receiver<Notification>);
 
-impl Announcements {
+impl Notifications {
     /// The next announcement; `None` when the store is closed.
-    pub async fn next(&mut self) -> Option<Announcement> {
+    pub async fn next(&mut self) -> Option<Notification> {
         match self.0.recv().await {
             Ok(announcement) => Some(announcement),
-            Err(RecvError::Lagged(_)) => Some(Announcement::Missed),
+            Err(RecvError::Lagged(_)) => Some(Notification::Missed),
             Err(RecvError::Closed) => None,
         }
     }
@@ -99,25 +99,25 @@ impl Announcements {
 
 /// Where announcements of this process come together.
 #[derive(Clone, Debug)]
-pub(crate) struct Announcer {
-    said: broadcast::Sender<Announcement>,
+pub(crate) struct Notifier {
+    said: broadcast::Sender<Notification>,
     /// The task with the listening connection, once somebody listens.
-    listening: Arc<OnceLock<Listening>>,
+    listening: Arc<OnceLock<ListenerTask>>,
 }
 
 /// Ends the task with the last handle on the store.
 #[derive(Debug)]
-struct Listening(AbortHandle);
+struct ListenerTask(AbortHandle);
 
-impl Drop for Listening {
+impl Drop for ListenerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Announcer {
-    pub fn new() -> Announcer {
-        Announcer { said: broadcast::Sender::new(BACKLOG), listening: Arc::default() }
+impl Notifier {
+    pub fn new() -> Notifier {
+        Notifier { said: broadcast::Sender::new(BACKLOG), listening: Arc::default() }
     }
 
     pub fn stop(&self) {
@@ -126,7 +126,7 @@ impl Announcer {
         }
     }
 
-    fn listen(&self, options: PgConnectOptions) -> Listening {
+    fn listen(&self, options: PgConnectOptions) -> ListenerTask {
         let said = self.said.clone();
         let task = tokio::spawn(async move {
             let pool = PgPoolOptions::new()
@@ -143,17 +143,17 @@ impl Announcer {
                 tokio::time::sleep(RECONNECT).await;
             }
         });
-        Listening(task.abort_handle())
+        ListenerTask(task.abort_handle())
     }
 }
 
 /// Passes notifications on until the connection is cut.
-async fn hear(pool: &PgPool, said: &broadcast::Sender<Announcement>) -> Result<(), sqlx::Error> {
+async fn hear(pool: &PgPool, said: &broadcast::Sender<Notification>) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
     // Only now, because from here on nothing is missed.
-    let _ = said.send(Announcement::Missed);
+    let _ = said.send(Notification::Missed);
     loop {
         match tokio::time::timeout(QUIET, listener.try_recv()).await {
             Ok(Ok(Some(notification))) => {
@@ -179,20 +179,20 @@ const CHANNEL: &str = "skillbox";
 
 impl Store {
     /// Everything announced from now on, by this process and by all others. Needs a tokio runtime.
-    pub fn announcements(&self) -> Announcements {
-        let receiver = self.announcer.said.subscribe();
-        if let Db::Postgres(pool) = &self.db {
+    pub fn notifications(&self) -> Notifications {
+        let receiver = self.notifier.said.subscribe();
+        if let Database::Postgres(pool) = &self.db {
             let options = PgConnectOptions::clone(&pool.connect_options());
-            self.announcer.listening.get_or_init(|| self.announcer.listen(options));
+            self.notifier.listening.get_or_init(|| self.notifier.listen(options));
         }
-        Announcements(receiver)
+        Notifications(receiver)
     }
 
     /// Says something that no change of a row says.
-    pub async fn announce(&self, announcement: Announcement) -> Result<(), StoreError> {
+    pub async fn notify(&self, announcement: Notification) -> Result<(), StoreError> {
         match &self.db {
-            Db::Sqlite { .. } => drop(self.announcer.said.send(announcement)),
-            Db::Postgres(_) => {
+            Database::Sqlite { .. } => drop(self.notifier.said.send(announcement)),
+            Database::Postgres(_) => {
                 let notify =
                     sql("SELECT pg_notify('skillbox', $1)::text").bind(announcement.to_string());
                 self.db.read(notify).await?;
@@ -201,32 +201,32 @@ impl Store {
         Ok(())
     }
 
-    /// Runs one statement as its own transaction. Its RETURNING has a column `says`, an
+    /// Runs one statement as its own transaction. Its RETURNING has a column `notification`, an
     /// announcement or NULL, and what the changed rows say is announced with the commit.
-    pub(crate) async fn write_saying(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
-        let rows = self.db.write_returning(self.saying(sql)).await?;
-        self.said(&rows)?;
+    pub(crate) async fn write_and_notify(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+        let rows = self.db.write_returning(self.with_notification(sql)).await?;
+        self.notify_local(&rows)?;
         Ok(rows)
     }
 
     /// The same statement for a transaction; `said` makes it heard after the commit where the
     /// database does not.
-    pub(crate) fn saying<'a>(&self, sql: Sql<'a>) -> Sql<'a> {
+    pub(crate) fn with_notification<'a>(&self, sql: Sql<'a>) -> Sql<'a> {
         match &self.db {
-            Db::Sqlite { .. } => sql,
-            Db::Postgres(_) => sql.within(
+            Database::Sqlite { .. } => sql,
+            Database::Postgres(_) => sql.within(
                 "WITH changed AS (",
-                ") SELECT changed.*, CASE WHEN says IS NOT NULL \
-                 THEN pg_notify('skillbox', says)::text END AS said FROM changed",
+                ") SELECT changed.*, CASE WHEN notification IS NOT NULL \
+                 THEN pg_notify('skillbox', notification)::text END AS notified FROM changed",
             ),
         }
     }
 
-    pub(crate) fn said(&self, rows: &[Row]) -> Result<(), StoreError> {
-        if let Db::Sqlite { .. } = &self.db {
+    pub(crate) fn notify_local(&self, rows: &[Row]) -> Result<(), StoreError> {
+        if let Database::Sqlite { .. } = &self.db {
             for row in rows {
-                if let Some(announcement) = row.parse_opt("says")? {
-                    let _ = self.announcer.said.send(announcement);
+                if let Some(announcement) = row.parse_opt("notification")? {
+                    let _ = self.notifier.said.send(announcement);
                 }
             }
         }
@@ -242,19 +242,19 @@ mod tests {
     fn every_announcement_reads_back() {
         let id = Uuid::now_v7();
         for announcement in [
-            Announcement::Queued,
-            Announcement::Cancel(id),
-            Announcement::Ended(id),
-            Announcement::Watch(id),
-            Announcement::Logs(id),
-            Announcement::Missed,
+            Notification::Queued,
+            Notification::Cancel(id),
+            Notification::Ended(id),
+            Notification::Watch(id),
+            Notification::Logs(id),
+            Notification::Missed,
         ] {
             assert_eq!(announcement.to_string().parse(), Ok(announcement));
         }
         for other in
             ["", "queued:", "cancel", "cancel:x", "shouted:0198c0de-0000-7000-8000-000000000000"]
         {
-            assert!(other.parse::<Announcement>().is_err(), "{other}");
+            assert!(other.parse::<Notification>().is_err(), "{other}");
         }
     }
 }

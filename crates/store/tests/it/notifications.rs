@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{Announcement, Announcements, Born, Gone, NewExecution, Status, now};
+use store::{InitialState, NewExecution, Notification, Notifications, StaleLeases, Status, now};
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, reap};
 
@@ -12,28 +12,28 @@ on_both!(
     what_is_undone_is_not_announced,
 );
 
-async fn next(announcements: &mut Announcements) -> Announcement {
+async fn next(announcements: &mut Notifications) -> Notification {
     let next = tokio::time::timeout(Duration::from_secs(30), announcements.next());
     next.await.expect("an announcement in time").expect("the store is open")
 }
 
 /// The next announcement that is not the call to look after a gap, which may come at any time.
-async fn news(announcements: &mut Announcements) -> Announcement {
+async fn news(announcements: &mut Notifications) -> Notification {
     loop {
         match next(announcements).await {
-            Announcement::Missed => {}
+            Notification::Missed => {}
             news => return news,
         }
     }
 }
 
 /// Listens, and returns when nothing that happens from now on is missed.
-async fn listen(store: &store::Store, postgres: bool) -> Announcements {
-    let mut announcements = store.announcements();
+async fn listen(store: &store::Store, postgres: bool) -> Notifications {
+    let mut announcements = store.notifications();
     if postgres {
         assert_eq!(
             next(&mut announcements).await,
-            Announcement::Missed,
+            Notification::Missed,
             "the connection begins with a gap"
         );
     }
@@ -43,56 +43,61 @@ async fn listen(store: &store::Store, postgres: bool) -> Announcements {
 async fn changes_are_announced_to_clones(store: TestStore) {
     let mut heard = listen(&store.clone(), store.is_postgres()).await;
     let id = store.queue(&acme()).await;
-    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    assert_eq!(news(&mut heard).await, Notification::Queued);
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    assert!(store.watch(&acme(), id).await.expect("watched"));
-    assert_eq!(news(&mut heard).await, Announcement::Watch(id));
+    assert!(store.mark_watched(&acme(), id).await.expect("watched"));
+    assert_eq!(news(&mut heard).await, Notification::Watch(id));
     store.request_cancel(&acme(), id).await.expect("asked");
-    assert_eq!(news(&mut heard).await, Announcement::Cancel(id));
+    assert_eq!(news(&mut heard).await, Notification::Cancel(id));
     store.finish(&lease, &finished(Status::Cancelled)).await.expect("finished");
-    assert_eq!(news(&mut heard).await, Announcement::Ended(id));
+    assert_eq!(news(&mut heard).await, Notification::Ended(id));
 
     let never = store.queue(&acme()).await;
-    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    assert_eq!(news(&mut heard).await, Notification::Queued);
     // Whoever claims passes over a row that is being changed, and must hear of it again.
-    assert!(store.watch(&acme(), never).await.expect("watched"));
-    assert_eq!(news(&mut heard).await, Announcement::Queued);
-    assert!(store.await_end(&acme(), never).await.expect("awaited"));
-    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    assert!(store.mark_watched(&acme(), never).await.expect("watched"));
+    assert_eq!(news(&mut heard).await, Notification::Queued);
+    assert!(store.mark_awaited(&acme(), never).await.expect("awaited"));
+    assert_eq!(news(&mut heard).await, Notification::Queued);
     store.request_cancel(&acme(), never).await.expect("cancelled");
-    assert_eq!(news(&mut heard).await, Announcement::Ended(never));
+    assert_eq!(news(&mut heard).await, Notification::Ended(never));
 
     let lost = store.run(&acme()).await;
-    reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 3).await;
-    assert_eq!(news(&mut heard).await, Announcement::Queued, "it waits again");
+    reap(&store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 3).await;
+    assert_eq!(news(&mut heard).await, Notification::Queued, "it waits again");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
-    reap(&store, Gone::ExpiredAt(now() + LEASE_MS * 2000), 0).await;
-    assert_eq!(news(&mut heard).await, Announcement::Ended(lost.execution_id));
-    store.announce(Announcement::Logs(id)).await.expect("announced");
-    assert_eq!(news(&mut heard).await, Announcement::Logs(id));
+    reap(&store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 0).await;
+    assert_eq!(news(&mut heard).await, Notification::Ended(lost.execution_id));
+    store.notify(Notification::Logs(id)).await.expect("announced");
+    assert_eq!(news(&mut heard).await, Notification::Logs(id));
 }
 
 async fn an_end_that_nobody_awaits_is_not_announced(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let quiet = store.run(&acme()).await;
     store.finish(&quiet, &finished(Status::Success)).await.expect("finished");
-    assert!(!store.await_end(&acme(), quiet.execution_id).await.expect("answered"), "it has ended");
+    assert!(
+        !store.mark_awaited(&acme(), quiet.execution_id).await.expect("answered"),
+        "it has ended"
+    );
     let awaited = store.run(&acme()).await;
-    assert!(store.await_end(&acme(), awaited.execution_id).await.expect("answered"));
+    assert!(store.mark_awaited(&acme(), awaited.execution_id).await.expect("answered"));
     store.finish(&awaited, &finished(Status::Success)).await.expect("finished");
-    assert_eq!(news(&mut heard).await, Announcement::Ended(awaited.execution_id));
+    assert_eq!(news(&mut heard).await, Notification::Ended(awaited.execution_id));
 }
 
 async fn what_is_undone_is_not_announced(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let policy = store::TenantPolicy { max_queued: Some(0), ..store::TenantPolicy::default() };
     store.update_tenant_policy(&acme(), &policy).await.expect("updated");
-    let full =
-        store.insert_within_limits(&new_execution(&acme(), Born::Queued)).await.expect("answered");
-    assert_eq!(full, store::Inserted::QueueFull);
+    let full = store
+        .insert_within_limits(&new_execution(&acme(), InitialState::Queued))
+        .await
+        .expect("answered");
+    assert_eq!(full, store::InsertResult::QueueFull);
     let lease = store.run(&acme()).await;
     store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
-    assert_eq!(news(&mut heard).await, Announcement::Cancel(lease.execution_id));
+    assert_eq!(news(&mut heard).await, Notification::Cancel(lease.execution_id));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,12 +105,12 @@ async fn another_process_hears_it() {
     let store = TestStore::postgres().await;
     let second = store.second().await;
     let mut heard = listen(&second, true).await;
-    let new = NewExecution { awaited: true, ..new_execution(&acme(), Born::Queued) };
+    let new = NewExecution { awaited: true, ..new_execution(&acme(), InitialState::Queued) };
     store.insert_execution(&new).await.expect("stored");
-    assert_eq!(news(&mut heard).await, Announcement::Queued);
+    assert_eq!(news(&mut heard).await, Notification::Queued);
     let (_, lease) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
-    assert_eq!(news(&mut heard).await, Announcement::Ended(new.id));
+    assert_eq!(news(&mut heard).await, Notification::Ended(new.id));
     second.close().await;
 }
 
@@ -118,10 +123,10 @@ async fn a_cut_connection_is_told_and_made_again() {
         crate::postgres::cut_listeners(&store.dsn);
         // What happens while nobody listens is covered by the word that there was a gap.
         store.queue(&acme()).await;
-        while next(&mut heard).await != Announcement::Missed {}
+        while next(&mut heard).await != Notification::Missed {}
         let id = store.queue(&acme()).await;
-        while news(&mut heard).await != Announcement::Queued {}
+        while news(&mut heard).await != Notification::Queued {}
         store.request_cancel(&acme(), id).await.expect("cancelled");
-        while news(&mut heard).await != Announcement::Ended(id) {}
+        while news(&mut heard).await != Notification::Ended(id) {}
     }
 }
