@@ -66,8 +66,8 @@ pub struct Global {
 }
 
 impl Global {
-    /// Whether somebody said which server is meant, by a flag or a variable.
-    pub fn names_a_server(&self) -> bool {
+    /// Whether a flag or a variable selects a server.
+    pub fn is_server_configured(&self) -> bool {
         self.server != "http://localhost:8080" || self.api_key.is_some()
     }
 }

@@ -1,17 +1,19 @@
 //! `skillbox`: the service, and the command line that talks to it, in one binary.
 //!
-//! This crate owns words, tables and exit codes. What a skill is, how it runs and how it is stored
-//! it leaves to the crates below, and to a server it speaks only through `client`.
+//! This crate owns messages, tables and exit codes. The format of skills, their execution and their
+//! storage belong to the crates below. It reaches a server only through `client`.
 
 mod args;
 mod commands;
 mod connection;
 mod failure;
 mod input;
-mod local;
+mod local_run;
 mod output;
+mod output_directory;
 mod progress;
-mod target;
+mod skill_reader;
+mod terminal;
 mod text;
 
 use std::process::ExitCode;
@@ -24,17 +26,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let ended = match runtime {
+    let result = match runtime {
         Ok(runtime) => {
-            let ended = runtime.block_on(commands::run(cli));
-            // What still hangs, in a kernel that lets nothing be killed say, must not hold the end
-            // up.
+            let result = runtime.block_on(commands::run(cli));
+            // Not a normal shutdown: that would wait for blocking tasks, and one may hang for ever,
+            // for example on a process that the kernel cannot kill.
             runtime.shutdown_background();
-            ended
+            result
         }
         Err(error) => {
-            Err(anyhow::Error::new(error).context("cannot start the threads this program needs"))
+            Err(anyhow::Error::new(error).context("cannot start the threads of this program"))
         }
     };
-    ended.unwrap_or_else(|error| failure::report(&error))
+    result.unwrap_or_else(|error| failure::report(&error))
 }

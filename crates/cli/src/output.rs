@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::args::Format;
-use crate::text;
+use crate::terminal;
 
 /// How results are printed.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ impl Output {
     /// left alone.
     pub fn untrusted(self, text: &str) -> io::Result<()> {
         if io::stdout().is_terminal() {
-            return self.bytes(text::harmless(text).as_bytes());
+            return self.bytes(terminal::sanitize(text).as_bytes());
         }
         self.bytes(text.as_bytes())
     }
@@ -91,7 +91,7 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Table 
         table.set_header(header.iter().map(|title| Cell::new(title.to_uppercase())));
     }
     for row in rows {
-        table.add_row(row.iter().map(|text| Cell::new(text::harmless(text))));
+        table.add_row(row.iter().map(|text| Cell::new(terminal::sanitize(text))));
     }
     let columns = table.column_count();
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -115,12 +115,12 @@ pub fn note(line: &str) {
 /// A piece of text a skill is still writing, for standard error: whatever comes next goes on where
 /// it ends.
 pub fn untrusted_piece(text: &str) {
-    let _ = io::stderr().lock().write_all(text::harmless(text).as_bytes());
+    let _ = io::stderr().lock().write_all(terminal::sanitize(text).as_bytes());
 }
 
 /// Text a skill wrote, for standard error.
 pub fn untrusted_note(text: &str) {
-    let mut text = text::harmless(text);
+    let mut text = terminal::sanitize(text);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }

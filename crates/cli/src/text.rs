@@ -1,13 +1,5 @@
 //! Values as people read them.
 
-/// Replaces control characters, so that text from a skill cannot move the cursor or rename the
-/// window.
-pub fn harmless(text: &str) -> String {
-    let visible =
-        |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
-}
-
 /// `1.5 KiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -76,11 +68,6 @@ pub fn shell_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escape_sequences_are_made_visible() {
-        assert_eq!(harmless("a\x1b[2Jb\r\n\tc\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}\n\tc\u{fffd}d");
-    }
 
     #[test]
     fn sizes_and_durations() {

@@ -5,13 +5,13 @@
 
 mod args;
 mod limits;
-mod local;
 mod memory;
 mod parse;
 mod reader;
 mod reference;
 mod sandboxes;
 mod settings;
+mod standalone;
 mod storage;
 mod tokens;
 mod unknown;
@@ -28,9 +28,9 @@ use sandbox::Control;
 
 pub use args::Args;
 pub use limits::{Http2Limits, McpSessionLimits, Rate};
-pub use local::Local;
 pub use reference::{Effective, effective, reference_markdown};
 pub use sandboxes::{Docker, Kubernetes, Sandbox};
+pub use standalone::StandaloneConfig;
 pub use storage::{Retention, S3};
 pub use tokens::{Jwt, JwtKey};
 

@@ -19,7 +19,7 @@ use super::listing::{ListArgs, collect};
 use super::skill::public_keys;
 use crate::args::Global;
 use crate::output::Output;
-use crate::{connection, text};
+use crate::{connection, terminal};
 
 #[derive(Subcommand)]
 pub enum AuditLogCommand {
@@ -84,7 +84,7 @@ pub async fn run(global: &Global, command: AuditLogCommand, output: Output) -> R
 fn row(entry: &AuditEntry) -> Vec<String> {
     let seq = entry.seq.map(|seq| seq.to_string());
     let actor = entry.actor.map(|id| id.to_string());
-    let [object, action] = [&entry.object, &entry.action].map(|word| text::harmless(word));
+    let [object, action] = [&entry.object, &entry.action].map(|word| terminal::sanitize(word));
     vec![
         seq.unwrap_or_default(),
         entry.created_at.clone(),
@@ -196,7 +196,7 @@ fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
     });
     output.line(&match output.is_json() {
         true => report.to_string(),
-        false => text::harmless(&words(&report, verified)),
+        false => terminal::sanitize(&words(&report, verified)),
     })?;
     Ok(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -14,9 +14,9 @@ use skill::Package;
 
 use super::run::summary;
 use super::serve;
-use super::skill::{local, push};
+use super::skill::push;
 use crate::output::{Output, note, untrusted_note};
-use crate::{connection, progress, text};
+use crate::{connection, progress, skill_reader, text};
 
 /// The skill that shows most: JSON in, JSON and files out.
 const FAVOURITE: &str = "data-analysis";
@@ -83,7 +83,7 @@ impl Demo {
         note(&format!("\npublishing {}", text::count(paths.len(), "skill")));
         let mut names = Vec::new();
         for path in paths {
-            let package = local::read_valid(path)?;
+            let package = skill_reader::read_valid(path)?;
             let sample =
                 sample_input(&package).with_context(|| format!("cannot use {}", path.display()))?;
             let pushed =

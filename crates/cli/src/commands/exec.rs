@@ -12,8 +12,8 @@ use super::listing::{ListArgs, collect};
 use super::run::summary;
 use crate::args::Global;
 use crate::output::{Output, note};
-use crate::target::Target;
-use crate::{connection, progress, text};
+use crate::output_directory::OutputDirectory;
+use crate::{connection, progress, terminal, text};
 
 #[derive(Subcommand)]
 pub enum ExecCommand {
@@ -184,10 +184,10 @@ pub async fn save(
     files: &[ArtifactFile],
     directory: &Path,
 ) -> Result<()> {
-    let target = Target::open(directory)?;
+    let target = OutputDirectory::open(directory)?;
     for file in files {
         let mut incoming = target.create(&file.name, false)?;
-        let bar = progress::bytes(&text::harmless(&file.name), file.size_bytes);
+        let bar = progress::bytes(&terminal::sanitize(&file.name), file.size_bytes);
         let mut download = client.execution_file(id, &file.name).await?;
         while let Some(chunk) = download.chunk().await? {
             incoming.write(&chunk)?;

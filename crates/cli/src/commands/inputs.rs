@@ -1,4 +1,4 @@
-//! What a script is given, wherever it runs.
+//! Flags for the inputs of a script, with and without a server.
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 use crate::input;
 
 #[derive(Args)]
-pub struct Inputs {
+pub struct ScriptInputs {
     /// Input document: JSON, @FILE, or - for standard input.
     #[arg(long, short = 'i', value_name = "JSON|@FILE|-")]
     input: Option<String>,
     /// Directory the script starts in.
     #[arg(long, value_enum)]
-    pub cwd: Option<Cwd>,
+    pub cwd: Option<CwdArg>,
     /// Standard input of the script: text, @FILE, or -.
     #[arg(long, value_name = "TEXT|@FILE|-")]
     stdin: Option<String>,
@@ -26,24 +26,24 @@ pub struct Inputs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Cwd {
+pub enum CwdArg {
     Sandbox,
     Skill,
     Workspace,
 }
 
-impl Cwd {
+impl CwdArg {
     pub fn as_str(self) -> &'static str {
         match self {
-            Cwd::Sandbox => "sandbox",
-            Cwd::Skill => "skill",
-            Cwd::Workspace => "workspace",
+            CwdArg::Sandbox => "sandbox",
+            CwdArg::Skill => "skill",
+            CwdArg::Workspace => "workspace",
         }
     }
 }
 
-impl Inputs {
-    /// To be called before anything is read.
+impl ScriptInputs {
+    /// Fails on contradicting flags. Call it before standard input is read.
     pub fn check(&self) -> Result<()> {
         if self.input.as_deref() == Some("-") && self.stdin.as_deref() == Some("-") {
             bail!("standard input can be read only once; give --input or --stdin as a file");
@@ -59,8 +59,9 @@ impl Inputs {
         self.stdin.as_deref().map(input::read).transpose()
     }
 
-    /// The request of a run without a server; whose skill it is, is known from its directory.
-    pub fn request(
+    /// The request of a run without a server. Its skill name is empty: the directory determines the
+    /// skill.
+    pub fn to_request(
         &self,
         script: Option<String>,
         args: &[String],
@@ -74,9 +75,9 @@ impl Inputs {
         request.args = args.to_vec();
         request.stdin = self.stdin()?;
         request.cwd = self.cwd.map(|cwd| match cwd {
-            Cwd::Sandbox => runner::Cwd::Sandbox,
-            Cwd::Skill => runner::Cwd::Skill,
-            Cwd::Workspace => runner::Cwd::Workspace,
+            CwdArg::Sandbox => runner::Cwd::Sandbox,
+            CwdArg::Skill => runner::Cwd::Skill,
+            CwdArg::Workspace => runner::Cwd::Workspace,
         });
         request.timeout_ms = self.timeout.as_deref().map(skill::parse_duration).transpose()?;
         request.limits.memory_bytes = memory.map(skill::parse_memory).transpose()?;

@@ -1,7 +1,7 @@
 //! `skillbox mcp`: skills as tools of an agent, over standard input and output.
 
-mod here;
-mod remote;
+mod directory;
+mod server_skills;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Global;
 use crate::connection;
-use crate::local::{Kind, LocalArgs};
+use crate::local_run::{LocalArgs, LocalSandbox};
 use crate::output::note;
 
 #[derive(Args)]
@@ -34,7 +34,7 @@ pub struct McpArgs {
     allow_network: bool,
     /// With DIR: where to run scripts; the native sandbox, or Docker where that does not work.
     #[arg(long, value_enum, value_name = "KIND", requires = "dir")]
-    sandbox: Option<Kind>,
+    sandbox: Option<LocalSandbox>,
 }
 
 pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
@@ -45,9 +45,9 @@ pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
                 bail!("{} is not a directory", dir.display());
             }
             let args = LocalArgs { allow_network, sandbox, ..LocalArgs::default() };
-            Arc::new(here::Here::new(dir, args, files)?)
+            Arc::new(directory::DirectorySkills::new(dir, args, files)?)
         }
-        None => Arc::new(remote::Remote::new(connection::open(global)?)),
+        None => Arc::new(server_skills::ServerSkills::new(connection::open(global)?)),
     };
     note("speaking MCP on standard input and output; an agent's program is meant to start this");
     mcp::serve_stdio(ServedSkills { skills, skill_tools }, stop_on_signal()?)

@@ -15,7 +15,7 @@ use skill::signature::seal;
 use super::skill::public_keys;
 use crate::args::Global;
 use crate::output::Output;
-use crate::{connection, text};
+use crate::{connection, terminal};
 
 #[derive(Subcommand)]
 pub enum ReceiptCommand {
@@ -136,7 +136,7 @@ fn told(payload: &Value) -> String {
 }
 
 fn say(output: Output, report: &Value, words: &str) -> Result<()> {
-    let line = if output.is_json() { report.to_string() } else { text::harmless(words) };
+    let line = if output.is_json() { report.to_string() } else { terminal::sanitize(words) };
     Ok(output.line(&line)?)
 }
 

@@ -1,6 +1,6 @@
 //! `skillbox run`.
 
-mod here;
+mod directory;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,11 +11,11 @@ use client::{Client, Execution, ExecutionStatus, LogLine, Reply, RunRequest};
 
 use super::exec;
 use super::follow::{Followed, follow};
-use super::inputs::Inputs;
+use super::inputs::ScriptInputs;
 use crate::args::Global;
-use crate::local::{LocalArgs, Target, target};
+use crate::local_run::{LocalArgs, SkillLocation};
 use crate::output::{Output, note, untrusted_note, untrusted_piece};
-use crate::{connection, input, progress, text};
+use crate::{connection, input, progress, terminal, text};
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -27,7 +27,7 @@ pub struct RunArgs {
     #[arg(value_name = "SCRIPT", conflicts_with = "script")]
     path: Option<String>,
     #[command(flatten)]
-    inputs: Inputs,
+    inputs: ScriptInputs,
     /// Version to run instead of the newest.
     #[arg(long)]
     version: Option<String>,
@@ -61,8 +61,8 @@ impl RunArgs {
         self.path.clone().or_else(|| self.script.clone())
     }
 
-    /// The first flag that was given and means nothing without a server.
-    fn for_a_server(&self) -> Option<&'static str> {
+    /// The first flag given that requires a server, for the error when a directory is run.
+    fn first_server_flag(&self) -> Option<&'static str> {
         let flags = [
             (self.background, "--async"),
             (self.follow, "--follow"),
@@ -75,13 +75,15 @@ impl RunArgs {
 }
 
 pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitCode> {
-    if let Target::Here(path) = target(&args.skill, global.names_a_server()) {
-        if let Some(flag) = args.for_a_server() {
+    if let SkillLocation::Directory(path) =
+        SkillLocation::parse(&args.skill, global.is_server_configured())
+    {
+        if let Some(flag) = args.first_server_flag() {
             bail!("{flag} needs a server, and {} is run without one", args.skill);
         }
-        return here::run(&path, &args, output).await;
+        return directory::run(&path, &args, output).await;
     }
-    if let Some(flag) = args.local.given() {
+    if let Some(flag) = args.local.first_given_flag() {
         bail!("{flag} works for a directory only; write ./{} if that is one", args.skill);
     }
     let client = connection::open(global)?;
@@ -212,39 +214,41 @@ fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
 /// `success in 35 ms (exited 0, cpu 30 ms, memory 9.8 MiB), files: report.md (1.2 KiB) — execution
 /// 0190…`
 pub fn summary(ran: &Execution) -> String {
-    let mut facts = Vec::new();
+    let mut metadata = Vec::new();
     if let Some(outcome) = &ran.outcome {
         let code = ran.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
-        facts.push(format!("{}{code}", outcome.replace('_', " ")));
+        metadata.push(format!("{}{code}", outcome.replace('_', " ")));
     }
     if let Some(usage) = &ran.usage {
-        facts.push(format!("cpu {}", text::duration(usage.cpu_ms)));
-        facts.push(format!("memory {}", text::size(usage.peak_memory_bytes)));
+        metadata.push(format!("cpu {}", text::duration(usage.cpu_ms)));
+        metadata.push(format!("memory {}", text::size(usage.peak_memory_bytes)));
     }
     let mut line =
         format!("{} in {}", ran.status.as_str(), text::duration(ran.duration_ms.unsigned_abs()));
-    if !facts.is_empty() {
-        line.push_str(&format!(" ({})", facts.join(", ")));
+    if !metadata.is_empty() {
+        line.push_str(&format!(" ({})", metadata.join(", ")));
     }
     if let Some(error) = &ran.error {
-        line.push_str(&format!(": {}", text::harmless(error)));
+        line.push_str(&format!(": {}", terminal::sanitize(error)));
     }
     if !ran.files.is_empty() {
         let files: Vec<String> = ran
             .files
             .iter()
-            .map(|file| format!("{} ({})", text::harmless(&file.name), text::size(file.size_bytes)))
+            .map(|file| {
+                format!("{} ({})", terminal::sanitize(&file.name), text::size(file.size_bytes))
+            })
             .collect();
         line.push_str(&format!("\nfiles: {}", files.join(", ")));
     }
     for skipped in &ran.skipped {
-        line.push_str(&text::harmless(&format!(
+        line.push_str(&terminal::sanitize(&format!(
             "\nnot collected: {} ({})",
             skipped.path, skipped.why
         )));
     }
     for clamped in &ran.clamped {
-        line.push_str(&format!("\n{}", text::harmless(clamped)));
+        line.push_str(&format!("\n{}", terminal::sanitize(clamped)));
     }
     line.push_str(&format!("\nexecution {}", ran.execution_id));
     line

@@ -1,7 +1,7 @@
 //! `skillbox skill`.
 
 pub(crate) mod lint;
-pub(crate) mod local;
+mod package;
 mod pull;
 pub(super) mod push;
 mod review;
@@ -39,7 +39,7 @@ pub enum SkillCommand {
         if_changed: bool,
     },
     /// Pack a directory into the zip the server would store.
-    Package(local::PackageArgs),
+    Package(package::PackageArgs),
     /// Check skills without a server.
     Lint(lint::LintArgs),
     /// List the newest version of every skill.
@@ -78,52 +78,50 @@ pub struct NameArgs {
 }
 
 pub async fn run(global: &Global, command: SkillCommand, output: Output) -> Result<ExitCode> {
+    // Opened by each command that needs a server, so that the others work without a key.
+    let connect = || connection::open(global);
     match command {
-        // These need no server.
-        SkillCommand::Package(args) => return local::package(&args, output),
+        SkillCommand::Package(args) => return package::run(&args, output),
         SkillCommand::Lint(args) => return lint::run(&args, output),
         SkillCommand::New(args) => return scaffold::run(&args, output),
         SkillCommand::Keygen(args) => return signing::keygen(&args, output),
         SkillCommand::Sign(args) => return signing::sign(&args, output),
         SkillCommand::Statement(args) => return signing::statement(&args, output),
         SkillCommand::Verify(args) => return verify::run(global, &args, output).await,
-        _ => {}
-    }
-    let client = connection::open(global)?;
-    match command {
         SkillCommand::Push { paths, if_changed } => {
-            push::run(&client, &paths, if_changed, output).await?
+            push::run(&connect()?, &paths, if_changed, output).await?;
         }
-        SkillCommand::List(args) => {
-            let rows = collect(args, async |page| client.skills(&page).await).await?;
-            if output.is_json() {
-                output.array(&rows.raw)?;
-            } else {
-                output.table(
-                    &["name", "version", "lang", "status", "description"],
-                    rows.items.iter().map(row),
-                )?;
-            }
-        }
-        SkillCommand::Get(args) => get(&client, &args, output).await?,
-        SkillCommand::Delete(args) => delete(&client, &args, output).await?,
-        SkillCommand::Versions { name } => {
-            let versions = client.skill_versions(&name).await?;
-            if output.is_json() {
-                output.array(&versions.raw)?;
-            } else {
-                output.table(
-                    &["version", "status", "digest", "updated"],
-                    versions.items.iter().map(version_row),
-                )?;
-            }
-        }
-        SkillCommand::Approve(args) => review::approve(&client, &args, output).await?,
-        SkillCommand::Reject(args) => review::reject(&client, &args, output).await?,
-        SkillCommand::Pull(args) => pull::run(&client, &args, output).await?,
-        _ => {}
+        SkillCommand::List(args) => list(&connect()?, args, output).await?,
+        SkillCommand::Get(args) => get(&connect()?, &args, output).await?,
+        SkillCommand::Delete(args) => delete(&connect()?, &args, output).await?,
+        SkillCommand::Versions { name } => versions(&connect()?, &name, output).await?,
+        SkillCommand::Approve(args) => review::approve(&connect()?, &args, output).await?,
+        SkillCommand::Reject(args) => review::reject(&connect()?, &args, output).await?,
+        SkillCommand::Pull(args) => pull::run(&connect()?, &args, output).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn list(client: &Client, args: ListArgs, output: Output) -> Result<()> {
+    let rows = collect(args, async |page| client.skills(&page).await).await?;
+    if output.is_json() {
+        output.array(&rows.raw)?;
+    } else {
+        let header = ["name", "version", "lang", "status", "description"];
+        output.table(&header, rows.items.iter().map(row))?;
+    }
+    Ok(())
+}
+
+async fn versions(client: &Client, name: &str, output: Output) -> Result<()> {
+    let versions = client.skill_versions(name).await?;
+    if output.is_json() {
+        output.array(&versions.raw)?;
+    } else {
+        let header = ["version", "status", "digest", "updated"];
+        output.table(&header, versions.items.iter().map(version_row))?;
+    }
+    Ok(())
 }
 
 async fn get(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
@@ -141,7 +139,8 @@ async fn get(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Removes exactly one version: a name alone means the newest, and the note says which that was.
+/// Deletes exactly one version. A name alone means the newest version; the message says which one
+/// that was.
 async fn delete(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let (name, version) = input::name_and_version(&args.name);
     let version = match version {
@@ -176,7 +175,7 @@ fn version_row(skill: &SkillSummary) -> Vec<String> {
     ]
 }
 
-/// A script, and what it says about itself.
+/// The path of a script and its description.
 fn script(script: &SkillScript) -> String {
     match &script.description {
         Some(description) => format!("{}  {}", script.path, text::brief(description, 80)),
@@ -186,13 +185,13 @@ fn script(script: &SkillScript) -> String {
 
 /// `406E4FAC70A6468A, trusted, 2026-11-16 19:00:00`
 fn signature(signature: &SkillSignature) -> String {
-    let standing = if signature.trusted {
+    let trust = if signature.trusted {
         "trusted"
     } else {
         signature.problem.as_deref().unwrap_or("not trusted")
     };
     let when = signature.signed_at.as_deref().map(|at| format!(", {}", text::time(at)));
-    format!("{}, {standing}{}", signature.key_id, when.unwrap_or_default())
+    format!("{}, {trust}{}", signature.key_id, when.unwrap_or_default())
 }
 
 fn details(skill: &SkillDetail) -> Vec<Vec<String>> {

@@ -21,7 +21,7 @@ mod images;
 mod launchers;
 mod lint;
 mod load;
-mod local;
+mod local_run;
 mod mcp;
 mod memory;
 mod memory_group;

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use skill::{Finding, Profile, Severity};
 
-use super::{local, sarif};
+use super::sarif;
 use crate::output::{Output, note};
-use crate::text;
+use crate::{skill_reader, terminal, text};
 
 #[derive(Args)]
 pub struct LintArgs {
@@ -57,10 +57,10 @@ struct Refusal {
 impl Checked {
     /// Reads and checks one skill. The error is ours: there is nothing to check.
     pub fn read(path: &Path, profile: Profile) -> Result<Self> {
-        let (findings, about) = match local::read(path)? {
+        let (findings, about) = match skill_reader::read(path)? {
             Ok(package) => {
                 let mut findings = package.findings_for(profile);
-                findings.extend(local::more_findings(&package));
+                findings.extend(skill_reader::extra_findings(&package));
                 let (name, version) = (package.manifest.name, package.manifest.version);
                 (findings, Ok(About { name, version, digest: package.digest }))
             }
@@ -113,7 +113,7 @@ impl Checked {
                 format!("{}, {}", text::count(errors, "error"), text::count(warnings, "warning"))
             }
         };
-        text::harmless(&format!("{subject}: {verdict}"))
+        terminal::sanitize(&format!("{subject}: {verdict}"))
     }
 }
 
@@ -136,7 +136,7 @@ pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
             for skill in &checked {
                 let within = (checked.len() > 1).then_some(skill.path.as_path());
                 for finding in &skill.findings {
-                    output.line(&words(finding, within))?;
+                    output.line(&format_finding(finding, within))?;
                 }
                 note(&skill.verdict());
             }
@@ -147,7 +147,7 @@ pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
 }
 
 /// `warning[name_not_portable] SKILL.md:2: other runtimes refuse the name`
-pub fn words(finding: &Finding, within: Option<&Path>) -> String {
+pub fn format_finding(finding: &Finding, within: Option<&Path>) -> String {
     let path = match (within, &finding.path) {
         (Some(skill), Some(path)) => Some(skill.join(path).display().to_string()),
         (Some(skill), None) => Some(skill.display().to_string()),
@@ -158,5 +158,15 @@ pub fn words(finding: &Finding, within: Option<&Path>) -> String {
         (Some(path), None) => format!(" {path}:"),
         (None, _) => String::new(),
     };
-    text::harmless(&format!("{}[{}]{place} {}", finding.severity, finding.code, finding.message))
+    terminal::sanitize(&format!(
+        "{}[{}]{place} {}",
+        finding.severity, finding.code, finding.message
+    ))
+}
+
+/// Prints findings to standard error, for commands whose result is something else.
+pub fn print_findings(findings: &[Finding]) {
+    for finding in findings {
+        note(&format_finding(finding, None));
+    }
 }

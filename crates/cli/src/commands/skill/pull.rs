@@ -9,8 +9,8 @@ use skill::signature::{SIGNATURE_FILE, Signature};
 use skill::{Limits, Package};
 
 use crate::output::Output;
-use crate::target::Target;
-use crate::{input, text};
+use crate::output_directory::OutputDirectory;
+use crate::{input, terminal};
 
 #[derive(Args)]
 pub struct PullArgs {
@@ -39,7 +39,7 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         std::fs::write(&out, package.for_transport()?)
             .with_context(|| format!("cannot write {}", out.display()))?;
     } else {
-        let target = Target::open(&out)?;
+        let target = OutputDirectory::open(&out)?;
         for file in &package.files {
             let mut incoming = target.create(&file.path, file.executable)?;
             incoming.write(&file.bytes)?;
@@ -55,7 +55,7 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         let pulled = serde_json::json!({"name": manifest.name, "version": manifest.version, "digest": package.digest, "path": out});
         output.line(&pulled.to_string())?;
     } else {
-        output.line(&text::harmless(&format!(
+        output.line(&terminal::sanitize(&format!(
             "{}@{} in {}",
             manifest.name,
             manifest.version,

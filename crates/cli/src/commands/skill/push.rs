@@ -8,9 +8,9 @@ use client::{Client, ClientError, PublishedSkill, Reply};
 use serde_json::json;
 use skill::Package;
 
-use super::local;
+use super::lint;
 use crate::output::Output;
-use crate::{progress, text};
+use crate::{progress, skill_reader, terminal, text};
 
 /// Publishes one skill after the other and stops at the first that fails.
 pub async fn run(
@@ -20,8 +20,8 @@ pub async fn run(
     output: Output,
 ) -> Result<()> {
     for path in paths {
-        let package = local::read_valid(path)?;
-        local::print_findings(&package.findings);
+        let package = skill_reader::read_valid(path)?;
+        lint::print_findings(&package.findings);
         if if_changed && is_there(client, &package).await? {
             let Package { manifest, digest, .. } = &package;
             let line = format!(
@@ -40,7 +40,7 @@ pub async fn run(
             output.line(&pushed.raw)?;
         } else {
             let digest = pushed.digest.as_deref().map(text::digest).unwrap_or_default();
-            output.line(&text::harmless(&format!(
+            output.line(&terminal::sanitize(&format!(
                 "{}@{} {} {digest}",
                 pushed.name,
                 pushed.version,

@@ -5,7 +5,7 @@ use client::{Client, SkillDetail, SkillFinding};
 
 use super::NameArgs;
 use crate::output::{Output, note};
-use crate::{input, text};
+use crate::{input, terminal};
 
 pub async fn approve(client: &Client, args: &NameArgs, output: Output) -> Result<()> {
     let skill = look(client, args).await?;
@@ -48,7 +48,7 @@ fn done(output: Output, raw: &str, sentence: &str) -> Result<()> {
     if output.is_json() {
         output.line(raw)?
     } else {
-        output.line(&text::harmless(sentence))?
+        output.line(&terminal::sanitize(sentence))?
     }
     Ok(())
 }
@@ -60,5 +60,8 @@ pub fn words(finding: &SkillFinding) -> String {
         (Some(path), None) => format!(" {path}:"),
         (None, _) => String::new(),
     };
-    text::harmless(&format!("{}[{}]{place} {}", finding.severity, finding.code, finding.message))
+    terminal::sanitize(&format!(
+        "{}[{}]{place} {}",
+        finding.severity, finding.code, finding.message
+    ))
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use skill::signature::{PublicKey, SecretKey, Signature, SignatureError, Statement, Verified};
 
 use crate::output::Output;
-use crate::text;
+use crate::terminal;
 
 pub fn sign(
     path: &Path,
@@ -89,7 +89,7 @@ fn report(path: &Path, checked: &Result<Verified, String>, output: Output) -> Re
         }
         Err(problem) => format!("{}: {problem}", path.display()),
     };
-    Ok(output.line(&text::harmless(&line))?)
+    Ok(output.line(&terminal::sanitize(&line))?)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

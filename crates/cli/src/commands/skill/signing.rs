@@ -12,9 +12,10 @@ use clap::Args;
 use serde_json::json;
 use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, Statement};
 
-use super::{local, signed_file};
+use super::signed_file;
 use crate::output::{Output, note};
-use crate::target::Target;
+use crate::output_directory::OutputDirectory;
+use crate::skill_reader;
 
 #[derive(Args)]
 pub struct KeygenArgs {
@@ -103,7 +104,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
         Some(_) => None,
         None => Some(root(&args.path)?),
     };
-    let package = local::read_valid(&args.path)?;
+    let package = skill_reader::read_valid(&args.path)?;
     let key = secret_key(&args.key, &args.password)?;
     let statement = Statement::of(&package);
     let signature = statement.sign(&key, now());
@@ -126,7 +127,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
 }
 
 pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
-    let package = local::read_valid(&args.path)?;
+    let package = skill_reader::read_valid(&args.path)?;
     let statement = Statement::of(&package);
     match output.is_json() {
         true => {
@@ -150,7 +151,7 @@ fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Resul
         std::fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
         return Ok(out.to_owned());
     };
-    let mut file = Target::open(root)?.create(SIGNATURE_FILE, false)?;
+    let mut file = OutputDirectory::open(root)?.create(SIGNATURE_FILE, false)?;
     file.write(text.as_bytes())?;
     file.finish()?;
     Ok(root.join(SIGNATURE_FILE))

@@ -10,10 +10,10 @@ use serde_json::json;
 use skill::Package;
 use skill::signature::{PublicKey, Signature, SignatureError, Statement, Verified};
 
-use super::{local, pull, signed_file};
+use super::{pull, signed_file};
 use crate::args::Global;
 use crate::output::Output;
-use crate::{connection, input, text};
+use crate::{connection, input, skill_reader, terminal};
 
 #[derive(Args)]
 pub struct VerifyArgs {
@@ -43,7 +43,7 @@ pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<E
         );
     }
     let mut package = match Path::new(&args.skill) {
-        path if path.exists() => local::read_valid(path)?,
+        path if path.exists() => skill_reader::read_valid(path)?,
         _ => {
             let (name, version) = input::name_and_version(&args.skill);
             pull::fetch(&connection::open(global)?, name, version).await?
@@ -105,5 +105,5 @@ fn report(package: &Package, checked: &Result<Verified, String>, output: Output)
         }
         Err(problem) => format!("{name}@{version} {digest}: {problem}"),
     };
-    Ok(output.line(&text::harmless(&line))?)
+    Ok(output.line(&terminal::sanitize(&line))?)
 }

@@ -19,12 +19,12 @@ use rustix::io::Errno;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// An open directory.
-pub struct Target {
+pub struct OutputDirectory {
     path: PathBuf,
     directory: OwnedFd,
 }
 
-impl Target {
+impl OutputDirectory {
     /// Opens the directory, making it if it is not there.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
@@ -39,7 +39,7 @@ impl Target {
     }
 
     /// Starts a file. It appears under its name only when it is finished.
-    pub fn create(&self, name: &str, executable: bool) -> Result<Incoming> {
+    pub fn create(&self, name: &str, executable: bool) -> Result<PartialFile> {
         let (parents, last) = checked(name)?;
         let mut directory = self.directory.try_clone().context("cannot open another file")?;
         for part in parents {
@@ -58,19 +58,24 @@ impl Target {
         let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
         let file = openat(&directory, &part, flags, mode)
             .with_context(|| format!("cannot write {name}"))?;
-        Ok(Incoming { directory, part: Some(part), name: last.to_owned(), file: File::from(file) })
+        Ok(PartialFile {
+            directory,
+            part: Some(part),
+            name: last.to_owned(),
+            file: File::from(file),
+        })
     }
 }
 
 /// A file being written. Dropped before the end, it leaves nothing.
-pub struct Incoming {
+pub struct PartialFile {
     directory: OwnedFd,
     part: Option<String>,
     name: String,
     file: File,
 }
 
-impl Incoming {
+impl PartialFile {
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).with_context(|| format!("cannot write {}", self.name))
     }
@@ -85,7 +90,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             let _ = unlinkat(&self.directory, part, AtFlags::empty());
@@ -123,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    fn write(target: &Target, name: &str) -> Result<()> {
+    fn write(target: &OutputDirectory, name: &str) -> Result<()> {
         let mut file = target.create(name, false)?;
         file.write(b"bytes")?;
         file.finish()
@@ -139,7 +144,7 @@ mod tests {
     #[test]
     fn names_that_leave_the_directory_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let target = Target::open(&directory.path().join("in")).expect("a target");
+        let target = OutputDirectory::open(&directory.path().join("in")).expect("a target");
         for name in
             ["../out", "/etc/passwd", "a/../../out", "", ".", "a//b", "a/", "..", "a\\b", "a\nb"]
         {
@@ -156,7 +161,7 @@ mod tests {
         std::fs::create_dir(&outside).expect("a directory");
         std::fs::write(outside.join("victim"), "untouched").expect("a file");
         let inside = directory.path().join("in");
-        let target = Target::open(&inside).expect("a target");
+        let target = OutputDirectory::open(&inside).expect("a target");
         symlink(&outside, inside.join("dir")).expect("a link");
         symlink(outside.join("victim"), inside.join("file")).expect("a link");
         assert!(write(&target, "dir/new").is_err());
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn files_appear_whole_replace_old_ones_and_keep_their_mode() {
         let directory = tempfile::tempdir().expect("a directory");
-        let target = Target::open(directory.path()).expect("a target");
+        let target = OutputDirectory::open(directory.path()).expect("a target");
         std::fs::write(directory.path().join("a"), "old and longer").expect("a file");
         write(&target, "a").expect("a file");
         assert_eq!(std::fs::read(directory.path().join("a")).expect("a file"), b"bytes");

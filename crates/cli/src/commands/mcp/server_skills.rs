@@ -23,7 +23,7 @@ const NO_KEY: &str = "The server does not take this key. Start `skillbox mcp` wi
 /// Details that are remembered; beyond, all are asked for again.
 const MAX_DETAILS: usize = 1000;
 
-pub struct Remote {
+pub struct ServerSkills {
     client: Client,
     /// The archive that was read last: agents read a skill file by file.
     last: Mutex<Option<(String, Vec<u8>)>>,
@@ -31,9 +31,9 @@ pub struct Remote {
     details: Mutex<HashMap<String, SkillDetail>>,
 }
 
-impl Remote {
-    pub fn new(client: Client) -> Remote {
-        Remote { client, last: Mutex::default(), details: Mutex::default() }
+impl ServerSkills {
+    pub fn new(client: Client) -> ServerSkills {
+        ServerSkills { client, last: Mutex::default(), details: Mutex::default() }
     }
 
     async fn detail(&self, row: &client::SkillSummary) -> Result<SkillDetail, ClientError> {
@@ -110,7 +110,7 @@ impl Remote {
 }
 
 #[async_trait]
-impl SkillProvider for Remote {
+impl SkillProvider for ServerSkills {
     async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
         let page = PageRequest { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
         let listing = self.client.skills(&page).await.map_err(refusal)?;

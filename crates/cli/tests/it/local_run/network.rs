@@ -203,6 +203,6 @@ fn only_the_command_line_makes_the_permissions_for_network_and_trust() {
         ("granted_by_user", "sandbox/src/network.rs"),
         ("for_directory(", "sandbox/src/unconfined/permit.rs"),
     ] {
-        assert_eq!(makers(of), [Path::new("cli/src/local/run.rs"), Path::new(defined)], "{of}");
+        assert_eq!(makers(of), [Path::new("cli/src/local_run/run.rs"), Path::new(defined)], "{of}");
     }
 }

@@ -1,7 +1,7 @@
-//! Skills below a directory of this machine, run as `skillbox run DIR` runs them.
+//! Serves the skills below a directory of this machine, run as `skillbox run DIR` runs them.
 
-mod caught;
-mod files;
+mod run_capture;
+mod run_files;
 
 use std::path::PathBuf;
 
@@ -20,30 +20,35 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::commands::list;
-use crate::local::{self, Facts, LocalArgs};
-use caught::Caught;
-use files::Files;
+use crate::local_run::{self, LocalArgs, RunMetadata};
+use run_capture::RunCapture;
+use run_files::RunFiles;
 
-pub struct Here {
+pub struct DirectorySkills {
     dir: PathBuf,
     args: LocalArgs,
-    files: Files,
-    /// A model that asks for everything at once gets it one after the other.
+    files: RunFiles,
+    /// Limits how many runs are active at once, because a model may request many in one turn.
     slots: Semaphore,
 }
 
-impl Here {
-    /// `files` is where the user wants the files of runs, if anywhere.
-    pub fn new(dir: PathBuf, args: LocalArgs, files: Option<PathBuf>) -> Result<Here> {
+impl DirectorySkills {
+    /// `files` is the user's directory for the files of runs, if one was given.
+    pub fn new(dir: PathBuf, args: LocalArgs, files: Option<PathBuf>) -> Result<DirectorySkills> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Here { dir, args, files: Files::new(files)?, slots: Semaphore::new(2 * cores) })
+        Ok(DirectorySkills {
+            dir,
+            args,
+            files: RunFiles::new(files)?,
+            slots: Semaphore::new(2 * cores),
+        })
     }
 
-    /// Every skill there is at this moment; of two with one name, the first.
+    /// All skills at this moment. Of several skills with the same name, the first one wins.
     fn skills(&self) -> Vec<(PathBuf, Package)> {
         let mut skills: Vec<(PathBuf, Package)> = Vec::new();
         for (path, package) in tokio::task::block_in_place(|| list::valid_below(&self.dir)) {
-            if !skills.iter().any(|(_, known)| known.manifest.name == package.manifest.name) {
+            if !skills.iter().any(|(_, other)| other.manifest.name == package.manifest.name) {
                 skills.push((path, package));
             }
         }
@@ -52,13 +57,13 @@ impl Here {
     }
 
     fn find(&self, name: &str) -> Result<(PathBuf, Package), ProviderError> {
-        let found = self.skills().into_iter().find(|(_, package)| package.manifest.name == name);
-        found.ok_or_else(|| ProviderError::SkillNotFound(name.to_owned()))
+        let skill = self.skills().into_iter().find(|(_, package)| package.manifest.name == name);
+        skill.ok_or_else(|| ProviderError::SkillNotFound(name.to_owned()))
     }
 }
 
 #[async_trait]
-impl SkillProvider for Here {
+impl SkillProvider for DirectorySkills {
     async fn list(&self, _: Option<&str>) -> Result<SkillPage, ProviderError> {
         let listed = |(_, package): (PathBuf, Package)| SkillOverview {
             name: package.manifest.name,
@@ -95,31 +100,32 @@ impl SkillProvider for Here {
         if run
             .version
             .as_deref()
-            .is_some_and(|wanted| wanted != "latest" && wanted != package.manifest.version)
+            .is_some_and(|version| version != "latest" && version != package.manifest.version)
         {
             let message = format!(
-                "Here the skill `{}` has the version {} only.",
+                "The skill `{}` is available only in version {}.",
                 run.skill, package.manifest.version
             );
             return Err(ProviderError::InvalidRequest(message));
         }
         let request = request(run)?;
         let _slot = tokio::select! {
-            slot = self.slots.acquire() => slot.map_err(|_| ProviderError::Internal("This program is ending.".to_owned()))?,
-            () = stop.cancelled() => return Err(ProviderError::Internal("It was cancelled before it began.".to_owned())),
+            slot = self.slots.acquire() => slot.map_err(|_| ProviderError::Internal("This program is shutting down.".to_owned()))?,
+            () = stop.cancelled() => return Err(ProviderError::Internal("The run was cancelled before it started.".to_owned())),
         };
         let id = Uuid::now_v7().to_string();
         let streams = if request.script.is_some() { StreamMode::Split } else { StreamMode::Merged };
-        let mut caught = Caught::new(progress, streams, self.files.place(&id));
-        let mut facts = Facts::default();
-        let ended =
-            local::run_into(&path, &request, &self.args, streams, &mut facts, stop, &mut caught)
-                .await;
-        self.files.add(&id, &caught.files);
-        match ended {
-            Ok(ended) => Ok(caught.ended(id, &ended, facts, &self.files)),
-            // What a server would refuse is a failed run there, too.
-            Err(error) => Ok(refused(id, &error, facts)),
+        let mut capture = RunCapture::new(progress, streams, self.files.directory(&id));
+        let mut metadata = RunMetadata::default();
+        let result = local_run::run_into(
+            &path, &request, &self.args, streams, &mut metadata, stop, &mut capture,
+        )
+        .await;
+        self.files.add(&id, &capture.files);
+        match result {
+            Ok(result) => Ok(capture.into_ended(id, &result, metadata, &self.files)),
+            // Not an MCP error: a server also reports a run that it refuses as a failed execution.
+            Err(error) => Ok(refused_run(id, &error, metadata)),
         }
     }
 
@@ -134,9 +140,8 @@ impl SkillProvider for Here {
 }
 
 fn request(run: SkillRunRequest) -> Result<Request, ProviderError> {
-    let invalid = |error: String| {
-        ProviderError::InvalidRequest(format!("These arguments cannot be used: {error}."))
-    };
+    let invalid =
+        |error: String| ProviderError::InvalidRequest(format!("Invalid arguments: {error}."));
     let input = run
         .input
         .map(|input| to_raw_value(&input))
@@ -154,14 +159,14 @@ fn request(run: SkillRunRequest) -> Result<Request, ProviderError> {
     })
 }
 
-fn refused(id: String, error: &anyhow::Error, facts: Facts) -> RunResult {
+fn refused_run(id: String, error: &anyhow::Error, metadata: RunMetadata) -> RunResult {
     RunResult {
         execution_id: id,
         status: "failed".to_owned(),
         outcome: Some("refused".to_owned()),
         error: Some(format!("{error:#}")),
-        skill_version: facts.version,
-        digest: facts.digest,
+        skill_version: metadata.version,
+        digest: metadata.digest,
         ..RunResult::default()
     }
 }

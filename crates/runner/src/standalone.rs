@@ -1,6 +1,6 @@
-//! One run without a server: the same checks, plan and judgement as everywhere, with nothing stored
-//! and nobody to answer to but the caller. There is no tenant, no queue and no lease; bytes go to
-//! the caller's own sink as they come.
+//! One run without a server: the same checks, the same plan and the same outcome rules as an
+//! execution, but nothing is stored. There is no tenant, no queue and no lease; output goes directly
+//! to the caller's sink.
 
 use std::ffi::OsString;
 
@@ -20,35 +20,35 @@ use crate::load::Skill;
 use crate::plan::{Plan, plan};
 use crate::{Policy, Request};
 
-/// A run that was checked and planned. Nothing has happened yet.
+/// A run that was checked and planned. Nothing has been started.
 #[derive(Debug)]
-pub struct Local {
+pub struct StandaloneRun {
     skill: Skill,
     plan: Plan,
     script: String,
 }
 
-/// How a run ended.
+/// The result of a run without a server.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct StandaloneResult {
     pub outcome: Outcome,
     pub exit_code: Option<i32>,
-    /// What went wrong, in a sentence; `None` when the script ended well.
+    /// The error as one sentence; `None` if the script succeeded.
     pub error: Option<String>,
     /// The output document, compact.
     pub output: Option<String>,
     pub skipped: Vec<SkippedFile>,
     pub usage: RunUsage,
-    /// The script's calls for other machines, as its guest saw them; none where nobody looked.
+    /// Outbound connection attempts that the guest observed; `None` if it did not observe any calls.
     pub network_attempts: Option<Vec<ConnectAttempt>>,
     pub isolation: Isolation,
     pub logs_truncated: bool,
 }
 
-/// Why there is no run to tell of.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
-pub enum LocalError {
-    /// By the policy, or because the request does not fit the skill; nothing was started.
+pub enum StandaloneError {
+    /// Refused by the policy, or the request does not fit the skill. Nothing was started.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -57,28 +57,32 @@ pub enum LocalError {
     Lost(#[from] GuestError),
 }
 
-impl Local {
+impl StandaloneRun {
     /// Checks the request against the skill and the policy, as a server would.
-    pub fn plan(package: Package, request: Request, policy: &Policy) -> Result<Local, LocalError> {
+    pub fn plan(
+        package: Package,
+        request: Request,
+        policy: &Policy,
+    ) -> Result<StandaloneRun, StandaloneError> {
         let request = Request { skill: package.manifest.name.clone(), ..request };
         let request =
-            accept::check(request).map_err(|error| LocalError::Refused(error.to_string()))?;
-        let skill = Skill::new(package).map_err(LocalError::Refused)?;
+            accept::check(request).map_err(|error| StandaloneError::Refused(error.to_string()))?;
+        let skill = Skill::new(package).map_err(StandaloneError::Refused)?;
         let plan = plan(&skill, &request, policy)
-            .map_err(|Halt { error, .. }| LocalError::Refused(error))?;
-        checks::check_input_here(&skill, request.input_json()).map_err(LocalError::Refused)?;
+            .map_err(|Halt { error, .. }| StandaloneError::Refused(error))?;
+        checks::check_input_here(&skill, request.input_json()).map_err(StandaloneError::Refused)?;
         let entrypoint = skill.entrypoint.as_ref().map(|script| script.path.clone());
         let script = request.script.or(entrypoint).unwrap_or_default();
-        Ok(Local { skill, plan, script })
+        Ok(StandaloneRun { skill, plan, script })
     }
 
-    /// The same with the two streams kept apart or not, whichever way the script was chosen.
-    pub fn with_streams(mut self, streams: StreamMode) -> Local {
+    /// Sets whether standard output and standard error are merged.
+    pub fn with_streams(mut self, streams: StreamMode) -> StandaloneRun {
         self.plan.job.streams = streams;
         self
     }
 
-    /// The path of what will run, inside the skill.
+    /// The path of the script inside the skill.
     pub fn script(&self) -> &str {
         &self.script
     }
@@ -91,42 +95,42 @@ impl Local {
         u64::try_from(self.plan.job.timeout.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// One sentence for each limit that was asked for and not given.
+    /// Limits that were lowered to the allowed maximum, one sentence each.
     pub fn clamped(&self) -> &[String] {
         &self.plan.clamped
     }
 
-    /// Runs it in a sandbox of its own.
+    /// Runs the script in a new sandbox.
     pub async fn run(
         &self,
         launcher: &dyn Launcher,
         stop: CancellationToken,
         sink: &mut dyn Sink,
-    ) -> Result<Ended, LocalError> {
+    ) -> Result<StandaloneResult, StandaloneError> {
         let guest = launcher.launch(&self.plan.shape).await?;
         let ran = guest.run(&self.plan.job, stop, sink).await?;
-        Ok(self.ended(ran))
+        Ok(self.result(ran))
     }
 
-    /// Runs it with nothing around it.
+    /// Runs the script without a sandbox.
     pub async fn run_unconfined(
         &self,
         permit: UnconfinedPermit,
         search_path: Option<OsString>,
         stop: CancellationToken,
         sink: &mut dyn Sink,
-    ) -> Result<Ended, LocalError> {
+    ) -> Result<StandaloneResult, StandaloneError> {
         let ran = sandbox::run_unconfined(&self.plan.job, permit, search_path, stop, sink).await?;
-        Ok(self.ended(ran))
+        Ok(self.result(ran))
     }
 
-    fn ended(&self, ran: RunReport) -> Ended {
+    fn result(&self, ran: RunReport) -> StandaloneResult {
         let (isolation, logs_truncated) = (ran.isolation.clone(), ran.logs_truncated);
         let collected = {
             let output = checks::check_output_here(ran.output.as_deref(), &self.skill);
             collect::finished(ran, Stored::default(), output, &self.plan)
         };
-        Ended {
+        StandaloneResult {
             outcome: collected.outcome,
             exit_code: collected.exit_code,
             error: collected.error,

@@ -1,5 +1,5 @@
-//! The files of runs, so that they can be asked for as long as this program runs; with a directory
-//! of the user's, longer.
+//! Stores the files of runs, so that a client can read them while this program runs. With a
+//! directory of the user's, they also remain afterwards.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -12,91 +12,95 @@ use skill::Tree;
 use tempfile::TempDir;
 use url::Url;
 
-/// What is kept of runs at most, where the directory is ours: the files of the oldest go first.
-const MAX_BYTES: u64 = 512 << 20;
-/// What is remembered of runs, in either case.
+/// How much a temporary directory holds. The files of the oldest runs are removed first.
+const MAX_STORED_BYTES: u64 = 512 << 20;
+/// How many runs with files are remembered, in both kinds of directory.
 const MAX_RUNS: usize = 10_000;
 
-/// Where the files of runs go, and which there are.
-pub struct Files {
+/// The directory for the files of runs, with an index of them.
+pub struct RunFiles {
     root: Root,
-    runs: Mutex<VecDeque<Run>>,
+    runs: Mutex<VecDeque<IndexedRun>>,
 }
 
 enum Root {
-    /// The user's, who looks after it.
-    Kept(PathBuf),
-    /// Removed at our end.
-    Meanwhile(TempDir),
+    /// A directory of the user, which is never cleaned up here.
+    User(PathBuf),
+    /// Removed when this program ends.
+    Temporary(TempDir),
 }
 
 /// A run that left files.
-struct Run {
+struct IndexedRun {
     id: String,
     /// The size of each by its name.
     files: BTreeMap<String, u64>,
 }
 
-impl Run {
+impl IndexedRun {
     fn size(&self) -> u64 {
         self.files.values().sum()
     }
 }
 
-impl Files {
-    pub fn new(kept: Option<PathBuf>) -> Result<Files> {
-        let root = match kept {
+impl RunFiles {
+    pub fn new(user: Option<PathBuf>) -> Result<RunFiles> {
+        let root = match user {
             Some(path) => {
                 std::fs::create_dir_all(&path)
                     .with_context(|| format!("cannot make {}", path.display()))?;
-                Root::Kept(
+                Root::User(
                     path.canonicalize()
                         .with_context(|| format!("cannot use {}", path.display()))?,
                 )
             }
-            None => Root::Meanwhile(tempfile::Builder::new().prefix("skillbox-mcp-").tempdir()?),
+            None => Root::Temporary(tempfile::Builder::new().prefix("skillbox-mcp-").tempdir()?),
         };
-        Ok(Files { root, runs: Mutex::default() })
+        Ok(RunFiles { root, runs: Mutex::default() })
     }
 
-    /// The directory of a run, which is there when it has files.
-    pub fn place(&self, id: &str) -> PathBuf {
+    /// The directory of a run. It exists only if the run left files.
+    pub fn directory(&self, id: &str) -> PathBuf {
         self.root_path().join(id)
     }
 
     fn root_path(&self) -> &Path {
         match &self.root {
-            Root::Kept(path) => path,
-            Root::Meanwhile(directory) => directory.path(),
+            Root::User(path) => path,
+            Root::Temporary(directory) => directory.path(),
         }
     }
 
-    /// Where somebody finds a file without us, when it stays there.
+    /// A `file:` URL of a file, if the file stays after this program ends.
     pub fn url(&self, id: &str, name: &str) -> Option<String> {
         match &self.root {
-            Root::Kept(_) => Url::from_file_path(self.place(id).join(name)).ok().map(String::from),
-            Root::Meanwhile(_) => None,
+            Root::User(_) => {
+                Url::from_file_path(self.directory(id).join(name)).ok().map(String::from)
+            }
+            Root::Temporary(_) => None,
         }
     }
 
-    /// Remembers the files of a run, and makes room for them.
+    /// Adds the files of a run to the index, and removes those of the oldest runs if necessary.
     pub fn add(&self, id: &str, files: &[(String, u64)]) {
         if files.is_empty() {
             return;
         }
         let mut runs = self.runs();
-        runs.push_back(Run { id: id.to_owned(), files: files.iter().cloned().collect() });
+        runs.push_back(IndexedRun { id: id.to_owned(), files: files.iter().cloned().collect() });
         while runs.len() > MAX_RUNS
-            || (self.is_ours() && runs.iter().map(Run::size).sum::<u64>() > MAX_BYTES)
+            || (self.is_temporary()
+                && runs.iter().map(IndexedRun::size).sum::<u64>() > MAX_STORED_BYTES)
         {
             let Some(oldest) = runs.pop_front() else { return };
-            if self.is_ours() {
-                let _ = std::fs::remove_dir_all(self.place(&oldest.id));
+            if self.is_temporary() {
+                let _ = std::fs::remove_dir_all(self.directory(&oldest.id));
             }
         }
     }
 
-    /// A file by the exact name that a run gave it: no other can be named.
+    /// Reads a file by the exact name that a run gave it. Names that are not in the index do not
+    /// reach the file system, so no name can lead out of the directory.
     pub fn read(
         &self,
         id: &str,
@@ -118,17 +122,17 @@ impl Files {
         Ok(FileContents { bytes, content_type: None })
     }
 
-    fn is_ours(&self) -> bool {
-        matches!(self.root, Root::Meanwhile(_))
+    fn is_temporary(&self) -> bool {
+        matches!(self.root, Root::Temporary(_))
     }
 
-    fn runs(&self) -> MutexGuard<'_, VecDeque<Run>> {
+    fn runs(&self) -> MutexGuard<'_, VecDeque<IndexedRun>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// No more than there was: in the user's directory it may have grown, or have become a link to
-/// something else.
+/// Reads at most `size` bytes, without following links: a file in the user's directory may have grown
+/// or may have been replaced by a link to another file.
 fn read(root: &Path, relative: &Path, size: u64) -> std::io::Result<Vec<u8>> {
     let (file, _) = Tree::open(root)?.open_file(relative)?;
     let mut bytes = Vec::new();
@@ -142,18 +146,18 @@ mod tests {
 
     use super::*;
 
-    fn left(files: &Files, id: &str, name: &str, size: u64) {
-        std::fs::create_dir_all(files.place(id)).expect("a directory");
-        File::create(files.place(id).join(name))
+    fn add_file(files: &RunFiles, id: &str, name: &str, size: u64) {
+        std::fs::create_dir_all(files.directory(id)).expect("a directory");
+        File::create(files.directory(id).join(name))
             .and_then(|file| file.set_len(size))
             .expect("a file");
         files.add(id, &[(name.to_owned(), size)]);
     }
 
     #[test]
-    fn only_what_a_run_left_is_read() {
-        let files = Files::new(None).expect("a place");
-        left(&files, "a", "x.txt", 3);
+    fn only_files_of_runs_can_be_read() {
+        let files = RunFiles::new(None).expect("a directory");
+        add_file(&files, "a", "x.txt", 3);
         assert_eq!(files.read("a", "x.txt", 3).expect("a file").bytes, [0; 3]);
         assert!(matches!(
             files.read("a", "x.txt", 2),
@@ -170,23 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_became_a_link_is_not_read() {
+    fn a_file_replaced_by_a_link_is_not_read() {
         let home = tempfile::tempdir().expect("a directory");
         std::fs::write(home.path().join("secret"), "xyz").expect("a file");
-        let files = Files::new(Some(home.path().join("kept"))).expect("a place");
-        left(&files, "a", "x.txt", 3);
-        let path = files.place("a").join("x.txt");
-        std::fs::remove_file(&path).expect("it is there");
+        let files = RunFiles::new(Some(home.path().join("files"))).expect("a directory");
+        add_file(&files, "a", "x.txt", 3);
+        let path = files.directory("a").join("x.txt");
+        std::fs::remove_file(&path).expect("it exists");
         std::os::unix::fs::symlink(home.path().join("secret"), &path).expect("a link");
-        // Control: the name leads to the secret.
+        // Control: the path leads to the secret.
         assert_eq!(std::fs::read(&path).expect("a file"), b"xyz");
         assert!(matches!(files.read("a", "x.txt", 9), Err(ProviderError::ArtifactNotFound { .. })));
 
         // The same for the directory of the run.
-        left(&files, "b", "secret", 3);
-        std::fs::rename(files.place("b"), home.path().join("moved")).expect("it is there");
-        std::os::unix::fs::symlink(home.path(), files.place("b")).expect("a link");
-        assert_eq!(std::fs::read(files.place("b").join("secret")).expect("a file"), b"xyz");
+        add_file(&files, "b", "secret", 3);
+        std::fs::rename(files.directory("b"), home.path().join("moved")).expect("it exists");
+        std::os::unix::fs::symlink(home.path(), files.directory("b")).expect("a link");
+        assert_eq!(std::fs::read(files.directory("b").join("secret")).expect("a file"), b"xyz");
         assert!(matches!(
             files.read("b", "secret", 9),
             Err(ProviderError::ArtifactNotFound { .. })
@@ -194,28 +198,30 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room() {
-        let files = Files::new(None).expect("a place");
+    fn the_oldest_files_are_removed_first() {
+        let files = RunFiles::new(None).expect("a directory");
         for id in ["a", "b", "c"] {
-            left(&files, id, "sparse", MAX_BYTES / 2);
+            add_file(&files, id, "sparse", MAX_STORED_BYTES / 2);
         }
         assert!(matches!(
             files.read("a", "sparse", usize::MAX),
             Err(ProviderError::ArtifactNotFound { .. })
         ));
         assert!(
-            !files.place("a").exists() && files.place("b").exists() && files.place("c").exists()
+            !files.directory("a").exists()
+                && files.directory("b").exists()
+                && files.directory("c").exists()
         );
     }
 
     #[test]
-    fn what_the_user_keeps_is_not_removed() {
+    fn files_in_the_users_directory_are_not_removed() {
         let home = tempfile::tempdir().expect("a directory");
-        let files = Files::new(Some(home.path().join("kept"))).expect("a place");
+        let files = RunFiles::new(Some(home.path().join("files"))).expect("a directory");
         for id in ["a", "b", "c"] {
-            left(&files, id, "sparse", MAX_BYTES / 2);
+            add_file(&files, id, "sparse", MAX_STORED_BYTES / 2);
         }
-        assert!(files.place("a").exists());
+        assert!(files.directory("a").exists());
         assert!(files.url("a", "sparse").is_some_and(|url| url.starts_with("file:///")));
     }
 }
