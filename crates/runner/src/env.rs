@@ -1,17 +1,18 @@
 //! Environment variables a caller may not set, because they change how the interpreter or our own
 //! contract works.
 
-const EXACT: [&str; 13] = [
-    "PATH", "HOME", "SHELL", "BASH_ENV", "ENV", "IFS", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
-    "PYTHONINSPECT", "PYTHONWARNINGS", "NODE_PATH", "NODE_OPTIONS",
-];
+use language::Language;
+
+/// Beside those of each language, [`language::LanguageSpec::protected_variables`].
+const EXACT: [&str; 3] = ["PATH", "HOME", "SHELL"];
 const PREFIXES: [&str; 5] = ["LD_", "PERL5", "RUBY", "SANDBOX_", "SKILL_"];
 const SUFFIXES: [&str; 1] = ["_PROXY"];
 
 /// Whether the name is refused, in any spelling of upper and lower case.
 pub fn refused(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    EXACT.contains(&name.as_str())
+    let protected = |language: Language| language.spec().protected_variables;
+    EXACT.iter().chain(Language::ALL.into_iter().flat_map(protected)).any(|exact| *exact == name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }

@@ -3,8 +3,8 @@
 //! anything is refused here.
 
 use bytes::Bytes;
-use sandbox::{Job, JobFile, OutputLimits, Runtime, Shape, StreamMode, StreamedFile, paths};
-use skill::{Lang, Script, Shim};
+use sandbox::{Job, JobFile, OutputLimits, Shape, StreamMode, StreamedFile, paths};
+use skill::{Script, Shim};
 
 use crate::env;
 use crate::halt::Halt;
@@ -140,11 +140,7 @@ fn list(scripts: &[Script]) -> String {
 /// before the memory limit kills it.
 fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
     Shape {
-        runtime: match script.lang {
-            Lang::Python => Runtime::Python,
-            Lang::Node => Runtime::Node,
-            Lang::Bash => Runtime::Bash,
-        },
+        language: script.lang,
         image: None,
         memory_bytes: limits.memory_bytes,
         cpu_millis: limits.cpu_millis,
@@ -180,13 +176,9 @@ fn check_room(sizes: impl Iterator<Item = u64>, shape: &Shape) -> Result<(), Hal
 }
 
 fn argv(script: &Script, skill: &Skill, request: &Request) -> Vec<String> {
-    // Unbuffered, or what a script printed before it was killed would be lost.
-    let interpreter: &[&str] = match script.lang {
-        Lang::Python => &["python3", "-u"],
-        Lang::Node => &["node"],
-        Lang::Bash => &["bash"],
-    };
-    let mut argv: Vec<String> = interpreter.iter().map(|&word| word.to_owned()).collect();
+    let spec = script.lang.spec();
+    let mut argv = vec![spec.program.to_owned()];
+    argv.extend(spec.program_options.iter().map(|&option| option.to_owned()));
     match script.shim {
         // It imports the file, whose first line is not looked at then.
         Some(Shim::Skillware) => argv.push(SKILLWARE_SHIM.to_owned()),

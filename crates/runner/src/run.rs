@@ -48,7 +48,7 @@ pub async fn launch(
 }
 
 fn failed(shape: &Shape, error: &LaunchError) -> Halt {
-    tracing::error!(runtime = %shape.runtime, %error, "no sandbox could be started");
+    tracing::error!(runtime = %shape.language, %error, "no sandbox could be started");
     match error {
         // These say what the operator has to do, and name nothing that is a secret.
         LaunchError::Missing(_)

@@ -4,13 +4,13 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use language::Language;
 use sandbox::{
-    DockerConfig, DockerLauncher, Images, Launcher, NativeConfig, NativeLauncher, Owner, Runtime,
-    Shape,
+    DockerConfig, DockerLauncher, Images, Launcher, NativeConfig, NativeLauncher, Owner, Shape,
 };
 
 const SHAPE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 128 << 20,
     cpu_millis: 1000,
@@ -33,9 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     })?;
     measure("native", &native, times).await?;
     for runtime in std::iter::once(None).chain(arguments.map(Some)) {
-        let image = |name: &str| format!("skillbox/{name}:test");
-        let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
-        let allowlist = vec![images.bash.clone()];
+        let images = Images::new(|language| format!("skillbox/{language}:test"));
+        let allowlist = vec![images.image_for(Language::Bash).to_owned()];
         let name = format!("docker {}", runtime.as_deref().unwrap_or("default"));
         let (owner, host, lifetime, require) =
             (owner(), host.clone(), Duration::from_secs(600), vec![]);

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Image, Rule, Settings};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use sandbox::{
-    Images, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Runtime, Shape,
-};
+use language::Language;
+use sandbox::{Images, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Shape};
 
 const NAMESPACE: &str = "skillbox-sandboxes";
 const GUEST_IMAGE: &str = "skillbox/skillbox:test";
 const IMAGE: &str = "skillbox/bash:test";
 
 const SHAPE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 128 << 20,
     cpu_millis: 1000,
@@ -61,7 +60,7 @@ fn config(cluster: &Cluster) -> Result<KubernetesConfig, Box<dyn Error>> {
         lifetime: Duration::from_secs(600),
         removing: Duration::from_secs(60),
         said_bytes: 1 << 20,
-        images: Images { python: IMAGE.to_owned(), node: IMAGE.to_owned(), bash: IMAGE.to_owned() },
+        images: Images::new(|_| IMAGE.to_owned()),
         allowlist: vec![IMAGE.to_owned()],
         require: vec![],
     })

@@ -7,9 +7,10 @@ use std::io;
 use guest::frame::{self, MAX_TO_GUEST};
 use guest::jail::{SandboxNetwork, ScratchLimits};
 use guest::protocol::{Confinement, MeasuredCgroup, Measurements, ToGuest};
+use language::Language;
 
 use crate::isolation::{Control, Isolation};
-use crate::launcher::{LaunchError, Runtime, Shape};
+use crate::launcher::{LaunchError, Shape};
 use crate::{policy, seccomp};
 
 /// Nobody: the owner of nothing in any image.
@@ -28,7 +29,7 @@ pub const VERSION_LABEL: &str = "skillbox.version";
 
 /// The smallest sandbox that can say what holds in it.
 pub const PROBE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
     cpu_millis: 1000,

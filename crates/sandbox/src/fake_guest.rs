@@ -11,17 +11,18 @@ use bytes::Bytes;
 use guest::frame::{self, MAX_FROM_GUEST};
 use guest::jail::{Counters, SandboxNetwork};
 use guest::protocol::{ExitReport, ExitStatus, FromGuest, Measurements, OutputStream, ToGuest};
+use language::Language;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::guest::{Guest, GuestError, GuestHandle};
 use crate::isolation::Isolation;
 use crate::job::{Job, JobFile, OutputLimits, Sink, SinkError, StreamMode};
-use crate::launcher::{Runtime, Shape};
+use crate::launcher::Shape;
 use crate::outcome::RunReport;
 
 pub const SHAPE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 0,
     cpu_millis: 0,

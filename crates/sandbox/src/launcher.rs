@@ -1,12 +1,10 @@
 //! The seam between backends and everything else: start a guest, sweep what a dead owner left, say
 //! what holds.
 
-use std::fmt;
 use std::io;
-use std::str::FromStr;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use language::Language;
 
 use crate::guest::{Guest, GuestError};
 use crate::isolation::{Control, Isolation};
@@ -28,9 +26,9 @@ pub trait Launcher: Send + Sync {
 /// Everything about a sandbox that is fixed before its job is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
-    pub runtime: Runtime,
-    /// The image a skill asks for, where sandboxes have images; `None` is the launcher's own for
-    /// the runtime.
+    pub language: Language,
+    /// The image that the skill names, for backends with images; `None` is the launcher's own
+    /// image for the language.
     pub image: Option<String>,
     pub memory_bytes: u64,
     /// Thousandths of a core.
@@ -38,44 +36,6 @@ pub struct Shape {
     pub pids: u32,
     pub disk_bytes: u64,
     pub disk_inodes: u64,
-}
-
-/// The interpreters a sandbox can offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Runtime {
-    Python,
-    Node,
-    Bash,
-}
-
-impl Runtime {
-    pub const ALL: [Runtime; 3] = [Runtime::Python, Runtime::Node, Runtime::Bash];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Runtime::Python => "python",
-            Runtime::Node => "node",
-            Runtime::Bash => "bash",
-        }
-    }
-}
-
-impl fmt::Display for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Runtime {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Runtime::ALL
-            .into_iter()
-            .find(|runtime| runtime.as_str() == name)
-            .ok_or_else(|| format!("unknown runtime {name:?}: expected python, node or bash"))
-    }
 }
 
 /// The server process instance that owns what it launched, so that another can tell what is
@@ -96,15 +56,15 @@ pub enum LaunchError {
     /// The operator requires controls that do not hold on this machine.
     #[error("required isolation is not available here: {}; see `skillbox doctor`", list(.0))]
     Missing(Vec<Control>),
-    /// No interpreter for this runtime was found.
+    /// No interpreter for this language was found.
     #[error("no {0} interpreter was found; install one or see `skillbox doctor`")]
-    NoInterpreter(Runtime),
+    NoInterpreter(Language),
     /// The operator does not allow this image.
     #[error("image {0:?} is not allowed here; the setting image_allowlist says which are")]
     ImageNotAllowed(String),
     /// The engine does not have this image, and we never fetch any.
     #[error(
-        "the engine has no image {0:?}; run `docker pull {0}` there, import it, or name another in image_python, image_node or image_bash"
+        "the engine has no image {0:?}; run `docker pull {0}` there, import it, or name another one in the setting image_<language>"
     )]
     ImageMissing(String),
     /// The engine has this image, and it cannot be used.

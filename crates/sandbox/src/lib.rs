@@ -38,7 +38,7 @@ pub use isolation::{Control, Isolation};
 pub use job::{FileSource, Job, JobFile, OutputLimits, Sink, SinkError, StreamMode, StreamedFile};
 pub use kubernetes::doctor::{KubernetesReport, kubernetes_doctor};
 pub use kubernetes::{KubernetesConfig, KubernetesLauncher, copy_guest};
-pub use launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
+pub use launcher::{LaunchError, Launcher, Owner, Shape};
 pub use native::doctor::{NativeReport, native_advice, native_doctor};
 pub use native::{NativeConfig, NativeLauncher};
 pub use network::HostNetworkPermit;

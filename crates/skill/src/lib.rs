@@ -14,10 +14,10 @@ mod directory;
 mod error;
 mod file_index;
 mod finding;
-mod flags;
 mod frontmatter;
 mod intake;
 mod invisible;
+mod languages;
 mod limits;
 mod lint;
 mod manifest;
@@ -29,7 +29,6 @@ mod rules;
 mod scan;
 mod script;
 pub mod signature;
-mod summary;
 mod tree;
 mod units;
 mod yaml;
@@ -49,7 +48,7 @@ pub use permissions::{Egress, EnvVars, Filesystem, Network, Permissions, Syscall
 pub use profile::Profile;
 pub use rules::{RULES, Rule};
 pub use scan::{SCAN_RULES, scan};
-pub use script::{Lang, Script, Shim};
+pub use script::{Script, Shim};
 pub use tree::Tree;
 pub use units::{
     UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory,

@@ -3,13 +3,15 @@
 //! Pure: looks at what was read and never changes it. All that any profile could say is said here;
 //! which of it is shown, and how much it matters, is in the table of rules.
 
+use language::Language;
+
 use crate::canonical::SkillFile;
 use crate::error::shown;
 use crate::finding::Finding;
 use crate::frontmatter::Frontmatter;
 use crate::manifest::{Manifest, Mode, Origin};
 use crate::path::{self, SKILL_FILE};
-use crate::script::{Lang, Script, Shebang};
+use crate::script::{Script, Shebang, detect_language};
 
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
@@ -173,7 +175,7 @@ impl Subject<'_> {
     /// A declared language that the entrypoint itself contradicts.
     fn language(&self, entrypoint: &Script) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == entrypoint.path)?;
-        let own = Lang::of(file).filter(|own| *own != entrypoint.lang)?;
+        let own = detect_language(file).filter(|own| *own != entrypoint.lang)?;
         let message = format!(
             "`lang` is {}, but the entrypoint `{}` looks like {own}; correct one of them",
             entrypoint.lang, entrypoint.path
@@ -238,7 +240,7 @@ impl Subject<'_> {
     fn line_ends(&self, script: &Script) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == script.path)?;
         let first = file.bytes.split(|byte| *byte == b'\n').next()?;
-        let matters = script.lang == Lang::Bash || first.starts_with(b"#!");
+        let matters = script.lang == Language::Bash || first.starts_with(b"#!");
         let message = "the script has Windows line ends and may not start; save it with Unix ones";
         (matters && first.ends_with(b"\r"))
             .then(|| Finding::noted("script_line_ends", message).at(&script.path, 1))

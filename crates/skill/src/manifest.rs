@@ -5,6 +5,7 @@
 //! are collected, so that an author sees them at once. Nothing here looks at the skill's other
 //! files.
 
+use language::Language;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,7 +17,6 @@ mod values;
 
 use crate::finding::{Finding, Notes};
 use crate::frontmatter::{Frontmatter, clean_text};
-use crate::script::Lang;
 use crate::yaml::{self, Node};
 use crate::{Permissions, SkillError};
 use fields::{Document, Fields, Said};
@@ -31,7 +31,7 @@ pub struct Manifest {
     pub description: String,
     pub version: String,
     /// As declared; [`crate::Package::lang`] also knows what the entrypoint is.
-    pub lang: Option<Lang>,
+    pub lang: Option<Language>,
     pub image: Option<String>,
     pub entrypoint: Option<String>,
     /// Arguments the entrypoint is always given, before the caller's.
@@ -166,7 +166,7 @@ struct Basis<'a> {
 struct Start {
     args: Vec<String>,
     /// Options of this language's interpreter.
-    flags: Option<(Lang, Vec<String>)>,
+    flags: Option<(Language, Vec<String>)>,
     /// In the skill's own directory.
     in_skill: bool,
 }

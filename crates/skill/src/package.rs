@@ -1,12 +1,13 @@
 //! A skill that was read: everything the rest of Skillbox wants to know about it.
 
 use bytes::Bytes;
+use language::Language;
 
 use crate::canonical::{self, Canonical, SkillFile};
 use crate::finding::Notes;
 use crate::intake::{Content, Intake, Source};
 use crate::manifest::{Manifest, Origin, Sheets};
-use crate::script::{self, Lang, Script};
+use crate::script::{self, Script};
 use crate::signature::{self, SIGNATURE_FILE};
 use crate::{Finding, Limits, Profile, SkillError, dialect, lint, path};
 
@@ -55,7 +56,7 @@ impl Package {
     }
 
     /// The declared language, else that of the entrypoint.
-    pub fn lang(&self) -> Option<Lang> {
+    pub fn lang(&self) -> Option<Language> {
         let of_entrypoint = self.entrypoint.as_ref().map(|script| script.lang);
         self.manifest.lang.or(of_entrypoint)
     }
@@ -175,7 +176,7 @@ fn find_entrypoint(manifest: &Manifest, files: &[SkillFile], scripts: &[Script])
         None => script::default_entrypoint(scripts, manifest.lang)?.path.as_str(),
     };
     let file = files.iter().find(|file| file.path == path)?;
-    let lang = manifest.lang.or_else(|| Lang::of(file))?;
+    let lang = manifest.lang.or_else(|| script::detect_language(file))?;
     let script = Script::new(file, lang);
     // A command that names the interpreter does not look at the first line of the file.
     let flags = manifest.entrypoint_flags.clone().unwrap_or_else(|| script.flags.clone());

@@ -103,7 +103,7 @@ pub static RULES: &[Rule] = &[
         "Every skill needs a `description`; say what it does and when to use it.",
     ),
     refusal("version_invalid", "The version is not one; write three numbers such as 1.2.0."),
-    refusal("lang_invalid", "The language is not one we run; write python, node or bash."),
+    refusal("lang_invalid", "The language is not supported; use one that the message lists."),
     refusal("mode_invalid", "The mode is not one; write executable or cognitive."),
     refusal("timeout_invalid", "The timeout is not a duration; write 500ms, 60s or 1m30s."),
     refusal(

@@ -1,27 +1,16 @@
 //! Which files of a skill can run, and which one runs when the caller names none.
 
-use std::fmt;
-use std::str::FromStr;
-
+use language::Language;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::SkillFile;
-use crate::{flags, summary};
-
-/// An interpreter that a skill may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lang {
-    Python,
-    Node,
-    Bash,
-}
+use crate::languages::{describe, split_options};
 
 /// A file that can run, and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     pub path: String,
-    pub lang: Lang,
+    pub lang: Language,
     /// What its `--help` would say first, as far as the text shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -42,73 +31,32 @@ pub enum Shim {
     Skillware,
 }
 
-/// The default entrypoints in the order in which they are looked for, at the root and then in
-/// `scripts/`.
-const DEFAULT_NAMES: [&str; 4] = ["main.py", "run.py", "main.js", "main.sh"];
-
 impl Script {
-    pub(crate) fn new(file: &SkillFile, lang: Lang) -> Self {
-        let description = summary::of(&file.bytes, lang);
+    pub(crate) fn new(file: &SkillFile, lang: Language) -> Self {
+        let description = describe(&file.bytes, lang);
         let flags = Shebang::of(file, lang).map(|shebang| shebang.flags).unwrap_or_default();
         Self { path: file.path.clone(), lang, description, shim: None, flags }
     }
 }
 
-impl Lang {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Python => "python",
-            Self::Node => "node",
-            Self::Bash => "bash",
-        }
+/// The language that runs this file, if any: its shebang decides, then its extension.
+///
+/// A shebang counts in a name without an extension even if the file is not executable, because many
+/// ways of packing lose that bit. With an extension of something else the bit is required, so that
+/// a template of a script is not taken for one.
+pub(crate) fn detect_language(file: &SkillFile) -> Option<Language> {
+    let from_extension = Language::from_extension(&file.path);
+    let may_be_script =
+        from_extension.is_some() || file.executable || !base_name(&file.path).contains('.');
+    if !may_be_script {
+        return None;
     }
-
-    fn by_extension(path: &str) -> Option<Self> {
-        let name = path.rsplit('/').next()?;
-        let (stem, extension) = name.rsplit_once('.')?;
-        if stem.is_empty() {
-            return None;
-        }
-        match extension {
-            "py" => Some(Self::Python),
-            "js" | "mjs" | "cjs" => Some(Self::Node),
-            "sh" | "bash" => Some(Self::Bash),
-            _ => None,
-        }
-    }
-
-    /// The language of an interpreter, by its name or path.
-    pub(crate) fn of_program(program: &str) -> Option<Self> {
-        match base_name(program) {
-            "node" | "nodejs" => Some(Self::Node),
-            "bash" | "sh" => Some(Self::Bash),
-            other => {
-                let version = other.strip_prefix("python")?;
-                let numeric = version.chars().all(|c| c == '.' || c.is_ascii_digit());
-                numeric.then_some(Self::Python)
-            }
-        }
-    }
-
-    /// What runs this file, if anything does: its shebang decides, then its extension.
-    ///
-    /// A name without an extension is enough for a shebang to count, because many ways of packing
-    /// lose the executable bit. With an extension that says something else the bit is asked for, so
-    /// that a template of a script is not one.
-    pub(crate) fn of(file: &SkillFile) -> Option<Self> {
-        let by_extension = Self::by_extension(&file.path);
-        let may_be_script =
-            by_extension.is_some() || file.executable || !base_name(&file.path).contains('.');
-        if !may_be_script {
-            return None;
-        }
-        Shebang::read(&file.bytes).map(|shebang| shebang.lang).or(by_extension)
-    }
+    Shebang::read(&file.bytes).map(|shebang| shebang.lang).or(from_extension)
 }
 
 /// The `#!` line of a script, if one of our interpreters stands on it.
 pub(crate) struct Shebang {
-    lang: Lang,
+    lang: Language,
     pub flags: Vec<String>,
     /// What else stands there, which is not passed on.
     pub dropped: Vec<String>,
@@ -117,7 +65,7 @@ pub(crate) struct Shebang {
 impl Shebang {
     /// The file's own, if it is for this language: somebody who named another meant other options
     /// too.
-    pub(crate) fn of(file: &SkillFile, lang: Lang) -> Option<Self> {
+    pub(crate) fn of(file: &SkillFile, lang: Language) -> Option<Self> {
         Self::read(&file.bytes).filter(|shebang| shebang.lang == lang)
     }
 
@@ -133,9 +81,9 @@ impl Shebang {
         if program == "env" {
             program = base_name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
         }
-        let lang = Lang::of_program(program)?;
+        let lang = Language::from_program(program)?;
         let words: Vec<&str> = words.collect();
-        let (flags, rest) = flags::split(lang, &words);
+        let (flags, rest) = split_options(lang, &words);
         // These end the options, and there is nothing behind them.
         let dropped = rest
             .iter()
@@ -146,40 +94,20 @@ impl Shebang {
     }
 }
 
-impl fmt::Display for Lang {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Lang {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "python" => Ok(Self::Python),
-            "node" => Ok(Self::Node),
-            "bash" => Ok(Self::Bash),
-            other => Err(format!(
-                "`{}` is not a language we run; write python, node or bash",
-                crate::error::shown(other)
-            )),
-        }
-    }
-}
-
 /// Every file that can run, in path order.
 pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
-    files.iter().filter_map(|file| Some(Script::new(file, Lang::of(file)?))).collect()
+    files.iter().filter_map(|file| Some(Script::new(file, detect_language(file)?))).collect()
 }
 
 /// The script that runs when the caller names none and the manifest has no `entrypoint`.
 ///
 /// A declared language narrows the choice: a Node skill with a helper called `run.py` means its
 /// `main.js`.
-pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Lang>) -> Option<&Script> {
-    let at_root = DEFAULT_NAMES.iter().map(|name| (*name).to_owned());
-    let in_scripts = DEFAULT_NAMES.iter().map(|name| format!("scripts/{name}"));
+pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Language>) -> Option<&Script> {
+    let names =
+        || Language::ALL.into_iter().flat_map(|language| language.spec().default_entrypoints);
+    let at_root = names().map(|name| (*name).to_owned());
+    let in_scripts = names().map(|name| format!("scripts/{name}"));
     if let Some(shimmed) = scripts.iter().find(|script| script.shim.is_some()) {
         return Some(shimmed);
     }
@@ -206,46 +134,51 @@ mod tests {
     #[test]
     fn a_language_is_told_by_shebang_then_extension() {
         for (path, text, executable, lang) in [
-            ("a.py", "", false, Some(Lang::Python)),
-            ("a.js", "", false, Some(Lang::Node)),
-            ("a.mjs", "", false, Some(Lang::Node)),
-            ("a.cjs", "", false, Some(Lang::Node)),
-            ("a.sh", "", false, Some(Lang::Bash)),
-            ("a.bash", "", false, Some(Lang::Bash)),
+            ("a.py", "", false, Some(Language::Python)),
+            ("a.js", "", false, Some(Language::Node)),
+            ("a.mjs", "", false, Some(Language::Node)),
+            ("a.cjs", "", false, Some(Language::Node)),
+            ("a.sh", "", false, Some(Language::Bash)),
+            ("a.bash", "", false, Some(Language::Bash)),
             ("a.PY", "", false, None),
             ("a.rb", "#!/usr/bin/ruby\n", true, None),
             (".py", "", false, None),
             ("dir.py/readme", "", false, None),
-            ("tool", "#!/usr/bin/env python3\n", true, Some(Lang::Python)),
-            ("tool", "#!/usr/bin/env python3\n", false, Some(Lang::Python)),
+            ("tool", "#!/usr/bin/env python3\n", true, Some(Language::Python)),
+            ("tool", "#!/usr/bin/env python3\n", false, Some(Language::Python)),
             ("tool", "no shebang", true, None),
             ("notes.txt", "#!/bin/sh\n", false, None),
-            ("script.tpl", "#!/bin/sh\n", true, Some(Lang::Bash)),
-            ("tool", "#!/usr/bin/python3.12\r\n", true, Some(Lang::Python)),
-            ("tool", "#! /bin/sh -e\n", true, Some(Lang::Bash)),
-            ("tool", "#!/usr/bin/env -S A=b node --no-warnings\n", true, Some(Lang::Node)),
+            ("script.tpl", "#!/bin/sh\n", true, Some(Language::Bash)),
+            ("tool", "#!/usr/bin/python3.12\r\n", true, Some(Language::Python)),
+            ("tool", "#! /bin/sh -e\n", true, Some(Language::Bash)),
+            ("tool", "#!/usr/bin/env -S A=b node --no-warnings\n", true, Some(Language::Node)),
             ("tool", "#!/usr/bin/env\n", true, None),
             ("tool", "#!", true, None),
             ("tool", "#!/usr/bin/pythonista\n", true, None),
-            ("a.sh", "#!/usr/bin/env python3\n", false, Some(Lang::Python)),
-            ("a.py", "#!/usr/bin/env -S uv run\n", false, Some(Lang::Python)),
+            ("a.sh", "#!/usr/bin/env python3\n", false, Some(Language::Python)),
+            ("a.py", "#!/usr/bin/env -S uv run\n", false, Some(Language::Python)),
         ] {
-            assert_eq!(Lang::of(&file(path, text, executable)), lang, "{path} {text:?}");
+            assert_eq!(detect_language(&file(path, text, executable)), lang, "{path} {text:?}");
         }
     }
 
     #[test]
     fn options_of_a_shebang_are_kept_for_their_own_language() {
         for (text, lang, flags, dropped) in [
-            ("#!/bin/bash -eu\n", Lang::Bash, &["-eu"][..], &[][..]),
-            ("#!/bin/sh -\n", Lang::Bash, &[], &[]),
-            ("#! /usr/bin/env -S bash -euo pipefail\r\n", Lang::Bash, &["-euo", "pipefail"], &[]),
-            ("#!/usr/bin/env -S A=b node --no-warnings\n", Lang::Node, &["--no-warnings"], &[]),
-            ("#!/usr/bin/python3 -O -m pip\n", Lang::Python, &["-O"], &["-m", "pip"]),
-            ("#!/bin/bash -c evil\n", Lang::Bash, &[], &["-c", "evil"]),
-            ("#!/bin/bash -eu\n", Lang::Python, &[], &[]),
-            ("#!/usr/bin/perl -w\n", Lang::Bash, &[], &[]),
-            ("echo -e\n", Lang::Bash, &[], &[]),
+            ("#!/bin/bash -eu\n", Language::Bash, &["-eu"][..], &[][..]),
+            ("#!/bin/sh -\n", Language::Bash, &[], &[]),
+            (
+                "#! /usr/bin/env -S bash -euo pipefail\r\n",
+                Language::Bash,
+                &["-euo", "pipefail"],
+                &[],
+            ),
+            ("#!/usr/bin/env -S A=b node --no-warnings\n", Language::Node, &["--no-warnings"], &[]),
+            ("#!/usr/bin/python3 -O -m pip\n", Language::Python, &["-O"], &["-m", "pip"]),
+            ("#!/bin/bash -c evil\n", Language::Bash, &[], &["-c", "evil"]),
+            ("#!/bin/bash -eu\n", Language::Python, &[], &[]),
+            ("#!/usr/bin/perl -w\n", Language::Bash, &[], &[]),
+            ("echo -e\n", Language::Bash, &[], &[]),
         ] {
             let file = file("main", text, true);
             assert_eq!(Script::new(&file, lang).flags, flags, "{text:?}");
@@ -260,8 +193,8 @@ mod tests {
             (&["main.py", "main.js"][..], None, Some("main.py")),
             (&["main.sh", "scripts/main.py"], None, Some("main.sh")),
             (&["scripts/run.py", "scripts/main.js"], None, Some("scripts/run.py")),
-            (&["run.py", "main.js"], Some(Lang::Node), Some("main.js")),
-            (&["main.sh"], Some(Lang::Node), Some("main.sh")),
+            (&["run.py", "main.js"], Some(Language::Node), Some("main.js")),
+            (&["main.sh"], Some(Language::Node), Some("main.sh")),
             (&["other.py", "lib/main.py"], None, None),
             (&[], None, None),
         ] {

@@ -11,11 +11,19 @@ use serde::Deserialize;
 const EDGES: &[(&str, &[&str])] = &[
     // Of `runner` only a run without a server; of `sandbox` also what no server may hand out; of
     // `store` only what is measured of it, see `MEASURED`.
-    ("cli", &["client", "docker-proxy", "mcp", "runner", "server", "skill", "sandbox", "store"]),
-    ("server", &["mcp", "runner", "skill", "sandbox", "store", "blobs"]),
-    ("runner", &["skill", "sandbox", "store", "blobs"]),
-    ("sandbox", &["guest"]),
-    ("skill", &[]),
+    (
+        "cli",
+        &[
+            "client", "docker-proxy", "language", "mcp", "runner", "server", "skill", "sandbox",
+            "store",
+        ],
+    ),
+    ("server", &["language", "mcp", "runner", "skill", "sandbox", "store", "blobs"]),
+    ("runner", &["language", "skill", "sandbox", "store", "blobs"]),
+    ("sandbox", &["guest", "language"]),
+    ("skill", &["language"]),
+    // One table without logic of its own: any crate may use it.
+    ("language", &[]),
     ("store", &[]),
     ("blobs", &[]),
     ("guest", &[]),

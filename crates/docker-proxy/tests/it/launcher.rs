@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use docker_proxy::{Address, LABEL};
+use language::Language;
 use sandbox::{
-    DockerConfig, DockerLauncher, Images, Job, Launcher, OutputLimits, OutputStream, Owner,
-    Runtime, Shape, Sink, SinkError, StreamMode,
+    DockerConfig, DockerLauncher, Images, Job, Launcher, OutputLimits, OutputStream, Owner, Shape,
+    Sink, SinkError, StreamMode,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -41,10 +42,10 @@ impl Sink for Said {
     }
 }
 
-fn shape(runtime: Runtime) -> Shape {
+fn shape(language: Language) -> Shape {
     let (memory_bytes, disk_bytes, pids) = (128 << 20, 32 << 20, 64);
     Shape {
-        runtime,
+        language,
         image: None,
         memory_bytes,
         cpu_millis: 1000,
@@ -74,22 +75,18 @@ fn job(argv: &[&str]) -> Job {
     }
 }
 
-fn image(runtime: Runtime) -> String {
-    format!("skillbox/{runtime}:test")
+fn image(language: Language) -> String {
+    format!("skillbox/{language}:test")
 }
 
 async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> DockerLauncher {
-    let images = Images {
-        python: image(Runtime::Python),
-        node: image(Runtime::Node),
-        bash: image(Runtime::Bash),
-    };
+    let images = Images::new(image);
     let config = DockerConfig {
         owner,
         host: host.to_string(),
         runtime: runtime.map(str::to_owned),
         lifetime: Duration::from_secs(600),
-        allowlist: Runtime::ALL.map(image).to_vec(),
+        allowlist: Language::ALL.map(image).to_vec(),
         images,
         require: vec![],
     };
@@ -100,7 +97,7 @@ async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> Docker
 async fn proxy(engine: Address, instance: &str) -> Running {
     Running::start(engine, |config| {
         config.policy.instance = format!("{instance}-{}", std::process::id());
-        config.policy.images = Runtime::ALL.map(image).to_vec();
+        config.policy.images = Language::ALL.map(image).to_vec();
         // The command's default: the kernel of gVisor has threads of its own, which count too.
         config.policy.max_pids = 2048;
         config.policy.seccomp = vec![sandbox::seccomp_profile()];
@@ -128,9 +125,9 @@ impl Way {
         Way { launcher, engine, suffix, owner }
     }
 
-    async fn says(&self, runtime: Runtime, argv: &[&str]) -> String {
+    async fn says(&self, language: Language, argv: &[&str]) -> String {
         let launcher = self.launcher.as_ref().expect("a launcher");
-        let guest = launcher.launch(&shape(runtime)).await.expect("a guest");
+        let guest = launcher.launch(&shape(language)).await.expect("a guest");
         let mut said = Said::default();
         let ran = guest.run(&job(argv), CancellationToken::new(), &mut said).await.expect("a run");
         assert_eq!(ran.exit_code, Some(0), "{ran:?}");
@@ -180,12 +177,12 @@ async fn every_runtime_runs(
 ) {
     let way = Way::new(engine, &proxy.address, runtime).await;
     assert_eq!(
-        way.says(Runtime::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
+        way.says(Language::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
         "from outside 65534\n"
     );
     let python = "import sys; print(sys.stdin.read().upper())";
-    assert_eq!(way.says(Runtime::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
-    assert_eq!(way.says(Runtime::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
+    assert_eq!(way.says(Language::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
+    assert_eq!(way.says(Language::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
     let launcher = way.launcher.as_ref().expect("a launcher");
     launcher.probe().await.expect("a probe");
     assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
@@ -247,7 +244,7 @@ async fn what_a_killed_filler_left_is_removed_by_the_next() {
     };
     let proxy = proxy(engine.address(), "fillers").await;
     let mut way = Way::new(engine, &proxy.address, None).await;
-    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
+    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
     let volumes = way.volumes();
     let place =
         Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
@@ -266,11 +263,11 @@ async fn what_a_killed_filler_left_is_removed_by_the_next() {
         names
     };
     // The control: while nothing is filled, nothing is removed.
-    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
+    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-fill-killed", "skillbox-guest"]);
     // A worker that starts fills the volume again.
     way.launcher = Some(launcher(&proxy.address, None, Owner(way.owner.clone())).await);
-    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
+    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-guest"]);
 }
 
@@ -296,6 +293,6 @@ async fn a_launcher_needs_no_more_than_a_filter_of_urls_gives() {
     };
     let filter = Filter::start(engine.address()).await;
     let way = Way::new(engine, &filter.address(), None).await;
-    assert_eq!(way.says(Runtime::Bash, &["bash", "-c", "cat"]).await, "from outside");
+    assert_eq!(way.says(Language::Bash, &["bash", "-c", "cat"]).await, "from outside");
     assert_eq!((way.containers().len(), way.volumes().len()), (0, 1));
 }

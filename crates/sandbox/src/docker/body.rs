@@ -233,7 +233,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::launcher::Runtime;
+    use language::Language;
 
     const ID: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -258,7 +258,7 @@ mod tests {
 
     fn shape() -> Shape {
         Shape {
-            runtime: Runtime::Python,
+            language: Language::Python,
             image: None,
             memory_bytes: 256 << 20,
             cpu_millis: 500,

@@ -94,16 +94,17 @@ fn describe(mount: &MountPoint) -> String {
 
 #[cfg(test)]
 mod tests {
+    use language::Language;
     use serde_json::json;
 
     use super::*;
     use crate::docker::body::{Setting, sandbox};
-    use crate::launcher::{Owner, Runtime, Shape};
+    use crate::launcher::{Owner, Shape};
     use guest::jail::SandboxNetwork;
 
     fn asked() -> ContainerCreateBody {
         let shape = Shape {
-            runtime: Runtime::Bash,
+            language: Language::Bash,
             image: None,
             memory_bytes: 1 << 26,
             cpu_millis: 1000,

@@ -1,23 +1,30 @@
 //! Which image a run gets, and whether it may.
 
-use crate::docker::engine::Engine;
-use crate::launcher::{LaunchError, Runtime, Shape};
+use std::collections::BTreeMap;
 
-/// The image of each runtime.
+use language::Language;
+
+use crate::docker::engine::Engine;
+use crate::launcher::{LaunchError, Shape};
+
+/// The image of each language.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Images {
-    pub python: String,
-    pub node: String,
-    pub bash: String,
-}
+pub struct Images(BTreeMap<Language, String>);
 
 impl Images {
-    pub fn of(&self, runtime: Runtime) -> &str {
-        match runtime {
-            Runtime::Python => &self.python,
-            Runtime::Node => &self.node,
-            Runtime::Bash => &self.bash,
-        }
+    pub fn new(image: impl Fn(Language) -> String) -> Self {
+        Self(Language::ALL.into_iter().map(|language| (language, image(language))).collect())
+    }
+
+    /// The same for a source that can fail; the first error ends it.
+    pub fn try_new<E>(image: impl Fn(Language) -> Result<String, E>) -> Result<Self, E> {
+        let images = Language::ALL.into_iter().map(|language| Ok((language, image(language)?)));
+        images.collect::<Result<_, E>>().map(Self)
+    }
+
+    pub fn image_for(&self, language: Language) -> &str {
+        // Both constructors fill in every language.
+        &self.0[&language]
     }
 }
 
@@ -27,7 +34,7 @@ pub fn choose<'a>(
     images: &'a Images,
     allowlist: &[String],
 ) -> Result<&'a str, LaunchError> {
-    let image = shape.image.as_deref().unwrap_or_else(|| images.of(shape.runtime));
+    let image = shape.image.as_deref().unwrap_or_else(|| images.image_for(shape.language));
     match allowlist.iter().any(|allowed| allowed == image) {
         true => Ok(image),
         false => Err(LaunchError::ImageNotAllowed(image.to_owned())),
@@ -57,9 +64,9 @@ mod tests {
 
     #[test]
     fn only_what_is_allowed_is_chosen() {
-        let images = Images { python: "p".into(), node: "n".into(), bash: "b".into() };
+        let images = Images::new(|language| format!("{language}:1"));
         let mut shape = Shape {
-            runtime: Runtime::Node,
+            language: Language::Node,
             image: None,
             memory_bytes: 0,
             cpu_millis: 0,
@@ -67,15 +74,15 @@ mod tests {
             disk_bytes: 0,
             disk_inodes: 0,
         };
-        let allowed = ["n".to_owned(), "own:1".to_owned()];
-        assert_eq!(choose(&shape, &images, &allowed).expect("allowed"), "n");
+        let allowed = ["node:1".to_owned(), "own:1".to_owned()];
+        assert_eq!(choose(&shape, &images, &allowed).expect("allowed"), "node:1");
         shape.image = Some("own:1".to_owned());
         assert_eq!(choose(&shape, &images, &allowed).expect("allowed"), "own:1");
         shape.image = Some("own".to_owned());
         assert!(
             matches!(choose(&shape, &images, &allowed), Err(LaunchError::ImageNotAllowed(name)) if name == "own")
         );
-        shape = Shape { image: None, runtime: Runtime::Bash, ..shape };
+        shape = Shape { image: None, language: Language::Bash, ..shape };
         assert!(choose(&shape, &images, &allowed).is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use language::Language;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
@@ -12,7 +13,7 @@ use super::body::{self, Setting};
 use super::container::Container;
 use super::engine::Engine;
 use crate::guest::GuestHandle;
-use crate::launcher::{LaunchError, Runtime, Shape};
+use crate::launcher::{LaunchError, Shape};
 use crate::program::GUEST;
 
 /// Some megabytes through a socket.
@@ -20,7 +21,7 @@ const FILLED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Enough for a shell and what it starts.
 pub const SHAPE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
     cpu_millis: 1000,

@@ -276,11 +276,11 @@ pub mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::launcher::Runtime;
+    use language::Language;
 
     pub fn shape() -> Shape {
         Shape {
-            runtime: Runtime::Python,
+            language: Language::Python,
             image: None,
             memory_bytes: 256 << 20,
             cpu_millis: 500,

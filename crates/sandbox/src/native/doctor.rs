@@ -2,7 +2,8 @@
 
 use super::{Hierarchy, Interpreters, NativeConfig, NativeLauncher};
 use crate::isolation::{Control, Isolation};
-use crate::launcher::{Launcher, Owner, Runtime};
+use crate::launcher::{Launcher, Owner};
+use language::Language;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
@@ -76,16 +77,16 @@ impl fmt::Display for NativeReport {
         writeln!(f, "user          {}", self.user)?;
         writeln!(f, "cgroups       {}", self.cgroups)?;
         writeln!(f, "\ninterpreters")?;
-        for runtime in Runtime::ALL {
-            match self.interpreters.0.get(&runtime) {
+        for language in Language::ALL {
+            match self.interpreters.0.get(&language) {
                 Some(found) => writeln!(
                     f,
-                    "  ok   {runtime:<8} {:<10} {}",
+                    "  ok   {language:<8} {:<10} {}",
                     found.version,
                     found.program.display()
                 )?,
                 None => {
-                    writeln!(f, "  --   {runtime:<8} not found in PATH: skills in it cannot run")?
+                    writeln!(f, "  --   {language:<8} not found in PATH: skills in it cannot run")?
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The host's interpreters: found through `PATH`, asked what they are and where they live.
 
-use crate::launcher::Runtime;
+use language::{InstallDirectories, Language, LanguageSpec};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,14 +23,17 @@ pub struct Interpreter {
 
 /// The interpreters found on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Interpreters(pub BTreeMap<Runtime, Interpreter>);
+pub struct Interpreters(pub BTreeMap<Language, Interpreter>);
 
 impl Interpreters {
-    /// Looks for each runtime in the directories of `search_path`.
+    /// Looks for an interpreter of each language in the directories of `search_path`.
     pub fn find(search_path: Option<&OsStr>) -> Interpreters {
         let path = search_path.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
-        let find = |runtime| ask(runtime, &path).map(|interpreter| (runtime, interpreter));
-        Interpreters(Runtime::ALL.into_iter().filter_map(find).collect())
+        let find = |language: Language| {
+            let interpreter = find_interpreter(language.spec(), &path)?;
+            Some((language, interpreter))
+        };
+        Interpreters(Language::ALL.into_iter().filter_map(find).collect())
     }
 
     /// The host directories to bind besides the system's, without those inside others.
@@ -58,26 +61,20 @@ impl Interpreters {
     }
 }
 
-/// Asks the first program of the runtime's name that answers. A version manager's shim answers for
-/// the real one.
-fn ask(runtime: Runtime, path: &OsStr) -> Option<Interpreter> {
-    const ASK_PYTHON: &str = "import sys; print(sys.version.split()[0], sys.executable, sys.prefix, sys.base_prefix, sep='\\n')";
-    let (name, arguments): (&str, &[&str]) = match runtime {
-        Runtime::Python => ("python3", &["-I", "-c", ASK_PYTHON]),
-        Runtime::Node => ("node", &["-p", "process.versions.node + '\\n' + process.execPath"]),
-        Runtime::Bash => ("bash", &["-c", "echo ${BASH_VERSION%%(*}; echo $BASH"]),
-    };
+/// The first program of the interpreter's name that runs and reports where it is installed. A
+/// version manager's shim reports the real program.
+fn find_interpreter(spec: &LanguageSpec, path: &OsStr) -> Option<Interpreter> {
     let candidates = std::env::split_paths(path)
-        .map(|directory| directory.join(name))
+        .map(|directory| directory.join(spec.program))
         .filter(|file| file.is_file());
     candidates.into_iter().find_map(|candidate| {
         let output = probe(&candidate, path)
-            .args(arguments)
+            .args(spec.probe_arguments)
             .output()
             .ok()
             .filter(|output| output.status.success())?;
         let answer = String::from_utf8(output.stdout).ok()?;
-        understand(runtime, &answer.lines().collect::<Vec<_>>())
+        parse_probe_output(spec, &answer.lines().collect::<Vec<_>>())
     })
 }
 
@@ -101,12 +98,12 @@ fn home_of(uid: u32, accounts: &str) -> Option<&str> {
     account.split(':').nth(5).filter(|home| !home.is_empty())
 }
 
-fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
+fn parse_probe_output(spec: &LanguageSpec, answer: &[&str]) -> Option<Interpreter> {
     let (version, program) = (answer.first()?.to_string(), PathBuf::from(answer.get(1)?));
-    let mut wanted: Vec<PathBuf> = match runtime {
-        Runtime::Python => answer[2..].iter().map(PathBuf::from).collect(),
-        Runtime::Node => vec![node_home(&program)],
-        Runtime::Bash => vec![],
+    let mut wanted: Vec<PathBuf> = match spec.install_directories {
+        InstallDirectories::Reported => answer[2..].iter().map(PathBuf::from).collect(),
+        InstallDirectories::ParentWith(marker) => vec![installation(&program, marker)],
+        InstallDirectories::System => vec![],
     };
     wanted.push(program.clone());
     // A program that is a link needs what it leads to.
@@ -126,12 +123,12 @@ fn understand(runtime: Runtime, answer: &[&str]) -> Option<Interpreter> {
     Some(Interpreter { program, version, binds: wanted })
 }
 
-/// The installation a Node program belongs to, or the program alone when it lies among other
-/// things.
-fn node_home(program: &Path) -> PathBuf {
+/// The installation that a program belongs to, two levels above it, or the program alone if the
+/// marker is not there and the directory therefore holds other things too.
+fn installation(program: &Path, marker: &str) -> PathBuf {
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let home = real.parent().and_then(Path::parent).map(Path::to_owned);
-    home.filter(|home| home.join("lib/node_modules").is_dir()).unwrap_or(real)
+    home.filter(|home| home.join(marker).is_dir()).unwrap_or(real)
 }
 
 /// Never the whole file system, nor what the system part of the root holds anyway.
@@ -157,7 +154,7 @@ mod tests {
     #[test]
     fn bash_is_found_and_names_its_version() {
         let found = Interpreters::find(None);
-        let bash = found.0.get(&Runtime::Bash).expect("every Debian has bash");
+        let bash = found.0.get(&Language::Bash).expect("every Debian has bash");
         assert!(bash.version.starts_with(|c: char| c.is_ascii_digit()), "{bash:?}");
         assert!(bash.binds.is_empty());
     }
@@ -216,8 +213,8 @@ mod tests {
             binds: binds.iter().map(PathBuf::from).collect(),
         };
         let found = Interpreters(BTreeMap::from([
-            (Runtime::Python, interpreter(&["/opt/x"])),
-            (Runtime::Node, interpreter(&["/opt/x/node", "/opt/xy"])),
+            (Language::Python, interpreter(&["/opt/x"])),
+            (Language::Node, interpreter(&["/opt/x/node", "/opt/xy"])),
         ]));
         assert_eq!(found.binds(), [PathBuf::from("/opt/x"), PathBuf::from("/opt/xy")]);
         assert!(found.path().starts_with("/opt/x/bin:/usr/local/sbin:"));

@@ -9,13 +9,14 @@ mod process;
 
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
-use crate::launcher::{LaunchError, Launcher, Owner, Runtime, Shape};
+use crate::launcher::{LaunchError, Launcher, Owner, Shape};
 use crate::network::HostNetworkPermit;
 use async_trait::async_trait;
 use cgroups::Hierarchy;
 use guest::jail::{CgroupController, Cgroups, EnforcedLimits, SandboxNetwork, SandboxPlan};
 use guest::protocol::Measurements;
 use interpreters::Interpreters;
+use language::Language;
 use plan::HostRoot;
 use process::{Launched, Process};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The smallest sandbox that can say what holds in it.
 const PROBE: Shape = Shape {
-    runtime: Runtime::Bash,
+    language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
     cpu_millis: 1000,
@@ -233,8 +234,8 @@ impl NativeLauncher {
 #[async_trait]
 impl Launcher for NativeLauncher {
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
-        if !self.interpreters.0.contains_key(&shape.runtime) {
-            return Err(LaunchError::NoInterpreter(shape.runtime));
+        if !self.interpreters.0.contains_key(&shape.language) {
+            return Err(LaunchError::NoInterpreter(shape.language));
         }
         self.start_guest(shape).await?.holding(&self.require).await
     }

@@ -163,12 +163,12 @@ fn bind(path: &str) -> RootEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launcher::Runtime;
     use crate::native::interpreters::Interpreter;
+    use language::Language;
     use std::collections::BTreeMap;
 
     const SHAPE: Shape = Shape {
-        runtime: Runtime::Python,
+        language: Language::Python,
         image: None,
         memory_bytes: 256 << 20,
         cpu_millis: 500,
@@ -195,7 +195,7 @@ mod tests {
             version: "3.12.1".to_owned(),
             binds: vec!["/home/me/.pyenv/versions/3.12".into()],
         };
-        Interpreters(BTreeMap::from([(Runtime::Python, python)]))
+        Interpreters(BTreeMap::from([(Language::Python, python)]))
     }
 
     /// The filters have tests of their own, and as bytes say nothing to a reader.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sandbox::{FileSource, GuestError, JobFile, Outcome, Runtime, StreamMode, StreamedFile};
+use language::Language;
+use sandbox::{FileSource, GuestError, JobFile, Outcome, StreamMode, StreamedFile};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::support::{Backend, file, job, on_every_backend, run, try_run};
@@ -36,9 +37,9 @@ open("/sandbox/out/files/reports/2026/a.txt", "w").write("A")
 open(os.environ["SANDBOX_FILES_DIR"] + "empty", "w")
 json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
 "#;
-    let mut job = job(Runtime::Python, script);
+    let mut job = job(Language::Python, script);
     job.files.push(file("/sandbox/input/data.csv", "a,b\n"));
-    let (ran, kept) = run(on, Runtime::Python, &job).await;
+    let (ran, kept) = run(on, Language::Python, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
     assert_eq!(ran.output.as_deref(), Some(&br#"{"document": {}}"#[..]));
     assert_eq!(kept.names(), ["empty", "reports/2026/a.txt"]);
@@ -47,9 +48,9 @@ json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
 }
 
 async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
-    let mut job = job(Runtime::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
+    let mut job = job(Language::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
     job.env = vec![("GREETING".into(), "grüße\nzwei".into()), ("EMPTY".into(), String::new())];
-    let (_, kept) = run(on, Runtime::Python, &job).await;
+    let (_, kept) = run(on, Language::Python, &job).await;
     let found: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(&kept.merged).unwrap();
     assert_eq!(found["GREETING"], "grüße\nzwei");
@@ -62,9 +63,9 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
 
 async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals(on: Backend) {
     let script = "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
-    let mut job = job(Runtime::Bash, script);
+    let mut job = job(Language::Bash, script);
     job.cwd = "/workspace".into();
-    let (_, kept) = run(on, Runtime::Bash, &job).await;
+    let (_, kept) = run(on, Language::Bash, &job).await;
     let log = kept.text();
     let lines: Vec<_> = log.lines().collect();
     let user = if on == Backend::Native { "1000" } else { "65534" };
@@ -82,17 +83,17 @@ async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_si
 
 async fn standard_input_is_at_its_end_unless_given(on: Backend) {
     let script = "import sys\nprint(repr(sys.stdin.read()))\n";
-    let mut job = job(Runtime::Python, script);
-    let (_, kept) = run(on, Runtime::Python, &job).await;
+    let mut job = job(Language::Python, script);
+    let (_, kept) = run(on, Language::Python, &job).await;
     assert_eq!(kept.text(), "''\n");
     job.stdin = Some(Bytes::from("first\nsecond"));
-    let (_, kept) = run(on, Runtime::Python, &job).await;
+    let (_, kept) = run(on, Language::Python, &job).await;
     assert_eq!(kept.text(), "'first\\nsecond'\n");
 }
 
 async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
     let script = "cp /sandbox/input/big /sandbox/out/files/big; cat > /sandbox/out/files/stdin";
-    let mut job = job(Runtime::Bash, script);
+    let mut job = job(Language::Bash, script);
     let big: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     job.files.push(JobFile {
         path: "/sandbox/input/big".into(),
@@ -100,7 +101,7 @@ async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
         executable: false,
     });
     job.stdin = Some(big.clone().into());
-    let (ran, kept) = run(on, Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Language::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)), "{}", kept.text());
     assert!(kept.files["big"] == big && kept.files["stdin"] == big);
     assert!(ran.usage.bytes_in >= 10_000_000 && ran.usage.bytes_out >= 10_000_000);
@@ -128,22 +129,22 @@ fn streamed(size: u64, source: Repeated) -> StreamedFile {
 
 async fn streamed_files_arrive_whole(on: Backend) {
     let script = "data = open('/sandbox/input/a/big', 'rb').read()\nprint(len(data), set(data))\n";
-    let mut job = job(Runtime::Python, script);
+    let mut job = job(Language::Python, script);
     job.streamed = vec![streamed(3_000_001, Repeated { bytes: 3_000_001, fails_with: None })];
-    let (ran, kept) = run(on, Runtime::Python, &job).await;
+    let (ran, kept) = run(on, Language::Python, &job).await;
     assert_eq!((ran.outcome, kept.text().trim()), (Outcome::Exited, "3000001 {120}"));
     assert!(ran.usage.bytes_in >= 3_000_001);
 }
 
 async fn nothing_runs_when_a_streamed_file_cannot_be_read(on: Backend) {
-    let mut job = job(Runtime::Bash, "echo ran");
+    let mut job = job(Language::Bash, "echo ran");
     let short = Repeated { bytes: 10, fails_with: None };
     let missing = Repeated { bytes: 0, fails_with: Some(io::ErrorKind::NotFound) };
     for (source, kind) in
         [(short, io::ErrorKind::UnexpectedEof), (missing, io::ErrorKind::NotFound)]
     {
         job.streamed = vec![streamed(11, source)];
-        let (failed, kept) = try_run(on, Runtime::Bash, &job).await;
+        let (failed, kept) = try_run(on, Language::Bash, &job).await;
         let Err(GuestError::Source { path, source }) = failed else { panic!("it ran: {failed:?}") };
         assert_eq!(
             (path.as_str(), source.kind(), kept.text().as_str()),
@@ -154,33 +155,35 @@ async fn nothing_runs_when_a_streamed_file_cannot_be_read(on: Backend) {
 
 async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {
     let script = "import os\nfor n in range(2000):\n    os.write(1 + n % 2, b'%d\\n' % n)\n";
-    let (_, kept) = run(on, Runtime::Python, &job(Runtime::Python, script)).await;
+    let (_, kept) = run(on, Language::Python, &job(Language::Python, script)).await;
     let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
     assert_eq!(kept.text(), expected);
 }
 
 async fn split_streams_are_told_apart(on: Backend) {
-    let mut job =
-        job(Runtime::Node, "console.log('out'); console.error('err'); process.stdout.write('end')");
+    let mut job = job(
+        Language::Node,
+        "console.log('out'); console.error('err'); process.stdout.write('end')",
+    );
     job.streams = StreamMode::Split;
-    let (_, kept) = run(on, Runtime::Node, &job).await;
+    let (_, kept) = run(on, Language::Node, &job).await;
     assert_eq!((&kept.stdout[..], &kept.stderr[..]), (&b"out\nend"[..], &b"err\n"[..]));
     assert!(kept.merged.is_empty());
 }
 
 async fn an_executable_file_runs_by_its_own_first_line(on: Backend) {
-    let mut job = job(Runtime::Bash, "");
+    let mut job = job(Language::Bash, "");
     let bytes = Bytes::from("#!/bin/bash\necho \"$0 $1\"\n");
     job.files.push(JobFile { path: "/sandbox/scripts/tool".into(), bytes, executable: true });
     job.argv = vec!["/sandbox/scripts/tool".into(), "an argument".into()];
-    let (ran, kept) = run(on, Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Language::Bash, &job).await;
     assert_eq!(kept.text(), "/sandbox/scripts/tool an argument\n");
     assert_eq!(ran.exit_code, Some(0));
 }
 
 async fn the_script_and_not_the_guest_is_killed_when_memory_is_gone(on: Backend) {
     let script = "cat /proc/self/oom_score_adj; cat /proc/1/oom_score_adj";
-    let (_, kept) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
+    let (_, kept) = run(on, Language::Bash, &job(Language::Bash, script)).await;
     let text = kept.text();
     let scores: Vec<i32> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(scores[0], 1000);

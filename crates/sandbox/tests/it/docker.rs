@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbox::{
-    DockerConfig, DockerLauncher, Job, LaunchError, Launcher, Outcome, Owner, Runtime, Shape,
-};
+use language::Language;
+use sandbox::{DockerConfig, DockerLauncher, Job, LaunchError, Launcher, Outcome, Owner, Shape};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +26,7 @@ async fn images_are_refused_by_name_before_anything_is_made() {
     let mut config = docker_config(None);
     config.allowlist.push("skillbox/none:such".to_owned());
     let launcher = DockerLauncher::start(config).await.unwrap();
-    let with = |image: &str| Shape { image: Some(image.to_owned()), ..shape(Runtime::Bash) };
+    let with = |image: &str| Shape { image: Some(image.to_owned()), ..shape(Language::Bash) };
     let error = launcher.launch(&with("skillbox/other:test")).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::ImageNotAllowed(name) if name == "skillbox/other:test"),
@@ -37,7 +36,7 @@ async fn images_are_refused_by_name_before_anything_is_made() {
     assert!(error.to_string().contains("docker pull skillbox/none:such"), "{error}");
     // A skill's own image, when it is allowed.
     let python = with("skillbox/python:test");
-    let (ran, kept) = run_in(&launcher, &python, &job(Runtime::Bash, "command -v python3")).await;
+    let (ran, kept) = run_in(&launcher, &python, &job(Language::Bash, "command -v python3")).await;
     assert_eq!(ran.exit_code, Some(0), "{}", kept.text());
 }
 
@@ -48,7 +47,7 @@ async fn an_engine_that_is_not_there_is_named() {
         host: host.to_owned(),
         runtime: None,
         lifetime: Duration::from_secs(600),
-        images: sandbox::Images { python: "p".into(), node: "n".into(), bash: "b".into() },
+        images: sandbox::Images::new(|language| format!("{language}:none")),
         allowlist: vec![],
         require: vec![],
     };
@@ -68,12 +67,12 @@ async fn a_guest_that_is_let_go_leaves_nothing() {
     let launcher = Backend::Runc.launcher().await;
     launcher.probe().await.unwrap();
     let before = Inventory::take().await;
-    drop(launcher.launch(&shape(Runtime::Bash)).await.unwrap());
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let (job, mut kept) = (job(Runtime::Bash, "sleep 1000"), Kept::default());
+    drop(launcher.launch(&shape(Language::Bash)).await.unwrap());
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), Kept::default());
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     assert!(tokio::time::timeout(Duration::from_millis(500), run).await.is_err());
-    launcher.launch(&shape(Runtime::Bash)).await.unwrap().discard().await;
+    launcher.launch(&shape(Language::Bash)).await.unwrap().discard().await;
     for _ in 0..200 {
         if Inventory::take().await == before {
             return;
@@ -92,10 +91,10 @@ async fn park() {
         DockerLauncher::start(DockerConfig { owner: Owner(name), ..docker_config(None) })
             .await
             .unwrap();
-    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let running = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let running = launcher.launch(&shape(Language::Bash)).await.unwrap();
     println!("\nPARKED");
-    let (job, mut kept) = (job(Runtime::Bash, "sleep 1000"), Kept::default());
+    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), Kept::default());
     let _ = running.run(&job, CancellationToken::new(), &mut kept).await;
     drop(parked);
 }
@@ -109,10 +108,10 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
     let config = docker_config(None);
     let me = config.owner.clone();
     let survivor = DockerLauncher::start(config).await.unwrap();
-    let alive = survivor.launch(&shape(Runtime::Bash)).await.unwrap();
+    let alive = survivor.launch(&shape(Language::Bash)).await.unwrap();
     // Another living worker, whose containers are not ours to remove.
     let neighbour = Backend::Runc.launcher().await;
-    let other = neighbour.launch(&shape(Runtime::Bash)).await.unwrap();
+    let other = neighbour.launch(&shape(Language::Bash)).await.unwrap();
 
     let victim = owner();
     let mut worker = Command::new(std::env::current_exe().unwrap())
@@ -139,7 +138,7 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
     }
     for guest in [alive, other] {
         let ran = guest
-            .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+            .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
             .await;
         assert_eq!(ran.unwrap().exit_code, Some(0));
     }
@@ -155,18 +154,18 @@ async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
     let config = DockerConfig { host: format!("tcp://{}", relay.address), ..docker_config(None) };
     let mine = config.owner.clone();
     let launcher = DockerLauncher::start(config).await.unwrap();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let cut = CancellationToken::new();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(cut.clone());
-    let job_that_waits = job(Runtime::Bash, "echo on; sleep 1000");
+    let job_that_waits = job(Language::Bash, "echo on; sleep 1000");
     let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async {
         cut.cancelled().await;
         relay.cut.notify_waiters();
     });
     assert_eq!(ran.unwrap().outcome, Outcome::Lost);
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    let (ran, _) = run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     assert_eq!(ran.exit_code, Some(0));
     assert_eq!(Inventory::containers_of(&mine).await, 0);
 }
@@ -186,13 +185,13 @@ async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() 
     let config = docker_config(None);
     let mine = config.owner.clone();
     let launcher = DockerLauncher::start(config).await.unwrap();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let started = CancellationToken::new();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(started.clone());
     let job_that_waits =
-        Job { timeout: Duration::from_secs(600), ..job(Runtime::Bash, "echo on; sleep 1000") };
+        Job { timeout: Duration::from_secs(600), ..job(Language::Bash, "echo on; sleep 1000") };
     let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
     let restarting = async {
         started.cancelled().await;
@@ -204,10 +203,10 @@ async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() 
     assert_eq!(ran.unwrap().outcome, Outcome::Lost);
     // One that waited for its job is lost as well, and says so rather than hang.
     let ran = parked
-        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
         .await;
     assert!(ran.map_or(true, |ran| ran.outcome == Outcome::Lost));
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    let (ran, _) = run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     assert_eq!(ran.exit_code, Some(0));
     let asked = Instant::now();
     while Inventory::containers_of(&mine).await > 0 {

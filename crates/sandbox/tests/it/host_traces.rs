@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use guest::jail::UID_BASE;
-use sandbox::{Control, Defence, Launcher, NativeLauncher, Runtime};
+use language::Language;
+use sandbox::{Control, Defence, Launcher, NativeLauncher};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
@@ -89,8 +90,8 @@ async fn the_user_id_outside_does_not_tell_the_guests_pid() {
     }
     let (running, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut kept = Kept::until_log(running.clone());
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let job = job(Runtime::Bash, "cat /proc/self/uid_map; sleep 60");
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let job = job(Language::Bash, "cat /proc/self/uid_map; sleep 60");
     let look = async {
         running.cancelled().await;
         let processes = processes_of_sandboxes();
@@ -108,7 +109,7 @@ async fn the_user_id_outside_does_not_tell_the_guests_pid() {
 
 async fn read_proc(launcher: &dyn Launcher) -> BTreeMap<String, String> {
     let (ran, kept) =
-        run_in(launcher, &shape(Runtime::Python), &job(Runtime::Python, READ_ALL)).await;
+        run_in(launcher, &shape(Language::Python), &job(Language::Python, READ_ALL)).await;
     assert_eq!(ran.exit_code, Some(0), "{}", kept.text());
     serde_json::from_slice(&kept.files["found.json"]).unwrap()
 }

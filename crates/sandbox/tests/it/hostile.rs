@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox::{Control, Job, Launcher, Outcome, RunReport, Runtime, Shape};
+use language::Language;
+use sandbox::{Control, Job, Launcher, Outcome, RunReport, Shape};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::support::{
 struct Expected {
     #[serde(rename = "note")]
     _note: String,
-    runtime: Option<Runtime>,
+    runtime: Option<Language>,
     memory_mib: Option<u64>,
     disk_mib: Option<u64>,
     inodes: Option<u64>,
@@ -186,7 +187,7 @@ fn expected(on: Backend, directory: &Path) -> Expected {
 }
 
 fn plan(directory: &Path, expected: &Expected) -> (Shape, Job) {
-    let runtime = expected.runtime.unwrap_or(Runtime::Python);
+    let runtime = expected.runtime.unwrap_or(Language::Python);
     let script = ["main.py", "main.js", "main.sh"]
         .iter()
         .find_map(|name| fs::read_to_string(directory.join(name)).ok());
@@ -267,7 +268,7 @@ fn end_of(log: &str) -> &str {
 /// An ordinary run right after an attack, on the same launcher.
 async fn next_run_is_unharmed(launcher: &dyn Launcher) -> Option<String> {
     let script = "test -z \"$(ls -A /tmp /workspace /sandbox/out/files)\" || ls -A /tmp /workspace; echo fine";
-    let (ran, kept) = run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
+    let (ran, kept) = run_in(launcher, &shape(Language::Bash), &job(Language::Bash, script)).await;
     let fine = ran.exit_code == Some(0) && kept.text().ends_with("fine\n");
     (!fine).then(|| format!("the next run: {:?} {}", ran.outcome, kept.text()))
 }

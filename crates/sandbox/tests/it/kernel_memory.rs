@@ -5,7 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use guest::jail::UID_BASE;
-use sandbox::{Control, Defence, Job, Launcher, NativeLauncher, Outcome, RunReport, Runtime};
+use language::Language;
+use sandbox::{Control, Defence, Job, Launcher, NativeLauncher, Outcome, RunReport};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Kept, MACHINE, MIB, job, lacks, native_config, native_launcher, shape};
@@ -82,14 +83,14 @@ async fn without_counting_record_locks_take_memory_beyond_the_limit() {
 }
 
 fn allocate(kind: &str) -> Job {
-    let mut job = job(Runtime::Python, include_str!("../fixtures/kernel-memory.py"));
+    let mut job = job(Language::Python, include_str!("../fixtures/kernel-memory.py"));
     job.env.push(("KIND".into(), kind.into()));
     job.timeout = Duration::from_secs(10);
     job
 }
 
 fn record_locks() -> Job {
-    let mut job = job(Runtime::Python, include_str!("../fixtures/hostile/record-locks/main.py"));
+    let mut job = job(Language::Python, include_str!("../fixtures/hostile/record-locks/main.py"));
     job.env.push(("HOLD".into(), "1".into()));
     job
 }
@@ -99,7 +100,7 @@ fn record_locks() -> Job {
 async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (RunReport, u64) {
     let (holding, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut kept = Kept::until_log(holding.clone());
-    let mut shape = shape(Runtime::Python);
+    let mut shape = shape(Language::Python);
     shape.memory_bytes = LIMIT;
     let guest = launcher.launch(&shape).await.unwrap();
     let before = measure();

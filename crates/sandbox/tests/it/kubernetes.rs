@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use cluster::{Image, Quota};
 use k8s_openapi::api::core::v1::Pod;
+use language::Language;
 use sandbox::{
     GuestError, Job, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Outcome,
-    RunReport, Runtime,
+    RunReport,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,12 +27,12 @@ async fn troubled(
     launcher: &dyn Launcher,
     trouble: impl AsyncFnOnce(&Pod),
 ) -> Result<RunReport, GuestError> {
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let started = CancellationToken::new();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(started.clone());
     let waits =
-        Job { timeout: Duration::from_secs(60), ..job(Runtime::Bash, "echo on; sleep 1000") };
+        Job { timeout: Duration::from_secs(60), ..job(Language::Bash, "echo on; sleep 1000") };
     let run = guest.run(&waits, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async {
         started.cancelled().await;
@@ -43,7 +44,7 @@ async fn troubled(
 /// The same launcher still works, and nothing of any pod is left.
 async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
     let (ran, kept) =
-        run_in(launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "echo fine")).await;
+        run_in(launcher, &shape(Language::Bash), &job(Language::Bash, "echo fine")).await;
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "fine\n"));
     assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
 }
@@ -57,10 +58,10 @@ async fn a_run_survives_watches_that_break_and_are_too_old() {
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
     let stop = CancellationToken::new();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let mut kept = Kept::default();
     kept.stop_on_log = Some(stop.clone());
-    let talks = job(Runtime::Bash, "echo on; sleep 3; exit 5");
+    let talks = job(Language::Bash, "echo on; sleep 3; exit 5");
     let run = guest.run(&talks, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async {
         stop.cancelled().await;
@@ -92,7 +93,7 @@ async fn an_api_server_that_goes_away_costs_the_run_under_way_and_leaves_no_pod(
     goes_on(&stand_in, &launcher).await;
     // One that is away when somebody asks for a sandbox is an error, and never a hang.
     stand_in.cluster.stop_api().await;
-    assert!(launcher.launch(&shape(Runtime::Bash)).await.is_err());
+    assert!(launcher.launch(&shape(Language::Bash)).await.is_err());
     stand_in.cluster.resume_api().unwrap();
     goes_on(&stand_in, &launcher).await;
 }
@@ -136,14 +137,14 @@ async fn no_room_is_waited_for_and_then_said() {
     let impatient = KubernetesLauncher::start(impatient).await.unwrap();
     let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
     stand_in.cluster.quota(Some(none.clone()));
-    let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")),
         "{error}"
     );
     stand_in.cluster.quota(None);
     stand_in.cluster.no_room(true);
-    let error = impatient.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")),
         "{error}"
@@ -151,7 +152,7 @@ async fn no_room_is_waited_for_and_then_said() {
     assert!(stand_in.cluster.until_empty().await);
     // Room that comes in time is taken.
     let patient = launcher(&stand_in).await;
-    let bash = shape(Runtime::Bash);
+    let bash = shape(Language::Bash);
     let (launched, ()) = tokio::join!(patient.launch(&bash), async {
         assert!(stand_in.cluster.until(|pods| !pods.is_empty()).await);
         stand_in.cluster.no_room(false);
@@ -175,7 +176,7 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
     stand_in.cluster.miss_image("skillbox/bash:test", true);
-    let error = launcher.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    let error = launcher.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::ImageUnfit { image, .. } if image == "skillbox/bash:test"),
         "{error}"
@@ -187,7 +188,7 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
         rules[0].verbs.retain(|verb| verb != missing);
         rules.retain(|rule| !(missing == "attach" && rule.resource == "pods/attach"));
         stand_in.cluster.allow(&stand_in.kubeconfig, rules);
-        let error = launcher.launch(&shape(Runtime::Bash)).await.err().unwrap();
+        let error = launcher.launch(&shape(Language::Bash)).await.err().unwrap();
         let said = format!("{error}: {:?}", error);
         assert!(said.contains("forbidden") || said.contains("403"), "{missing}: {said}");
         assert!(stand_in.cluster.until_empty().await, "{missing}: {:?}", stand_in.cluster.pods());
@@ -199,11 +200,11 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
 /// Whether the script sees a file of the image that somebody pushed, and what is reported as its
 /// image.
 async fn which_image(launcher: &dyn Launcher) -> (String, String) {
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let image = guest.isolation().image.clone().unwrap();
     let mut kept = Kept::default();
     let look =
-        job(Runtime::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
+        job(Language::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
     guest.run(&look, CancellationToken::new(), &mut kept).await.unwrap();
     (kept.text().trim().to_owned(), image)
 }
@@ -232,14 +233,14 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
     assert_ne!(second, first);
     // Named by digest in the configuration, it is the same from the first pod on.
     let mut config = stand_in.config();
-    config.images.bash.clone_from(&first);
+    config.images = sandbox::Images::new(|_| first.clone());
     config.allowlist.push(first.clone());
     let exact = KubernetesLauncher::start(config).await.unwrap();
     assert_eq!(which_image(&exact).await, ("own".to_owned(), first.clone()));
 
     // What the digest leads to is gone: the worker says what it keeps to, and how to change that.
     stand_in.cluster.miss_image("skillbox/bash:test", true);
-    let error = worker.launch(&shape(Runtime::Bash)).await.err().unwrap();
+    let error = worker.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(matches!(&error, LaunchError::ImageUnfit { image, .. } if *image == first), "{error}");
     assert!(error.to_string().contains("restart it"), "{error}");
     assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
@@ -309,7 +310,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     let config = stand_in.config();
     let me = config.owner.clone();
     let survivor = KubernetesLauncher::start(config).await.unwrap();
-    let mine = survivor.launch(&shape(Runtime::Bash)).await.unwrap();
+    let mine = survivor.launch(&shape(Language::Bash)).await.unwrap();
     // A pod whose worker ended before it attached: nobody's input ends with it.
     let kubeconfig =
         stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::Rule::all()]).unwrap();
@@ -333,7 +334,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let ran = mine
-        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.until_empty().await);
@@ -349,12 +350,12 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
     let config = KubernetesConfig { removing: Duration::ZERO, ..stand_in.config() };
     let me = config.owner.clone();
     let launcher = KubernetesLauncher::start(config).await.unwrap();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     // There is nobody to remove it, and no second try.
     stand_in.cluster.stop_api().await;
     guest.discard().await;
     stand_in.cluster.resume_api().unwrap();
-    let used = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let used = launcher.launch(&shape(Language::Bash)).await.unwrap();
     assert_eq!(
         stand_in.cluster.pods().len(),
         2,
@@ -367,7 +368,7 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let ran = used
-        .run(&job(Runtime::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.until_empty().await);

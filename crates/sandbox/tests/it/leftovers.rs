@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox::{Control, Launcher, Runtime};
+use language::Language;
+use sandbox::{Control, Launcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::inventory::{Inventory, cgroups};
@@ -17,7 +18,7 @@ async fn the_inventory_sees_what_is_there_while_it_is_there() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
-    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let during = Inventory::take().await;
     // The launcher, and the guest it made.
     assert!(during.processes.len() >= before.processes.len() + 2, "{during:?}");
@@ -33,7 +34,7 @@ async fn a_launcher_holds_no_more_after_many_runs_than_before() {
     let launcher = native_launcher();
     let script = "(setsid sleep 1000 &) ; sleep 1000 & exit 0";
     for _ in 0..10 {
-        run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
+        run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, script)).await;
         let now = Inventory::take().await;
         assert!(now.processes.len() <= AT_REST, "{:?}", now.processes);
         assert_eq!(now.mounts, before.mounts);
@@ -47,8 +48,8 @@ async fn a_guest_that_is_dropped_or_discarded_leaves_nothing() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
-    drop(launcher.launch(&shape(Runtime::Bash)).await.unwrap());
-    launcher.launch(&shape(Runtime::Bash)).await.unwrap().discard().await;
+    drop(launcher.launch(&shape(Language::Bash)).await.unwrap());
+    launcher.launch(&shape(Language::Bash)).await.unwrap().discard().await;
     drop(launcher);
     assert_eq!(Inventory::take().await, before);
 }
@@ -58,8 +59,8 @@ async fn a_run_whose_caller_goes_away_is_killed() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let job = job(Runtime::Bash, "sleep 1000");
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let job = job(Language::Bash, "sleep 1000");
     let mut kept = Kept::default();
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
@@ -72,9 +73,9 @@ async fn a_launcher_that_goes_away_takes_its_running_sandboxes_with_it() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-    let job = job(Runtime::Bash, "sleep 1000");
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
+    let job = job(Language::Bash, "sleep 1000");
     let mut kept = Kept::default();
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async { drop(launcher) });
@@ -89,7 +90,7 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
-    let parked = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let victim =
         children().into_iter().find(|child| !before.processes.contains_key(child)).unwrap();
     let its_cgroups = || {
@@ -103,7 +104,7 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     let pid = rustix::process::Pid::from_raw(victim.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     // At once, while its end may not have been noticed yet.
-    let (ran, _) = run_in(&launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    let (ran, _) = run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     assert_eq!(ran.exit_code, Some(0));
     drop(parked);
     for _ in 0..500 {

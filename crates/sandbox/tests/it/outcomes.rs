@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox::{Control, GuestError, JobFile, Outcome, Runtime};
+use language::Language;
+use sandbox::{Control, GuestError, JobFile, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
@@ -27,7 +28,7 @@ on_every_backend! {
 async fn exit_codes_and_signals_are_the_scripts_own(on: Backend) {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143)]
     {
-        let (ran, _) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
+        let (ran, _) = run(on, Language::Bash, &job(Language::Bash, script)).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{script}");
     }
 }
@@ -36,9 +37,9 @@ async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Back
     for (program, code) in
         [("no-such-program", 127), ("/sandbox/nothing", 127), ("/sandbox/input.json", 126)]
     {
-        let mut job = job(Runtime::Bash, "");
+        let mut job = job(Language::Bash, "");
         job.argv = vec![program.into()];
-        let (ran, kept) = run(on, Runtime::Bash, &job).await;
+        let (ran, kept) = run(on, Language::Bash, &job).await;
         assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(code)), "{program}");
         assert!(
             kept.text().starts_with(&format!("skillbox: cannot start {program}: ")),
@@ -51,7 +52,7 @@ async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Back
 async fn results_of_a_failed_run_are_kept(on: Backend) {
     let script =
         "echo '{}' > $SANDBOX_OUTPUT; echo x > $SANDBOX_FILES_DIR/kept; echo failing; exit 3";
-    let (ran, kept) = run(on, Runtime::Bash, &job(Runtime::Bash, script)).await;
+    let (ran, kept) = run(on, Language::Bash, &job(Language::Bash, script)).await;
     assert_eq!(ran.exit_code, Some(3));
     assert_eq!(ran.output.as_deref(), Some(&b"{}\n"[..]));
     assert_eq!((kept.names(), kept.text().as_str()), (vec!["kept"], "failing\n"));
@@ -59,10 +60,10 @@ async fn results_of_a_failed_run_are_kept(on: Backend) {
 
 async fn the_deadline_ends_a_run_and_keeps_its_results(on: Backend) {
     let script = "echo '{}' > $SANDBOX_OUTPUT; echo before; trap '' TERM INT HUP; while :; do sleep 1000; done";
-    let mut job = job(Runtime::Bash, script);
+    let mut job = job(Language::Bash, script);
     // Bash starts and writes within this time, also under gVisor on a machine under load.
     job.timeout = Duration::from_secs(3);
-    let (ran, kept) = run(on, Runtime::Bash, &job).await;
+    let (ran, kept) = run(on, Language::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::TimedOut, Some(137)));
     assert_eq!(ran.output.as_deref(), Some(&b"{}\n"[..]));
     assert_eq!(kept.text(), "before\n");
@@ -72,12 +73,12 @@ async fn the_deadline_ends_a_run_and_keeps_its_results(on: Backend) {
 async fn a_request_ends_a_run_and_keeps_its_results(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let stop = CancellationToken::new();
     // The run itself says when it has started.
     let mut kept = Kept::default();
     kept.stop_on_log = Some(stop.clone());
-    let job = job(Runtime::Bash, "echo '[]' > $SANDBOX_OUTPUT; echo on; sleep 1000");
+    let job = job(Language::Bash, "echo '[]' > $SANDBOX_OUTPUT; echo on; sleep 1000");
     let ran = guest.run(&job, stop, &mut kept).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Cancelled);
     assert_eq!(ran.output.as_deref(), Some(&b"[]\n"[..]));
@@ -86,18 +87,18 @@ async fn a_request_ends_a_run_and_keeps_its_results(on: Backend) {
 async fn a_run_that_is_cancelled_before_it_starts_does_not_start(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
-    let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    let ran = guest.run(&job(Runtime::Bash, "echo on"), stop, &mut Kept::default()).await.unwrap();
+    let ran = guest.run(&job(Language::Bash, "echo on"), stop, &mut Kept::default()).await.unwrap();
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Cancelled, None));
 }
 
 async fn a_job_that_does_not_fit_is_a_full_disk(on: Backend) {
-    let mut job = job(Runtime::Bash, "");
+    let mut job = job(Language::Bash, "");
     let bytes = Bytes::from(vec![7; 40 * MIB as usize]);
     job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes, executable: false });
-    let (ran, _) = run(on, Runtime::Bash, &job).await;
+    let (ran, _) = run(on, Language::Bash, &job).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, None));
 }
 
@@ -105,10 +106,10 @@ async fn limits_that_a_script_survives_are_not_its_end(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let script = "head -c 100M /dev/zero > /tmp/full; sleep 0.2; rm /tmp/full; exit 0";
-    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, script)).await;
+    let (ran, _) = run_in(&*launcher, &shape(Language::Bash), &job(Language::Bash, script)).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(0)));
     let failing = script.replace("exit 0", "exit 1");
-    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, &failing)).await;
+    let (ran, _) = run_in(&*launcher, &shape(Language::Bash), &job(Language::Bash, &failing)).await;
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, Some(1)));
 }
 
@@ -116,7 +117,8 @@ async fn usage_is_measured(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let script = "x = bytearray(40 << 20)\nimport time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n";
-    let (ran, _) = run_in(&*launcher, &shape(Runtime::Python), &job(Runtime::Python, script)).await;
+    let (ran, _) =
+        run_in(&*launcher, &shape(Language::Python), &job(Language::Python, script)).await;
     assert!(ran.usage.cpu_ms >= 300 && ran.usage.wall_ms >= 300, "{:?}", ran.usage);
     assert!(ran.usage.peak_memory_bytes >= 40 * MIB, "{:?}", ran.usage);
 }
@@ -134,7 +136,7 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     {
         return;
     }
-    let (ran, _) = run_in(&*launcher, &shape(Runtime::Bash), &job(Runtime::Bash, "exit 0")).await;
+    let (ran, _) = run_in(&*launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     let isolation = ran.isolation;
     // Whether swap can be limited, and whether there is Landlock, depends on how the kernel was
     // built.
@@ -194,8 +196,8 @@ async fn a_job_outside_the_contract_is_refused_before_anything_runs(on: Backend)
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     for path in ["/etc/passwd", "/sandbox/../etc/x", "relative", "/tmp/x"] {
-        let guest = launcher.launch(&shape(Runtime::Bash)).await.unwrap();
-        let mut job = job(Runtime::Bash, "echo ran");
+        let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
+        let mut job = job(Language::Bash, "echo ran");
         job.files.push(crate::support::file(path, "x"));
         let mut kept = Kept::default();
         let error = guest.run(&job, CancellationToken::new(), &mut kept).await.unwrap_err();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cluster::{Cluster, Image, Rule, Settings};
+use language::Language;
 use sandbox::{
     Guest, Images, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner,
     Shape, copy_guest,
@@ -81,8 +82,7 @@ impl StandIn {
 }
 
 pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
-    let image = |name: &str| format!("skillbox/{name}:test");
-    let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
+    let images = Images::new(|language| format!("skillbox/{language}:test"));
     KubernetesConfig {
         owner: owner(),
         kubeconfig: Some(kubeconfig),
@@ -95,7 +95,7 @@ pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
         lifetime: Duration::from_secs(600),
         removing: Duration::from_secs(60),
         said_bytes: 512 * MIB,
-        allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
+        allowlist: Language::ALL.map(|language| images.image_for(language).to_owned()).to_vec(),
         images,
         require: vec![],
     }

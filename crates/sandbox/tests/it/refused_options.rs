@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbox::{Defence, NativeLauncher, Runtime};
+use language::Language;
+use sandbox::{Defence, NativeLauncher};
 use serde::Deserialize;
 
 use crate::support::{MACHINE, job, native_config, run_in, shape};
@@ -45,6 +46,6 @@ async fn answers_without(defence: Defence) -> Answers {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), defence).unwrap();
     let (ran, kept) =
-        run_in(&launcher, &shape(Runtime::Python), &job(Runtime::Python, ATTACK)).await;
+        run_in(&launcher, &shape(Language::Python), &job(Language::Python, ATTACK)).await;
     serde_json::from_slice(&ran.output.unwrap_or_else(|| panic!("{}", kept.text()))).unwrap()
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbox::{Control, Defence, DockerLauncher, Job, Launcher, NativeLauncher, Outcome, Runtime};
+use language::Language;
+use sandbox::{Control, Defence, DockerLauncher, Job, Launcher, NativeLauncher, Outcome};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -80,11 +81,11 @@ async fn differences(launcher: &dyn Launcher) -> Vec<String> {
 async fn seen_beside(launcher: &dyn Launcher, sender: &str) -> Seen {
     let (sending, stop) = (CancellationToken::new(), CancellationToken::new());
     let mut kept = Kept::until_log(sending.clone());
-    let guest = launcher.launch(&shape(Runtime::Python)).await.unwrap();
+    let guest = launcher.launch(&shape(Language::Python)).await.unwrap();
     let (sender, receiver) = (with_role(sender), with_role("receive"));
     let receive = async {
         sending.cancelled().await;
-        let received = run_in(launcher, &shape(Runtime::Python), &receiver).await;
+        let received = run_in(launcher, &shape(Language::Python), &receiver).await;
         stop.cancel();
         received
     };
@@ -96,7 +97,7 @@ async fn seen_beside(launcher: &dyn Launcher, sender: &str) -> Seen {
 }
 
 fn with_role(role: &str) -> Job {
-    let mut job = job(Runtime::Python, include_str!("../fixtures/shared-inodes.py"));
+    let mut job = job(Language::Python, include_str!("../fixtures/shared-inodes.py"));
     job.env.push(("ROLE".into(), role.into()));
     job
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use language::Language;
 use sandbox::{
     Control, DockerConfig, DockerLauncher, GuestError, Images, Job, JobFile, Launcher,
-    NativeConfig, NativeLauncher, OutputLimits, OutputStream, Owner, RunReport, Runtime, Shape,
-    Sink, SinkError, StreamMode, paths,
+    NativeConfig, NativeLauncher, OutputLimits, OutputStream, Owner, RunReport, Shape, Sink,
+    SinkError, StreamMode, paths,
 };
 use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
@@ -134,14 +135,14 @@ pub fn native_config() -> NativeConfig {
 }
 
 pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
-    let image = |name: &str| format!("skillbox/{name}:test");
-    let images = Images { python: image("python"), node: image("node"), bash: image("bash") };
+    let image = |language| format!("skillbox/{language}:test");
+    let images = Images::new(image);
     DockerConfig {
         owner: owner(),
         host: way_to_engine().unwrap(),
         runtime: runtime.map(str::to_owned),
         lifetime: Duration::from_secs(600),
-        allowlist: vec![images.python.clone(), images.node.clone(), images.bash.clone()],
+        allowlist: Language::ALL.map(image).to_vec(),
         images,
         require: vec![],
     }
@@ -161,9 +162,9 @@ pub async fn lacks(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bo
     !lacking.is_empty()
 }
 
-pub fn shape(runtime: Runtime) -> Shape {
+pub fn shape(language: Language) -> Shape {
     Shape {
-        runtime,
+        language,
         image: None,
         memory_bytes: 128 * MIB,
         cpu_millis: 1000,
@@ -174,13 +175,9 @@ pub fn shape(runtime: Runtime) -> Shape {
 }
 
 /// A job that runs `script` the way a skill's entrypoint is run.
-pub fn job(runtime: Runtime, script: &str) -> Job {
-    let (program, name) = match runtime {
-        Runtime::Python => ("python3", "main.py"),
-        Runtime::Node => ("node", "main.js"),
-        Runtime::Bash => ("bash", "main.sh"),
-    };
-    let path = format!("{}/{name}", paths::SCRIPTS);
+pub fn job(language: Language, script: &str) -> Job {
+    let spec = language.spec();
+    let path = format!("{}/{}", paths::SCRIPTS, spec.default_entrypoints[0]);
     let env = [
         ("SANDBOX_INPUT", "{}"),
         ("SANDBOX_OUTPUT", paths::OUTPUT_JSON),
@@ -193,7 +190,7 @@ pub fn job(runtime: Runtime, script: &str) -> Job {
         files: vec![file(&path, script), file(paths::INPUT_JSON, "{}")],
         streamed: Vec::new(),
         links: vec![("/skills/test".into(), paths::SCRIPTS.into())],
-        argv: vec![program.into(), path],
+        argv: vec![spec.program.into(), path],
         env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
         cwd: paths::SANDBOX.into(),
         stdin: None,
@@ -283,18 +280,18 @@ pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (RunRe
 /// The same for a job that may not come to run.
 pub async fn try_run(
     on: Backend,
-    runtime: Runtime,
+    language: Language,
     job: &Job,
 ) -> (Result<RunReport, GuestError>, Kept) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
     let mut kept = Kept::default();
-    let guest = on.launcher().await.launch(&shape(runtime)).await.expect("a guest");
+    let guest = on.launcher().await.launch(&shape(language)).await.expect("a guest");
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await;
     (ran, kept)
 }
 
 /// Runs one job on a launcher of its own.
-pub async fn run(on: Backend, runtime: Runtime, job: &Job) -> (RunReport, Kept) {
+pub async fn run(on: Backend, language: Language, job: &Job) -> (RunReport, Kept) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
-    run_in(&*on.launcher().await, &shape(runtime), job).await
+    run_in(&*on.launcher().await, &shape(language), job).await
 }

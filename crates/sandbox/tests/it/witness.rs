@@ -1,6 +1,7 @@
 //! What a script's guest sees of its calls for other machines.
 
-use sandbox::{ConnectAttempt, ConnectCall, Outcome, Runtime};
+use language::Language;
+use sandbox::{ConnectAttempt, ConnectCall, Outcome};
 
 use crate::support::{Backend, job, on_every_backend, run};
 
@@ -53,11 +54,11 @@ print(b.recv(4).decode())
 
 async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
     if backend == Backend::Pod {
-        let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, NO_SOCKET)).await;
+        let (ran, kept) = run(backend, Language::Python, &job(Language::Python, NO_SOCKET)).await;
         assert_eq!((kept.text().as_str(), ran.connect_attempts), ("pair\n", None));
         return;
     }
-    let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, REACHES)).await;
+    let (ran, kept) = run(backend, Language::Python, &job(Language::Python, REACHES)).await;
     assert_eq!(
         (ran.outcome, ran.exit_code, kept.text().as_str()),
         (Outcome::Exited, Some(0), "hello\npair\n")
@@ -91,7 +92,7 @@ print("done")
 "#;
 
 async fn a_flood_of_calls_is_cut_and_ends(backend: Backend) {
-    let (ran, kept) = run(backend, Runtime::Python, &job(Runtime::Python, FLOOD)).await;
+    let (ran, kept) = run(backend, Language::Python, &job(Language::Python, FLOOD)).await;
     if backend == Backend::Pod {
         // There is nothing to call with, which each thread is told.
         assert!(

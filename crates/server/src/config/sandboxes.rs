@@ -123,18 +123,14 @@ impl Cluster {
     }
 }
 
-/// The images of the runtimes, each of which must be on the list.
+/// The image of each language; each must be on the allowlist.
 fn images(read: &Reader<'_>, allowlist: &[String]) -> Result<Images, ConfigError> {
-    let listed = |key: &str| {
+    Images::try_new(|language| {
+        let key = language.spec().image_setting;
         let image = read.get(key, image)?;
         match allowlist.contains(&image) {
             true => Ok(image),
             false => Err(bad(key, format!("`{image}` is not on SKILLBOX_IMAGE_ALLOWLIST"))),
         }
-    };
-    Ok(Images {
-        python: listed("image_python")?,
-        node: listed("image_node")?,
-        bash: listed("image_bash")?,
     })
 }

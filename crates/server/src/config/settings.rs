@@ -2,6 +2,8 @@
 //! keys, the reference page and `skillbox config` are all made from it, so none of them can drift
 //! from the others.
 
+use language::Language;
+
 /// Where a setting stands in this build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
@@ -217,11 +219,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     plain(
         "image_python",
-        "python:3.12-slim",
+        Language::Python.spec().default_image,
         "Image that Python skills run in when they name none. Must be on `SKILLBOX_IMAGE_ALLOWLIST`, as the other two.",
     ),
-    plain("image_node", "node:20-slim", "Image of Node skills."),
-    plain("image_bash", "bash:5", "Image of Bash skills."),
+    plain("image_node", Language::Node.spec().default_image, "Image of Node skills."),
+    plain("image_bash", Language::Bash.spec().default_image, "Image of Bash skills."),
     plain(
         "require",
         "",

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use language::Language;
+
 use super::parse::{docker_host, images, sandbox_kind};
 use super::reader::Reader;
 use super::sandboxes::{Docker, Kind};
@@ -14,11 +16,10 @@ use super::{ConfigError, Source, Surroundings, Values, admit, environment, setti
 /// The Docker engine if none is configured.
 const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
 
-/// The settings that apply without a server, by their file keys. Only variables set them.
-const APPLICABLE_SETTINGS: [&str; 8] = [
-    "sandbox", "docker_host", "docker_runtime", "image_python", "image_node", "image_bash",
-    "image_allowlist", "runtime_path",
-];
+/// The settings that apply without a server, by their file keys, besides the image of each
+/// language. Only variables set them.
+const APPLICABLE_SETTINGS: [&str; 5] =
+    ["sandbox", "docker_host", "docker_runtime", "image_allowlist", "runtime_path"];
 
 /// Configuration of a run without a server.
 #[derive(Clone, Debug)]
@@ -42,7 +43,9 @@ impl StandaloneConfig {
         surroundings: Surroundings,
     ) -> Result<StandaloneConfig, ConfigError> {
         let mut set = Values::new();
-        for setting in APPLICABLE_SETTINGS.iter().filter_map(|key| settings::find(key)) {
+        let image_settings = Language::ALL.map(|language| language.spec().image_setting);
+        let keys = APPLICABLE_SETTINGS.iter().chain(&image_settings);
+        for setting in keys.filter_map(|key| settings::find(key)) {
             if let Some(value) = environment.get(&setting.env())
                 && admit(setting, value)?
             {

@@ -29,8 +29,20 @@ fn nothing_set_is_the_embedded_mode() {
     assert_eq!((config.api_port, config.max_skill_bytes), (8080, 52_428_800));
     assert_eq!(config.default_timeout, Duration::from_secs(120));
     assert_eq!((config.default_cpu_millis, config.max_memory_bytes), (500, 1 << 30));
-    for image in ["python:3.12-slim", "node:20-slim", "bash:5"] {
-        assert!(config.image_allowlist.iter().any(|allowed| allowed == image), "{image}");
+}
+
+#[test]
+fn every_language_has_an_image_setting_whose_default_is_allowed() {
+    let config = resolve(&[], &[], &[]).expect("the defaults");
+    for spec in language::Language::ALL.map(language::Language::spec) {
+        let row = settings::find(spec.image_setting);
+        let default = row.map(|setting| setting.default);
+        assert_eq!(default, Some(spec.default_image), "add {} to SETTINGS", spec.image_setting);
+        assert!(
+            config.image_allowlist.iter().any(|allowed| allowed == spec.default_image),
+            "add {} to the default of image_allowlist",
+            spec.default_image
+        );
     }
 }
 

@@ -5,20 +5,20 @@
 //! everything else the first place counts. Where places contradict each other, that is remarked
 //! upon and nothing is guessed.
 
+use language::Language;
 use serde_json::Value;
 
 use super::fields::{Fields, Said};
 use super::{Mode, Resources, values};
 use crate::error::shown;
 use crate::finding::{Finding, Notes};
-use crate::script::Lang;
 use crate::{Permissions, format_cpu, format_duration, format_memory};
 
 /// One place's settings; everything may be missing.
 #[derive(Default)]
 pub(super) struct Settings<'a> {
     pub version: Option<Said<'a, String>>,
-    pub lang: Option<Said<'a, Lang>>,
+    pub lang: Option<Said<'a, Language>>,
     pub image: Option<Said<'a, String>>,
     pub entrypoint: Option<Said<'a, String>>,
     pub mode: Option<Said<'a, Mode>>,
@@ -37,7 +37,7 @@ impl<'a> Settings<'a> {
     pub(super) fn read(fields: &mut Fields<'a>, notes: &mut Notes) -> Self {
         Self {
             version: read_version(fields, notes),
-            lang: fields.optional("lang", str::parse, notes),
+            lang: fields.optional("lang", values::language, notes),
             image: fields.text("image", notes),
             entrypoint: fields.text("entrypoint", notes),
             mode: fields.optional("mode", str::parse, notes),

@@ -1,13 +1,14 @@
 //! `skillsandbox.yaml`: another runtime's capability manifest, beside a `SKILL.md` or instead of
 //! one.
 
+use language::Language;
+
 use super::fields::{Fields, Said};
 use super::settings::{Settings, read_permissions, read_version};
 use super::{Sheet, Start, values};
 use crate::error::shown;
 use crate::finding::{Finding, Notes};
-use crate::flags;
-use crate::script::Lang;
+use crate::languages::split_options;
 use crate::yaml::{Data, Node};
 
 pub(super) struct Sidecar<'a> {
@@ -99,7 +100,7 @@ fn read_resources<'a>(mut resources: Fields<'a>, notes: &mut Notes) -> Settings<
 /// What is to be started: a file of the skill, what runs it, and its arguments.
 struct Command {
     script: String,
-    lang: Option<Lang>,
+    lang: Option<Language>,
     /// Of the interpreter.
     flags: Vec<String>,
     args: Vec<String>,
@@ -161,8 +162,8 @@ fn is_skill_directory(workdir: &str) -> bool {
 fn command(words: Vec<String>) -> Option<Command> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (first, rest) = words.split_first().filter(|(first, _)| !first.is_empty())?;
-    let lang = Lang::of_program(first);
-    let (flags, rest) = lang.map_or((Vec::new(), rest), |lang| flags::split(lang, rest));
+    let lang = Language::from_program(first);
+    let (flags, rest) = lang.map_or((Vec::new(), rest), |lang| split_options(lang, rest));
     let (script, args) = match (lang, rest) {
         (Some(_), [script, args @ ..]) => (script, args),
         _ => (first, rest),

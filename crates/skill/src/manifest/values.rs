@@ -1,5 +1,7 @@
 //! Single values as people write them, each with a sentence for when it is wrong.
 
+use language::{Language, UnknownLanguage};
+
 use crate::error::shown;
 use crate::{parse_cpu, parse_duration, parse_memory};
 
@@ -37,6 +39,10 @@ pub(super) fn version(text: &str) -> Result<String, String> {
         "`{}` is not a version; write three numbers such as 1.2.0, or 1.2.0-beta.1",
         shown(text)
     ))
+}
+
+pub(super) fn language(text: &str) -> Result<Language, String> {
+    text.parse().map_err(|error: UnknownLanguage| format!("`{}` is {error}", shown(text)))
 }
 
 pub(super) fn flag(text: &str) -> Result<bool, String> {

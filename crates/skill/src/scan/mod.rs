@@ -18,7 +18,7 @@ mod typosquats;
 
 use std::collections::HashMap;
 
-use crate::script::{Lang, Script};
+use crate::script::{Script, detect_language};
 use crate::{Finding, Severity, SkillFile};
 pub use codes::SCAN_RULES;
 use source::{Kind, Source};
@@ -35,7 +35,7 @@ const MOST_FINDINGS: usize = 200;
 pub fn scan(files: &[SkillFile], entrypoint: Option<&Script>) -> Vec<Finding> {
     let is_entrypoint =
         |file: &SkillFile| entrypoint.is_some_and(|script| script.path == file.path);
-    let runs = |at: &usize| is_entrypoint(&files[*at]) || Lang::of(&files[*at]).is_some();
+    let runs = |at: &usize| is_entrypoint(&files[*at]) || detect_language(&files[*at]).is_some();
     // What runs is looked at first, so that nothing else uses up what is looked at in all.
     let (running, others): (Vec<usize>, Vec<usize>) = (0..files.len()).partition(runs);
     let mut scanner = Scanner { files, left: MOST_BYTES };

@@ -1,7 +1,8 @@
 //! Frontmatter fields: what they become, and what is not accepted in them.
 
+use language::Language;
 use serde_json::json;
-use skill::{Lang, Manifest, Mode, Permissions};
+use skill::{Manifest, Mode, Permissions};
 
 use crate::support::*;
 
@@ -40,7 +41,7 @@ permissions: {network: {egress: [{domain: api.example.com, ports: [443]}]}}"#,
     let codes: Vec<_> =
         package.findings.iter().map(|finding| (finding.code, finding.line)).collect();
     assert_eq!(codes, [("permission_refused", Some(26))], "nobody grants egress yet");
-    assert_eq!(package.lang(), Some(Lang::Python));
+    assert_eq!(package.lang(), Some(Language::Python));
     let expected = json!({
         "name": "demo", "description": "Folded text.", "version": "2.1.0-beta.1", "lang": "python", "image": "python:3.12-slim",
         "entrypoint": "./main.py", "timeout_ms": 90_000, "resources": {"memory_bytes": 256 << 20, "cpu_millis": 500},
@@ -159,19 +160,19 @@ fn fields_that_are_wrong_are_named_with_their_line() {
 fn entrypoints_are_found_or_declared() {
     let skill = |extra: &str| format!("---\n{REQUIRED}{extra}\n---\nText\n");
     for (extra, paths, expected) in [
-        ("", &["scripts/main.py", "run.py"][..], Some(("run.py", Lang::Python))),
-        ("", &["scripts/main.sh"], Some(("scripts/main.sh", Lang::Bash))),
+        ("", &["scripts/main.py", "run.py"][..], Some(("run.py", Language::Python))),
+        ("", &["scripts/main.sh"], Some(("scripts/main.sh", Language::Bash))),
         ("", &["scripts/tool.py"], None),
         (
             "entrypoint: scripts/tool.py",
             &["scripts/tool.py", "main.py"],
-            Some(("scripts/tool.py", Lang::Python)),
+            Some(("scripts/tool.py", Language::Python)),
         ),
-        ("entrypoint: tool\nlang: node", &["tool"], Some(("tool", Lang::Node))),
+        ("entrypoint: tool\nlang: node", &["tool"], Some(("tool", Language::Node))),
         ("entrypoint: tool", &["tool", "main.py"], None),
         ("entrypoint: missing.py", &["main.py"], None),
         ("entrypoint: ../main.py", &["main.py"], None),
-        ("lang: node", &["main.py", "main.js"], Some(("main.js", Lang::Node))),
+        ("lang: node", &["main.py", "main.js"], Some(("main.js", Language::Node))),
     ] {
         let text = skill(extra);
         let mut parts = vec![("SKILL.md", text.as_str())];

@@ -9,8 +9,9 @@ mod refused;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
+use language::Language;
 use proptest::prelude::*;
-use skill::{Lang, Limits, Package, Profile, SkillError};
+use skill::{Limits, Package, Profile, SkillError};
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -31,7 +32,7 @@ enum Verdict {
     Accepted {
         name: String,
         description: String,
-        entrypoint: Option<(&'static str, Lang)>,
+        entrypoint: Option<(&'static str, Language)>,
         /// By profile, in the order of [`Profile::ALL`]: codes with the lines they stand at.
         findings: [&'static str; 4],
     },
@@ -64,7 +65,7 @@ impl Case {
         self
     }
 
-    pub fn runs(mut self, path: &'static str, lang: Lang) -> Self {
+    pub fn runs(mut self, path: &'static str, lang: Language) -> Self {
         if let Verdict::Accepted { entrypoint, .. } = &mut self.verdict {
             *entrypoint = Some((path, lang));
         }

@@ -65,7 +65,7 @@ impl Workload {
         std::fs::write(skill.join("main.py"), SCRIPT)?;
         let config = Config::load(&server::config::Args::default())?;
         let report = sandbox::native_doctor(config.runtime_path).await;
-        let python = report.interpreters.0.get(&sandbox::Runtime::Python);
+        let python = report.interpreters.0.get(&language::Language::Python);
         let python = python
             .context("no python3 on the PATH; install it with `apt install python3`")?
             .program

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use language::Language;
 
 use crate::output::{Output, note};
 
@@ -13,15 +15,14 @@ pub struct NewArgs {
     /// The skill's name: lower case letters, digits and dashes.
     name: String,
     /// Language of the script.
-    #[arg(long, value_enum, default_value = "python")]
-    lang: Lang,
+    #[arg(long, default_value_t = Language::Python, value_parser = language_parser())]
+    lang: Language,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Lang {
-    Python,
-    Node,
-    Bash,
+/// Accepts the names of the language table, which the help text lists.
+fn language_parser() -> impl TypedValueParser<Value = Language> {
+    PossibleValuesParser::new(Language::ALL.map(Language::as_str))
+        .try_map(|name| name.parse::<Language>())
 }
 
 pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
@@ -30,19 +31,15 @@ pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
     if directory.exists() {
         bail!("{} exists already; choose another name", directory.display());
     }
-    let (lang, file, script) = match args.lang {
-        Lang::Python => ("python", "main.py", PYTHON),
-        Lang::Node => ("node", "main.js", NODE),
-        Lang::Bash => ("bash", "main.sh", BASH),
-    };
+    let spec = args.lang.spec();
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     std::fs::create_dir(&directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
-    write("SKILL.md", &MANIFEST.replace("{name}", &args.name).replace("{lang}", lang))?;
-    write(file, script)?;
+    write("SKILL.md", &MANIFEST.replace("{name}", &args.name).replace("{lang}", spec.name))?;
+    write(spec.default_entrypoints[0], spec.starter_script)?;
     if output.is_json() {
         output.line(&serde_json::json!({"name": args.name, "path": directory}).to_string())?;
     } else {
@@ -78,34 +75,6 @@ timeout: 30s
 # {name}
 
 Input: `{"name": "Ada"}`. Output: `{"greeting": "Hello, Ada!"}`.
-"#;
-
-const PYTHON: &str = r#"import json
-import os
-
-with open("/sandbox/input.json") as file:
-    request = json.load(file)
-
-print("logs go to standard output and standard error")
-with open(os.environ["SANDBOX_OUTPUT"], "w") as file:
-    json.dump({"greeting": f"Hello, {request.get('name', 'world')}!"}, file)
-"#;
-
-const NODE: &str = r#"const fs = require("fs");
-
-const request = JSON.parse(fs.readFileSync("/sandbox/input.json", "utf8"));
-
-console.log("logs go to standard output and standard error");
-const greeting = `Hello, ${request.name ?? "world"}!`;
-fs.writeFileSync(process.env.SANDBOX_OUTPUT, JSON.stringify({ greeting }));
-"#;
-
-const BASH: &str = r#"#!/usr/bin/env bash
-set -euo pipefail
-
-echo "logs go to standard output and standard error"
-name=$(sed -n 's/.*"name" *: *"\([^"\\]*\)".*/\1/p' /sandbox/input.json)
-printf '{"greeting": "Hello, %s!"}' "${name:-world}" > "$SANDBOX_OUTPUT"
 "#;
 
 #[cfg(test)]

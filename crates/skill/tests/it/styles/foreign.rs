@@ -1,6 +1,6 @@
 //! Skills with other tools' keys, our own settings in every place, and other dialects.
 
-use skill::Lang;
+use language::Language;
 
 use super::{Case, case};
 
@@ -109,7 +109,7 @@ Do it.
 ")
             .file("tools/go.py", "print(1)\n")
             .accepted("ours", "Uses them all.")
-            .runs("tools/go.py", Lang::Python)
+            .runs("tools/go.py", Language::Python)
             .finds(["", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 key_not_in_spec@7 key_not_in_spec@8 key_not_in_spec@9 key_not_in_spec@10 key_not_in_spec@11 key_not_in_spec@12 key_not_in_spec@13 key_not_in_spec@14", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 key_not_in_spec@7 key_not_in_spec@8 key_not_in_spec@9 key_not_in_spec@10 key_not_in_spec@11 key_not_in_spec@12 key_not_in_spec@13 key_not_in_spec@14", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 key_not_in_spec@7 key_not_in_spec@8 key_not_in_spec@9 key_not_in_spec@10 key_not_in_spec@11 key_not_in_spec@12 key_not_in_spec@13 key_not_in_spec@14"]),
         case("flat", "the same as flat keys under metadata")
             .file("SKILL.md", r#"---
@@ -134,7 +134,7 @@ Do it.
 "#)
             .file("tools/go", "echo hi\n")
             .accepted("flat", "Is strict.")
-            .runs("tools/go", Lang::Bash),
+            .runs("tools/go", Language::Bash),
         case("flat-conflict", "flat keys that contradict the fields")
             .file("SKILL.md", "---
 name: flat-conflict
@@ -152,7 +152,7 @@ Do it.
 ")
             .file("main.py", "print(1)\n")
             .accepted("flat-conflict", "Contradicts itself.")
-            .runs("main.py", Lang::Python)
+            .runs("main.py", Language::Python)
             .finds(["setting_conflict@4 setting_conflict@8 unknown_key@9", "key_not_in_spec@4 setting_conflict@4 key_not_in_spec@5 setting_conflict@8 unknown_key@9", "key_not_in_spec@4 setting_conflict@4 key_not_in_spec@5 setting_conflict@8 unknown_key@9", "key_not_in_spec@4 setting_conflict@4 key_not_in_spec@5 setting_conflict@8 unknown_key@9"]),
         case("egress", "permissions that nobody grants")
             .file("SKILL.md", "---
@@ -171,7 +171,7 @@ Do it.
 ")
             .file("main.py", "print(1)\n")
             .accepted("egress", "Fetches the weather.")
-            .runs("main.py", Lang::Python)
+            .runs("main.py", Language::Python)
             .finds(["permission_refused@4", "key_not_in_spec@4 permission_refused@4", "key_not_in_spec@4 permission_refused@4", "key_not_in_spec@4 permission_refused@4"]),
         case("permission-list", "permissions in another vocabulary")
             .file("SKILL.md", "---
@@ -185,7 +185,7 @@ Do it.
 ")
             .file("main.py", "print(1)\n")
             .accepted("permission-list", "Asks in its own words.")
-            .runs("main.py", Lang::Python)
+            .runs("main.py", Language::Python)
             .finds(["unknown_permission@4", "key_not_in_spec@4 unknown_permission@4", "key_not_in_spec@4 unknown_permission@4", "key_not_in_spec@4 unknown_permission@4"]),
         case("sidecar", "a capability manifest beside SKILL.md")
             .file("SKILL.md", "---
@@ -210,7 +210,7 @@ resources: {memory_mb: 128, cpu_shares: 256, max_runtime_seconds: 60, max_output
 entrypoint: {command: python3, args: [main.py], workdir: /skill}
 "#)
             .accepted("sidecar", "Has a sidecar.")
-            .runs("main.py", Lang::Python)
+            .runs("main.py", Language::Python)
             .finds(["", "key_not_in_spec@4", "key_not_in_spec@4", "key_not_in_spec@4"]),
         case("sidecar-conflict", "a sidecar that contradicts SKILL.md")
             .file("SKILL.md", "---
@@ -233,7 +233,7 @@ entrypoint: python3 other.py
 extra: 1
 ")
             .accepted("sidecar-conflict", "Disagrees.")
-            .runs("other.py", Lang::Python)
+            .runs("other.py", Language::Python)
             .finds(["unknown_key@1 setting_conflict@1 setting_conflict@1 setting_conflict@2 setting_conflict@3 unknown_key@5", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 unknown_key@1 setting_conflict@1 setting_conflict@1 setting_conflict@2 setting_conflict@3 unknown_key@5", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 unknown_key@1 setting_conflict@1 setting_conflict@1 setting_conflict@2 setting_conflict@3 unknown_key@5", "key_not_in_spec@4 key_not_in_spec@5 key_not_in_spec@6 unknown_key@1 setting_conflict@1 setting_conflict@1 setting_conflict@2 setting_conflict@3 unknown_key@5"]),
         case("sidecar-alone", "nothing but a capability manifest")
             .file("skillsandbox.yaml", "skill: {name: sidecar-alone, version: 0.1.0, description: Looks up the weather., author: someone}
@@ -248,7 +248,7 @@ entrypoint: {command: ./run.sh}
 echo hi
 ")
             .accepted("sidecar-alone", "Looks up the weather.")
-            .runs("run.sh", Lang::Bash)
+            .runs("run.sh", Language::Bash)
             .finds(["permission_refused@2", "skill_file_foreign@1 permission_refused@2", "skill_file_foreign@1 permission_refused@2", "skill_file_foreign@1 permission_refused@2"]),
         case("sidecar-program", "a sidecar that starts what is no file of the skill")
             .file("SKILL.md", "---
@@ -288,7 +288,7 @@ class Converter(BaseSkill):
 ")
             .file("instructions.md", "Use it for units.\n")
             .accepted("unit_converter", "Converts units.")
-            .runs("skill.py", Lang::Python)
+            .runs("skill.py", Language::Python)
             .finds(["name_adapted@1 name_not_portable@1", "name_adapted@1 skill_file_foreign@1 name_not_portable@1", "name_adapted@1 skill_file_foreign@1 name_not_portable@1", "name_adapted@1 skill_file_foreign@1 name_not_portable@1"]),
         case("old-skillware", "a Skillware directory with inputs and without instructions")
             .file("manifest.yaml", r#"name: old-skillware
@@ -309,7 +309,7 @@ class Converter(BaseSkill):
         return params
 ")
             .accepted("old-skillware", "Echoes.")
-            .runs("skill.py", Lang::Python)
+            .runs("skill.py", Language::Python)
             .finds(["no_instructions@1 version_adapted@2 unknown_key@9", "skill_file_foreign@1 no_instructions@1 version_adapted@2 unknown_key@9", "skill_file_foreign@1 no_instructions@1 version_adapted@2 unknown_key@9", "skill_file_foreign@1 no_instructions@1 version_adapted@2 unknown_key@9"]),
         case("skillware-sidecar", "a Skillware directory with a sidecar")
             .file("manifest.yaml", "name: skillware-sidecar
@@ -325,7 +325,7 @@ class Converter(BaseSkill):
             .file("instructions.md", "Use it.\n")
             .file("skillsandbox.yaml", "resources: {memory_mb: 64}\n")
             .accepted("skillware-sidecar", "Echoes.")
-            .runs("skill.py", Lang::Python)
+            .runs("skill.py", Language::Python)
             .finds(["", "skill_file_foreign@1", "skill_file_foreign@1", "skill_file_foreign@1"]),
         case("skillware-and-skill", "a SKILL.md beside Skillware's files")
             .file("SKILL.md", "---

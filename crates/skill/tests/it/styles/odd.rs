@@ -1,6 +1,6 @@
 //! Skills that break some rule of somebody and work all the same.
 
-use skill::Lang;
+use language::Language;
 
 use super::{Case, case};
 
@@ -37,7 +37,7 @@ Text",
             )
             .file("main.py", "print(1)\r\n")
             .accepted("crlf", "From Windows, folded.")
-            .runs("main.py", Lang::Python),
+            .runs("main.py", Language::Python),
         case("crlf-script", "Windows line ends in a shell script")
             .file(
                 "SKILL.md",
@@ -52,7 +52,7 @@ Do it.
             )
             .file("main.sh", "#!/bin/bash\r\necho hi\r\n")
             .accepted("crlf-script", "From Windows.")
-            .runs("main.sh", Lang::Bash)
+            .runs("main.sh", Language::Bash)
             .finds(["script_line_ends@1", "script_line_ends@1", "script_line_ends@1", "script_line_ends@1"]),
         case("lower-case", "skill.md in lower case")
             .file(
@@ -506,7 +506,7 @@ Do it.
             )
             .file("main.py", "print(1)\n")
             .accepted("wrong-lang", "Is mistaken.")
-            .runs("main.py", Lang::Bash)
+            .runs("main.py", Language::Bash)
             .finds([
                 "lang_mismatch@4", "key_not_in_spec@4 lang_mismatch@4", "key_not_in_spec@4 lang_mismatch@4",
                 "key_not_in_spec@4 lang_mismatch@4",
@@ -527,7 +527,7 @@ Do it.
             .file("run.py", "print(1)\n")
             .file("main.js", "console.log(1)\n")
             .accepted("lang-narrows", "Chooses.")
-            .runs("main.js", Lang::Node)
+            .runs("main.js", Language::Node)
             .finds(["", "key_not_in_spec@4", "key_not_in_spec@4", "key_not_in_spec@4"]),
         case("cognitive", "scripts that are not meant to run")
             .file(
@@ -566,7 +566,7 @@ Do it.
             )
             .file("wrapped/main.py", "print(1)\n")
             .accepted("wrapped", "Lies in a directory.")
-            .runs("main.py", Lang::Python),
+            .runs("main.py", Language::Python),
         case("wrapped-junk", "a wrapper directory and what macOS leaves behind")
             .in_no_directory()
             .file(

@@ -1,7 +1,7 @@
 //! Skills as the specification has them, in every way of writing YAML. Nothing to remark upon but
 //! what is said.
 
-use skill::Lang;
+use language::Language;
 
 use super::{Case, case};
 
@@ -59,7 +59,7 @@ Do it.
 ")
             .file("main.py", "print(1)\n")
             .accepted("main-at-root", "Counts words.")
-            .runs("main.py", Lang::Python),
+            .runs("main.py", Language::Python),
         case("main-in-scripts", "a Node entrypoint in scripts")
             .file("SKILL.md", "---
 name: main-in-scripts
@@ -71,7 +71,7 @@ Do it.
 ")
             .file("scripts/main.js", "console.log(1)\n")
             .accepted("main-in-scripts", "Adds numbers.")
-            .runs("scripts/main.js", Lang::Node),
+            .runs("scripts/main.js", Language::Node),
         case("bash-main", "an executable Bash entrypoint")
             .file("SKILL.md", "---
 name: bash-main
@@ -85,7 +85,7 @@ Do it.
 ls
 ")
             .accepted("bash-main", "Lists files.")
-            .runs("main.sh", Lang::Bash),
+            .runs("main.sh", Language::Bash),
         case("root-wins", "entrypoints at the root and in scripts")
             .file("SKILL.md", "---
 name: root-wins
@@ -98,7 +98,7 @@ Do it.
             .file("main.sh", "ls\n")
             .file("scripts/main.py", "print(1)\n")
             .accepted("root-wins", "Chooses.")
-            .runs("main.sh", Lang::Bash),
+            .runs("main.sh", Language::Bash),
         case("references-only", "a guide with references and assets")
             .file("SKILL.md", "---
 name: references-only
@@ -264,7 +264,7 @@ Do it.
 print(1)
 ")
             .accepted("extensionless", "Has a tool.")
-            .runs("bin/tool", Lang::Python),
+            .runs("bin/tool", Language::Python),
         case("esm", "an ES module with a sibling")
             .file("SKILL.md", "---
 name: esm
