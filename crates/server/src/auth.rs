@@ -127,9 +127,9 @@ async fn tenant(parts: &Parts, app: &Shared, identity: &Identity) -> Result<Tena
     if !identity.is_service() {
         return Err(ApiError::forbidden("X-Tenant-ID names another tenant than the key's own."));
     }
-    let other = TenantId::try_from(text).map_err(|_| ApiError::not_found())?;
+    let other = TenantId::try_from(text).map_err(|_| ApiError::not_found("Tenant", text))?;
     match app.store.get_tenant(&other).await? {
         Some(tenant) => Ok(tenant.id),
-        None => Err(ApiError::not_found()),
+        None => Err(ApiError::not_found("Tenant", text)),
     }
 }

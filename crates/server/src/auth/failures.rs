@@ -100,7 +100,7 @@ impl Clients {
 
 fn too_many(wait: Duration) -> ApiError {
     let message = "Too many authentications from this address have failed. Check the key, and try again later.";
-    ApiError::new(Slug::RateLimited, message).with_retry(wait.as_secs_f64().ceil() as u64)
+    ApiError::new(Slug::RateLimited, message).with_retry_after(wait.as_secs_f64().ceil() as u64)
 }
 
 #[cfg(test)]

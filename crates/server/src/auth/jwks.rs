@@ -15,7 +15,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
 use super::tokens::VerifyingKey;
-use crate::error::chain;
+use crate::error::error_chain;
 
 /// Nobody has that many keys or that large a set.
 const MAX_KEYS: usize = 100;
@@ -139,7 +139,7 @@ impl KeySet {
                 known.fetched_at = Some(Instant::now());
             }
             Err(error) => tracing::warn!(
-                error = chain(&error),
+                error = error_chain(&error),
                 "the keys for tokens (SKILLBOX_JWT_JWKS_URL) could not be fetched"
             ),
         }

@@ -5,7 +5,7 @@ use http::request::Parts;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Slug};
 
 /// The values in the path. One that cannot be read is a thing that does not exist.
 pub struct Path<T>(pub T);
@@ -15,7 +15,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let values = AxumPath::from_request_parts(parts, state).await;
-        values.map(|AxumPath(values)| Path(values)).map_err(|_| ApiError::not_found())
+        values.map(|AxumPath(values)| Path(values)).map_err(|_| {
+            ApiError::new(Slug::NotFound, "The path does not decode to UTF-8, so it names nothing.")
+        })
     }
 }
 
@@ -35,7 +37,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// An id from the path; a malformed one names nothing.
-pub fn id(text: &str) -> Result<Uuid, ApiError> {
-    Uuid::try_parse(text).map_err(|_| ApiError::not_found())
+/// An id from the path. A malformed one gets the same response as the id of a missing `object`.
+pub fn parse_id(object: &str, text: &str) -> Result<Uuid, ApiError> {
+    Uuid::try_parse(text).map_err(|_| ApiError::not_found(object, text))
 }

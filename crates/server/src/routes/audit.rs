@@ -99,7 +99,9 @@ pub async fn list(
     )
 )]
 pub async fn head(caller: Allowed<Admin>, State(app): State<Shared>) -> Result<Response, ApiError> {
-    let stored = app.store.audit_head(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
+    let stored = app.store.audit_head(&caller.tenant).await?.ok_or_else(|| {
+        ApiError::new(Slug::NotFound, "The audit log has no head yet: nothing was changed.")
+    })?;
     let signed = stored.signed.ok_or_else(|| {
         let message =
             "The head of this audit log is not signed: an earlier one was changed in the database.";

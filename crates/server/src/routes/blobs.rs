@@ -6,7 +6,7 @@ use axum::response::Response;
 use tokio_util::io::ReaderStream;
 
 use crate::app::Shared;
-use crate::error::ApiError;
+use crate::error::{ApiError, Slug};
 use crate::http::download::attachment;
 use crate::http::extract::Path;
 use crate::http::links::unix_now;
@@ -32,7 +32,10 @@ pub async fn get(
             "This URL is not valid or has expired. Read the execution again for a new one.",
         )
     })?;
-    let blob = app.blobs.open(&claims.key).await?.ok_or_else(ApiError::not_found)?;
+    let blob =
+        app.blobs.open(&claims.key).await?.ok_or_else(|| {
+            ApiError::new(Slug::NotFound, "The object behind this URL was deleted.")
+        })?;
     let body = Body::from_stream(ReaderStream::new(blob.stream));
     Ok(attachment(&claims.filename, &claims.content_type, blob.size, body))
 }

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::execution_view::StoredExecution;
-use super::executions::{files_of, permit};
+use super::executions::{execution_not_found, files_of, find};
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
-use crate::error::{ApiError, chain};
+use crate::error::{ApiError, error_chain};
 use crate::http::extract::{self, Path, Query};
 use crate::http::links::Links;
 use crate::http::timestamp::rfc3339;
@@ -84,16 +84,19 @@ pub async fn follow(
     Query(query): Query<After>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let id = extract::id(&id)?;
+    let id = extract::parse_id("Execution", &id)?;
     let after = headers
         .get("last-event-id")
         .map(|id| id.to_str().unwrap_or("?").to_owned())
         .or(query.after);
     let after =
         after.as_deref().filter(|id| !id.is_empty()).map(str::parse::<EventId>).transpose()?;
-    permit(app.store.get_execution_summary(&caller.tenant, id).await?, &caller)?;
-    let events =
-        app.runner.events(&caller.tenant, id, after).await?.ok_or_else(ApiError::not_found)?;
+    find(&app, &caller, id).await?;
+    let events = app
+        .runner
+        .events(&caller.tenant, id, after)
+        .await?
+        .ok_or_else(|| execution_not_found(id))?;
     let stream =
         Sse::new(stream_of(events, app, links)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     // Proxies that would collect an answer before they pass it on are asked not to.
@@ -139,5 +142,5 @@ async fn write(event: runner::Event, app: &Shared, links: &Links) -> Result<Even
             written.event("result").json_data(StoredExecution::new(*execution, files, links)?)
         }
     };
-    written.map_err(|error| ApiError::internal(chain(&error)))
+    written.map_err(|error| ApiError::internal(error_chain(&error)))
 }

@@ -27,7 +27,7 @@ pub async fn list(
     links: Links,
     Path(id): Path<String>,
 ) -> Result<axum::Json<Vec<FileView>>, ApiError> {
-    let execution = find(&app, &caller, extract::id(&id)?).await?;
+    let execution = find(&app, &caller, extract::parse_id("Execution", &id)?).await?;
     let rows = app.store.list_execution_files(&caller.tenant, execution.id).await?;
     let files: Result<_, _> = rows.into_iter().map(|row| FileView::new(row, &links)).collect();
     Ok(axum::Json(files?))
@@ -44,10 +44,11 @@ pub async fn get(
     State(app): State<Shared>,
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let execution = find(&app, &caller, extract::id(&id)?).await?;
+    let execution = find(&app, &caller, extract::parse_id("Execution", &id)?).await?;
     let row = app.store.get_execution_file(&caller.tenant, execution.id, &path).await?;
-    let row = row.ok_or_else(ApiError::not_found)?;
-    let blob = app.blobs.open(&key_of(&row)?).await?.ok_or_else(ApiError::not_found)?;
+    let not_found = || ApiError::not_found("File", &path);
+    let row = row.ok_or_else(not_found)?;
+    let blob = app.blobs.open(&key_of(&row)?).await?.ok_or_else(not_found)?;
     let body = Body::from_stream(ReaderStream::new(blob.stream));
     Ok(attachment(&row.name, &row.content_type, blob.size, body))
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use runner::Held;
+use runner::{Held, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::execution_request::ExecutionRequest;
 use super::execution_view::{ExecutionResult, ExecutionSummary, StoredExecution};
+use super::skills::skill_not_found;
 use crate::app::{App, Shared};
 use crate::auth::{Allowed, Caller, Execute, Read};
 use crate::error::{ApiError, Slug};
@@ -57,13 +58,18 @@ pub async fn create(
     let idempotency = idempotency(&headers, &body.bytes)?;
     let request = body.value.into_request(asynchronous, &app.webhook_private_hosts)?;
     let who = caller.for_runner();
+    let (skill, version) = (request.skill.clone(), request.version.clone());
+    let run_error = |error: RunError| match error {
+        RunError::UnknownSkill => skill_not_found(&skill, &version),
+        other => other.into(),
+    };
     if !asynchronous {
         let (execution, permit) =
-            app.runner.execute(&who, request, idempotency).await?.into_parts();
+            app.runner.execute(&who, request, idempotency).await.map_err(run_error)?.into_parts();
         let files = files_of(&app, &execution).await?;
         return Ok(until_sent(axum::Json(ExecutionResult::new(execution, files, &links)?), permit));
     }
-    let id = app.runner.submit(&who, request, idempotency).await?;
+    let id = app.runner.submit(&who, request, idempotency).await.map_err(run_error)?;
     let (execution, permit) = read(&app, &caller, id).await?.into_parts();
     let files = files_of(&app, &execution).await?;
     let body = axum::Json(ExecutionResult::new(execution, files, &links)?);
@@ -166,7 +172,8 @@ pub async fn get(
     links: Links,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let (execution, permit) = read(&app, &caller, extract::id(&id)?).await?.into_parts();
+    let (execution, permit) =
+        read(&app, &caller, extract::parse_id("Execution", &id)?).await?.into_parts();
     let files = files_of(&app, &execution).await?;
     Ok(until_sent(axum::Json(StoredExecution::new(execution, files, &links)?), permit))
 }
@@ -182,7 +189,8 @@ pub async fn logs(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let (execution, permit) = read(&app, &caller, extract::id(&id)?).await?.into_parts();
+    let (execution, permit) =
+        read(&app, &caller, extract::parse_id("Execution", &id)?).await?.into_parts();
     Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs), permit))
 }
 
@@ -210,7 +218,7 @@ pub async fn cancel(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let id = extract::id(&id)?;
+    let id = extract::parse_id("Execution", &id)?;
     let execution = find(&app, &caller, id).await?;
     let answer = |code, status| {
         (code, axum::Json(Cancelled { execution_id: id.to_string(), status })).into_response()
@@ -223,24 +231,25 @@ pub async fn cancel(
             Err(ApiError::new(Slug::Conflict, "This execution has already ended.")
                 .with_details(details))
         }
-        None => Err(ApiError::not_found()),
+        None => Err(execution_not_found(id)),
     }
 }
 
 /// An execution the caller may see, without its documents; any other does not exist.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
-    permit(app.store.get_execution_summary(&caller.tenant, id).await?, caller)
+    let execution = app.store.get_execution_summary(&caller.tenant, id).await?;
+    let visible = execution.filter(|execution| caller.may_use(&execution.skill_name));
+    visible.ok_or_else(|| execution_not_found(id))
 }
 
 /// The same with its documents.
 pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<Held<Execution>, ApiError> {
     find(app, caller, id).await?;
-    app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)
+    app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(|| execution_not_found(id))
 }
 
-/// What was found, if the caller may know of it.
-pub fn permit(found: Option<Execution>, caller: &Caller) -> Result<Execution, ApiError> {
-    found.filter(|execution| caller.may_use(&execution.skill_name)).ok_or_else(ApiError::not_found)
+pub fn execution_not_found(id: Uuid) -> ApiError {
+    ApiError::not_found("Execution", &id.to_string())
 }
 
 pub async fn files_of(app: &App, execution: &Execution) -> Result<Vec<FileRow>, ApiError> {

@@ -25,6 +25,9 @@ use crate::http::links::Links;
 use crate::http::paging::{PageQuery, Paging};
 use crate::routes::openapi::Binary;
 
+/// What a message calls the object of these routes.
+const FILE: &str = "File";
+
 /// The parts of an upload.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -132,7 +135,8 @@ pub async fn download(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let row = find(&app, &caller, &id).await?;
-    let blob = app.blobs.open(&key_of(&row)?).await?.ok_or_else(ApiError::not_found)?;
+    let blob =
+        app.blobs.open(&key_of(&row)?).await?.ok_or_else(|| ApiError::not_found(FILE, &id))?;
     let body = Body::from_stream(ReaderStream::new(blob.stream));
     Ok(attachment(&row.name, &row.content_type, blob.size, body))
 }
@@ -158,7 +162,10 @@ pub async fn update(
     let of = find(&app, &caller, &id).await?;
     let FileForm { upload, content_type, .. } =
         file_form::receive(&app, &caller.tenant, request).await?;
-    let file = upload.finish_version(&of, content_type).await?.ok_or_else(ApiError::not_found)?;
+    let file = upload
+        .finish_version(&of, content_type)
+        .await?
+        .ok_or_else(|| ApiError::not_found(FILE, &id))?;
     Ok(axum::Json(FileView::new(file, &links)?))
 }
 
@@ -196,7 +203,7 @@ pub async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let file = find(&app, &caller, &id).await?;
     if !app.runner.delete_file(Some(&actor(&caller)), &caller.tenant, file.id).await? {
-        return Err(ApiError::not_found());
+        return Err(ApiError::not_found(FILE, &id));
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -205,12 +212,12 @@ pub async fn delete(
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError> {
     let row = app
         .store
-        .get_file(&caller.tenant, extract::id(id)?)
+        .get_file(&caller.tenant, extract::parse_id(FILE, id)?)
         .await?
-        .ok_or_else(ApiError::not_found)?;
+        .ok_or_else(|| ApiError::not_found(FILE, id))?;
     match may_see(app, caller, &row).await? {
         true => Ok(row),
-        false => Err(ApiError::not_found()),
+        false => Err(ApiError::not_found(FILE, id)),
     }
 }
 

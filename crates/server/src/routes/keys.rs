@@ -225,12 +225,12 @@ pub async fn revoke(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    let id = extract::id(&id)?;
+    let id = extract::parse_id("Key", &id)?;
     // What a key may do never changes, so nothing can come between this look and the revocation.
     let key = app.store.get_key(&caller.tenant, id).await?;
     let managed = key.is_some_and(|key| caller.identity.may_manage(&key));
     if !managed || !app.store.with_actor(actor(&caller)).revoke_key(&caller.tenant, id).await? {
-        return Err(ApiError::not_found());
+        return Err(ApiError::not_found("Key", &id.to_string()));
     }
     app.keyring.forget();
     Ok(StatusCode::NO_CONTENT)

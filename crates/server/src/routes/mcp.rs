@@ -124,10 +124,13 @@ fn origins(public: Option<&Url>) -> Vec<String> {
 impl From<SessionError> for ApiError {
     fn from(refused: SessionError) -> ApiError {
         match refused {
-            SessionError::NotFound => ApiError::not_found(),
+            SessionError::NotFound => ApiError::new(
+                Slug::NotFound,
+                "The MCP session does not exist or has ended. Start a new one with `initialize`.",
+            ),
             SessionError::TooManySessions => {
                 let message = "There are too many MCP sessions, and all that could make room are in use. End some, or try again later.";
-                ApiError::new(Slug::TooBusy, message).with_retry(RETRY_AFTER_S)
+                ApiError::new(Slug::TooBusy, message).with_retry_after(RETRY_AFTER_S)
             }
         }
     }

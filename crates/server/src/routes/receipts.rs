@@ -6,7 +6,7 @@ use http::header;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::executions::permit;
+use super::executions::find;
 use crate::app::Shared;
 use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, Slug};
@@ -42,13 +42,16 @@ pub async fn get(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let id = extract::id(&id)?;
-    let execution = permit(app.store.get_execution_summary(&caller.tenant, id).await?, &caller)?;
+    let id = extract::parse_id("Execution", &id)?;
+    let execution = find(&app, &caller, id).await?;
     if !execution.status.is_terminal() {
         return Err(ApiError::new(Slug::Conflict, "This execution has not ended yet."));
     }
-    let receipt =
-        app.store.get_receipt(&caller.tenant, id).await?.ok_or_else(ApiError::not_found)?;
+    let receipt = app
+        .store
+        .get_receipt(&caller.tenant, id)
+        .await?
+        .ok_or_else(|| ApiError::not_found("Receipt of execution", &id.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
 }
 

@@ -82,8 +82,11 @@ pub async fn get(
     Path((name, version, path)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
-    let (file, reader) =
-        app.runner.open_skill_file(&head, &path).await?.ok_or_else(ApiError::not_found)?;
+    let (file, reader) = app
+        .runner
+        .open_skill_file(&head, &path)
+        .await?
+        .ok_or_else(|| ApiError::not_found("File", &path))?;
     let content_type =
         if file.is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     // Bytes that are not what was published break the connection off before their end.

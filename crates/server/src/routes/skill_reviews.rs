@@ -6,6 +6,7 @@ use store::ReviewDecision;
 use utoipa::IntoParams;
 
 use super::skill_view::SkillSummary;
+use super::skills::skill_not_found;
 use crate::app::Shared;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
@@ -71,12 +72,12 @@ async fn decide(
     verdict: ReviewDecision,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
     if !caller.may_use(name) {
-        return Err(ApiError::not_found());
+        return Err(skill_not_found(name, version));
     }
     let store = app.store.with_actor(actor(&caller));
     let row = store
         .review_skill(&caller.tenant, name, version, reviewed.digest.as_deref(), verdict)
         .await?;
-    let row = row.ok_or_else(ApiError::not_found)?;
+    let row = row.ok_or_else(|| skill_not_found(name, version))?;
     Ok(axum::Json(row.into()))
 }

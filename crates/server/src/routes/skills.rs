@@ -23,6 +23,9 @@ use crate::http::paging::{PageQuery, Paging};
 use crate::http::permit_body::until_sent;
 use crate::routes::openapi::Binary;
 
+/// The version that stands for the newest available upload.
+const LATEST: &str = "latest";
+
 /// Versions that are read at once.
 const PAGE: i64 = 100;
 
@@ -51,7 +54,8 @@ pub async fn create(
     State(app): State<Shared>,
     upload: Upload,
 ) -> Result<Response, ApiError> {
-    let tenant = app.store.get_tenant(&caller.tenant).await?.ok_or_else(ApiError::not_found)?;
+    let tenant = app.store.get_tenant(&caller.tenant).await?;
+    let tenant = tenant.ok_or_else(|| ApiError::not_found("Tenant", caller.tenant.as_str()))?;
     let Incoming { package, scanned, permit } =
         upload.read(&app, tenant.policy.scan != ScanPolicy::Off).await??;
     let name = package.manifest.name.clone();
@@ -218,7 +222,7 @@ pub async fn versions(
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     if !caller.may_use(&name) {
-        return Err(ApiError::not_found());
+        return Err(skill_not_found(&name, LATEST));
     }
     let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
     let mut versions = Vec::new();
@@ -233,7 +237,7 @@ pub async fn versions(
         }
     }
     match versions.is_empty() {
-        true => Err(ApiError::not_found()),
+        true => Err(skill_not_found(&name, LATEST)),
         false => Ok(until_sent(axum::Json(versions), permit)),
     }
 }
@@ -254,7 +258,7 @@ pub async fn delete(
     if !caller.may_use(&name)
         || !app.runner.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await?
     {
-        return Err(ApiError::not_found());
+        return Err(skill_not_found(&name, &version));
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -267,9 +271,18 @@ pub async fn find(
     version: &str,
 ) -> Result<SkillMetadata, ApiError> {
     if !caller.may_use(name) {
-        return Err(ApiError::not_found());
+        return Err(skill_not_found(name, version));
     }
-    app.store.find_skill(&caller.tenant, name, version).await?.ok_or_else(ApiError::not_found)
+    let head = app.store.find_skill(&caller.tenant, name, version).await?;
+    head.ok_or_else(|| skill_not_found(name, version))
+}
+
+/// The response for a skill that the caller may not see is the one for a missing skill.
+pub fn skill_not_found(name: &str, version: &str) -> ApiError {
+    match version {
+        LATEST => ApiError::not_found("Skill", name),
+        _ => ApiError::not_found("Skill", &format!("{name}@{version}")),
+    }
 }
 
 /// The same with its documents, and the memory that they take as text, as values and in an answer.
@@ -285,7 +298,7 @@ pub async fn read(
         .reserve(&caller.tenant, head.documents_bytes.saturating_mul(DOCUMENT_COPIES))
         .await?;
     let row = app.store.get_skill(&caller.tenant, &head.name, &head.version).await?;
-    Ok((row.ok_or_else(ApiError::not_found)?, permit))
+    Ok((row.ok_or_else(|| skill_not_found(name, version))?, permit))
 }
 
 /// Memory for a page of heads, and for the answer that is made of it.

@@ -196,7 +196,7 @@ pub async fn update(
         .update_tenant_policy(&tenant.id, &tenant.policy)
         .await?
     {
-        return Err(ApiError::not_found());
+        return Err(tenant_not_found(&id));
     }
     Ok(axum::Json(tenant.into()))
 }
@@ -216,7 +216,7 @@ pub async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let tenant = find(&app, &id).await?;
     if !app.store.with_actor(actor(&caller)).delete_tenant(&tenant.id).await? {
-        return Err(ApiError::not_found());
+        return Err(tenant_not_found(&id));
     }
     app.keyring.forget();
     if let Some(tokens) = &app.tokens {
@@ -226,8 +226,12 @@ pub async fn delete(
 }
 
 async fn find(app: &App, id: &str) -> Result<Tenant, ApiError> {
-    let id = TenantId::try_from(id).map_err(|_| ApiError::not_found())?;
-    app.store.get_tenant(&id).await?.ok_or_else(ApiError::not_found)
+    let tenant_id = TenantId::try_from(id).map_err(|_| tenant_not_found(id))?;
+    app.store.get_tenant(&tenant_id).await?.ok_or_else(|| tenant_not_found(id))
+}
+
+fn tenant_not_found(id: &str) -> ApiError {
+    ApiError::not_found("Tenant", id)
 }
 
 impl Policy {

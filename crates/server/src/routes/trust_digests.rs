@@ -98,7 +98,7 @@ pub async fn unrevoke(
     Path(digest): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     if !app.store.with_actor(actor(&caller)).unrevoke_digest(&caller.tenant, &digest).await? {
-        return Err(ApiError::not_found());
+        return Err(ApiError::not_found("Revoked digest", &digest));
     }
     Ok(StatusCode::NO_CONTENT)
 }

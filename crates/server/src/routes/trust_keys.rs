@@ -103,11 +103,15 @@ pub async fn revoke(
     State(app): State<Shared>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    let id = id.parse::<KeyId>().map_err(|_| ApiError::not_found())?.to_string();
+    let id = id.parse::<KeyId>().map_err(|_| not_found(&id))?.to_string();
     if !app.store.with_actor(actor(&caller)).revoke_trusted_key(&caller.tenant, &id).await? {
-        return Err(ApiError::not_found());
+        return Err(not_found(&id));
     }
     Ok(StatusCode::NO_CONTENT)
+}
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::not_found("Trusted key", id)
 }
 
 impl From<TrustedKey> for TrustedKeyView {

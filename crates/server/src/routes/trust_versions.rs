@@ -56,7 +56,7 @@ pub async fn forget(
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     if !app.store.with_actor(actor(&caller)).reset_newest_signed(&caller.tenant, &name).await? {
-        return Err(ApiError::not_found());
+        return Err(ApiError::not_found("Newest signed version of skill", &name));
     }
     Ok(StatusCode::NO_CONTENT)
 }

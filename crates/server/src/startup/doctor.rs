@@ -7,7 +7,7 @@ use serde::Serialize;
 use store::Store;
 
 use crate::config::{Config, Sandbox};
-use crate::error::chain;
+use crate::error::error_chain;
 use crate::startup::assemble::{in_docker, in_kubernetes, s3_config};
 
 /// What a service may take to answer.
@@ -61,7 +61,7 @@ pub async fn services(config: &Config) -> Vec<Service> {
                     warning: None,
                 }
             }
-            Ok(Err(error)) => failed("s3", chain(&error)),
+            Ok(Err(error)) => failed("s3", error_chain(&error)),
             Err(_) => failed("s3", "did not answer in time".to_owned()),
         });
     }
@@ -81,7 +81,7 @@ async fn postgres(dsn: &str) -> Service {
             });
             Service { name: "postgres", ok: true, detail: version, warning }
         }
-        Ok(Err(error)) => failed("postgres", chain(&error)),
+        Ok(Err(error)) => failed("postgres", error_chain(&error)),
         Err(_) => failed("postgres", "did not answer in time".to_owned()),
     }
 }

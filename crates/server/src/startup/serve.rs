@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::Shared;
 use crate::auth::TokensError;
 use crate::config::Config;
-use crate::error::chain;
+use crate::error::error_chain;
 use crate::http::listen::Connections;
 use crate::router;
 use crate::startup::assemble::assemble;
@@ -49,22 +49,22 @@ pub enum ServeError {
     Bootstrap(#[from] BootstrapError),
     #[error(transparent)]
     Tokens(#[from] TokensError),
-    #[error("cannot open the database (SKILLBOX_DB_DSN): {}", chain(.0))]
+    #[error("cannot open the database (SKILLBOX_DB_DSN): {}", error_chain(.0))]
     Store(#[source] StoreError),
     #[error(
         "this database belongs to servers with another secret. Set SKILLBOX_SECRET to theirs (without it, to what made \
          the data directory's file `secret`): no key, URL or webhook of theirs would be valid here."
     )]
     Secret,
-    #[error("cannot use the blob directory (SKILLBOX_DATA_DIR): {}", chain(.0))]
+    #[error("cannot use the blob directory (SKILLBOX_DATA_DIR): {}", error_chain(.0))]
     Blobs(#[source] BlobError),
-    #[error("cannot use the object store (SKILLBOX_S3_ENDPOINT and the other S3 settings): {}", chain(.0))]
+    #[error("cannot use the object store (SKILLBOX_S3_ENDPOINT and the other S3 settings): {}", error_chain(.0))]
     S3(#[source] BlobError),
-    #[error("the sandbox does not work here: {}. `skillbox doctor` says more.", chain(.0))]
+    #[error("the sandbox does not work here: {}. `skillbox doctor` says more.", error_chain(.0))]
     Sandbox(#[source] LaunchError),
-    #[error("cannot use the Docker engine (SKILLBOX_DOCKER_HOST): {}. `skillbox doctor` says more.", chain(.0))]
+    #[error("cannot use the Docker engine (SKILLBOX_DOCKER_HOST): {}. `skillbox doctor` says more.", error_chain(.0))]
     Docker(#[source] LaunchError),
-    #[error("cannot use Kubernetes: {}. `skillbox doctor` says more.", chain(.0))]
+    #[error("cannot use Kubernetes: {}. `skillbox doctor` says more.", error_chain(.0))]
     Kubernetes(#[source] LaunchError),
     #[error(
         "the first sandbox was not made and removed within {}s, so none will be. `skillbox doctor` says more.",
@@ -75,9 +75,9 @@ pub enum ServeError {
     Require(#[source] LaunchError),
     #[error("the secret gives no key for receipts: {0}. Raise SKILLBOX_RECEIPT_KEY_GENERATION.")]
     ReceiptKey(#[source] SignatureError),
-    #[error("cannot call webhooks: {}", chain(.0))]
+    #[error("cannot call webhooks: {}", error_chain(.0))]
     Webhooks(#[source] reqwest::Error),
-    #[error("cannot take up work: {}", chain(.0))]
+    #[error("cannot take up work: {}", error_chain(.0))]
     Runner(#[source] RunError),
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] std::io::Error),

@@ -14,7 +14,7 @@ use super::message::Signatures;
 use super::resolver::Resolver;
 use super::target::Target;
 use crate::config::Config;
-use crate::error::chain;
+use crate::error::error_chain;
 use crate::http::links::unix_now;
 
 /// Receivers that are called at the same time, and how many calls are taken from the outbox at
@@ -63,7 +63,7 @@ impl Deliverer {
             // No reason not to start: without certificates every https receiver is refused, call by
             // call.
             tracing::warn!(
-                error = chain(&error),
+                error = error_chain(&error),
                 "webhooks to https fail until ca-certificates is installed"
             );
             builder().tls_certs_only([]).build()
@@ -99,7 +99,7 @@ impl Deliverer {
             }
         };
         if let Err(error) = noted {
-            tracing::warn!(execution_id = %id, error = chain(&error), "a webhook's end could not be written down");
+            tracing::warn!(execution_id = %id, error = error_chain(&error), "a webhook's end could not be written down");
         }
     }
 
@@ -134,7 +134,7 @@ impl Deliverer {
             }
             Err(error) => {
                 // Which address a name leads to is for our log, not for whoever named it.
-                tracing::debug!(execution_id = %webhook.execution_id, error = chain(&error), "a webhook failed");
+                tracing::debug!(execution_id = %webhook.execution_id, error = error_chain(&error), "a webhook failed");
                 Answer::Failed("the receiver could not be reached".to_owned())
             }
         }
@@ -151,7 +151,10 @@ pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
             Ok(AT_ONCE..) if !last => continue,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(error = chain(&error), "webhooks could not be taken from the outbox")
+                tracing::warn!(
+                    error = error_chain(&error),
+                    "webhooks could not be taken from the outbox"
+                )
             }
         }
         if last {

@@ -162,7 +162,7 @@ impl SkillProvider for Agent {
             Slug::NotFound => missing(),
             _ => refusal(error),
         };
-        let id = extract::id(execution).map_err(told)?;
+        let id = extract::parse_id("Execution", execution).map_err(told)?;
         let id = executions::find(&self.app, &self.caller, id).await.map_err(told)?.id;
         let row = self
             .app
@@ -311,7 +311,7 @@ fn about(skill: &str, error: ApiError) -> ProviderError {
 }
 
 fn refusal(error: impl Into<ApiError>) -> ProviderError {
-    let (slug, message) = error.into().tell();
+    let (slug, message) = error.into().into_logged_parts();
     match slug.status().as_u16() {
         403 => ProviderError::Forbidden(message),
         500.. => ProviderError::Internal(message),
