@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Listing, PageRequest, Receipt, Reply};
+use crate::{Client, ClientError, Listing, PageSelector, Receipt, Reply};
 
 /// One change.
 #[derive(Debug, Clone, Deserialize)]
@@ -27,7 +27,7 @@ impl Client {
     /// Newest first.
     pub async fn audit_entries(
         &self,
-        page: &PageRequest,
+        page: &PageSelector,
     ) -> Result<Listing<AuditEntry>, ClientError> {
         self.list(&["v1", "audit"], &page.query()).await
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Download, Listing, PageRequest, Reply};
+use crate::{Client, ClientError, Download, Listing, PageSelector, Reply};
 
 /// What to run. Everything but the skill has a default on the server.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -98,11 +98,11 @@ pub struct Execution {
     pub files: Vec<ArtifactFile>,
     /// What lay in the output directory and was not collected.
     #[serde(default)]
-    pub skipped: Vec<SkippedFile>,
+    pub skipped: Vec<SkippedOutput>,
     /// One sentence for each limit that was asked for and not given.
     #[serde(default)]
     pub clamped: Vec<String>,
-    pub usage: Option<RunUsage>,
+    pub usage: Option<ExecutionUsage>,
     pub created_at: Option<String>,
     pub finished_at: Option<String>,
 }
@@ -123,7 +123,7 @@ pub struct ExecutionSummary {
 /// What a run cost.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct RunUsage {
+pub struct ExecutionUsage {
     pub wall_ms: u64,
     pub cpu_ms: u64,
     pub peak_memory_bytes: u64,
@@ -143,7 +143,7 @@ pub struct ArtifactFile {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub struct SkippedFile {
+pub struct SkippedOutput {
     pub path: String,
     pub why: String,
 }
@@ -188,7 +188,7 @@ impl Client {
     pub async fn executions(
         &self,
         filter: &ExecutionFilter,
-        page: &PageRequest,
+        page: &PageSelector,
     ) -> Result<Listing<ExecutionSummary>, ClientError> {
         let query: Vec<_> = filter.query().chain(page.query()).collect();
         self.list(&["v1", "executions"], &query).await

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Client, ClientError, Listing, PageRequest, Reply};
+use crate::{Client, ClientError, Listing, PageSelector, Reply};
 
 /// What a new key may do.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -45,7 +45,7 @@ impl Client {
         self.post(&["v1", "keys"], key).await
     }
 
-    pub async fn keys(&self, page: &PageRequest) -> Result<Listing<ApiKey>, ClientError> {
+    pub async fn keys(&self, page: &PageSelector) -> Result<Listing<ApiKey>, ClientError> {
         self.list(&["v1", "keys"], &page.query()).await
     }
 

@@ -24,13 +24,13 @@ pub use download::Download;
 pub use error::ClientError;
 pub use events::{ExecutionEvent, ExecutionEvents, LogLine};
 pub use executions::{
-    ArtifactFile, Execution, ExecutionFilter, ExecutionStatus, ExecutionSummary, RunRequest,
-    RunUsage, SkippedFile,
+    ArtifactFile, Execution, ExecutionFilter, ExecutionStatus, ExecutionSummary, ExecutionUsage,
+    RunRequest, SkippedOutput,
 };
 pub use health::{Health, Readiness};
 pub use keys::{ApiKey, NewApiKey};
 pub use receipts::{Receipt, ReceiptKey, ReceiptKeys};
-pub use reply::{Listing, PageRequest, Reply};
+pub use reply::{Listing, PageSelector, Reply};
 pub use skills::{
     PublishedSkill, SkillDetail, SkillFinding, SkillResources, SkillScript, SkillSignature,
     SkillSummary, SkillValidation,

@@ -37,12 +37,12 @@ pub struct Listing<T> {
 
 /// Which part of a list to fetch; the default is the server's first page.
 #[derive(Debug, Clone, Default)]
-pub struct PageRequest {
+pub struct PageSelector {
     pub limit: Option<u32>,
     pub cursor: Option<String>,
 }
 
-impl PageRequest {
+impl PageSelector {
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let limit = self.limit.map(|limit| ("limit", limit.to_string()));
         let cursor = self.cursor.clone().map(|cursor| ("cursor", cursor));

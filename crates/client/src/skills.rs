@@ -9,7 +9,7 @@ use reqwest::{Body, Method};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Client, ClientError, Download, Listing, PageRequest, Reply};
+use crate::{Client, ClientError, Download, Listing, PageSelector, Reply};
 
 /// Small enough for a smooth progress bar, large enough not to cost anything.
 const UPLOAD_CHUNK_BYTES: usize = 64 * 1024;
@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// The newest version of every skill.
-    pub async fn skills(&self, page: &PageRequest) -> Result<Listing<SkillSummary>, ClientError> {
+    pub async fn skills(&self, page: &PageSelector) -> Result<Listing<SkillSummary>, ClientError> {
         self.list(&["v1", "skills"], &page.query()).await
     }
 

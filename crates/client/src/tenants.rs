@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Client, ClientError, Listing, PageRequest, Reply};
+use crate::{Client, ClientError, Listing, PageSelector, Reply};
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewTenant {
@@ -69,7 +69,7 @@ impl Client {
         self.post(&["v1", "tenants"], tenant).await
     }
 
-    pub async fn tenants(&self, page: &PageRequest) -> Result<Listing<Tenant>, ClientError> {
+    pub async fn tenants(&self, page: &PageSelector) -> Result<Listing<Tenant>, ClientError> {
         self.list(&["v1", "tenants"], &page.query()).await
     }
 

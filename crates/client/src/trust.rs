@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{Client, ClientError, Listing, PageRequest, Reply};
+use crate::{Client, ClientError, Listing, PageSelector, Reply};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct NewTrustedKey {
@@ -47,7 +47,7 @@ impl Client {
 
     pub async fn trusted_keys(
         &self,
-        page: &PageRequest,
+        page: &PageSelector,
     ) -> Result<Listing<TrustedKey>, ClientError> {
         self.list(&["v1", "trust", "keys"], &page.query()).await
     }
@@ -66,7 +66,7 @@ impl Client {
 
     pub async fn revoked_digests(
         &self,
-        page: &PageRequest,
+        page: &PageSelector,
     ) -> Result<Listing<RevokedDigest>, ClientError> {
         self.list(&["v1", "trust", "digests"], &page.query()).await
     }
@@ -77,7 +77,7 @@ impl Client {
 
     pub async fn newest_versions(
         &self,
-        page: &PageRequest,
+        page: &PageSelector,
     ) -> Result<Listing<NewestVersion>, ClientError> {
         self.list(&["v1", "trust", "versions"], &page.query()).await
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use client::{ClientError, Listing, PageRequest};
+use client::{ClientError, Listing, PageSelector};
 use serde_json::value::RawValue;
 
 use crate::output::note;
@@ -35,7 +35,7 @@ pub struct Rows<T> {
 /// Follows the cursors until the wanted number is there.
 pub async fn collect<T>(
     args: ListArgs,
-    fetch: impl AsyncFn(PageRequest) -> Result<Listing<T>, ClientError>,
+    fetch: impl AsyncFn(PageSelector) -> Result<Listing<T>, ClientError>,
 ) -> Result<Rows<T>> {
     let wanted = if args.all { usize::MAX } else { args.limit };
     let mut rows = Rows { items: Vec::new(), raw: Vec::new() };
@@ -47,7 +47,7 @@ pub async fn collect<T>(
             break;
         }
         let page =
-            fetch(PageRequest { limit: Some(missing.min(LARGEST_PAGE)), cursor: cursor.clone() })
+            fetch(PageSelector { limit: Some(missing.min(LARGEST_PAGE)), cursor: cursor.clone() })
                 .await?;
         rows.items.extend(page.items);
         rows.raw.extend(page.raw);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     /// Serves the numbers from 0 to 449 in pages, an empty page among them.
-    async fn fetch(page: PageRequest) -> Result<Listing<u32>, ClientError> {
+    async fn fetch(page: PageSelector) -> Result<Listing<u32>, ClientError> {
         let start: u32 = page.cursor.as_deref().unwrap_or("0").parse().expect("our own cursor");
         let limit = page.limit.expect("a limit");
         assert!(limit <= LARGEST_PAGE);
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cursor_that_does_not_move_ends_the_list() {
-        let stuck = async |_: PageRequest| {
+        let stuck = async |_: PageSelector| {
             Ok(Listing { items: vec![1], raw: vec![], next: Some("same".into()) })
         };
         let rows = collect(ListArgs { limit: 0, all: true }, stuck).await.expect("rows");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use client::{Client, ExecutionFilter, ExecutionStatus, PageRequest, RunRequest};
+use client::{Client, ExecutionFilter, ExecutionStatus, PageSelector, RunRequest};
 
 use crate::support::Scripted;
 
@@ -64,7 +64,7 @@ async fn a_list_sends_its_filter_and_finds_the_next_page() {
     ))
     .await;
     let filter = ExecutionFilter { skill: Some("a b".into()), ..ExecutionFilter::default() };
-    let page = PageRequest { limit: Some(1), cursor: None };
+    let page = PageSelector { limit: Some(1), cursor: None };
     let listing = client(&server).executions(&filter, &page).await.expect("a list");
     assert_eq!(listing.items[0].status, ExecutionStatus::Failed);
     assert_eq!(listing.next.as_deref(), Some("abc"));

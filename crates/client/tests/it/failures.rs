@@ -1,6 +1,6 @@
 //! What a caller is told when a call fails.
 
-use client::{Client, ClientError, PageRequest};
+use client::{Client, ClientError, PageSelector};
 use tokio::net::TcpListener;
 
 use crate::support::Scripted;
@@ -25,7 +25,8 @@ async fn a_refusal_keeps_status_slug_and_request_id() {
     let server =
         Scripted::json("401 Unauthorized", r#"{"error":"unauthorized","message":"Send a key."}"#)
             .await;
-    let error = client(&server.url()).skills(&PageRequest::default()).await.expect_err("a refusal");
+    let error =
+        client(&server.url()).skills(&PageSelector::default()).await.expect_err("a refusal");
     let ClientError::Api { status, slug, message, request_id } = error else { panic!("{error:?}") };
     assert_eq!((status, slug.as_str(), message.as_str()), (401, "unauthorized", "Send a key."));
     assert_eq!(request_id.as_deref(), Some("req-1"));

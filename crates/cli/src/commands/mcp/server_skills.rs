@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use client::{
-    Client, ClientError, Execution, ExecutionEvent, ExecutionEvents, PageRequest, Reply,
+    Client, ClientError, Execution, ExecutionEvent, ExecutionEvents, PageSelector, Reply,
     RunRequest, SkillDetail,
 };
 use mcp::{
@@ -112,7 +112,7 @@ impl ServerSkills {
 #[async_trait]
 impl SkillProvider for ServerSkills {
     async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
-        let page = PageRequest { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
+        let page = PageSelector { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
         let listing = self.client.skills(&page).await.map_err(refusal)?;
         let mut skills = Vec::new();
         // A skill that waits for a review, or was rejected, is none to offer.
