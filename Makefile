@@ -1,6 +1,6 @@
 # The commands of a developer's day. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-sdks test-deploy test-uml test-kubernetes fmt lint sbom unit integration bench bench-store fuzz openapi docs-reference clean
+.PHONY: help run test test-sdks test-deploy test-dist test-uml test-kubernetes fmt lint sbom dist unit integration bench bench-store fuzz openapi docs-reference clean
 
 # Arguments for the service, as in `make run ARGS=--once`.
 ARGS ?=
@@ -26,12 +26,16 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	@scripts/test.sh
 	@scripts/test-sdks.sh
 	@scripts/test-deploy.sh
+	@scripts/test-dist.sh
 
 test-sdks: ## only the SDKs, against target/debug/skillbox
 	@scripts/test-sdks.sh
 
 test-deploy: ## only the Helm chart and the kustomizations, with target/debug/skillbox
 	@scripts/test-deploy.sh
+
+test-dist: ## only the release packages, made from target/debug/skillbox and installed into clean places
+	@scripts/test-dist.sh
 
 test-uml: ## the tests under a user-mode kernel of their own, which has cgroup v2
 	@scripts/setup-tests.sh
@@ -54,6 +58,9 @@ lint: ## format check (code and Markdown), clippy with warnings denied, licences
 
 sbom: ## write target/sbom/skillbox.cdx.json: every crate in the program, as CycloneDX
 	@scripts/sbom.sh
+
+dist: ## build the files of a release in target/dist: tarball, wheel, npm packages, image, SBOM, signatures
+	@scripts/dist.sh
 
 unit: ## only the tests beside the code
 	@scripts/test.sh --lib --bins
