@@ -33,7 +33,7 @@ pub fn read_with_directory(path: &Path) -> Result<(Result<Package, SkillError>, 
 /// enforce.
 pub fn extra_findings(package: &Package) -> Vec<Finding> {
     let mut findings = skill::scan(&package.files, package.entrypoint.as_ref());
-    findings.extend(runner::unusable_schemas(package));
+    findings.extend(catalogue::unusable_schemas(package));
     findings
 }
 

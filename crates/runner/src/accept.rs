@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use catalogue::reason_not_runnable;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use store::{Execution, Idempotency, InitialState, Micros, NewExecution, Store, TenantId};
@@ -13,7 +14,6 @@ use uuid::Uuid;
 use crate::halt::Halt;
 use crate::inputs;
 use crate::json::compact;
-use crate::review;
 use crate::sealed_env::EnvError;
 use crate::{Caller, EnvKey, Request, RunError};
 
@@ -60,7 +60,7 @@ pub async fn accept(store: &Store, caller: &Caller, request: Request) -> Result<
     let idempotent = found.as_ref().is_some_and(|head| head.idempotent);
     let (skill_version, digest, refusal) = match found {
         Some(head) => {
-            let held = review::refusal(head.status, &head.name, &head.version);
+            let held = reason_not_runnable(head.status, &head.name, &head.version);
             (head.version, head.digest, held.map(Halt::refused).or(hidden))
         }
         None if request.version == LATEST => return Err(RunError::UnknownSkill),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::Permit;
 use moka::future::Cache;
 use store::{
     Execution, Idempotency, InitialState, InsertResult, Store, StoreError, TenantId, TenantPolicy,
@@ -12,7 +13,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::accept::{Order, accept};
-use crate::budget::Permit;
 use crate::failpoint::{Point, reach};
 use crate::runner::Runner;
 use crate::{Caller, Request, RunError};
@@ -63,7 +63,7 @@ impl Runner {
         if self.closing.is_cancelled() {
             return Err(RunError::ShuttingDown);
         }
-        self.expect_free_disk()?;
+        self.disk.check()?;
         let policy = self.policies.of(&self.store, &caller.tenant).await?;
         let order = accept(&self.store, caller, request).await?;
         if policy.rate_per_minute.is_some()

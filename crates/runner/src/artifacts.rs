@@ -3,13 +3,15 @@
 //! here may outlive a failure.
 
 use blobs::{BlobError, BlobKey, BlobPrefix, BlobWriter, Blobs};
+use catalogue::content_type_of;
 use sandbox::SinkError;
-use store::{Execution, Lease, NewFile, TenantId};
+use store::{Execution, FileRow, Lease, NewFile, TenantId};
 use uuid::Uuid;
 
-use crate::content_type;
+use crate::RunError;
 use crate::failpoint::{Point, reach};
 use crate::gzip_tar::GzipTar;
+use crate::runner::Runner;
 
 pub struct Artifacts {
     blobs: Blobs,
@@ -87,7 +89,7 @@ impl Artifacts {
         let stored = open.writer.finish().await.map_err(blob_failed)?;
         self.files.push(NewFile {
             id: Uuid::now_v7(),
-            content_type: content_type::of(&open.name).to_owned(),
+            content_type: content_type_of(&open.name).to_owned(),
             name: open.name,
             size_bytes: i64::try_from(stored.size).map_err(|_| out_of_order())?,
             sha256: stored.sha256,
@@ -155,6 +157,18 @@ pub async fn remove(
 ) -> Result<(), BlobError> {
     reach(Point::Remove);
     blobs.delete_prefix(&BlobPrefix::execution(tenant.as_str(), place(execution_id, attempt))).await
+}
+
+impl Runner {
+    /// The archive that holds a copy of this artifact; `None` when the file is none, or a later
+    /// version of one.
+    pub async fn archive_with_copy(&self, file: &FileRow) -> Result<Option<BlobKey>, RunError> {
+        let Some(execution_id) = file.execution_id.filter(|_| file.parent_id.is_none()) else {
+            return Ok(None);
+        };
+        let execution = self.store.get_execution_summary(&file.tenant, execution_id).await?;
+        Ok(execution.as_ref().and_then(archive_key))
+    }
 }
 
 /// The archive of all files that an ended execution left, if it left any.

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use catalogue::{Schema, WorkersBusy};
 use store::TenantId;
 
 use crate::halt::Halt;
 use crate::json;
 use crate::load::Skill;
 use crate::runner::Runner;
-use crate::schema::{Schema, WorkersBusy};
 
 /// The output document, and what is wrong with it if the skill promised one of a certain form.
 #[derive(Debug, Default)]
@@ -33,7 +33,11 @@ pub async fn check_input(
         return check_input_here(skill, input).map_err(Halt::refused);
     }
     let (skill, input) = (Arc::clone(skill), input.to_owned());
-    let checked = runner.schema_workers.run(tenant, move || check_input_here(&skill, &input)).await;
+    let checked = runner
+        .catalogue
+        .schema_workers()
+        .run(tenant, move || check_input_here(&skill, &input))
+        .await;
     checked
         .map_err(|WorkersBusy| Halt::unready("The input could not be checked in time."))?
         .map_err(Halt::refused)
@@ -64,7 +68,8 @@ pub async fn check_output(
     let kept = output.clone();
     let checking = Arc::clone(skill);
     let checked = runner
-        .schema_workers
+        .catalogue
+        .schema_workers()
         .run(tenant, move || check_output_here(output.as_deref(), &checking))
         .await;
     checked.unwrap_or_else(|WorkersBusy| CheckedOutput {
@@ -115,7 +120,7 @@ mod tests {
             required: [text]\n  properties:\n    text: {type: string}\n---\n";
         let parts = vec![("SKILL.md".to_owned(), skill_md.as_bytes().to_vec())];
         let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
-        let skill = Skill::new(package).expect("a good schema");
+        let skill = Skill::compile(package).expect("a good schema");
         let refused = "The input does not match the skill's input_schema: #/text: value is not of type \"string\"";
         assert_eq!(check_input_here(&skill, r#"{"text":5}"#), Err(refused.to_owned()));
         assert_eq!(check_input_here(&skill, r#"{"text":"five"}"#), Ok(()));

@@ -8,7 +8,6 @@ use sandbox::OutputLimits;
 use skill::signature::SecretKey;
 
 use crate::EnvKey;
-use crate::disk::DiskReserve;
 
 /// How this process takes part in running things.
 #[derive(Debug, Clone)]
@@ -42,14 +41,6 @@ pub struct RunnerConfig {
     /// Whether archives of skills are only read here: other servers remove those that belong to no
     /// skill any more.
     pub archives_read_only: bool,
-    /// The largest file that can be uploaded.
-    pub max_file_bytes: u64,
-    /// Where the disk of this machine must not run full.
-    pub disk_reserve: DiskReserve,
-    /// Bytes of unpacked skills kept in memory.
-    pub skill_cache_bytes: u64,
-    /// Bytes that requests and runs may buffer in memory at once. One tenant alone gets half.
-    pub max_buffer_bytes: u64,
     pub policy: Policy,
     /// Signs a receipt for each execution that is recorded here.
     pub receipt_key: Option<Arc<SecretKey>>,
@@ -75,10 +66,6 @@ impl RunnerConfig {
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,
             archives_read_only: false,
-            max_file_bytes: 100 << 20,
-            skill_cache_bytes: 128 << 20,
-            max_buffer_bytes: 400 << 20,
-            disk_reserve: DiskReserve::default(),
             policy: Policy::default(),
             receipt_key: None,
             env_key: EnvKey::random(),

@@ -1,6 +1,7 @@
 //! The part of a result that is kept as one JSON text in the execution's `detail` column. The
 //! server reads it back.
 
+use catalogue::TrustProblem;
 use sandbox::{ConnectAttempt, RunUsage, SkippedFile};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,6 +41,12 @@ pub struct Doubt {
     /// A stable word, such as `signature_missing`.
     pub code: String,
     pub message: String,
+}
+
+impl From<&TrustProblem> for Doubt {
+    fn from(problem: &TrustProblem) -> Doubt {
+        Doubt { code: problem.code().to_owned(), message: problem.to_string() }
+    }
 }
 
 /// How long each step took, in milliseconds. `record` is missing because it is what stores these.

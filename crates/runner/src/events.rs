@@ -10,11 +10,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use admission::Permit;
 use store::{Execution, LogSegment, LogStream, Micros, Status, TenantId};
 use uuid::Uuid;
 
 use crate::RunError;
-use crate::budget::Permit;
 use crate::logs::PIECE_BYTES;
 use crate::runner::Runner;
 use crate::waiters::Waiting;
@@ -160,7 +160,7 @@ impl Events {
         }
         let seen = self.seen(attempt);
         let mut memory =
-            self.runner.reserve(&self.tenant, BATCH as u64 * PIECE_BYTES as u64).await?;
+            self.runner.memory.reserve(&self.tenant, BATCH as u64 * PIECE_BYTES as u64).await?;
         let segments = store.read_log(&self.tenant, id, attempt, seen, BATCH).await?;
         let whole = segments.len() < usize::try_from(BATCH).unwrap_or(usize::MAX);
         memory.shrink_to(segments.iter().map(|segment| segment.text.len() as u64).sum());
@@ -171,7 +171,7 @@ impl Events {
             self.over = true;
             let bytes = store.execution_bytes(&self.tenant, id).await?.unwrap_or(0);
             // The log once more, and the whole once more when it is sent.
-            self.runner.reserve_more(&mut memory, bytes.saturating_mul(3)).await?;
+            self.runner.memory.reserve_more(&mut memory, bytes.saturating_mul(3)).await?;
             if let Some(execution) = store.get_execution(&self.tenant, id).await? {
                 self.push_end(execution);
             }

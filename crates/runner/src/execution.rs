@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::{Permit, WithPermit};
+use catalogue::{StorageQuota, reason_not_runnable};
 use sandbox::{Guest, Outcome};
 use store::{
     Execution, FinishedExecution, Idempotency, InitialState, InsertResult, Lease, NewExecution,
@@ -10,29 +12,25 @@ use store::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::RunError;
 use crate::accept::{Order, StoredRequestError};
 use crate::artifacts::{self, Artifacts};
-use crate::budget::Permit;
 use crate::checks;
 use crate::collect::{Collected, collect};
-use crate::detail::Timings;
+use crate::detail::{Doubt, Timings};
 use crate::failpoint::{Point, reach};
 use crate::halt::Halt;
-use crate::held::Held;
 use crate::inputs;
 use crate::leases::{Hold, StopReason};
-use crate::load::Skill;
-use crate::memory;
+use crate::load::{Skill, load};
 use crate::patience::patiently;
 use crate::plan::{Plan, plan};
 use crate::receipt::{Ran, receipt};
 use crate::record::{self, Recorded, record};
-use crate::review;
 use crate::run::{Caught, launch, run};
 use crate::runner::Runner;
 use crate::tail;
 use crate::vetting::Cleared;
-use crate::{Quota, RunError};
 
 /// The slot stays taken meanwhile, so a worker that cannot start anything does not empty the queue
 /// into failures.
@@ -65,7 +63,7 @@ pub async fn fresh(
     idempotency: Option<Idempotency>,
     accept: Duration,
     slot: Option<OwnedSemaphorePermit>,
-) -> Result<Held<Execution>, RunError> {
+) -> Result<WithPermit<Execution>, RunError> {
     let began = Instant::now();
     let mut timings = Timings { accept_ms: millis(accept), ..Timings::default() };
     match begin(&runner, &order, idempotency, &mut timings).await {
@@ -171,10 +169,12 @@ async fn still_allowed(runner: &Runner, order: &Order) -> Result<(), Halt> {
         runner.store.content_status(&order.tenant, &order.digest)
     });
     match looked.await {
-        Ok(tried) => match review::refusal(tried.answer, &order.skill_name, &order.skill_version) {
-            Some(why) => Err(Halt::refused(why)),
-            None => Ok(()),
-        },
+        Ok(tried) => {
+            match reason_not_runnable(tried.answer, &order.skill_name, &order.skill_version) {
+                Some(why) => Err(Halt::refused(why)),
+                None => Ok(()),
+            }
+        }
         Err(error) => {
             tracing::error!(execution_id = %order.id, %error, "the status of a skill could not be read");
             Err(Halt::unready("The skill's status could not be read."))
@@ -280,13 +280,11 @@ async fn prepare(runner: &Runner, order: &Order, timings: &mut Timings) -> Resul
     }
     let cleared = runner.clear(order).await?;
     let skill =
-        timed(&mut timings.load_ms, runner.skills.load(&order.tenant, &order.digest)).await?;
+        timed(&mut timings.load_ms, load(&runner.catalogue, &order.tenant, &order.digest)).await?;
     let plan = plan(&skill, &order.request, &runner.config.policy)?;
     checks::check_input(runner, &order.tenant, &skill, order.request.input_json()).await?;
     let plan = plan.with_inputs(inputs::find(runner, order).await?)?;
-    let memory =
-        memory::reserve(&runner.memory, &order.tenant, buffered_bytes(&skill, order, &plan))
-            .await?;
+    let memory = runner.memory.reserve(&order.tenant, buffered_bytes(&skill, order, &plan)).await?;
     let launched = timed(
         &mut timings.launch_ms,
         launch(runner.launcher.as_deref(), &runner.probe, &plan.shape),
@@ -310,15 +308,15 @@ fn buffered_bytes(skill: &Skill, order: &Order, plan: &Plan) -> u64 {
 }
 
 /// A result with as much of the run's permit as it still needs.
-fn held(execution: Execution, memory: Option<Permit>) -> Held<Execution> {
-    let Some(mut permit) = memory else { return Held::covered(execution) };
+fn held(execution: Execution, memory: Option<Permit>) -> WithPermit<Execution> {
+    let Some(mut permit) = memory else { return WithPermit::without_permit(execution) };
     let documents = [&execution.input, &execution.output, &execution.detail]
         .into_iter()
         .flatten()
         .map(String::len);
     let bytes = documents.sum::<usize>() + execution.logs.len();
     permit.shrink_to(bytes as u64 * 2);
-    Held::new(execution, permit)
+    WithPermit::new(execution, permit)
 }
 
 /// The second half of run, and collect.
@@ -345,7 +343,7 @@ async fn carry(
                 collect(runner, &hold.lease().tenant, ran, caught, &skill, &plan),
             )
             .await;
-            collected.detail.trust = cleared.distrust.map(|distrust| distrust.doubt());
+            collected.detail.trust = cleared.problem.as_ref().map(Doubt::from);
             collected.signed_by = cleared.signed_by;
             (collected, Some(memory))
         }
@@ -387,7 +385,8 @@ async fn conclude(
         Err(StoreError::StorageFull { used_bytes, limit_bytes, needed_bytes }) => {
             let Lease { tenant, execution_id, token, .. } = hold.lease();
             artifacts::discard(&runner.blobs, tenant, *execution_id, *token).await;
-            let quota = Quota::new(Quota::STORED, used_bytes, limit_bytes, needed_bytes);
+            let quota =
+                StorageQuota::new(StorageQuota::STORED, used_bytes, limit_bytes, needed_bytes);
             ending.finished = record::without_results(&ending.finished, quota);
             seal(runner, &hold, order, ending, false).await?
         }

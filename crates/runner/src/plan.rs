@@ -153,7 +153,12 @@ fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
 fn files(skill: &Skill, script: &Script, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
     let placed =
         |path: &str, bytes: Bytes| JobFile { path: path.to_owned(), bytes, executable: false };
-    let mut files = skill.files.clone();
+    let of_skill = skill.files.iter().map(|file| JobFile {
+        path: format!("{}/{}", paths::SCRIPTS, file.path),
+        bytes: file.bytes.clone(),
+        executable: file.executable,
+    });
+    let mut files: Vec<_> = of_skill.collect();
     files.push(placed(paths::INPUT_JSON, Bytes::copy_from_slice(input.as_bytes())));
     // It is ours and no part of what was published, so it is not in the archive and not under its
     // digest.

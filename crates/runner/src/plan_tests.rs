@@ -11,7 +11,7 @@ fn skill(frontmatter: &str, files: &[(&str, &str)]) -> Skill {
         files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())),
     );
     let package = skill::read_parts(parts, &Limits::default()).expect("a good skill");
-    Skill::new(package).expect("good schemas")
+    Skill::compile(package).expect("good schemas")
 }
 
 fn request(json: &str) -> Request {

@@ -32,9 +32,9 @@ pub async fn reap(runner: Arc<Runner>) {
             runner.closed.run_until_cancelled(tokio::time::sleep(runner.config.lease / 2)).await;
         }
         if !runner.config.archives_read_only {
-            runner.remove_leftovers(store::now()).await;
+            runner.catalogue.remove_unused_archives(store::now()).await;
         }
-        runner.remove_loose_blobs(store::now()).await;
+        runner.catalogue.remove_unused_blobs(store::now()).await;
     }
 }
 

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use blobs::Blobs;
+use catalogue::StorageQuota;
 use serde_json::Value;
 use store::{Execution, FinishedExecution, Lease, Status, Store, StoreError};
 
-use crate::Quota;
 use crate::accept::Order;
 use crate::artifacts;
 use crate::collect::Collected;
@@ -83,7 +83,7 @@ pub fn finished(collected: Collected, duration: Duration) -> FinishedExecution {
 
 /// The end of an execution whose tenant has no room for its result: what happened, without what
 /// came out.
-pub fn without_results(finished: &FinishedExecution, quota: Quota) -> FinishedExecution {
+pub fn without_results(finished: &FinishedExecution, quota: StorageQuota) -> FinishedExecution {
     let error = format!(
         "The result was not kept: {quota}. Delete files or skills, or ask for a larger limit."
     );

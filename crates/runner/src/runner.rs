@@ -3,26 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admission::{Budget, DiskMonitor, MemoryBudget, SharedResources, WithPermit};
 use blobs::Blobs;
+use catalogue::Catalogue;
 use sandbox::{Launcher, Outcome};
-use store::{Actor, CancelResult, Execution, Idempotency, Status, Store, StoreError, TenantId};
+use store::{CancelResult, Execution, Idempotency, Status, Store, StoreError, TenantId};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::admission::Policies;
-use crate::budget::Budget;
-use crate::disk::DiskMonitor;
 #[cfg(debug_assertions)]
 use crate::failpoint;
-use crate::held::Held;
 use crate::leases::{Leases, StopReason, heartbeat};
-use crate::load::Skills;
 use crate::meters::Meters;
 use crate::patience::patiently;
 use crate::readiness::Probe;
-use crate::schema::SchemaWorkers;
 use crate::waiters::{Waiters, Waiting};
 use crate::{
     Caller, Request, RunError, RunnerConfig, announced, execution, queue, reaper, retention,
@@ -33,16 +30,26 @@ use crate::{
 /// reaper.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
+/// What a runner works with.
+pub struct RunnerParts {
+    pub store: Store,
+    pub blobs: Blobs,
+    pub catalogue: Arc<Catalogue>,
+    /// The same as the catalogue's.
+    pub resources: SharedResources,
+    /// `None` in a process that only accepts requests.
+    pub launcher: Option<Arc<dyn Launcher>>,
+}
+
 pub struct Runner {
     pub(crate) config: RunnerConfig,
     pub(crate) store: Store,
     pub(crate) blobs: Blobs,
     /// `None` in a process that only takes requests: what it accepts is queued for others.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
-    pub(crate) skills: Skills,
-    pub(crate) schema_workers: Arc<SchemaWorkers>,
+    pub(crate) catalogue: Arc<Catalogue>,
     /// Bytes that are buffered for tenants.
-    pub(crate) memory: Budget,
+    pub(crate) memory: MemoryBudget,
     /// One permit for each execution that may run here at once.
     pub(crate) slots: Arc<Semaphore>,
     /// Rung when something was queued.
@@ -67,34 +74,16 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The store for a change that somebody makes; the plain one for those of the server itself.
-    pub(crate) fn store_for(&self, actor: Option<&Actor>) -> Store {
-        actor.map_or_else(|| self.store.clone(), |actor| self.store.with_actor(actor.clone()))
-    }
-
     /// Recovers what an earlier process left and starts the background loops.
-    pub async fn start(
-        config: RunnerConfig,
-        store: Store,
-        blobs: Blobs,
-        launcher: Option<Arc<dyn Launcher>>,
-    ) -> Result<Arc<Runner>, RunError> {
+    pub async fn start(config: RunnerConfig, parts: RunnerParts) -> Result<Arc<Runner>, RunError> {
+        let RunnerParts { store, blobs, catalogue, resources, launcher } = parts;
         #[cfg(debug_assertions)]
         failpoint::arm(config.failpoint);
         let announcements = store.notifications();
         let slots = if launcher.is_some() { config.slots } else { 0 };
-        let schema_workers = Arc::new(SchemaWorkers::new());
-        let memory = Budget::new(config.max_buffer_bytes);
         let runner = Arc::new(Runner {
-            skills: Skills::new(
-                blobs.clone(),
-                store.clone(),
-                Arc::clone(&schema_workers),
-                memory.clone(),
-                config.skill_cache_bytes,
-            ),
-            memory,
-            schema_workers,
+            catalogue,
+            memory: resources.memory,
             slots: Arc::new(Semaphore::new(slots)),
             queued: Notify::new(),
             leases: Arc::default(),
@@ -107,7 +96,7 @@ impl Runner {
             probe: Probe::default(),
             policies: Policies::new(),
             meters: Meters::default(),
-            disk: DiskMonitor::new(config.disk_reserve.clone()),
+            disk: resources.disk,
             config,
             store,
             blobs,
@@ -134,7 +123,7 @@ impl Runner {
         caller: &Caller,
         request: Request,
         idempotency: Option<Idempotency>,
-    ) -> Result<Held<Execution>, RunError> {
+    ) -> Result<WithPermit<Execution>, RunError> {
         let began = Instant::now();
         let waiter_slot = self.waiter_slot(&caller.tenant)?;
         let admitted = match self.admit(caller, request).await {
@@ -215,7 +204,11 @@ impl Runner {
     }
 
     /// Waits for the end of an execution that this caller does not carry.
-    pub async fn wait(&self, tenant: &TenantId, id: Uuid) -> Result<Held<Execution>, RunError> {
+    pub async fn wait(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+    ) -> Result<WithPermit<Execution>, RunError> {
         let waiting = self.waiters.wait_for(id);
         self.store.mark_awaited(tenant, id).await?;
         self.until_ended(tenant, waiting).await
@@ -225,7 +218,7 @@ impl Runner {
         &self,
         tenant: &TenantId,
         mut waiting: Waiting,
-    ) -> Result<Held<Execution>, RunError> {
+    ) -> Result<WithPermit<Execution>, RunError> {
         let missing = || RunError::Store(StoreError::NotFound);
         loop {
             let look = || self.store.get_execution_summary(tenant, waiting.id());
@@ -253,9 +246,12 @@ impl Runner {
     }
 
     /// For a caller who asked for what was asked for before.
-    pub(crate) async fn end_of(&self, execution: Execution) -> Result<Held<Execution>, RunError> {
+    pub(crate) async fn end_of(
+        &self,
+        execution: Execution,
+    ) -> Result<WithPermit<Execution>, RunError> {
         if execution.status.is_terminal() {
-            return Ok(Held::covered(execution));
+            return Ok(WithPermit::without_permit(execution));
         }
         let _waiter_slot = self.waiter_slot(&execution.tenant)?;
         self.wait(&execution.tenant, execution.id).await

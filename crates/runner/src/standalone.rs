@@ -67,7 +67,7 @@ impl StandaloneRun {
         let request = Request { skill: package.manifest.name.clone(), ..request };
         let request =
             accept::check(request).map_err(|error| StandaloneError::Refused(error.to_string()))?;
-        let skill = Skill::new(package).map_err(StandaloneError::Refused)?;
+        let skill = Skill::compile(package).map_err(StandaloneError::Refused)?;
         let plan = plan(&skill, &request, policy)
             .map_err(|Halt { error, .. }| StandaloneError::Refused(error))?;
         checks::check_input_here(&skill, request.input_json()).map_err(StandaloneError::Refused)?;

@@ -1,12 +1,12 @@
-//! What tenants store: whether a limit holds, and the upkeep of the count.
+//! The upkeep of the count of stored bytes, and whether a tenant has a limit on them.
 
 use std::sync::Arc;
 
 use store::{TenantId, UnmeasuredArchive};
 
+use crate::RunError;
 use crate::artifacts;
 use crate::runner::Runner;
-use crate::{Quota, RunError};
 
 /// How many archives are measured at once.
 const BATCH: i64 = 100;
@@ -64,25 +64,5 @@ impl Runner {
             return Ok(true);
         }
         Ok(self.policies.of(&self.store, tenant).await?.max_stored_bytes.is_some())
-    }
-
-    /// Refuses new work while the disk is almost full.
-    pub(crate) fn expect_free_disk(&self) -> Result<(), RunError> {
-        match self.disk.is_low() {
-            true => Err(RunError::DiskLow),
-            false => Ok(()),
-        }
-    }
-
-    /// The limits on what this tenant stores, with what it stores now.
-    pub(crate) async fn quotas(&self, tenant: &TenantId) -> Result<Vec<Quota>, RunError> {
-        let of_files = self.store.file_quota(tenant).await?;
-        let of_files =
-            of_files.map(|quota| Quota::new(Quota::FILES, quota.used_bytes, quota.limit_bytes, 0));
-        let usage = self.store.storage_usage(tenant).await?;
-        let of_all = usage
-            .limit_bytes
-            .map(|limit_bytes| Quota::new(Quota::STORED, usage.used_bytes, limit_bytes, 0));
-        Ok(of_files.into_iter().chain(of_all).collect())
     }
 }

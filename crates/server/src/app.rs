@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::MemoryBudget;
 use blobs::{Blobs, DownloadTokenSigner};
+use catalogue::Catalogue;
 use runner::Runner;
 use skill::signature::PublicKey;
 use store::Store;
@@ -22,8 +24,12 @@ pub struct App {
     pub store: Store,
     /// Skill archives and artifacts.
     pub blobs: Blobs,
-    /// Runs and publishes skills.
+    /// Skills and uploaded files.
+    pub catalogue: Arc<Catalogue>,
+    /// Runs skills.
     pub runner: Arc<Runner>,
+    /// The memory that requests and runs may take.
+    pub memory: MemoryBudget,
     /// Knows which key strings are valid.
     pub keyring: Keyring,
     /// Who failed to authenticate how often.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use runner::{Budget, Meters, Runner};
+use admission::Budget;
+use runner::{Meters, Runner};
 use store::{QueueLoad, Store};
 use tokio::sync::Mutex;
 
@@ -47,7 +48,7 @@ impl Metrics {
     }
 
     /// Everything, in the text format of Prometheus.
-    pub async fn page(&self, store: &Store, runner: &Runner) -> String {
+    pub async fn page(&self, store: &Store, memory: &Budget, runner: &Runner) -> String {
         let mut page = Page::default();
         page.family("skillbox_build_info", "gauge", "The version of this program.");
         page.sample("skillbox_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -64,7 +65,7 @@ impl Metrics {
         let slots = runner.slots();
         page.gauge("skillbox_slots", "Executions that may run in this process at once.", slots.all);
         page.gauge("skillbox_slots_used", "Executions that run in this process.", slots.used);
-        buffers(&mut page, runner.memory());
+        buffers(&mut page, memory);
         executions(&mut page, runner.meters());
         self.requests.show(&mut page);
         self.callers(&mut page);

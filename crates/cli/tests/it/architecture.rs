@@ -11,15 +11,25 @@ use serde::Deserialize;
 const EDGES: &[(&str, &[&str])] = &[
     // Of `runner` only a run without a server; of `sandbox` also what no server may hand out; of
     // `store` only what is measured of it, see `MEASURED`.
+    // `catalogue` only for the schemas of a skill in a directory.
     (
         "cli",
         &[
-            "client", "docker-proxy", "language", "mcp", "runner", "server", "skill", "sandbox",
-            "store",
+            "catalogue", "client", "docker-proxy", "language", "mcp", "runner", "server", "skill",
+            "sandbox", "store",
         ],
     ),
-    ("server", &["language", "mcp", "runner", "skill", "sandbox", "store", "blobs"]),
-    ("runner", &["language", "skill", "sandbox", "store", "blobs"]),
+    (
+        "server",
+        &[
+            "admission", "catalogue", "language", "mcp", "runner", "skill", "sandbox", "store",
+            "blobs",
+        ],
+    ),
+    ("runner", &["admission", "catalogue", "language", "skill", "sandbox", "store", "blobs"]),
+    ("catalogue", &["admission", "skill", "store", "blobs"]),
+    // Of `store` only what a tenant is.
+    ("admission", &["store"]),
     ("sandbox", &["guest", "language"]),
     ("skill", &["language"]),
     // One table without logic of its own: any crate may use it.

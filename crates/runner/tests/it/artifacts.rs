@@ -43,7 +43,11 @@ async fn a_replica_that_never_saw_a_skill_runs_it_from_s3_and_stores_its_files_t
     let skill =
         store.get_skill(&acme(), "demo", "latest").await.expect("answered").expect("a skill");
     assert!(
-        publisher.runner.unpublish(None, &acme(), "demo", &skill.version).await.expect("answered")
+        publisher
+            .catalogue
+            .unpublish(None, &acme(), "demo", &skill.version)
+            .await
+            .expect("answered")
     );
     let key = BlobKey::skill("acme", &skill.digest);
     assert_eq!(first.get(&key, 1 << 20).await.expect("answered"), None, "it goes with its skill");

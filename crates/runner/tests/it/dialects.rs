@@ -170,7 +170,7 @@ async fn every_kind_of_script_runs_without_its_executable_bit() {
     let package =
         skill::read_directory(directory.path(), &skill::Limits::default()).expect("a skill");
     bench
-        .runner
+        .catalogue
         .publish(None, &acme(), package, &[], &TenantPolicy::default())
         .await
         .expect("published");

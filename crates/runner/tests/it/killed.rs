@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, Command};
 use uuid::Uuid;
 
-use crate::support::{SKILL_MD, acme, caller, package, request, until};
+use crate::support::{SKILL_MD, acme, caller, package, parts, request, until};
 
 const DSN: &str = "TEST_WORKER_DSN";
 const DATA: &str = "TEST_WORKER_DATA";
@@ -56,7 +56,8 @@ async fn worker() {
     let store = Store::open(&dsn).await.expect("the store");
     let blobs = Blobs::directory(data.into()).expect("the blobs");
     let launcher = Arc::new(NativeLauncher::start(native).expect("a launcher"));
-    let runner = Runner::start(config, store, blobs, Some(launcher)).await.expect("a runner");
+    let runner =
+        Runner::start(config, parts(store, blobs, Some(launcher))).await.expect("a runner");
     for _ in 0..variable(SUBMITS).map_or(0, |count| count.parse().expect("a number")) {
         runner.submit(&caller(), request(ONCE), None).await.expect("accepted");
     }
@@ -122,13 +123,15 @@ impl Site {
         // The dead are found by the next worker and not by this one, so that each dies where it
         // should.
         config.reap_tick = Duration::from_secs(600);
-        let api =
-            Runner::start(config, store.clone(), blobs.clone(), None).await.expect("a runner");
+        let parts = parts(store.clone(), blobs.clone(), None);
+        let catalogue = Arc::clone(&parts.catalogue);
+        let api = Runner::start(config, parts).await.expect("a runner");
         let script = "echo ran; echo x > ${SANDBOX_FILES_DIR}a.txt";
         for (name, more) in [("once", ""), ("again", "idempotent: true\n")] {
             let text = SKILL_MD.replace("name: demo", &format!("{more}name: {name}"));
             let package = package(&[("SKILL.md", &text), ("main.sh", script)]);
-            api.publish(None, &acme(), package, &[], &store::TenantPolicy::default())
+            catalogue
+                .publish(None, &acme(), package, &[], &store::TenantPolicy::default())
                 .await
                 .expect("published");
         }

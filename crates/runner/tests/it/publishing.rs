@@ -1,7 +1,8 @@
 //! Skills in and out: no row without its archive, no archive without its row.
 
 use blobs::BlobKey;
-use runner::{FileLabel, RunError};
+use catalogue::{CatalogueError, FileMetadata};
+use runner::RunError;
 use store::{PutSkillResult, Status, StoreError, TenantPolicy, VersionPolicy};
 
 use crate::support::{Bench, SKILL_MD, acme, package, until};
@@ -37,8 +38,11 @@ async fn an_immutable_version_stays_and_the_refused_archive_goes() {
     let other = package(&[("SKILL.md", SKILL_MD), ("main.sh", "echo two")]);
     let digest = other.digest.clone();
     let immutable = TenantPolicy { versions: VersionPolicy::Immutable, ..TenantPolicy::default() };
-    let refused = bench.runner.publish(None, &acme(), other, &[], &immutable).await;
-    assert!(matches!(refused, Err(RunError::Store(StoreError::VersionExists))), "{refused:?}");
+    let refused = bench.catalogue.publish(None, &acme(), other, &[], &immutable).await;
+    assert!(
+        matches!(refused, Err(CatalogueError::Store(StoreError::VersionExists))),
+        "{refused:?}"
+    );
     assert!(!has_archive(&bench, &digest).await);
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "one\n");
 }
@@ -48,8 +52,8 @@ async fn a_deleted_skill_is_unknown_and_its_archive_goes() {
     let bench = Bench::new().await;
     bench.script("main.sh", "true").await;
     let run = bench.run(r#"{"skill":"demo"}"#).await;
-    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
-    assert!(!bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("answered"));
+    assert!(bench.catalogue.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(!bench.catalogue.unpublish(None, &acme(), "demo", "1.0.0").await.expect("answered"));
     assert!(!has_archive(&bench, &run.digest).await);
     assert!(matches!(bench.try_run(r#"{"skill":"demo"}"#).await, Err(RunError::UnknownSkill)));
     assert_eq!(bench.stored(run.id).await.status, Status::Success);
@@ -68,27 +72,12 @@ async fn what_was_accepted_runs_although_its_skill_is_deleted() {
     let digest = bench.one(Status::Running).await.digest;
     let second = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Queued).await;
-    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(bench.catalogue.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     bench.launcher.open();
     for run in [first, second] {
         assert_eq!(run.await.expect("no panic").expect("an execution").logs, "still here\n");
     }
     until(async || (!has_archive(&bench, &digest).await).then_some(())).await;
-}
-
-#[tokio::test]
-async fn a_schema_that_cannot_be_used_is_told_to_the_author() {
-    let bench = Bench::new().await;
-    let skill_md =
-        "---\nname: demo\ndescription: A demonstration.\ninput_schema: {$ref: '#'}\n---\n";
-    let package = package(&[("SKILL.md", skill_md), ("main.sh", "true")]);
-    let digest = package.digest.clone();
-    let refused = bench.runner.publish(None, &acme(), package, &[], &TenantPolicy::default()).await;
-    assert!(
-        matches!(&refused, Err(RunError::InvalidSkill(why)) if why.contains("input_schema")),
-        "{refused:?}"
-    );
-    assert!(!has_archive(&bench, &digest).await);
 }
 
 #[tokio::test]
@@ -134,10 +123,10 @@ async fn who_only_reads_archives_leaves_their_removal_to_others() {
     worker.store.abort_archive_upload(&note).await.expect("abandoned");
     // A file that was deleted is removed after archives are looked at: when it is gone, they were
     // left alone.
-    let mut upload = worker.runner.begin_upload(&acme()).await.expect("an upload");
+    let mut upload = worker.catalogue.begin_upload(&acme()).await.expect("an upload");
     upload.write(b"content").await.expect("written");
-    let label = FileLabel { name: "file".to_owned(), content_type: None, session_id: None };
-    let file = upload.finish(label).await.expect("a file");
+    let metadata = FileMetadata { name: "file".to_owned(), content_type: None, session_id: None };
+    let file = upload.finish(metadata).await.expect("a file");
     worker.store.delete_file(&acme(), file.id, None).await.expect("deleted");
     let key = BlobKey::parse(&file.blob_key).expect("a key");
     until(async || worker.blobs.get(&key, 100).await.expect("answered").is_none().then_some(()))
@@ -148,33 +137,4 @@ async fn who_only_reads_archives_leaves_their_removal_to_others() {
     runner.drain(std::time::Duration::from_secs(10)).await;
     let api = Bench::on(data, store, blobs, |config| config.reap_tick = tick).await;
     until(async || (!has_archive(&api, "sha256:dead").await).then_some(())).await;
-}
-
-#[tokio::test]
-async fn the_same_content_published_and_removed_at_once_never_lacks_its_archive() {
-    let bench = std::sync::Arc::new(Bench::new().await);
-    let skill =
-        |version: &str| SKILL_MD.replace("---\nDo it", &format!("version: {version}\n---\nDo it"));
-    for round in 0..10 {
-        // Two versions of one name differ in their content, so the same content is published again
-        // and again.
-        let (publishing, removing) = (std::sync::Arc::clone(&bench), std::sync::Arc::clone(&bench));
-        bench.publish(&[("SKILL.md", &skill("2.0.0")), ("main.sh", "echo same")]).await;
-        let text = skill("2.0.0");
-        let publish = tokio::spawn(async move {
-            publishing.publish(&[("SKILL.md", &text), ("main.sh", "echo same")]).await
-        });
-        let remove =
-            tokio::spawn(
-                async move { removing.runner.unpublish(None, &acme(), "demo", "2.0.0").await },
-            );
-        let (published, removed) =
-            (publish.await.expect("no panic"), remove.await.expect("no panic"));
-        removed.expect("answered");
-        drop(published);
-        let row = bench.store.get_skill(&acme(), "demo", "2.0.0").await.expect("answered");
-        if let Some(row) = row {
-            assert!(has_archive(&bench, &row.digest).await, "round {round}");
-        }
-    }
 }

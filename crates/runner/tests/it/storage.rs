@@ -125,7 +125,7 @@ async fn the_archive_of_a_deleted_skill_counts_until_it_is_gone() {
     bench.launcher.close();
     let first = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Running).await;
-    assert!(bench.runner.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
+    assert!(bench.catalogue.unpublish(None, &acme(), "demo", "1.0.0").await.expect("deleted"));
     let deleted = bench.stored_bytes().await;
     assert!(deleted >= archive, "{deleted} of {archive}");
     bench.launcher.open();

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use admission::{DiskReserve, SharedResources};
 use async_trait::async_trait;
 use blobs::{Blobs, S3Config};
-use runner::{Caller, Detail, EnvKey, Request, RunError, Runner, RunnerConfig};
+use catalogue::{Catalogue, CatalogueConfig};
+use runner::{Caller, Detail, EnvKey, Request, RunError, Runner, RunnerConfig, RunnerParts};
 use sandbox::{
     Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape,
 };
@@ -22,6 +24,7 @@ use uuid::Uuid;
 
 pub struct Bench {
     pub runner: Arc<Runner>,
+    pub catalogue: Arc<Catalogue>,
     pub store: Store,
     pub blobs: Blobs,
     pub launcher: Arc<Watched>,
@@ -55,15 +58,15 @@ impl Bench {
         // A test that waits for the tick instead of an event would hang rather than pass slowly.
         config.queue_tick = Duration::from_secs(600);
         change(&mut config);
-        let runner = Runner::start(config, store.clone(), blobs.clone(), Some(launcher.clone()))
-            .await
-            .expect("a runner");
-        Bench { runner, store, blobs, launcher, data }
+        let parts = parts(store.clone(), blobs.clone(), Some(launcher.clone()));
+        let catalogue = Arc::clone(&parts.catalogue);
+        let runner = Runner::start(config, parts).await.expect("a runner");
+        Bench { runner, catalogue, store, blobs, launcher, data }
     }
 
     pub async fn publish(&self, files: &[(&str, &str)]) -> PutSkillResult {
         let policy = TenantPolicy::default();
-        self.runner
+        self.catalogue
             .publish(None, &acme(), package(files), &[], &policy)
             .await
             .expect("published")
@@ -142,6 +145,14 @@ pub async fn open(data: &Path) -> (Store, Blobs) {
         Store::open(&format!("sqlite:{}", data.join("db").display())).await.expect("a store");
     let blobs = Blobs::directory(data.join("blobs")).expect("blobs");
     (store, blobs)
+}
+
+/// The parts of a runner, with a catalogue of its own.
+pub fn parts(store: Store, blobs: Blobs, launcher: Option<Arc<dyn Launcher>>) -> RunnerParts {
+    let resources = SharedResources::new(400 << 20, DiskReserve::default());
+    let (config, resources_too) = (CatalogueConfig::default(), resources.clone());
+    let catalogue = Arc::new(Catalogue::new(config, store.clone(), blobs.clone(), resources_too));
+    RunnerParts { store, blobs, catalogue, resources, launcher }
 }
 
 /// The tests' S3 server, shared with others: a test stores only what is its own and removes it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::{BlobKey, Blobs};
-use runner::{Distrust, Published, RunError, Runner, RunnerConfig};
+use catalogue::{CatalogueError, PublishedSkill, TrustProblem};
+use runner::{Runner, RunnerConfig};
 use skill::Package;
 use skill::signature::{SecretKey, Statement};
 use store::{
@@ -15,7 +16,7 @@ use store::{
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::support::{Bench, acme, caller, detail, package, request};
+use crate::support::{Bench, acme, caller, detail, package, parts, request};
 
 /// Makes each named function a test on either database.
 macro_rules! on_both {
@@ -78,9 +79,9 @@ impl Chain {
         self.bench.store.add_trusted_key(&acme(), &new).await.expect("trusted");
     }
 
-    async fn upload(&self, package: &Package) -> Result<Published, RunError> {
+    async fn upload(&self, package: &Package) -> Result<PublishedSkill, CatalogueError> {
         self.bench
-            .runner
+            .catalogue
             .publish(None, &acme(), package.clone(), &[], &TenantPolicy::default())
             .await
     }
@@ -93,10 +94,10 @@ impl Chain {
     async fn refused_at_upload(&self, package: &Package, code: &str) {
         self.policy(Require).await;
         let refused = self.upload(package).await;
-        let Err(RunError::Distrusted(distrust)) = refused else {
+        let Err(CatalogueError::Untrusted(problem)) = refused else {
             panic!("not refused: {refused:?}")
         };
-        assert_eq!(distrust.code(), code);
+        assert_eq!(problem.code(), code);
         self.policy(Off).await;
         assert_eq!(self.upload(package).await.expect("nobody asks").findings, []);
     }
@@ -221,7 +222,7 @@ async fn revoked_content(chain: Chain) {
         chain.refused_at_run("latest", "digest_revoked").await;
         let refused = chain.upload(&package).await;
         assert!(
-            matches!(refused, Err(RunError::Distrusted(Distrust::DigestRevoked))),
+            matches!(refused, Err(CatalogueError::Untrusted(TrustProblem::DigestRevoked))),
             "{policy}: {refused:?}"
         );
         assert!(
@@ -249,7 +250,9 @@ async fn going_back_to_an_older_version(chain: Chain) {
     chain.only_a_rule_stops("latest", "rollback").await;
     // The same when the newest is taken away.
     chain.policy(Require).await;
-    assert!(chain.bench.runner.unpublish(None, &acme(), "demo", "1.10.0").await.expect("deleted"));
+    assert!(
+        chain.bench.catalogue.unpublish(None, &acme(), "demo", "1.10.0").await.expect("deleted")
+    );
     chain.refused_at_run("latest", "rollback").await;
     // The operator may want exactly that.
     assert!(chain.bench.store.reset_newest_signed(&acme(), "demo").await.expect("forgotten"));
@@ -385,7 +388,7 @@ async fn other_server_refuses_too(chain: &Chain) {
     config.queue_tick = Duration::from_secs(600);
     let store = Store::open(&chain.dsn).await.expect("the same database");
     let launcher = Arc::clone(&chain.bench.launcher);
-    let other = Runner::start(config, store, chain.bench.blobs.clone(), Some(launcher))
+    let other = Runner::start(config, parts(store, chain.bench.blobs.clone(), Some(launcher)))
         .await
         .expect("a runner");
     let run =

@@ -1,7 +1,9 @@
 //! How the errors of the leaf crates become API errors.
 
+use admission::{DiskLow, PermitError};
 use blobs::BlobError;
-use runner::{Quota, RunError};
+use catalogue::{CatalogueError, StorageQuota};
+use runner::RunError;
 use serde_json::json;
 use skill::SkillError;
 use store::StoreError;
@@ -62,40 +64,84 @@ impl From<SkillError> for ApiError {
     }
 }
 
-impl From<RunError> for ApiError {
-    fn from(error: RunError) -> ApiError {
+impl From<PermitError> for ApiError {
+    fn from(error: PermitError) -> ApiError {
         match error {
-            RunError::UnknownSkill => ApiError::new(Slug::NotFound, "The skill was not found."),
-            RunError::NoSuchFile => ApiError::new(
+            PermitError::InUse => ApiError::new(
+                Slug::TooBusy,
+                "The server's memory for requests, or this tenant's share of it, is in use. Try again shortly.",
+            )
+            .with_retry_after(MEMORY_RETRY_AFTER_S),
+            PermitError::ExceedsShare { needed, max } => ApiError::new(
+                Slug::TooLarge,
+                format!(
+                    "The request needs {needed} bytes of memory, and one tenant may use {max} (SKILLBOX_MAX_BUFFER_SIZE)."
+                ),
+            ),
+        }
+    }
+}
+
+impl From<DiskLow> for ApiError {
+    fn from(DiskLow: DiskLow) -> ApiError {
+        ApiError::new(
+            Slug::NotReady,
+            "The server's disk is almost full, so writes are refused. Reading and deleting work.",
+        )
+        .with_retry_after(DISK_RETRY_AFTER_S)
+    }
+}
+
+impl From<CatalogueError> for ApiError {
+    fn from(error: CatalogueError) -> ApiError {
+        match error {
+            CatalogueError::InvalidFile(reason) => ApiError::bad_request(with_full_stop(&reason)),
+            CatalogueError::WorkersBusy => ApiError::new(
+                Slug::TooBusy,
+                "The threads that check schemas are busy. Try again shortly.",
+            )
+            .with_retry_after(1),
+            CatalogueError::NoSuchFile => ApiError::new(
                 Slug::NotFound,
                 "The file was not found. It may have been deleted during the request.",
             ),
-            RunError::FileTooLarge { limit_bytes } => ApiError::new(
+            CatalogueError::FileTooLarge { limit_bytes } => ApiError::new(
                 Slug::TooLarge,
                 format!("The file is larger than {limit_bytes} bytes."),
             ),
-            RunError::OverQuota(quota) => quota_exceeded(quota),
-            RunError::DiskLow => ApiError::new(
-                Slug::NotReady,
-                "The server's disk is almost full, so writes are refused. Reading and deleting work.",
-            )
-            .with_retry_after(DISK_RETRY_AFTER_S),
-            RunError::InvalidRequest(reason) => ApiError::bad_request(with_full_stop(&reason)),
-            RunError::InvalidSkill(reason) => {
+            CatalogueError::InvalidSkill(reason) => {
                 ApiError::new(Slug::InvalidSkill, as_sentence(&reason))
             }
-            RunError::Distrusted(distrust) => {
-                let slug = Slug::from_code(distrust.code()).unwrap_or(Slug::SignatureInvalid);
-                ApiError::new(slug, distrust.to_string())
+            CatalogueError::Untrusted(problem) => {
+                let slug = Slug::from_code(problem.code()).unwrap_or(Slug::SignatureInvalid);
+                ApiError::new(slug, problem.to_string())
             }
-            RunError::ScanRefused(findings) => ApiError::new(
+            CatalogueError::ScanRefused(findings) => ApiError::new(
                 Slug::ScanRefused,
                 "The scanner reported findings that this tenant's policy blocks. Fix them, or use the policy `review` to approve them.",
             )
             .with_details(json!({ "findings": findings })),
-            RunError::Rejected => {
+            CatalogueError::Rejected => {
                 ApiError::new(Slug::ScanRefused, "A reviewer rejected exactly this content.")
             }
+            CatalogueError::OverQuota(quota) => quota_exceeded(quota),
+            CatalogueError::Memory(error) => error.into(),
+            CatalogueError::DiskLow(error) => error.into(),
+            CatalogueError::Store(error) => error.into(),
+            CatalogueError::Blobs(error) => error.into(),
+            error @ (CatalogueError::Archive(_) | CatalogueError::TaskPanicked) => {
+                ApiError::internal(error_chain(&error))
+            }
+        }
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> ApiError {
+        match error {
+            RunError::UnknownSkill => ApiError::new(Slug::NotFound, "The skill was not found."),
+            RunError::OverQuota(quota) => quota_exceeded(quota),
+            RunError::InvalidRequest(reason) => ApiError::bad_request(with_full_stop(&reason)),
             RunError::ScopeSkill => ApiError::forbidden("This key may not use this skill."),
             RunError::IdempotencyMismatch => ApiError::new(
                 Slug::IdempotencyMismatch,
@@ -105,17 +151,6 @@ impl From<RunError> for ApiError {
                 ApiError::new(Slug::TooBusy, "Too many executions are queued. Try again shortly.")
                     .with_retry_after(1)
             }
-            RunError::NoMemory => ApiError::new(
-                Slug::TooBusy,
-                "The server's memory for requests, or this tenant's share of it, is in use. Try again shortly.",
-            )
-            .with_retry_after(MEMORY_RETRY_AFTER_S),
-            RunError::ExceedsMemory { needed, most } => ApiError::new(
-                Slug::TooLarge,
-                format!(
-                    "The request needs {needed} bytes of memory, and one tenant may use {most} (SKILLBOX_MAX_BUFFER_SIZE)."
-                ),
-            ),
             RunError::QueueFull { retry_after_s } => ApiError::new(
                 Slug::TooBusy,
                 "This tenant has as many queued executions as its policy allows. Try again shortly.",
@@ -131,17 +166,17 @@ impl From<RunError> for ApiError {
                 "The server is shutting down. Try again shortly.",
             )
             .with_retry_after(1),
+            RunError::Memory(error) => error.into(),
+            RunError::DiskLow(error) => error.into(),
             RunError::Store(error) => error.into(),
             RunError::Blobs(error) => error.into(),
-            error @ (RunError::Archive(_) | RunError::Broken) => {
-                ApiError::internal(error_chain(&error))
-            }
+            error @ RunError::Broken => ApiError::internal(error_chain(&error)),
         }
     }
 }
 
-fn quota_exceeded(quota: Quota) -> ApiError {
-    let Quota { name, used_bytes, limit_bytes, needed_bytes } = quota;
+fn quota_exceeded(quota: StorageQuota) -> ApiError {
+    let StorageQuota { name, used_bytes, limit_bytes, needed_bytes } = quota;
     let message = format!(
         "{} Delete stored objects, or ask the operator for a larger limit.",
         as_sentence(&quota.to_string())

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use admission::Permit;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use runner::Permit;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
@@ -87,7 +87,7 @@ pub fn reserve<'a>(
     let measured = measure(request, limit);
     async move {
         let (tenant, length) = measured?;
-        Ok(app.runner.reserve(&tenant, length.saturating_mul(copies)).await?)
+        Ok(app.memory.reserve(&tenant, length.saturating_mul(copies)).await?)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use admission::Permit;
 use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use runner::Permit;
 
 /// The response, whose body has the permit. It returns when the last byte was taken, or the
 /// connection is gone.

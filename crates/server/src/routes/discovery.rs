@@ -1,10 +1,10 @@
 //! What an agent reads first: which skills there are, as an index for programs and as text for a
 //! system prompt.
 
+use admission::WithPermit;
 use axum::extract::State;
 use axum::response::Response;
 use http::header;
-use runner::Held;
 use serde::Serialize;
 use store::{PageRequest, SkillMetadata, SkillStatus};
 use utoipa::ToSchema;
@@ -102,18 +102,18 @@ async fn available<T>(
     app: &App,
     caller: &Caller,
     entry: impl Fn(SkillMetadata) -> T,
-) -> Result<Held<Vec<T>>, ApiError> {
+) -> Result<WithPermit<Vec<T>>, ApiError> {
     let usable =
         |head: &SkillMetadata| head.status == SkillStatus::Available && caller.may_use(&head.name);
     let mut all = Vec::new();
     let mut page = PageRequest::first(PAGE);
-    let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
+    let mut permit = app.memory.reserve(&caller.tenant, 0).await?;
     loop {
         let held = permit.amount();
-        app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
+        app.memory.reserve_more(&mut permit, page_bytes(&page)).await?;
         let heads = app.store.list_skill_metadata(&caller.tenant, &page).await?;
         let Some(last) = heads.last().map(SkillMetadata::cursor) else {
-            return Ok(Held::new(all, permit));
+            return Ok(WithPermit::new(all, permit));
         };
         let taken: u64 =
             heads.iter().map(|head| ENTRY_BYTES + 2 * head.description.len() as u64).sum();

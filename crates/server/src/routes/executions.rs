@@ -1,10 +1,11 @@
 //! `/v1/executions`: running skills and reading runs back.
 
+use admission::WithPermit;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use runner::{Held, RunError};
+use runner::RunError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -243,7 +244,7 @@ pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, Api
 }
 
 /// The same with its documents.
-pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<Held<Execution>, ApiError> {
+pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<WithPermit<Execution>, ApiError> {
     find(app, caller, id).await?;
     app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(|| execution_not_found(id))
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, Multipart, Request};
+use catalogue::PendingUpload;
 use http::StatusCode;
 use http_body_util::Limited;
-use runner::Upload;
 use store::TenantId;
 
 use crate::app::{App, Shared};
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(3000);
 
 /// A form that has arrived whole.
 pub struct FileForm<'a> {
-    pub upload: Upload<'a>,
+    pub upload: PendingUpload<'a>,
     /// The field `name`, else the file name of the part; empty when there is neither.
     pub name: String,
     pub content_type: Option<String>,
@@ -32,7 +32,7 @@ pub struct FileForm<'a> {
 
 /// The file of a form that is still being read.
 struct Part<'a> {
-    upload: Upload<'a>,
+    upload: PendingUpload<'a>,
     file_name: String,
     content_type: Option<String>,
 }
@@ -90,7 +90,7 @@ async fn pass_on<'a>(
 ) -> Result<Part<'a>, ApiError> {
     let file_name = field.file_name().unwrap_or_default().to_owned();
     let content_type = field.content_type().map(str::to_owned);
-    let mut upload = app.runner.begin_upload(tenant).await?;
+    let mut upload = app.catalogue.begin_upload(tenant).await?;
     while let Some(piece) =
         body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))?
     {

@@ -4,8 +4,8 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use catalogue::FileMetadata;
 use http::StatusCode;
-use runner::FileLabel;
 use serde::Deserialize;
 use store::{FileFilter, FileRow};
 use tokio_util::io::ReaderStream;
@@ -61,7 +61,7 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let FileForm { upload, name, content_type, session_id } =
         file_form::receive(&app, &caller.tenant, request).await?;
-    let file = upload.finish(FileLabel { name, content_type, session_id }).await?;
+    let file = upload.finish(FileMetadata { name, content_type, session_id }).await?;
     Ok((StatusCode::CREATED, axum::Json(FileView::new(file, &links)?)).into_response())
 }
 
@@ -202,7 +202,11 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let file = find(&app, &caller, &id).await?;
-    if !app.runner.delete_file(Some(&actor(&caller)), &caller.tenant, file.id).await? {
+    let archive = app.runner.archive_with_copy(&file).await?;
+    let actor = actor(&caller);
+    let deleted =
+        app.catalogue.delete_file(Some(&actor), &caller.tenant, file.id, archive.as_ref()).await?;
+    if !deleted {
         return Err(ApiError::not_found(FILE, &id));
     }
     Ok(StatusCode::NO_CONTENT)

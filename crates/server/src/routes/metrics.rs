@@ -8,6 +8,6 @@ use crate::app::Shared;
 use crate::auth::Watcher;
 
 pub async fn show(_: Watcher, State(app): State<Shared>) -> Response {
-    let page = app.metrics.page(&app.store, &app.runner).await;
+    let page = app.metrics.page(&app.store, app.memory.budget(), &app.runner).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }

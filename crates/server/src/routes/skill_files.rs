@@ -60,7 +60,7 @@ pub async fn list(
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
-    let (files, permit) = app.runner.list_skill_files(&head).await?.into_parts();
+    let (files, permit) = app.catalogue.list_skill_files(&head).await?.into_parts();
     let entry = |file: SkillFileRow| SkillFileEntry {
         path: file.path,
         size_bytes: file.size_bytes,
@@ -83,7 +83,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
     let (file, reader) = app
-        .runner
+        .catalogue
         .open_skill_file(&head, &path)
         .await?
         .ok_or_else(|| ApiError::not_found("File", &path))?;

@@ -1,6 +1,6 @@
 //! A skill on the wire.
 
-use runner::Standing;
+use catalogue::SignatureStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill::{Finding, Manifest};
@@ -201,7 +201,7 @@ impl Published {
 }
 
 impl SkillDetail {
-    pub fn new(row: SkillRow, standing: Option<Standing>) -> Result<SkillDetail, ApiError> {
+    pub fn new(row: SkillRow, signature: Option<SignatureStatus>) -> Result<SkillDetail, ApiError> {
         let manifest: Manifest =
             serde_json::from_value(row.manifest).map_err(ApiError::internal)?;
         Ok(SkillDetail {
@@ -222,7 +222,7 @@ impl SkillDetail {
             output_schema: manifest.output_schema,
             permissions: serde_json::to_value(manifest.permissions).map_err(ApiError::internal)?,
             digest: row.digest,
-            signature: standing.map(SkillSignature::from),
+            signature: signature.map(SkillSignature::from),
             status: row.status.to_string(),
             findings: findings(row.findings)?,
             entrypoint: row.entrypoint,
@@ -237,17 +237,17 @@ impl SkillDetail {
     }
 }
 
-impl From<Standing> for SkillSignature {
-    fn from(standing: Standing) -> SkillSignature {
-        let signed_at = standing.judged.as_ref().ok().and_then(|verified| verified.signed_at);
+impl From<SignatureStatus> for SkillSignature {
+    fn from(status: SignatureStatus) -> SkillSignature {
+        let signed_at = status.result.as_ref().ok().and_then(|verified| verified.signed_at);
         let micros =
             signed_at.and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(1_000_000));
         SkillSignature {
-            key_id: standing.key_id,
-            trusted: standing.judged.is_ok(),
-            problem: standing.judged.err().map(|distrust| distrust.code()),
+            key_id: status.key_id,
+            trusted: status.result.is_ok(),
+            problem: status.result.err().map(|problem| problem.code()),
             signed_at: micros.map(rfc3339),
-            text: standing.text,
+            text: status.text,
         }
     }
 }

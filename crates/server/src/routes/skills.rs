@@ -1,9 +1,10 @@
 //! `/v1/skills`: publishing, reading and deleting skills.
 
+use admission::Permit;
 use axum::extract::State;
 use axum::response::Response;
+use catalogue::CatalogueError;
 use http::StatusCode;
-use runner::{Permit, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill::Profile;
@@ -66,12 +67,14 @@ pub async fn create(
     let (digest, mut findings) =
         (package.digest.clone(), [package.findings.clone(), scanned.clone()].concat());
     let published = match app
-        .runner
+        .catalogue
         .publish(Some(&actor(&caller)), &caller.tenant, package, &scanned, &tenant.policy)
         .await
     {
         Err(
-            refusal @ (RunError::Distrusted(_) | RunError::ScanRefused(_) | RunError::Rejected),
+            refusal @ (CatalogueError::Untrusted(_)
+            | CatalogueError::ScanRefused(_)
+            | CatalogueError::Rejected),
         ) => {
             let detail = json!({ "digest": digest, "reason": reason(&refusal) });
             audit::record(&app, &caller, "skill.refused", object, detail).await?;
@@ -93,10 +96,10 @@ pub async fn create(
 }
 
 /// Why a skill was not let in, for the audit trail.
-fn reason(refusal: &RunError) -> &'static str {
+fn reason(refusal: &CatalogueError) -> &'static str {
     match refusal {
-        RunError::Distrusted(distrust) => distrust.code(),
-        RunError::Rejected => "rejected",
+        CatalogueError::Untrusted(problem) => problem.code(),
+        CatalogueError::Rejected => "rejected",
         _ => "scan",
     }
 }
@@ -157,7 +160,7 @@ pub async fn validate(
             let mut findings = package.findings_for(profile);
             findings.extend(scanned);
             let (package, unusable) =
-                app.runner.find_unusable_schemas(&caller.tenant, package).await?;
+                app.catalogue.find_unusable_schemas(&caller.tenant, package).await?;
             findings.extend(unusable);
             (findings, Some((package.manifest, package.digest)))
         }
@@ -205,8 +208,8 @@ pub async fn get(
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let (row, permit) = read(&app, &caller, &name, &version).await?;
-    let standing = app.runner.standing(&row).await?;
-    Ok(until_sent(axum::Json(SkillDetail::new(row, standing)?), permit))
+    let signature = app.catalogue.signature_status(&row).await?;
+    Ok(until_sent(axum::Json(SkillDetail::new(row, signature)?), permit))
 }
 
 /// List a skill's versions
@@ -224,11 +227,11 @@ pub async fn versions(
     if !caller.may_use(&name) {
         return Err(skill_not_found(&name, LATEST));
     }
-    let mut permit = app.runner.reserve(&caller.tenant, 0).await?;
+    let mut permit = app.memory.reserve(&caller.tenant, 0).await?;
     let mut versions = Vec::new();
     loop {
         let page = PageRequest { offset: versions.len() as i64, ..PageRequest::first(PAGE) };
-        app.runner.reserve_more(&mut permit, page_bytes(&page)).await?;
+        app.memory.reserve_more(&mut permit, page_bytes(&page)).await?;
         let rows = app.store.list_versions(&caller.tenant, &name, &page).await?;
         let last = (rows.len() as i64) < PAGE;
         versions.extend(rows.into_iter().map(SkillSummary::from));
@@ -256,7 +259,7 @@ pub async fn delete(
     Path((name, version)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     if !caller.may_use(&name)
-        || !app.runner.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await?
+        || !app.catalogue.unpublish(Some(&actor(&caller)), &caller.tenant, &name, &version).await?
     {
         return Err(skill_not_found(&name, &version));
     }
@@ -294,7 +297,7 @@ pub async fn read(
 ) -> Result<(SkillRow, Permit), ApiError> {
     let head = find(app, caller, name, version).await?;
     let permit = app
-        .runner
+        .memory
         .reserve(&caller.tenant, head.documents_bytes.saturating_mul(DOCUMENT_COPIES))
         .await?;
     let row = app.store.get_skill(&caller.tenant, &head.name, &head.version).await?;
@@ -307,7 +310,7 @@ pub async fn reserve_page(
     caller: &Caller,
     page: &PageRequest,
 ) -> Result<Permit, ApiError> {
-    Ok(app.runner.reserve(&caller.tenant, page_bytes(page)).await?)
+    Ok(app.memory.reserve(&caller.tenant, page_bytes(page)).await?)
 }
 
 pub fn page_bytes(page: &PageRequest) -> u64 {

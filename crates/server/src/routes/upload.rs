@@ -1,12 +1,12 @@
 //! A skill as it arrives: a raw zip, a zip in a form, or a directory as separate form parts.
 
+use admission::Permit;
 use axum::body::Body;
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, Multipart, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Limited;
-use runner::Permit;
 use skill::{Finding, Limits, Package, SkillError};
 
 use crate::app::{App, Shared};
@@ -105,7 +105,7 @@ impl Upload {
             Ok(bytes) => bytes,
             Err(refused) => return Ok(Err(refused)),
         };
-        app.runner
+        app.memory
             .reserve_more(&mut permit, unpacked.saturating_add(PACKAGE_OVERHEAD_BYTES))
             .await?;
         let reading = tokio::task::spawn_blocking(move || {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::{DiskReserve, SharedResources};
 use blobs::{Blobs, DownloadTokenSigner, S3Config};
-use runner::{DiskReserve, EnvKey, Policy, Room, Runner, RunnerConfig};
+use catalogue::{Catalogue, CatalogueConfig};
+use runner::{EnvKey, Policy, Room, Runner, RunnerConfig, RunnerParts};
 use sandbox::{
     DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError,
     Launcher, NativeConfig, NativeLauncher, OutputLimits, Owner,
@@ -69,21 +71,35 @@ pub async fn assemble(
     let (launcher, room) = launcher.unzip();
     let mut runner_config = runner_config(config, owner);
     runner_config.receipt_key = Some(receipt_keys.signing);
-    if let Some(data) = data {
-        let directories = vec![data.path().to_owned()];
-        runner_config.disk_reserve = DiskReserve { directories, bytes: config.min_free_disk_bytes };
-    }
     runner_config.env_key = EnvKey::new(secret.derive("queued env"));
-    let runner = Runner::start(runner_config, store.clone(), blobs.clone(), launcher)
-        .await
-        .map_err(ServeError::Runner)?;
+    let resources = SharedResources::new(config.max_buffer_bytes, disk_reserve(config, data));
+    let catalogue = Arc::new(Catalogue::new(
+        CatalogueConfig {
+            max_file_bytes: config.max_file_bytes,
+            skill_cache_bytes: config.skill_cache_bytes,
+        },
+        store.clone(),
+        blobs.clone(),
+        resources.clone(),
+    ));
+    let memory = resources.memory.clone();
+    let parts = RunnerParts {
+        store: store.clone(),
+        blobs: blobs.clone(),
+        catalogue: Arc::clone(&catalogue),
+        resources,
+        launcher,
+    };
+    let runner = Runner::start(runner_config, parts).await.map_err(ServeError::Runner)?;
     if let Some(room) = room {
         runner.sandbox_has(room);
     }
     let app = App {
         store,
         blobs,
+        catalogue,
         runner,
+        memory,
         keyring,
         auth_failures: AuthFailures::new(config.auth_failures),
         trusted_proxies: config.trusted_proxies.clone(),
@@ -100,6 +116,12 @@ pub async fn assemble(
         public_url: config.public_url.clone(),
     };
     Ok((Arc::new(app), first_key))
+}
+
+/// Only the data directory grows with what is stored; without one, state is elsewhere.
+fn disk_reserve(config: &Config, data: Option<&DataDir>) -> DiskReserve {
+    let directories = data.map(|data| vec![data.path().to_owned()]).unwrap_or_default();
+    DiskReserve { directories, bytes: config.min_free_disk_bytes }
 }
 
 fn secret(config: &Config, data: Option<&DataDir>) -> Result<Secret, ServeError> {
@@ -267,9 +289,6 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         lease: config.lease,
         probe_every: probe_every(&config.sandbox),
         retention: config.retention.into(),
-        max_file_bytes: config.max_file_bytes,
-        max_buffer_bytes: config.max_buffer_bytes,
-        skill_cache_bytes: config.skill_cache_bytes,
         #[cfg(debug_assertions)]
         failpoint: config.failpoint,
         // The data directory's lock proves that nobody else uses the database inside it.

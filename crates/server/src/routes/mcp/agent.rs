@@ -4,13 +4,14 @@
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
+use admission::{Permit, WithPermit};
 use async_trait::async_trait;
 use bytes::Bytes;
 use mcp::{
     FileContents, LoadedSkill, ProviderError, RunProgress, RunResult, SkillFileInfo, SkillOverview,
     SkillPage, SkillProvider, SkillRunRequest,
 };
-use runner::{EventKind, Held, Permit};
+use runner::EventKind;
 use serde_json::{Map, Value, json};
 use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillMetadata, SkillStatus};
 use tokio_util::sync::CancellationToken;
@@ -84,7 +85,7 @@ impl SkillProvider for Agent {
             skills::read(&self.app, &self.caller, name, &head.version).await.map_err(told)?;
         self.hold(permit);
         let (files, permit) =
-            self.app.runner.list_skill_files(&head).await.map_err(refusal)?.into_parts();
+            self.app.catalogue.list_skill_files(&head).await.map_err(refusal)?.into_parts();
         permit.into_iter().for_each(|permit| self.hold(permit));
         let skill_md = files.iter().find(|file| file.path.eq_ignore_ascii_case("SKILL.md"));
         let frontmatter = match skill_md {
@@ -201,7 +202,7 @@ impl Agent {
     }
 
     async fn reserve(&self, bytes: u64) -> Result<Permit, ProviderError> {
-        self.app.runner.reserve(&self.caller.tenant, bytes).await.map_err(refusal)
+        self.app.memory.reserve(&self.caller.tenant, bytes).await.map_err(refusal)
     }
 
     /// Until the request is answered.
@@ -218,7 +219,7 @@ impl Agent {
     ) -> Result<Bytes, ProviderError> {
         let no_file =
             || ProviderError::FileNotFound { skill: head.name.clone(), path: path.to_owned() };
-        let opened = self.app.runner.open_skill_file(head, path).await.map_err(refusal)?;
+        let opened = self.app.catalogue.open_skill_file(head, path).await.map_err(refusal)?;
         let (_, reader) = opened.ok_or_else(no_file)?;
         let size = reader.size;
         if size > max_bytes as u64 {
@@ -236,7 +237,7 @@ impl Agent {
         id: Uuid,
         progress: RunProgress,
         stop: CancellationToken,
-    ) -> Result<Held<Execution>, ApiError> {
+    ) -> Result<WithPermit<Execution>, ApiError> {
         let (runner, tenant) = (&self.app.runner, &self.caller.tenant);
         let mut ended = pin!(runner.wait(tenant, id));
         let mut telling = pin!(self.tell(id, progress));

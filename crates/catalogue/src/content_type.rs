@@ -1,12 +1,13 @@
-//! A file's content type by its name's ending. What is not in the table is bytes.
+//! The content type of a file by the extension of its name.
 
-pub fn of(path: &str) -> &'static str {
-    let ending = path
+/// `application/octet-stream` when the extension is not in the table.
+pub fn content_type_of(path: &str) -> &'static str {
+    let extension = path
         .rsplit('/')
         .next()
         .and_then(|name| name.rsplit_once('.'))
-        .map_or("", |(_, ending)| ending);
-    match ending.to_ascii_lowercase().as_str() {
+        .map_or("", |(_, extension)| extension);
+    match extension.to_ascii_lowercase().as_str() {
         "txt" | "log" => "text/plain; charset=utf-8",
         "md" => "text/markdown; charset=utf-8",
         "csv" => "text/csv; charset=utf-8",
@@ -40,9 +41,9 @@ pub fn of(path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_last_ending_of_the_last_segment_counts() {
-        assert_eq!(super::of("a/b.d/chart.SVG"), "image/svg+xml");
-        assert_eq!(super::of("data.tar.gz"), "application/gzip");
-        assert_eq!(super::of("a.json/plain"), "application/octet-stream");
+    fn the_last_extension_of_the_last_segment_counts() {
+        assert_eq!(super::content_type_of("a/b.d/chart.SVG"), "image/svg+xml");
+        assert_eq!(super::content_type_of("data.tar.gz"), "application/gzip");
+        assert_eq!(super::content_type_of("a.json/plain"), "application/octet-stream");
     }
 }

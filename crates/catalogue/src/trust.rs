@@ -1,17 +1,18 @@
-//! Whether a skill is trusted: the rules, without the looking up. Pure.
+//! The rules about trust. Pure: `verify` reads what they are applied to.
 
 use std::fmt;
 
 use skill::signature::{KeyId, PublicKey, Signature, Statement, Verified};
 use store::{Micros, NewestSigned, SignaturePolicy, TrustedKey};
 
-use crate::{Doubt, accept};
+/// The version that means the newest one.
+const LATEST: &str = "latest";
 
-/// What is not trusted about one version of a skill.
+/// Why one version of a skill is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Distrust {
+pub enum TrustProblem {
     SignatureMissing,
-    /// It is for another name, version or content, or it was tampered with.
+    /// It was made for another name, version or content, or it was tampered with.
     SignatureInvalid,
     KeyUntrusted(KeyId),
     KeyRevoked(KeyId),
@@ -22,8 +23,8 @@ pub enum Distrust {
     },
 }
 
-impl Distrust {
-    /// The stable word for it.
+impl TrustProblem {
+    /// A stable code, such as `signature_missing`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::SignatureMissing => "signature_missing",
@@ -35,26 +36,22 @@ impl Distrust {
         }
     }
 
-    pub fn doubt(&self) -> Doubt {
-        Doubt { code: self.code().to_owned(), message: self.to_string() }
-    }
-
-    /// Whether it is enough to refuse the skill. Revoked content is refused whatever the policy
-    /// says.
+    /// Whether the policy refuses a skill with this problem. Revoked content is refused under every
+    /// policy.
     pub fn forbids(&self, policy: SignaturePolicy) -> bool {
         *self == Self::DigestRevoked || policy == SignaturePolicy::Require
     }
 }
 
 /// One sentence for the author or the caller.
-impl fmt::Display for Distrust {
+impl fmt::Display for TrustProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SignatureMissing => {
                 f.write_str("The skill is not signed; sign it with `skillbox skill sign`.")
             }
             Self::SignatureInvalid => f.write_str(
-                "The skill's signature does not fit its name, version and content; sign it again.",
+                "The skill's signature does not match its name, version and content; sign it again.",
             ),
             Self::KeyUntrusted(id) => {
                 write!(
@@ -69,42 +66,42 @@ impl fmt::Display for Distrust {
             Self::Rollback { newest } => {
                 write!(
                     f,
-                    "The signed version {newest} was accepted before; `latest` does not go back behind it."
+                    "The signed version {newest} was accepted before, and `latest` does not go back to an older version."
                 )
             }
         }
     }
 }
 
-/// Whether a signature fits, by the key that has its id. A revoked key vouches for nothing,
-/// whenever it signed.
-pub fn judge(
+/// Verifies a signature with the key that has its id. A revoked key is never valid, not even for
+/// signatures from before the revocation: their dates are the signer's own claim.
+pub fn verify_signature(
     statement: Statement<'_>,
     signature: &Signature,
     key: Option<&TrustedKey>,
-) -> Result<Verified, Distrust> {
+) -> Result<Verified, TrustProblem> {
     let id = signature.key_id();
-    let Some(key) = key else { return Err(Distrust::KeyUntrusted(id)) };
+    let Some(key) = key else { return Err(TrustProblem::KeyUntrusted(id)) };
     if key.revoked_at.is_some() {
-        return Err(Distrust::KeyRevoked(id));
+        return Err(TrustProblem::KeyRevoked(id));
     }
-    let public: PublicKey = key.public_key.parse().map_err(|_| Distrust::KeyUntrusted(id))?;
+    let public: PublicKey = key.public_key.parse().map_err(|_| TrustProblem::KeyUntrusted(id))?;
     signature
         .verify(&public, statement.to_string().as_bytes())
-        .map_err(|_| Distrust::SignatureInvalid)
+        .map_err(|_| TrustProblem::SignatureInvalid)
 }
 
-/// Whether a run of `latest` would go back behind a version that was there when it was asked for.
-/// Who names a version gets that version: to forbid it, its content is revoked.
-pub fn rolled_back(
-    asked: &str,
+/// Whether a run of `latest` would use an older version than one that existed when the run was
+/// accepted. A caller that names a version gets that version: to forbid it, its content is revoked.
+pub fn find_rollback(
+    requested: &str,
     version: &str,
     accepted_at: Micros,
     newest: Option<&NewestSigned>,
-) -> Option<Distrust> {
+) -> Option<TrustProblem> {
     let newest = newest
         .filter(|newest| newest.accepted_at <= accepted_at && newest.is_newer_than(version))?;
-    (asked == accept::LATEST).then(|| Distrust::Rollback { newest: newest.version.clone() })
+    (requested == LATEST).then(|| TrustProblem::Rollback { newest: newest.version.clone() })
 }
 
 #[cfg(test)]
@@ -127,12 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_counts_for_one_statement_of_one_live_key() {
+    fn a_signature_is_valid_for_one_statement_and_one_key_that_is_not_revoked() {
         let key = key(1);
         let signature = STATEMENT.sign(&key, 77);
-        let judged =
-            |statement, row: Option<TrustedKey>| judge(statement, &signature, row.as_ref());
-        let verified = judged(STATEMENT, Some(trusted(&key, None))).expect("it fits");
+        let verify = |statement, row: Option<TrustedKey>| {
+            verify_signature(statement, &signature, row.as_ref())
+        };
+        let verified = verify(STATEMENT, Some(trusted(&key, None))).expect("it is valid");
         assert_eq!(verified.signed_at, Some(77));
         for other in [
             Statement { name: "demo2", ..STATEMENT },
@@ -140,44 +138,51 @@ mod tests {
             Statement { digest: "sha256:ab", ..STATEMENT },
         ] {
             assert_eq!(
-                judged(other, Some(trusted(&key, None))),
-                Err(Distrust::SignatureInvalid),
+                verify(other, Some(trusted(&key, None))),
+                Err(TrustProblem::SignatureInvalid),
                 "{other:?}"
             );
         }
         let id = key.public().id();
-        assert_eq!(judged(STATEMENT, None), Err(Distrust::KeyUntrusted(id)));
-        assert_eq!(judged(STATEMENT, Some(trusted(&key, Some(2)))), Err(Distrust::KeyRevoked(id)));
-        // Somebody put another key under the same id.
+        assert_eq!(verify(STATEMENT, None), Err(TrustProblem::KeyUntrusted(id)));
+        assert_eq!(
+            verify(STATEMENT, Some(trusted(&key, Some(2)))),
+            Err(TrustProblem::KeyRevoked(id))
+        );
+        // Another key under the same id.
         let mut swapped = trusted(&self::key(2), None);
         swapped.key_id = id.to_string();
-        assert_eq!(judged(STATEMENT, Some(swapped)), Err(Distrust::SignatureInvalid));
+        assert_eq!(verify(STATEMENT, Some(swapped)), Err(TrustProblem::SignatureInvalid));
         let broken = TrustedKey { public_key: "RWQ=".to_owned(), ..trusted(&key, None) };
-        assert_eq!(judged(STATEMENT, Some(broken)), Err(Distrust::KeyUntrusted(id)));
+        assert_eq!(verify(STATEMENT, Some(broken)), Err(TrustProblem::KeyUntrusted(id)));
     }
 
     #[test]
-    fn latest_does_not_go_back_but_a_named_version_may() {
+    fn latest_does_not_roll_back_but_a_named_version_may() {
         let newest =
             NewestSigned { name: "demo".to_owned(), version: "2.0.0".to_owned(), accepted_at: 10 };
-        let back = |asked, version, at| rolled_back(asked, version, at, Some(&newest)).is_some();
-        assert!(back("latest", "1.9.9", 10) && back("latest", "1.9.9", 11));
-        assert!(!back("1.9.9", "1.9.9", 11));
-        assert!(!back("latest", "2.0.0", 11) && !back("latest", "2.0.1", 11));
-        // It was asked for before the later version came.
-        assert!(!back("latest", "1.9.9", 9));
-        assert_eq!(rolled_back("latest", "1.0.0", 11, None), None);
+        let rollback =
+            |requested, version, at| find_rollback(requested, version, at, Some(&newest)).is_some();
+        assert!(rollback("latest", "1.9.9", 10) && rollback("latest", "1.9.9", 11));
+        assert!(!rollback("1.9.9", "1.9.9", 11));
+        assert!(!rollback("latest", "2.0.0", 11) && !rollback("latest", "2.0.1", 11));
+        // It was accepted before the later version was published.
+        assert!(!rollback("latest", "1.9.9", 9));
+        assert_eq!(find_rollback("latest", "1.0.0", 11, None), None);
     }
 
     #[test]
-    fn the_policy_decides_about_all_but_revoked_content() {
+    fn revoked_content_is_refused_under_every_policy() {
         use SignaturePolicy::{Off, Require, Warn};
-        assert!(Distrust::SignatureMissing.forbids(Require));
+        assert!(TrustProblem::SignatureMissing.forbids(Require));
         assert!(
-            !Distrust::SignatureMissing.forbids(Warn) && !Distrust::SignatureMissing.forbids(Off)
+            !TrustProblem::SignatureMissing.forbids(Warn)
+                && !TrustProblem::SignatureMissing.forbids(Off)
         );
         assert!(
-            [Off, Warn, Require].into_iter().all(|policy| Distrust::DigestRevoked.forbids(policy))
+            [Off, Warn, Require]
+                .into_iter()
+                .all(|policy| TrustProblem::DigestRevoked.forbids(policy))
         );
     }
 }

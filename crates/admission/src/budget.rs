@@ -1,10 +1,10 @@
-//! Admission to a resource that all tenants share: bytes in memory, threads, waiting callers.
+//! A budget of a resource that all tenants share: bytes in memory, threads, waiting callers.
 //!
-//! A permit is taken before the resource is used and returned when it is dropped. A tenant may take
-//! as much as is left after it: one alone gets half, two a third each, and however many there are,
-//! the next one finds some. So no tenant can keep the others out. Nothing is queued: who finds too
-//! little may wait for a bounded time and is then refused; who asks for more than half is refused
-//! at once, because waiting would not help.
+//! A permit is taken before the resource is used and returned when it is dropped. A tenant may hold
+//! at most as much as is left over: one tenant alone gets half, two get a third each, and however
+//! many there are, the next one finds some. So no tenant can starve the others. There is no queue:
+//! a request that finds too little waits for a bounded time and is then refused; a request for more
+//! than half is refused at once, because waiting would not help.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,23 +15,23 @@ use store::TenantId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// A shared amount of something; clones share it.
+/// A shared amount of one resource; clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    state: Arc<BudgetState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct BudgetState {
     capacity: u64,
-    used: Mutex<Used>,
-    /// Notified when something is returned.
+    used: Mutex<BudgetUse>,
+    /// Notified when a permit returns its amount.
     returned: Notify,
     refused: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Used {
+struct BudgetUse {
     total: u64,
     by_tenant: HashMap<TenantId, u64>,
 }
@@ -47,62 +47,64 @@ pub struct Permit {
 
 /// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum PermitError {
+    /// It may succeed later.
     #[error("the budget, or the tenant's share of it, is in use")]
     InUse,
-    #[error("{needed} is more than one tenant can ever have, which is {most}")]
-    TooMuch { needed: u64, most: u64 },
+    /// It can never succeed.
+    #[error("{needed} exceeds the maximum share of one tenant, which is {max}")]
+    ExceedsShare { needed: u64, max: u64 },
 }
 
 impl Budget {
     pub fn new(capacity: u64) -> Budget {
-        let shared = Shared {
+        let state = BudgetState {
             capacity,
             used: Mutex::default(),
             returned: Notify::new(),
             refused: AtomicU64::default(),
         };
-        Budget { shared: Arc::new(shared) }
+        Budget { state: Arc::new(state) }
     }
 
     pub fn capacity(&self) -> u64 {
-        self.shared.capacity
+        self.state.capacity
     }
 
     pub fn used(&self) -> u64 {
         self.lock().total
     }
 
-    /// How often a permit was denied.
+    /// How many requests for a permit were refused.
     pub fn refused(&self) -> u64 {
-        self.shared.refused.load(Ordering::Relaxed)
+        self.state.refused.load(Ordering::Relaxed)
     }
 
-    /// The most that one tenant can have, when nobody else has anything.
-    pub fn share(&self) -> u64 {
-        self.shared.capacity.div_ceil(2)
+    /// What one tenant can hold at most, while no other tenant holds anything.
+    pub fn max_share(&self) -> u64 {
+        self.state.capacity.div_ceil(2)
     }
 
-    pub fn try_acquire(&self, tenant: &TenantId, amount: u64) -> Result<Permit, Denied> {
+    pub fn try_acquire(&self, tenant: &TenantId, amount: u64) -> Result<Permit, PermitError> {
         let mut permit = Permit { budget: self.clone(), tenant: tenant.clone(), amount: 0 };
         permit.try_grow(amount)?;
         Ok(permit)
     }
 
-    /// Waits at most `wait` for others to return enough.
+    /// Waits at most `timeout` for others to return enough.
     pub async fn acquire(
         &self,
         tenant: &TenantId,
         amount: u64,
-        wait: Duration,
-    ) -> Result<Permit, Denied> {
+        timeout: Duration,
+    ) -> Result<Permit, PermitError> {
         let mut permit = Permit { budget: self.clone(), tenant: tenant.clone(), amount: 0 };
-        permit.grow(amount, wait).await?;
+        permit.grow(amount, timeout).await?;
         Ok(permit)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Used> {
-        self.shared.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BudgetUse> {
+        self.state.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,55 +114,54 @@ impl Permit {
         self.amount
     }
 
-    pub fn try_grow(&mut self, more: u64) -> Result<(), Denied> {
-        let grown = self.grow_now(more);
+    pub fn try_grow(&mut self, more: u64) -> Result<(), PermitError> {
+        let grown = self.try_grow_uncounted(more);
         if grown.is_err() {
-            self.budget.shared.refused.fetch_add(1, Ordering::Relaxed);
+            self.budget.state.refused.fetch_add(1, Ordering::Relaxed);
         }
         grown
     }
 
-    /// Waits at most `wait`; what is held already stays held meanwhile.
-    pub async fn grow(&mut self, more: u64, wait: Duration) -> Result<(), Denied> {
-        let grown = self.grow_in_time(more, wait).await;
+    /// Waits at most `timeout`; the permit keeps its amount meanwhile.
+    pub async fn grow(&mut self, more: u64, timeout: Duration) -> Result<(), PermitError> {
+        let grown = self.grow_until(more, Instant::now() + timeout).await;
         if grown.is_err() {
-            self.budget.shared.refused.fetch_add(1, Ordering::Relaxed);
+            self.budget.state.refused.fetch_add(1, Ordering::Relaxed);
         }
         grown
     }
 
-    async fn grow_in_time(&mut self, more: u64, wait: Duration) -> Result<(), Denied> {
-        let deadline = Instant::now() + wait;
+    async fn grow_until(&mut self, more: u64, deadline: Instant) -> Result<(), PermitError> {
         loop {
             let budget = self.budget.clone();
-            let mut returned = std::pin::pin!(budget.shared.returned.notified());
-            // Registered before the look, so that nothing returned in between is missed.
+            let mut returned = std::pin::pin!(budget.state.returned.notified());
+            // Registered before the check, so that an amount returned in between is not missed.
             returned.as_mut().enable();
-            match self.grow_now(more) {
-                Err(Denied::InUse) => {
-                    timeout_at(deadline, returned).await.map_err(|_| Denied::InUse)?
+            match self.try_grow_uncounted(more) {
+                Err(PermitError::InUse) => {
+                    timeout_at(deadline, returned).await.map_err(|_| PermitError::InUse)?
                 }
                 grown => return grown,
             }
         }
     }
 
-    fn grow_now(&mut self, more: u64) -> Result<(), Denied> {
+    fn try_grow_uncounted(&mut self, more: u64) -> Result<(), PermitError> {
         if more == 0 {
             return Ok(());
         }
-        let (needed, most) = (self.amount.saturating_add(more), self.budget.share());
-        if needed > most {
-            return Err(Denied::TooMuch { needed, most });
+        let (needed, max) = (self.amount.saturating_add(more), self.budget.max_share());
+        if needed > max {
+            return Err(PermitError::ExceedsShare { needed, max });
         }
         let mut used = self.budget.lock();
         let own = used.by_tenant.get(&self.tenant).copied().unwrap_or(0) + more;
-        let Some(left) = self.budget.shared.capacity.checked_sub(used.total + more) else {
-            return Err(Denied::InUse);
+        let Some(left) = self.budget.state.capacity.checked_sub(used.total + more) else {
+            return Err(PermitError::InUse);
         };
-        // Of an odd number, the tenant has the larger half.
+        // With an odd capacity, the tenant gets the larger half.
         if own > left + 1 {
-            return Err(Denied::InUse);
+            return Err(PermitError::InUse);
         }
         used.total += more;
         used.by_tenant.insert(self.tenant.clone(), own);
@@ -169,7 +170,7 @@ impl Permit {
         Ok(())
     }
 
-    /// Returns what is above `amount`.
+    /// Returns everything above `amount`.
     pub fn shrink_to(&mut self, amount: u64) {
         let surplus = self.amount.saturating_sub(amount);
         if surplus == 0 {
@@ -185,7 +186,7 @@ impl Permit {
             }
         }
         drop(used);
-        self.budget.shared.returned.notify_waiters();
+        self.budget.state.returned.notify_waiters();
     }
 }
 
@@ -210,19 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn no_tenant_takes_all_and_the_next_one_always_finds_some() {
+    fn no_tenant_takes_everything_and_the_next_tenant_finds_some() {
         let budget = Budget::new(12);
         let first = take_all(&budget, "first");
         let second = take_all(&budget, "second");
         let third = take_all(&budget, "third");
         assert_eq!([first.len(), second.len(), third.len()], [6, 3, 2]);
         drop((first, second, third));
-        assert!(budget.lock().by_tenant.is_empty(), "no idle tenant is remembered");
+        assert!(budget.lock().by_tenant.is_empty(), "idle tenants are removed");
         assert_eq!(take_all(&budget, "third").len(), 6);
     }
 
     #[test]
-    fn the_capacity_holds_however_many_tenants_come() {
+    fn the_capacity_is_never_exceeded() {
         let budget = Budget::new(5);
         let names: Vec<String> = (0..9).map(|number| format!("t{number}")).collect();
         let all: Vec<Permit> =
@@ -231,29 +232,29 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_share_is_refused_for_good() {
+    fn a_request_above_the_maximum_share_is_refused_at_once() {
         let budget = Budget::new(11);
         assert_eq!(
             budget.try_acquire(&tenant("a"), 7).err(),
-            Some(Denied::TooMuch { needed: 7, most: 6 })
+            Some(PermitError::ExceedsShare { needed: 7, max: 6 })
         );
         let mut large = budget.try_acquire(&tenant("a"), 6).expect("a whole share");
-        assert_eq!(large.try_grow(1), Err(Denied::TooMuch { needed: 7, most: 6 }));
+        assert_eq!(large.try_grow(1), Err(PermitError::ExceedsShare { needed: 7, max: 6 }));
         assert_eq!(
             budget.try_acquire(&tenant("a"), 1).err(),
-            Some(Denied::InUse),
+            Some(PermitError::InUse),
             "in use by the tenant itself"
         );
-        assert!(budget.try_acquire(&tenant("b"), 3).is_ok(), "others find some all the same");
-        assert_eq!(budget.try_acquire(&tenant("b"), 4).err(), Some(Denied::InUse));
+        assert!(budget.try_acquire(&tenant("b"), 3).is_ok(), "other tenants still find some");
+        assert_eq!(budget.try_acquire(&tenant("b"), 4).err(), Some(PermitError::InUse));
         assert_eq!(budget.refused(), 4);
     }
 
     #[tokio::test]
-    async fn a_waiting_caller_gets_what_is_returned_or_is_refused() {
+    async fn a_waiting_request_gets_a_returned_amount_or_times_out() {
         let budget = Budget::new(2);
         let held = budget.try_acquire(&tenant("a"), 1).expect("free");
-        assert_eq!(budget.acquire(&tenant("a"), 1, NO_WAIT).await.err(), Some(Denied::InUse));
+        assert_eq!(budget.acquire(&tenant("a"), 1, NO_WAIT).await.err(), Some(PermitError::InUse));
         let waiting = tokio::spawn({
             let budget = budget.clone();
             async move {

@@ -1,16 +1,15 @@
-//! Where schemas are compiled and documents are checked: on a few threads of their own, shared
-//! fairly, with a deadline.
+//! A few threads on which schemas are compiled and documents are checked, shared fairly between
+//! tenants, with a timeout.
 
 use std::time::Duration;
 
+use admission::Budget;
 use store::TenantId;
 
-use crate::budget::Budget;
-
 /// How long a caller waits for a free thread.
-const WAIT: Duration = Duration::from_secs(5);
+const THREAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a caller waits for the work itself. The limits of schemas keep it far below that.
-const DEADLINE: Duration = Duration::from_secs(10);
+const WORK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// No thread was free in time, or the work took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct SchemaWorkers {
 
 impl SchemaWorkers {
     /// As many threads as there are cores; one tenant alone keeps at most half of them busy.
-    pub fn new() -> SchemaWorkers {
+    pub(crate) fn new() -> SchemaWorkers {
         let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
         SchemaWorkers { threads: Budget::new(cores.max(2) as u64) }
     }
@@ -33,15 +32,16 @@ impl SchemaWorkers {
         tenant: &TenantId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, WorkersBusy> {
-        let permit = self.threads.acquire(tenant, 1, WAIT).await.map_err(|_| WorkersBusy)?;
+        let permit =
+            self.threads.acquire(tenant, 1, THREAD_TIMEOUT).await.map_err(|_| WorkersBusy)?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Held by the thread and not by the caller, who may have gone away: the thread is busy
-            // all the same.
+            // The thread owns the permit and not the caller: a caller that disconnects drops its
+            // future while the thread is still busy.
             drop(permit);
             done
         });
-        match tokio::time::timeout(DEADLINE, working).await {
+        match tokio::time::timeout(WORK_TIMEOUT, working).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(failed)) => match failed.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
