@@ -18,13 +18,13 @@ pub struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: a failed run gives the script's own code (124 on a timeout, 130 when cancelled, 1 when there is none); \
-a failed call or wrong usage gives 2.
+Exit codes: a failed run gives the script's own code (124 on a timeout, 130 when cancelled, 1 if there is none); \
+a failed call or a usage error gives 2.
 
-To start: `skillbox run DIR` runs a skill on this machine, with no server. Or `skillbox serve` in one terminal, then \
+To start: `skillbox run DIR` runs a skill on this machine without a server. Or `skillbox serve` in one terminal, then \
 `skillbox skill push DIR` and `skillbox run NAME` in another.";
 
-/// Flags every command takes.
+/// Flags that every command takes.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
@@ -39,8 +39,7 @@ pub struct Global {
         default_value = "http://localhost:8080"
     )]
     pub server: String,
-    /// API key. Without one, the first key of the server on this machine is used, if you may read
-    /// it.
+    /// API key. By default the first key of the server on this machine, if you may read it.
     #[arg(
         short = 'k',
         long,
@@ -50,7 +49,7 @@ pub struct Global {
         hide_env_values = true
     )]
     pub api_key: Option<String>,
-    /// Tenant to act for; needed only with a service key.
+    /// Tenant to act for. Needed only with a service key.
     #[arg(
         short = 't',
         long,
@@ -60,7 +59,7 @@ pub struct Global {
         value_name = "TENANT"
     )]
     pub tenant: Option<String>,
-    /// What to print on standard output.
+    /// Format of standard output.
     #[arg(short = 'o', long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
     pub output: Format,
 }
@@ -72,8 +71,9 @@ impl Global {
     }
 }
 
-/// `table` is for people, `json` is what the server said, on one line. (A comment on a variant
-/// would make clap print the long form of every help text.)
+/// `table` is for people, `json` is the server's response on one line.
+// The variants have no doc comments, because clap would then print the long form of every help
+// text.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Table,
@@ -84,58 +84,58 @@ pub enum Format {
 pub enum Command {
     /// Start the service.
     Serve(serve::ServeArgs),
-    /// Bring the tables of the database up to date, and end.
+    /// Apply pending database migrations and exit.
     Migrate(migrate::MigrateArgs),
-    /// Run a skill, on the server or from a directory, and print what it gives back.
+    /// Run a skill, on a server or from a directory, and print its result.
     Run(run::RunArgs),
-    /// Run a script of a directory without a server, and write one record of it to standard error.
+    /// Run a script of a directory without a server, and write one audit record to standard error.
     Audit(audit::AuditArgs),
-    /// List the skills below a directory, without a server.
+    /// List the skills below a directory. Needs no server.
     List(list::ListArgs),
-    /// Check skills, without a server; the same as `skill lint`.
+    /// Check skills. The same as `skill lint`. Needs no server.
     Validate(skill::lint::LintArgs),
-    /// Publish, check and read skills.
+    /// Publish, check, sign and read skills.
     #[command(subcommand)]
     Skill(skill::SkillCommand),
-    /// Look at executions, their logs and files, and cancel them.
+    /// List, inspect and cancel executions, and read their logs and files.
     #[command(subcommand)]
     Exec(exec::ExecCommand),
-    /// Make, list and revoke API keys.
+    /// Create, list and revoke API keys.
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Say whose signatures on skills count, and what must not run.
+    /// Manage trusted signing keys and revoked skills.
     #[command(subcommand)]
     Trust(trust::TrustCommand),
-    /// Check receipts of executions, without a server.
+    /// Verify the signed receipts of executions.
     #[command(subcommand)]
     Receipt(receipt::ReceiptCommand),
-    /// Read the server's audit log, and check that nobody tampered with it.
+    /// Read the server's audit log, and verify that it was not tampered with.
     #[command(subcommand)]
     AuditLog(audit_log::AuditLogCommand),
-    /// Make, list and remove tenants.
+    /// Create, list, change and delete tenants.
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
-    /// Look after webhooks.
+    /// Print the secret of webhook signatures.
     #[command(subcommand)]
     Webhook(webhook::WebhookCommand),
-    /// Print the configuration `serve` would use, secrets masked.
+    /// Print the configuration that `serve` would use, with secrets masked.
     Config(config::ConfigArgs),
-    /// Say what this machine offers to run skills: interpreters, isolation.
+    /// Check whether this machine can run skills: interpreters, isolation, services.
     Doctor(doctor::DoctorArgs),
-    /// Stand between servers and the Docker engine, and let through only what a sandbox needs.
+    /// Start a proxy between servers and the Docker engine that allows only what a sandbox needs.
     DockerProxy(docker_proxy::DockerProxyArgs),
-    /// Offer skills to an agent's program as MCP tools, on standard input and output.
+    /// Serve skills to an agent as MCP tools, on standard input and output.
     Mcp(mcp::McpArgs),
-    /// Put the guest into a directory, for the pod of a Kubernetes sandbox.
+    /// Copy the guest into a directory, for the pod of a Kubernetes sandbox.
     #[command(hide = true)]
     GuestCopy(guest_copy::GuestCopyArgs),
-    /// Ask a server whether it is up and ready.
+    /// Check whether a server is up and ready.
     Health,
     /// Print the version of this program.
     Version,
     /// Print a completion script for your shell.
     Completions(completions::CompletionsArgs),
-    /// Compare a run through the service with the bare interpreter, on this machine.
+    /// Measure the overhead of a run through the service, compared with the bare interpreter.
     Bench(bench::BenchArgs),
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn global_flags_stand_before_or_after_the_command() {
+    fn global_flags_work_before_and_after_the_command() {
         for line in [["skillbox", "-o", "json", "health"], ["skillbox", "health", "-o", "json"]] {
             let cli = Cli::try_parse_from(line).expect("a command");
             assert!(cli.global.output == Format::Json);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_after_the_dashes_belong_to_the_script() {
+    fn arguments_after_two_dashes_belong_to_the_script() {
         let cli =
             Cli::try_parse_from(["skillbox", "run", "s", "--script", "a.py", "--", "-o", "x"])
                 .expect("a command");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_named_once() {
+    fn two_scripts_are_rejected() {
         assert!(Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--", "x"]).is_ok());
         assert!(
             Cli::try_parse_from(["skillbox", "run", "./s", "a.py", "--script", "b.py"]).is_err()

@@ -1,5 +1,5 @@
-//! One file a command. Each owns its flags and its words; what they share stands beside this
-//! directory.
+//! One file per command, with its flags and its messages. Code that commands share is one level
+//! above.
 
 pub mod audit;
 pub mod audit_log;
@@ -35,8 +35,8 @@ use anyhow::Result;
 use crate::args::{Cli, Command};
 use crate::output::Output;
 
-/// Runs the command. `Ok` with a code is an answer, also when the code is not 0; `Err` is a call
-/// that failed.
+/// Runs the command. `Ok` carries the exit code of a command that completed, which may be other
+/// than 0. `Err` is a failed call.
 pub async fn run(cli: Cli) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     let output = Output::new(global.output);

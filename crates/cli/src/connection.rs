@@ -1,4 +1,4 @@
-//! From the global flags to a client: which server, which key.
+//! Makes a client from the global flags: selects the server and the key.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use url::{Host, Url};
 
 use crate::args::Global;
 
-/// A client for the server the flags name.
+/// A client for the server that the flags select.
 pub fn open(global: &Global) -> Result<Client> {
-    let key = given(global.api_key.as_deref()).or_else(|| first_key(&global.server));
-    Ok(with_key(&global.server, key, given(global.tenant.as_deref()))?)
+    let key = non_empty(global.api_key.as_deref()).or_else(|| first_key(&global.server));
+    Ok(with_key(&global.server, key, non_empty(global.tenant.as_deref()))?)
 }
 
-/// A client with a key that is already known.
+/// A client with an explicit key.
 pub fn with_key(
     server: &str,
     key: Option<String>,
@@ -25,27 +25,27 @@ pub fn with_key(
     Client::builder().key(key).tenant(tenant).user_agent(user_agent).build(server)
 }
 
-/// An empty variable is how people unset one.
-fn given(value: Option<&str>) -> Option<String> {
+/// Treats an empty value as missing, because an empty variable is a common way to unset one.
+fn non_empty(value: Option<&str>) -> Option<String> {
     value.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
-/// The first key of the embedded server on this machine, if this user may read it.
-/// It is never sent to another machine.
+/// The first key of the embedded server on this machine, if this user may read it. It is never sent
+/// to another machine.
 fn first_key(server: &str) -> Option<String> {
-    if !is_this_machine(server) {
+    if !is_loopback(server) {
         return None;
     }
     let config = Config::load_for_client().ok()?;
-    given(std::fs::read_to_string(first_key_path(&config)).ok().as_deref())
+    non_empty(std::fs::read_to_string(first_key_path(&config)).ok().as_deref())
 }
 
-/// Where the embedded server keeps the key it made on its first start.
+/// The file of the key that the embedded server created on its first start.
 pub fn first_key_path(config: &Config) -> PathBuf {
     config.data_dir.join("key")
 }
 
-fn is_this_machine(server: &str) -> bool {
+fn is_loopback(server: &str) -> bool {
     let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     match Url::parse(&text).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost",
@@ -60,16 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_local_key_stays_on_this_machine() {
+    fn the_first_key_is_sent_to_loopback_only() {
         for server in ["http://localhost:8080", "localhost", "http://127.0.0.1:9", "http://[::1]:1"]
         {
-            assert!(is_this_machine(server), "{server}");
+            assert!(is_loopback(server), "{server}");
         }
         for server in [
             "https://skills.example.com", "http://10.0.0.1", "http://localhost.example.com",
             "http://localhost@evil.example", "",
         ] {
-            assert!(!is_this_machine(server), "{server}");
+            assert!(!is_loopback(server), "{server}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a person reads when something went wrong: what happened, and what to do.
+//! Prints errors for the user: the problem, and advice on how to fix it.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -7,56 +7,56 @@ use client::ClientError;
 
 use crate::output::note;
 
-/// A call that failed, or wrong usage.
-const FAILED_CALL: u8 = 2;
+/// Exit code of a failed call and of wrong usage.
+const EXIT_FAILED_CALL: u8 = 2;
 
-/// Prints the error on standard error and gives the exit code.
+/// Prints the error on standard error and returns the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    if reader_went_away(error) {
+    if is_closed_stdout(error) {
         return ExitCode::SUCCESS;
     }
-    note(&format!("error: {}", told(error)));
+    note(&format!("error: {}", with_causes(error)));
     if let Some(hint) = error.downcast_ref::<ClientError>().and_then(hint) {
         note(&format!("hint: {hint}"));
     }
-    ExitCode::from(FAILED_CALL)
+    ExitCode::from(EXIT_FAILED_CALL)
 }
 
-/// The error with its causes, each said once: some messages name theirs themselves.
-fn told(error: &anyhow::Error) -> String {
+/// The error with its causes. A cause is left out if the message already contains it.
+fn with_causes(error: &anyhow::Error) -> String {
     let causes = error.chain().map(ToString::to_string);
-    let told = causes.reduce(
-        |told, cause| if told.contains(&cause) { told } else { format!("{told}: {cause}") },
-    );
-    told.unwrap_or_default()
+    let message = causes.reduce(|message, cause| {
+        if message.contains(&cause) { message } else { format!("{message}: {cause}") }
+    });
+    message.unwrap_or_default()
 }
 
-/// A closed standard output is the reader's choice, not our failure.
-fn reader_went_away(error: &anyhow::Error) -> bool {
+/// Whether the reader of our standard output closed it, as `head` does. That is not a failure.
+fn is_closed_stdout(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// What to do about a refusal, beyond what the server itself says.
+/// Advice on an error of the server, beyond its own message.
 fn hint(error: &ClientError) -> Option<&'static str> {
     let ClientError::Api { status, slug, .. } = error else { return None };
     match (*status, slug.as_str()) {
         (401, _) => Some(
-            "give a valid key with -k or SKILLBOX_API_KEY. The first key of a server is printed when it first starts \
-             and kept in the file `key` of its data directory (`skillbox config` says where)",
+            "give a valid key with -k or SKILLBOX_API_KEY. A server prints its first key when it first starts, \
+             and stores it in the file `key` of its data directory (`skillbox config` prints the path)",
         ),
         (403, _) => {
-            Some("use a key that has the needed scope, and leave -t out unless it is a service key")
+            Some("use a key with the required scope, and omit -t unless it is a service key")
         }
         (404, "not_found") => {
-            Some("`skillbox skill list` and `skillbox exec list` show what this key can see")
+            Some("`skillbox skill list` and `skillbox exec list` show what this key can access")
         }
         (409, "version_exists") => {
             Some("raise `version` in SKILL.md, or delete the old version first")
         }
-        (429 | 503, _) => Some("the server is busy or stopping; try again in a moment"),
-        (500.., _) => Some("the server's log has the cause under the request id"),
+        (429 | 503, _) => Some("the server is busy or shutting down; retry in a moment"),
+        (500.., _) => Some("find the cause in the server's log by the request id"),
         _ => None,
     }
 }
@@ -65,36 +65,36 @@ fn hint(error: &ClientError) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, slug: &str) -> ClientError {
+    fn api_error(status: u16, slug: &str) -> ClientError {
         ClientError::Api { status, slug: slug.into(), message: "No.".into(), request_id: None }
     }
 
     #[test]
-    fn a_missing_key_says_where_keys_come_from() {
-        let hint = hint(&refusal(401, "unauthorized")).expect("a hint");
+    fn a_missing_key_gets_advice_on_keys() {
+        let hint = hint(&api_error(401, "unauthorized")).expect("a hint");
         assert!(hint.contains("-k") && hint.contains("SKILLBOX_API_KEY"), "{hint}");
     }
 
     #[test]
-    fn an_invalid_skill_needs_no_hint() {
-        assert_eq!(hint(&refusal(400, "invalid_skill")), None);
+    fn an_invalid_skill_gets_no_hint() {
+        assert_eq!(hint(&api_error(400, "invalid_skill")), None);
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let cause = || anyhow::anyhow!("no such file");
-        assert_eq!(told(&cause().context("cannot start")), "cannot start: no such file");
+        assert_eq!(with_causes(&cause().context("cannot start")), "cannot start: no such file");
         assert_eq!(
-            told(&cause().context("cannot use /x: no such file. Set X.")),
+            with_causes(&cause().context("cannot use /x: no such file. Set X.")),
             "cannot use /x: no such file. Set X."
         );
     }
 
     #[test]
-    fn a_closed_pipe_is_found_under_context() {
+    fn a_closed_pipe_is_recognized_below_a_context() {
         let error =
             anyhow::Error::new(std::io::Error::from(ErrorKind::BrokenPipe)).context("printing");
-        assert!(reader_went_away(&error));
-        assert!(!reader_went_away(&anyhow::anyhow!("broken pipe")));
+        assert!(is_closed_stdout(&error));
+        assert!(!is_closed_stdout(&anyhow::anyhow!("broken pipe")));
     }
 }

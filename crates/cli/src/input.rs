@@ -1,4 +1,4 @@
-//! Values that may stand on the command line, in a file, or on standard input.
+//! Values of flags, which may come from the command line, a file or standard input.
 
 use std::io::Read;
 
@@ -21,8 +21,8 @@ pub fn read(value: &str) -> Result<String> {
     }
 }
 
-/// The same for JSON, which is checked here so that a typo does not cost a call. The text itself is
-/// kept.
+/// Reads JSON. It is validated here, so that a typo fails before any request is sent. The text is
+/// kept as it was written.
 pub fn read_json(value: &str) -> Result<Box<RawValue>> {
     let text = read(value)?;
     let text = text.trim();
@@ -45,7 +45,7 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Splits `name@version`; a bare name means the newest.
+/// Splits `name@version`. A name alone means `latest`.
 pub fn name_and_version(text: &str) -> (&str, &str) {
     match text.rsplit_once('@') {
         Some((name, version)) if !name.is_empty() && !version.is_empty() => (name, version),

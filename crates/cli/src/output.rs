@@ -1,6 +1,6 @@
-//! Standard output and standard error: results on one, words on the other.
+//! Standard output and standard error: results go to the first, messages to the second.
 //!
-//! A reader that goes away (`skillbox exec list | head -1`) is not a failure, so nothing here
+//! A reader that closes the pipe (`skillbox exec list | head -1`) is not a failure, so nothing here
 //! panics on a closed pipe.
 
 use std::io::{self, IsTerminal, Write};
@@ -27,20 +27,20 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// One line on standard output.
+    /// Writes one line to standard output.
     pub fn line(self, line: &str) -> io::Result<()> {
         self.bytes(format!("{line}\n").as_bytes())
     }
 
-    /// Bytes on standard output, as they are.
+    /// Writes bytes to standard output unchanged.
     pub fn bytes(self, bytes: &[u8]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         stdout.flush()
     }
 
-    /// Text a skill wrote. On a terminal its control characters are made harmless; in a pipe it is
-    /// left alone.
+    /// Writes text from a skill to standard output. It is sanitized on a terminal and unchanged in a
+    /// pipe.
     pub fn untrusted(self, text: &str) -> io::Result<()> {
         if io::stdout().is_terminal() {
             return self.bytes(terminal::sanitize(text).as_bytes());
@@ -48,42 +48,42 @@ impl Output {
         self.bytes(text.as_bytes())
     }
 
-    /// The server's rows as one compact array.
+    /// Writes the server's rows as one compact JSON array.
     pub fn array(self, rows: &[Box<RawValue>]) -> io::Result<()> {
         let rows: Vec<&str> = rows.iter().map(|row| row.get()).collect();
         self.line(&format!("[{}]", rows.join(",")))
     }
 
-    /// The end of a call whose answer has no body: words for a person, a small document for a
-    /// program.
-    pub fn done(self, words: &str, document: &Value) -> io::Result<()> {
+    /// Confirms a call whose response has no body: a message for people, a JSON document for
+    /// programs.
+    pub fn confirm(self, message: &str, document: &Value) -> io::Result<()> {
         if self.is_json() {
             return self.line(&document.to_string());
         }
-        note(words);
+        note(message);
         Ok(())
     }
 
-    /// A table without lines around it: easy to read, easy to cut.
+    /// Writes a table without borders, which is easy to read and easy to process with `cut`.
     pub fn table(
         self,
         header: &[&str],
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> io::Result<()> {
         let mut table = table(header, rows);
-        // Only on a terminal, and not on one so narrow that nothing but letters under letters would
-        // come of it.
-        if table.width().is_some_and(|width| width >= NARROWEST) {
+        // Cells wrap only on a terminal. A very narrow one would show columns of single letters, so
+        // there the terminal itself wraps the lines.
+        if table.width().is_some_and(|width| width >= MIN_WRAP_WIDTH) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
         self.bytes(lines(&table).as_bytes())
     }
 }
 
-/// Below this many columns lines are left to the terminal to break.
-const NARROWEST: u16 = 60;
+/// The narrowest terminal for which cells are wrapped.
+const MIN_WRAP_WIDTH: u16 = 60;
 
-/// Only the last column gives way: ids and names are there to be copied.
+/// Only the last column wraps, because ids and names must stay in one piece to be copied.
 fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -107,19 +107,19 @@ fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A sentence for the person at the terminal. If nobody listens on standard error, nothing is lost.
+/// Writes a message to standard error. Errors are ignored: a closed standard error loses no result.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// A piece of text a skill is still writing, for standard error: whatever comes next goes on where
-/// it ends.
-pub fn untrusted_piece(text: &str) {
+/// Writes a piece of a log from a skill to standard error, without ending the line: the next piece
+/// continues it.
+pub fn write_untrusted_chunk(text: &str) {
     let _ = io::stderr().lock().write_all(terminal::sanitize(text).as_bytes());
 }
 
-/// Text a skill wrote, for standard error.
-pub fn untrusted_note(text: &str) {
+/// Writes complete text from a skill to standard error, and ends its last line.
+pub fn write_untrusted_note(text: &str) {
     let mut text = terminal::sanitize(text);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_header_and_no_trailing_blanks() {
+    fn a_table_has_a_header_and_no_trailing_spaces() {
         let text = lines(&table(&["id", "error"], rows()));
         assert_eq!(
             text,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_breaks_the_last_column_only() {
+    fn a_narrow_terminal_wraps_the_last_column_only() {
         let mut table = table(&["id", "error"], rows());
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(60);
         let text = lines(&table);

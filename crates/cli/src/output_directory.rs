@@ -1,9 +1,8 @@
-//! A directory that files of unknown origin are written into, and that nothing can be written
-//! outside of.
+//! Writes untrusted files into a directory, and never outside of it.
 //!
-//! Names come from skills, so they are hostile: each is checked, and then every step of the path is
-//! opened relative to its parent without following links, so a link planted in the directory leads
-//! nowhere either.
+//! The file names come from skills and may be hostile. Each name is checked, and then every part of
+//! the path is opened relative to its parent without following links, so that a link planted in the
+//! directory cannot redirect a write either.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,20 +15,20 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
-/// An open directory.
+/// An open directory for untrusted files.
 pub struct OutputDirectory {
     path: PathBuf,
     directory: OwnedFd,
 }
 
 impl OutputDirectory {
-    /// Opens the directory, making it if it is not there.
+    /// Opens the directory, and creates it if it does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the directory {}", path.display()))?;
-        let directory = openat(CWD, path, DIRECTORY, Mode::empty())
+            .with_context(|| format!("cannot create the directory {}", path.display()))?;
+        let directory = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty())
             .with_context(|| format!("cannot open the directory {}", path.display()))?;
         Ok(Self { path: path.to_owned(), directory })
     }
@@ -38,18 +37,21 @@ impl OutputDirectory {
         &self.path
     }
 
-    /// Starts a file. It appears under its name only when it is finished.
+    /// Starts a file. It gets its final name only when it is finished, so that a reader never sees an
+    /// incomplete file.
     pub fn create(&self, name: &str, executable: bool) -> Result<PartialFile> {
-        let (parents, last) = checked(name)?;
+        let (parents, last) = split_name(name)?;
         let mut directory = self.directory.try_clone().context("cannot open another file")?;
         for part in parents {
-            directory = enter(&directory, part).with_context(|| {
+            directory = open_subdirectory(&directory, part).with_context(|| {
                 format!("refused to write {name}: `{part}` is not a plain directory")
             })?;
         }
-        let linked = statat(&directory, last, AtFlags::SYMLINK_NOFOLLOW)
+        // `renameat` would replace a link or a device with our file. That would be safe, but an entry of
+        // another type means that the directory is not what the caller expects.
+        let is_other_type = statat(&directory, last, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| !FileType::from_raw_mode(stat.st_mode).is_file());
-        if linked {
+        if is_other_type {
             bail!("refused to write {name}: something that is not a plain file is already there");
         }
         let part = format!(".{}.part", std::process::id());
@@ -67,7 +69,7 @@ impl OutputDirectory {
     }
 }
 
-/// A file being written. Dropped before the end, it leaves nothing.
+/// A file that is being written. If it is dropped before `finish`, it is deleted.
 pub struct PartialFile {
     directory: OwnedFd,
     part: Option<String>,
@@ -98,24 +100,25 @@ impl Drop for PartialFile {
     }
 }
 
-fn enter(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+/// Opens a subdirectory, and creates it if it does not exist. A link is refused.
+fn open_subdirectory(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
-    openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+    openat(parent, name, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// The parts of a relative name, or a refusal.
-fn checked(name: &str) -> Result<(Vec<&str>, &str)> {
-    let bad = |part: &&str| {
+/// Splits a relative name into its parents and its last part; fails on anything else.
+fn split_name(name: &str) -> Result<(Vec<&str>, &str)> {
+    let is_invalid = |part: &&str| {
         part.is_empty()
             || matches!(*part, "." | "..")
             || part.contains(['\\', '\0'])
             || part.chars().any(char::is_control)
     };
     let mut parts: Vec<&str> = name.split('/').collect();
-    if parts.iter().any(bad) {
+    if parts.iter().any(is_invalid) {
         bail!("refused to write a file called {name:?}: not a plain relative path");
     }
     let last = parts.pop().with_context(|| format!("refused to write a file called {name:?}"))?;
@@ -128,8 +131,8 @@ mod tests {
 
     use super::*;
 
-    fn write(target: &OutputDirectory, name: &str) -> Result<()> {
-        let mut file = target.create(name, false)?;
+    fn write(output: &OutputDirectory, name: &str) -> Result<()> {
+        let mut file = output.create(name, false)?;
         file.write(b"bytes")?;
         file.finish()
     }
@@ -142,13 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_the_directory_are_refused() {
+    fn names_outside_the_directory_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let target = OutputDirectory::open(&directory.path().join("in")).expect("a target");
+        let output =
+            OutputDirectory::open(&directory.path().join("in")).expect("an output directory");
         for name in
             ["../out", "/etc/passwd", "a/../../out", "", ".", "a//b", "a/", "..", "a\\b", "a\nb"]
         {
-            assert!(write(&target, name).is_err(), "{name:?}");
+            assert!(write(&output, name).is_err(), "{name:?}");
         }
         assert_eq!(names(directory.path()), ["in"]);
         assert!(names(&directory.path().join("in")).is_empty());
@@ -161,31 +165,31 @@ mod tests {
         std::fs::create_dir(&outside).expect("a directory");
         std::fs::write(outside.join("victim"), "untouched").expect("a file");
         let inside = directory.path().join("in");
-        let target = OutputDirectory::open(&inside).expect("a target");
+        let output = OutputDirectory::open(&inside).expect("an output directory");
         symlink(&outside, inside.join("dir")).expect("a link");
         symlink(outside.join("victim"), inside.join("file")).expect("a link");
-        assert!(write(&target, "dir/new").is_err());
-        assert!(write(&target, "file").is_err());
+        assert!(write(&output, "dir/new").is_err());
+        assert!(write(&output, "file").is_err());
         assert_eq!(std::fs::read_to_string(outside.join("victim")).expect("a file"), "untouched");
         assert_eq!(names(&outside), ["victim"]);
     }
 
     #[test]
-    fn files_appear_whole_replace_old_ones_and_keep_their_mode() {
+    fn finished_files_replace_old_ones_and_keep_their_mode() {
         let directory = tempfile::tempdir().expect("a directory");
-        let target = OutputDirectory::open(directory.path()).expect("a target");
+        let output = OutputDirectory::open(directory.path()).expect("an output directory");
         std::fs::write(directory.path().join("a"), "old and longer").expect("a file");
-        write(&target, "a").expect("a file");
+        write(&output, "a").expect("a file");
         assert_eq!(std::fs::read(directory.path().join("a")).expect("a file"), b"bytes");
 
-        target.create("deep/er/run.sh", true).expect("a file").finish().expect("an empty file");
+        output.create("deep/er/run.sh", true).expect("a file").finish().expect("an empty file");
         let mode = std::fs::metadata(directory.path().join("deep/er/run.sh"))
             .expect("a file")
             .permissions()
             .mode();
         assert_eq!(mode & 0o111, 0o111 & !umask());
 
-        let mut cut = target.create("cut", false).expect("a file");
+        let mut cut = output.create("cut", false).expect("a file");
         cut.write(b"half").expect("a write");
         drop(cut);
         assert!(

@@ -1,21 +1,21 @@
-//! Bars and spinners. indicatif draws them on standard error, and only when that is a terminal.
+//! Progress bars and spinners. indicatif draws them on standard error, only if that is a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar for bytes; hand its clone to whoever moves them.
-pub fn bytes(what: &str, total: u64) -> ProgressBar {
-    let bar = ProgressBar::new(total).with_message(what.to_owned());
+/// A progress bar for bytes. Clones share its position.
+pub fn byte_bar(label: &str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total).with_message(label.to_owned());
     let style =
         ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}");
     bar.set_style(style.expect("the template is a constant and well-formed"));
     bar
 }
 
-/// A spinner with the time that has passed; it is gone when the value is dropped.
-pub fn spinner(what: &str) -> Spinner {
-    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+/// A spinner with the elapsed time. Dropping the value removes it.
+pub fn spinner(label: &str) -> Spinner {
+    let bar = ProgressBar::new_spinner().with_message(label.to_owned());
     let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
     bar.set_style(style.expect("the template is a constant and well-formed"));
     bar.enable_steady_tick(Duration::from_millis(100));

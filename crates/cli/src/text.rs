@@ -1,4 +1,4 @@
-//! Values as people read them.
+//! Formats values for people.
 
 /// `1.5 KiB`.
 pub fn size(bytes: u64) -> String {
@@ -24,7 +24,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// An RFC 3339 time without the parts nobody reads in a table.
+/// An RFC 3339 time without fractions of a second and zone, for a table.
 pub fn time(rfc3339: &str) -> String {
     match rfc3339.get(..19) {
         Some(seconds) => seconds.replacen('T', " ", 1),
@@ -41,7 +41,7 @@ pub fn brief(text: &str, max: usize) -> String {
     }
 }
 
-/// A digest as people compare them: `sha256:0123456789ab`.
+/// The beginning of a digest, enough to compare two: `sha256:0123456789ab`.
 pub fn digest(digest: &str) -> String {
     digest.chars().take("sha256:".len() + 12).collect()
 }
@@ -56,7 +56,7 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A word for a shell: quoted only when it has to be.
+/// An argument for a shell, quoted only if necessary.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_digests_are_cut_without_panics() {
+    fn times_and_digests_are_truncated_without_panics() {
         assert_eq!(time("2026-03-01T10:00:00.123456Z"), "2026-03-01 10:00:00");
         assert_eq!(time("soon"), "soon");
         assert_eq!(digest("sha256:0123456789abcdef"), "sha256:0123456789ab");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_words_survive_a_shell() {
+    fn shell_words_are_quoted() {
         assert_eq!(shell_word("http://127.0.0.1:8080/v1"), "http://127.0.0.1:8080/v1");
         assert_eq!(shell_word(r#"{"a":"it's"}"#), r#"'{"a":"it'\''s"}'"#);
         assert_eq!(shell_word(""), "''");

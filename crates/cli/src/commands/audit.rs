@@ -22,7 +22,7 @@ pub struct AuditArgs {
     /// The skill's directory.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The file of the skill to run.
+    /// File of the skill to run.
     script: String,
     #[command(flatten)]
     inputs: ScriptInputs,

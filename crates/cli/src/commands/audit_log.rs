@@ -1,7 +1,7 @@
-//! `skillbox audit-log`: who changed what on a server, and whether somebody tampered with that
-//! record.
+//! `skillbox audit-log`: lists the changes on a server, and verifies that the log was not tampered
+//! with.
 //!
-//! (`skillbox audit` is another thing: it runs a script without a server and writes one record of
+//! (`skillbox audit` is unrelated: it runs a script without a server and writes one record about
 //! it.)
 
 use std::path::{Path, PathBuf};
@@ -23,38 +23,37 @@ use crate::{connection, terminal};
 
 #[derive(Subcommand)]
 pub enum AuditLogCommand {
-    /// List changes, the newest first.
+    /// List changes, newest first.
     List(ListArgs),
-    /// Print the signed head. Keep it elsewhere: it proves later that nothing before it was changed
-    /// or removed.
+    /// Print the signed head. Stored elsewhere, it later proves that no entry before it was changed or
+    /// removed.
     Head,
-    /// Check that no entry was modified, moved or removed. Exit code 1 says that something does not
-    /// fit.
+    /// Verify that no entry was modified, moved or removed. Exit code 1 means that one was.
     Verify(VerifyArgs),
 }
 
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// The server's public key, as `receipt key` prints it: a file, or its line of base64. May be
-    /// given several times. Without it, the keys that the server names are trusted.
+    /// The server's public key, as `receipt key` prints it: a file, or its base64 line. May be given
+    /// several times. By default the keys that the server itself reports are trusted.
     #[arg(long = "key", value_name = "PUBKEY")]
     keys: Vec<String>,
-    /// A head that was saved earlier, which the log must contain. May be given several times.
+    /// A head that was stored earlier and that the log must contain. May be given several times.
     #[arg(long = "head", value_name = "FILE")]
     heads: Vec<PathBuf>,
-    /// Check this log without a server, as `-o json audit-log list --all` printed it.
+    /// Verify this log without a server, as `-o json audit-log list --all` printed it.
     #[arg(long, value_name = "FILE", requires = "keys", requires = "heads")]
     log: Option<PathBuf>,
-    /// Entries outside the chain that are known, besides those that the head counts: what servers
-    /// of an earlier version added while they were replaced.
+    /// Number of expected entries outside the chain, in addition to those that the head counts: servers
+    /// of an earlier version added them during an upgrade.
     #[arg(long, value_name = "N", default_value_t = 0)]
     unchained: u32,
 }
 
-/// What there is to check.
+/// The log, and the heads to verify it against.
 struct Evidence {
     entries: Vec<AuditRecord>,
-    /// Authentic heads of this log, the current one among them.
+    /// Authentic heads of this log, including the current one.
     heads: Vec<AuditHead>,
     problems: Vec<String>,
 }
@@ -84,7 +83,7 @@ pub async fn run(global: &Global, command: AuditLogCommand, output: Output) -> R
 fn row(entry: &AuditEntry) -> Vec<String> {
     let seq = entry.seq.map(|seq| seq.to_string());
     let actor = entry.actor.map(|id| id.to_string());
-    let [object, action] = [&entry.object, &entry.action].map(|word| terminal::sanitize(word));
+    let [object, action] = [&entry.object, &entry.action].map(|text| terminal::sanitize(text));
     vec![
         seq.unwrap_or_default(),
         entry.created_at.clone(),
@@ -98,16 +97,16 @@ async fn verify(global: &Global, args: &VerifyArgs, output: Output) -> Result<Ex
     let mut keys = public_keys(&args.keys)?;
     let mut evidence = match &args.log {
         Some(path) => {
-            let rows: Vec<AuditEntry> =
-                serde_json::from_str(&read(path)?).context("this is not a list of entries")?;
-            Evidence { entries: chain(rows)?, heads: Vec::new(), problems: Vec::new() }
+            let rows: Vec<AuditEntry> = serde_json::from_str(&read(path)?)
+                .context("the log file is not a JSON array of audit entries")?;
+            Evidence { entries: to_records(rows)?, heads: Vec::new(), problems: Vec::new() }
         }
         None => {
             let client = connection::open(global)?;
             if keys.is_empty() {
-                keys = servers_keys(&client).await?;
+                keys = server_keys(&client).await?;
             }
-            fetch(&client, &keys).await?
+            fetch_evidence(&client, &keys).await?
         }
     };
     for path in &args.heads {
@@ -122,7 +121,7 @@ async fn verify(global: &Global, args: &VerifyArgs, output: Output) -> Result<Ex
     report(evidence, output)
 }
 
-async fn servers_keys(client: &Client) -> Result<Vec<PublicKey>> {
+async fn server_keys(client: &Client) -> Result<Vec<PublicKey>> {
     let keys = client.receipt_keys().await?;
     let lines: Vec<_> = [&keys.current]
         .into_iter()
@@ -132,18 +131,19 @@ async fn servers_keys(client: &Client) -> Result<Vec<PublicKey>> {
     public_keys(&lines)
 }
 
-/// The log and its head. Others write meanwhile, so entries behind the first look at the head are
-/// left out, and the second look tells whether somebody else than the server has added them.
-async fn fetch(client: &Client, keys: &[PublicKey]) -> Result<Evidence> {
+/// Fetches the log and its head. Other clients may add entries in the meantime, so entries after the
+/// first head are ignored. A second head is fetched after the entries: an entry after that one was
+/// not added by the server.
+async fn fetch_evidence(client: &Client, keys: &[PublicKey]) -> Result<Evidence> {
     let (mut problems, mut heads) = (Vec::new(), Vec::new());
     let first = current_head(client, keys, &mut problems).await?;
     let rows = collect(ListArgs::all(), async |page| client.audit_entries(&page).await).await?;
     let last = current_head(client, keys, &mut Vec::new()).await?;
-    let mut entries = chain(rows.items)?;
+    let mut entries = to_records(rows.items)?;
     let (first_seq, last_seq) =
         (first.as_ref().map_or(0, |head| head.seq), last.map_or(0, |head| head.seq));
-    let beyond = entries.iter().filter_map(|entry| entry.seq).filter(|seq| *seq > last_seq).min();
-    problems.extend(beyond.map(|seq| format!("entry {seq} is behind the signed head")));
+    let unsigned = entries.iter().filter_map(|entry| entry.seq).filter(|seq| *seq > last_seq).min();
+    problems.extend(unsigned.map(|seq| format!("entry {seq} is after the signed head")));
     if first.is_some() {
         entries.retain(|entry| entry.seq.is_none_or(|seq| seq <= first_seq));
     }
@@ -151,8 +151,8 @@ async fn fetch(client: &Client, keys: &[PublicKey]) -> Result<Evidence> {
     Ok(Evidence { entries, heads, problems })
 }
 
-/// The head that the server has now. None before the first entry, and when it is not authentic,
-/// which is a problem.
+/// Fetches the current head. `None` before the first entry, and also if the head is not authentic,
+/// which adds a problem.
 async fn current_head(
     client: &Client,
     keys: &[PublicKey],
@@ -174,7 +174,7 @@ fn open_head(document: &str, keys: &[PublicKey]) -> Result<AuditHead, String> {
     let opened = seal::open(document, AUDIT_HEAD_KIND, keys)
         .map_err(|error| format!("the head is not genuine: {error}"))?;
     serde_json::from_str(&opened.payload)
-        .map_err(|error| format!("the head is signed, but not one we know: {error}"))
+        .map_err(|error| format!("the head is genuine, but its content cannot be read: {error}"))
 }
 
 fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
@@ -185,7 +185,7 @@ fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
         .or(entries.first().map(|entry| &entry.tenant))
         .cloned();
     if let Some(tenant) = &tenant {
-        problems.extend(problems_of(tenant, &entries, &heads));
+        problems.extend(find_problems(tenant, &entries, &heads));
     }
     let seq = heads.iter().map(|head| head.seq).max();
     let unchained = entries.iter().filter(|entry| entry.seq.is_none()).count();
@@ -196,12 +196,12 @@ fn report(evidence: Evidence, output: Output) -> Result<ExitCode> {
     });
     output.line(&match output.is_json() {
         true => report.to_string(),
-        false => terminal::sanitize(&words(&report, verified)),
+        false => terminal::sanitize(&verdict(&report, verified)),
     })?;
     Ok(if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn problems_of(tenant: &TenantId, entries: &[AuditRecord], heads: &[AuditHead]) -> Vec<String> {
+fn find_problems(tenant: &TenantId, entries: &[AuditRecord], heads: &[AuditHead]) -> Vec<String> {
     let mut problems: Vec<String> = Vec::new();
     let mut add = |problem: String| {
         if !problems.contains(&problem) {
@@ -212,7 +212,7 @@ fn problems_of(tenant: &TenantId, entries: &[AuditRecord], heads: &[AuditHead]) 
         add(format!("a head is of tenant {}", head.tenant_id));
     }
     if heads.is_empty() && entries.iter().any(|entry| entry.seq.is_some()) {
-        add("there is no authentic head, so it is not known where the log ends".to_owned());
+        add("there is no authentic head, so the end of the log cannot be verified".to_owned());
     }
     let heads: Vec<_> = heads.iter().map(Some).collect();
     for head in if heads.is_empty() { vec![None] } else { heads } {
@@ -221,7 +221,7 @@ fn problems_of(tenant: &TenantId, entries: &[AuditRecord], heads: &[AuditHead]) 
     problems
 }
 
-fn words(report: &Value, verified: bool) -> String {
+fn verdict(report: &Value, verified: bool) -> String {
     if !verified {
         let problems =
             report["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -231,24 +231,24 @@ fn words(report: &Value, verified: bool) -> String {
         );
     }
     let noun = if report["entries"] == 1 { "entry" } else { "entries" };
-    let mut words = format!("genuine: {} {noun} up to {}", report["entries"], report["seq"]);
+    let mut text = format!("genuine: {} {noun} up to {}", report["entries"], report["seq"]);
     if report["unchained"] != 0 {
-        words += &format!(
-            "; {} from before the chain are counted, and not protected",
+        text += &format!(
+            "; {} from before the chain are counted but not protected",
             report["unchained"]
         );
     }
-    words
+    text
 }
 
-/// Entries as the server hashed them.
-fn chain(rows: Vec<AuditEntry>) -> Result<Vec<AuditRecord>> {
-    rows.into_iter().map(entry).collect()
+/// Converts entries to the form in which the server hashed them.
+fn to_records(rows: Vec<AuditEntry>) -> Result<Vec<AuditRecord>> {
+    rows.into_iter().map(to_record).collect()
 }
 
-fn entry(row: AuditEntry) -> Result<AuditRecord> {
+fn to_record(row: AuditEntry) -> Result<AuditRecord> {
     let Ok(time) = DateTime::parse_from_rfc3339(&row.created_at) else {
-        bail!("{} is not the time of an entry", row.created_at);
+        bail!("the audit entry has an invalid time: {}", row.created_at);
     };
     Ok(AuditRecord {
         id: row.id,

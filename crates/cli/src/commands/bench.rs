@@ -1,8 +1,8 @@
-//! `skillbox bench`: what the service adds to a bare interpreter, measured on one machine in one
-//! run. `bench store` measures a database instead.
+//! `skillbox bench`: measures the overhead of the service over the bare interpreter, on one machine.
+//! `bench store` measures a database instead.
 //!
-//! Both sides are measured in turn, so that whatever else the machine does hits both. It prints
-//! figures and judges nothing.
+//! Both sides are measured alternately, so that other load on the machine affects both. The command
+//! prints figures and applies no thresholds.
 
 mod figures;
 mod store;
@@ -17,52 +17,51 @@ use client::{Client, ExecutionStatus, RunRequest};
 
 use crate::output::Output;
 use crate::progress;
-use figures::{Figures, Machine, Report};
+use figures::{Figures, LatencyReport, Machine};
 use workload::Workload;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: Option<BenchCommand>,
+    command: Option<BenchCommand>,
     #[command(flatten)]
     runs: RunsArgs,
 }
 
 #[derive(Subcommand)]
 enum BenchCommand {
-    /// Measure what the configured Postgres takes, in a database made for the purpose and removed
-    /// again.
+    /// Measure the throughput of the configured Postgres, in a temporary database.
     Store(store::StoreArgs),
 }
 
 #[derive(Args)]
 struct RunsArgs {
-    /// How often to measure each side.
+    /// Number of measured runs of each side.
     #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// How often to run each side before measuring.
+    /// Number of runs of each side before measuring.
     #[arg(long, default_value_t = 10, value_name = "N")]
     warmup: u32,
 }
 
 pub async fn run(args: BenchArgs, output: Output) -> Result<ExitCode> {
-    match args.what {
+    match args.command {
         Some(BenchCommand::Store(args)) => store::run(&args, output).await,
-        None => run_skills(args.runs, output).await,
+        None => run_latency(args.runs, output).await,
     }
 }
 
-async fn run_skills(args: RunsArgs, output: Output) -> Result<ExitCode> {
+async fn run_latency(args: RunsArgs, output: Output) -> Result<ExitCode> {
     let workload = Workload::new().await?;
-    let measured = workload.serving(async |client| {
+    let figures = workload.serve_while(async |client| {
         tokio::select! {
-            measured = measure(&args, &workload, client) => measured,
+            figures = measure(&args, &workload, client) => figures,
             _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
         }
     });
-    let (bare, api) = measured.await?;
-    let report = Report::new(Machine::here(&workload.python), args.runs, bare, api);
+    let (bare, api) = figures.await?;
+    let report = LatencyReport::new(Machine::current(&workload.python), args.runs, bare, api);
     if output.is_json() {
         output.line(&serde_json::to_string(&report)?)?;
     } else {
@@ -78,31 +77,31 @@ async fn measure(
 ) -> Result<(Figures, Figures)> {
     let spinner = progress::spinner(&format!("measuring {} runs of each", args.runs));
     for _ in 0..args.warmup {
-        bare(workload)?;
-        through_the_api(client).await?;
+        run_bare(workload)?;
+        run_through_api(client).await?;
     }
     let mut samples = (Vec::new(), Vec::new());
     for _ in 0..args.runs {
-        samples.0.push(bare(workload)?);
-        samples.1.push(through_the_api(client).await?);
+        samples.0.push(run_bare(workload)?);
+        samples.1.push(run_through_api(client).await?);
     }
     drop(spinner);
-    Ok((Figures::of(samples.0), Figures::of(samples.1)))
+    Ok((Figures::from_samples(samples.0), Figures::from_samples(samples.1)))
 }
 
 /// `python3 script.py`, from spawn to exit, in milliseconds.
-fn bare(workload: &Workload) -> Result<f64> {
+fn run_bare(workload: &Workload) -> Result<f64> {
     let mut command = workload.bare_command();
     let start = Instant::now();
     let status =
         tokio::task::block_in_place(|| command.status()).context("cannot start python3")?;
-    let taken = start.elapsed().as_secs_f64() * 1000.0;
+    let elapsed_ms = start.elapsed().as_secs_f64() * 1000.0;
     anyhow::ensure!(status.success(), "the bare script failed with {status}");
-    Ok(taken)
+    Ok(elapsed_ms)
 }
 
-/// The same script through `POST /v1/executions`, from request to parsed answer, in milliseconds.
-async fn through_the_api(client: &Client) -> Result<f64> {
+/// The same script through `POST /v1/executions`, from request to parsed response, in milliseconds.
+async fn run_through_api(client: &Client) -> Result<f64> {
     let request = RunRequest {
         skill: workload::NAME.to_owned(),
         input: Some(workload::input()),
@@ -110,12 +109,12 @@ async fn through_the_api(client: &Client) -> Result<f64> {
     };
     let start = Instant::now();
     let ran = client.run(&request).await?;
-    let taken = start.elapsed().as_secs_f64() * 1000.0;
+    let elapsed_ms = start.elapsed().as_secs_f64() * 1000.0;
     anyhow::ensure!(
         ran.status == ExecutionStatus::Success,
-        "the run ended as {}: {}",
+        "the run ended with status {}: {}",
         ran.status.as_str(),
         ran.error.as_deref().unwrap_or("no error given")
     );
-    Ok(taken)
+    Ok(elapsed_ms)
 }

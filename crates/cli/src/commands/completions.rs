@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub struct CompletionsArgs {
-    /// The shell to write for.
+    /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,7 +1,7 @@
-//! `skillbox serve --demo`: publishes a directory of skills through the API, runs one, and shows
-//! how to do it again.
+//! `skillbox serve --demo`: publishes a directory of skills through the API, runs one, and prints
+//! the commands to repeat it.
 //!
-//! It is a client like any other: everything it does goes over HTTP.
+//! It is an ordinary API client: all of its calls use HTTP.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use skill::Package;
 use super::run::summary;
 use super::serve;
 use super::skill::push;
-use crate::output::{Output, note, untrusted_note};
+use crate::output::{Output, note, write_untrusted_note};
 use crate::{connection, progress, skill_reader, text};
 
-/// The skill that shows most: JSON in, JSON and files out.
-const FAVOURITE: &str = "data-analysis";
+/// The preferred skill for the demo, because it has JSON input and JSON and file output.
+const PREFERRED_SKILL: &str = "data-analysis";
 
-/// The test case of a skill that its sample input is taken from.
-const SAMPLE: &str = "tests/sample.json";
+/// The test case in a skill that contains the sample input.
+const SAMPLE_PATH: &str = "tests/sample.json";
 
 pub struct Demo {
     client: Client,
@@ -30,14 +30,14 @@ pub struct Demo {
     output: Output,
 }
 
-/// The part of a skill's own test case that says how to run it.
+/// The part of a skill's own test case with the request.
 #[derive(Deserialize)]
-struct Case {
-    request: CaseRequest,
+struct SampleCase {
+    request: SampleRequest,
 }
 
 #[derive(Deserialize)]
-struct CaseRequest {
+struct SampleRequest {
     input: Option<Box<RawValue>>,
 }
 
@@ -48,8 +48,8 @@ impl Demo {
     }
 
     pub async fn run(&self, directory: &Path) -> Result<()> {
-        let names = self.push_all(&skills_in(directory)?).await?;
-        let name = names.iter().find(|(name, _)| name == FAVOURITE).or(names.first());
+        let names = self.publish_all(&skills_in(directory)?).await?;
+        let name = names.iter().find(|(name, _)| name == PREFERRED_SKILL).or(names.first());
         let (name, sample) =
             name.with_context(|| format!("no skill in {}", directory.display()))?;
         let request = RunRequest {
@@ -62,7 +62,7 @@ impl Demo {
         let ran = self.client.run(&request).await;
         drop(spinner);
         let ran = ran?;
-        self.show(&ran, &ran.raw)?;
+        self.print(&ran, &ran.raw)?;
         note(&format!("\nrepeat it with\n  {}", self.curl(&request)?));
         note(&format!(
             "or, on this machine, with\n  {} -s {} run {name}\n",
@@ -71,7 +71,7 @@ impl Demo {
         ));
         if ran.status != ExecutionStatus::Success {
             bail!(
-                "the run of {name} ended as {}; `skillbox doctor` says what this machine offers",
+                "the run of {name} ended with status {}; run `skillbox doctor` to check this machine",
                 ran.status.as_str()
             );
         }
@@ -79,7 +79,7 @@ impl Demo {
     }
 
     /// Publishes each skill; returns their names with their sample inputs.
-    async fn push_all(&self, paths: &[PathBuf]) -> Result<Vec<(String, Box<RawValue>)>> {
+    async fn publish_all(&self, paths: &[PathBuf]) -> Result<Vec<(String, Box<RawValue>)>> {
         note(&format!("\npublishing {}", text::count(paths.len(), "skill")));
         let mut names = Vec::new();
         for path in paths {
@@ -100,12 +100,12 @@ impl Demo {
         Ok(names)
     }
 
-    fn show(&self, ran: &Execution, raw: &str) -> Result<()> {
+    fn print(&self, ran: &Execution, raw: &str) -> Result<()> {
         if self.output.is_json() {
             self.output.line(raw)?;
             return Ok(());
         }
-        untrusted_note(ran.logs.as_deref().unwrap_or_default());
+        write_untrusted_note(ran.logs.as_deref().unwrap_or_default());
         if let Some(document) = &ran.output {
             self.output.line(&serde_json::to_string_pretty(document)?)?;
         }
@@ -116,7 +116,7 @@ impl Demo {
         Ok(())
     }
 
-    /// The same call for a shell, complete with key and port.
+    /// The same call as a curl command, with key and port.
     fn curl(&self, request: &RunRequest) -> Result<String> {
         let words = [
             "curl".to_owned(),
@@ -133,12 +133,12 @@ impl Demo {
     }
 }
 
-/// This program as it was called: after a build it is on nobody's search path.
+/// This program as it was called, because a fresh build is not on the search path.
 fn program() -> String {
     std::env::args().next().map_or_else(|| "skillbox".to_owned(), |name| text::shell_word(&name))
 }
 
-/// The directories that hold a `SKILL.md`, by name.
+/// The directories with a `SKILL.md`, sorted by name.
 fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?;
@@ -150,19 +150,19 @@ fn skills_in(directory: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if paths.is_empty() {
-        bail!("{} holds no directory with a SKILL.md", directory.display());
+        bail!("{} contains no directory with a SKILL.md", directory.display());
     }
     paths.sort();
     Ok(paths)
 }
 
-/// The input of the skill's own sample test, or an empty object. From the package, so that it is
-/// what was published.
+/// The input of the skill's sample test case, or an empty object. It is read from the package, so that
+/// it belongs to the published content.
 fn sample_input(package: &Package) -> Result<Box<RawValue>> {
-    let case = match package.files.iter().find(|file| file.path == SAMPLE) {
+    let case = match package.files.iter().find(|file| file.path == SAMPLE_PATH) {
         Some(file) => {
-            let case = serde_json::from_slice::<Case>(&file.bytes);
-            case.with_context(|| format!("{SAMPLE} is not a test case"))?.request.input
+            let case = serde_json::from_slice::<SampleCase>(&file.bytes);
+            case.with_context(|| format!("{SAMPLE_PATH} is not a test case"))?.request.input
         }
         None => None,
     };

@@ -14,7 +14,7 @@ use crate::output::{Output, note};
 
 #[derive(Args)]
 pub struct DockerProxyArgs {
-    /// Where servers connect, as their SKILLBOX_DOCKER_HOST.
+    /// Address to listen on. Servers set it as their SKILLBOX_DOCKER_HOST.
     #[arg(
         long,
         env = "SKILLBOX_PROXY_LISTEN",
@@ -30,43 +30,43 @@ pub struct DockerProxyArgs {
         default_value = "unix:///var/run/docker.sock"
     )]
     engine: Address,
-    /// Name of this proxy. It reaches only what a proxy of this name has made.
-    #[arg(long, env = "SKILLBOX_PROXY_NAME", value_name = "NAME", default_value = "skillbox", value_parser = instance)]
+    /// Name of this proxy. It gives access only to objects that a proxy with this name created.
+    #[arg(long, env = "SKILLBOX_PROXY_NAME", value_name = "NAME", default_value = "skillbox", value_parser = parse_name)]
     name: String,
-    /// OCI runtimes that may be asked for, by comma. Without any, only the engine's default.
+    /// OCI runtimes that servers may request, separated by commas. By default only the engine's
+    /// default runtime.
     #[arg(long, env = "SKILLBOX_DOCKER_RUNTIME", value_name = "NAMES", value_delimiter = ',')]
     runtime: Vec<String>,
-    /// Images that containers may be made of, by comma [default: the server's] [env:
+    /// Images that containers may use, separated by commas [default: the server's] [env:
     /// SKILLBOX_IMAGE_ALLOWLIST]
     #[arg(long, value_name = "IMAGES")]
     image_allowlist: Option<String>,
-    /// Highest memory of a container [default: 1Gi] [env: SKILLBOX_MAX_MEMORY]
+    /// Maximum memory of a container [default: 1Gi] [env: SKILLBOX_MAX_MEMORY]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
-    /// Highest CPUs of a container [default: 4] [env: SKILLBOX_MAX_CPU]
+    /// Maximum CPUs of a container [default: 4] [env: SKILLBOX_MAX_CPU]
     #[arg(long, value_name = "CPUS")]
     max_cpu: Option<String>,
-    /// Highest number of processes of a container.
+    /// Maximum number of processes in a container.
     #[arg(long, env = "SKILLBOX_PROXY_MAX_PIDS", value_name = "NUMBER", default_value_t = 2048)]
     max_pids: u32,
-    /// Highest number of volumes with a guest program that servers may make on the engine.
+    /// Maximum number of volumes with a guest program that servers may create on the engine.
     #[arg(long, env = "SKILLBOX_PROXY_MAX_VOLUMES", value_name = "NUMBER", default_value_t = 32)]
     max_volumes: u32,
-    /// Names by which servers reach this proxy, by comma; the address in --listen and loopback are
-    /// always known.
-    #[arg(long, env = "SKILLBOX_PROXY_HOSTS", value_name = "NAMES", value_delimiter = ',', value_parser = host)]
+    /// Host names by which servers reach this proxy, separated by commas. The address in --listen and
+    /// loopback are always accepted.
+    #[arg(long, env = "SKILLBOX_PROXY_HOSTS", value_name = "NAMES", value_delimiter = ',', value_parser = parse_host)]
     hosts: Vec<String>,
-    /// One more seccomp profile that may be asked for, besides this version's own: for servers of
-    /// another version.
+    /// Additional seccomp profile that servers may request, for servers of another version.
     #[arg(long, value_name = "FILE")]
     seccomp: Vec<PathBuf>,
-    /// Ask the proxy that listens there whether the engine answers through it, and end.
+    /// Check whether the engine answers through the proxy that listens on that address, and exit.
     #[arg(long)]
     check: bool,
 }
 
-/// The value of a label, which the engine compares as it is.
-fn instance(text: &str) -> Result<String, String> {
+/// Checks the name of the proxy. It is the value of a label, which the engine compares exactly.
+fn parse_name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if text.is_empty() || text.len() > 64 || !text.bytes().all(plain) {
         return Err("use up to 64 letters, digits, dots, dashes and underscores".to_owned());
@@ -74,8 +74,8 @@ fn instance(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A host as it stands in a request, without its port.
-fn host(text: &str) -> Result<String, String> {
+/// Checks a host name as it appears in a request, without its port.
+fn parse_host(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
     let port = text.matches(':').count() == 1;
     if text.is_empty() || text.len() > 253 || port || !text.bytes().all(plain) {
@@ -100,18 +100,18 @@ pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     };
     let proxy = Proxy::bind(config).await?;
     announce(&proxy.address()?, &args.engine, output)?;
-    proxy.serve(asked_to_stop()?).await;
+    proxy.serve(stop_signal()?).await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The settings that a server has too are read as it reads them: from flags, the environment and
-/// the file.
+/// Settings that the server also has are read in the same way: from flags, the environment and the
+/// configuration file.
 fn settings(args: &DockerProxyArgs) -> server::config::Args {
     let given = [
         ("image_allowlist", args.image_allowlist.clone()),
         ("max_memory", args.max_memory.clone()),
         ("max_cpu", args.max_cpu.clone()),
-        // It keeps nothing, so it also runs where there is no home to keep something in.
+        // The proxy stores nothing. A fixed directory lets it start without a home directory.
         ("data_dir", Some("/".to_owned())),
     ];
     let values =
@@ -155,8 +155,8 @@ fn announce(listen: &Address, engine: &Address, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Ends when somebody asks this process to end.
-fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+/// Completes when the process receives SIGTERM or SIGINT.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     Ok(async move {
@@ -173,18 +173,18 @@ mod tests {
 
     #[test]
     fn hosts_have_no_port() {
-        assert_eq!(host("docker-proxy"), Ok("docker-proxy".to_owned()));
-        assert_eq!(host("fd00::1"), Ok("fd00::1".to_owned()));
+        assert_eq!(parse_host("docker-proxy"), Ok("docker-proxy".to_owned()));
+        assert_eq!(parse_host("fd00::1"), Ok("fd00::1".to_owned()));
         for text in ["", "docker-proxy:2375", "http://docker-proxy", "a b", "ä", "*"] {
-            assert!(host(text).is_err(), "{text}");
+            assert!(parse_host(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn names_are_values_of_a_label() {
-        assert_eq!(instance("skillbox-eu.1"), Ok("skillbox-eu.1".to_owned()));
+    fn names_are_valid_label_values() {
+        assert_eq!(parse_name("skillbox-eu.1"), Ok("skillbox-eu.1".to_owned()));
         for text in ["", "a b", "a=b", "ä", &"a".repeat(65)] {
-            assert!(instance(text).is_err(), "{text}");
+            assert!(parse_name(text).is_err(), "{text}");
         }
     }
 }

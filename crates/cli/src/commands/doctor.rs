@@ -16,8 +16,8 @@ pub struct DoctorArgs {
     server: server::config::Args,
 }
 
-/// Looks at the machine, and at every service that is configured, as `serve` would with the same
-/// flags and variables. Exit code 1 says that a server would not start here, or could run no skill.
+/// Checks the machine and every configured service, as `serve` would with the same flags and
+/// variables. Exit code 1 means that a server would not start here or could not run skills.
 pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let (text, mut document, healthy) = if let Some(docker) = server::docker_config(&config) {
@@ -35,14 +35,15 @@ pub async fn run(args: &DoctorArgs, output: Output) -> Result<ExitCode> {
         document["services"] = json!(services);
         output.line(&document.to_string())?;
     } else {
-        output
-            .line(format!("{}{text}", services.iter().map(told).collect::<String>()).trim_end())?;
+        output.line(
+            format!("{}{text}", services.iter().map(format_service).collect::<String>()).trim_end(),
+        )?;
     }
     let healthy = healthy && services.iter().all(|service| service.ok);
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn told(service: &Service) -> String {
+fn format_service(service: &Service) -> String {
     let mark = if service.ok { "" } else { "problem: " };
     let warning =
         service.warning.as_ref().map(|warning| format!("warning: {warning}\n")).unwrap_or_default();

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use client::{ArtifactFile, Client, Execution, ExecutionFilter, ExecutionSummary, LogLine};
 
-use super::follow::{Followed, follow};
+use super::follow::{FollowEnd, follow};
 use super::listing::{ListArgs, collect};
 use super::run::summary;
 use crate::args::Global;
@@ -28,7 +28,7 @@ pub enum ExecCommand {
     Logs {
         /// The execution's id.
         id: String,
-        /// Go on until the execution has ended.
+        /// Continue until the execution has ended.
         #[arg(long, short = 'f')]
         follow: bool,
     },
@@ -42,7 +42,7 @@ pub enum ExecCommand {
         /// The execution's id.
         id: String,
     },
-    /// List the files an execution left, or download them.
+    /// List the files that an execution left, or download them.
     Files {
         /// The execution's id.
         id: String,
@@ -57,13 +57,13 @@ pub struct FilterArgs {
     /// Only executions of this skill.
     #[arg(long, value_name = "NAME")]
     skill: Option<String>,
-    /// Only executions in this state: queued, running, success, failed, timeout or cancelled.
+    /// Only executions with this status: queued, running, success, failed, timeout or cancelled.
     #[arg(long)]
     status: Option<String>,
-    /// Only executions made since then, such as 2026-01-31T12:00:00Z.
+    /// Only executions created since this time, such as 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only executions started with the key of this id.
+    /// Only executions that were started with the key of this id.
     #[arg(long, value_name = "ID")]
     key: Option<String>,
     #[command(flatten)]
@@ -94,8 +94,8 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
                 output.line(&format!("{id} {status}"))?;
             }
         }
-        // The receipt is one document, whatever the format of everything else: a byte more would
-        // spoil it.
+        // The receipt is printed unchanged in both formats, because its signature covers every
+        // byte.
         ExecCommand::Receipt { id } => output.line(&client.execution_receipt(&id).await?.raw)?,
         ExecCommand::Files { id, download } => {
             let files = client.execution_files(&id).await?;
@@ -105,7 +105,7 @@ pub async fn run(global: &Global, command: ExecCommand, output: Output) -> Resul
                 output.table(&["path", "size", "type"], files.items.iter().map(file_row))?;
             }
             if let Some(directory) = download {
-                save(&client, &id, &files.items, &directory).await?;
+                download_files(&client, &id, &files.items, &directory).await?;
             }
         }
     }
@@ -131,7 +131,7 @@ async fn list(client: &Client, args: FilterArgs, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Logs go through in pieces, cut between characters.
+/// Prints the log chunk by chunk, so that a large log needs little memory.
 async fn logs(client: &Client, id: &str, output: Output) -> Result<()> {
     let mut log = client.execution_logs(id).await?;
     if output.is_json() {
@@ -139,19 +139,20 @@ async fn logs(client: &Client, id: &str, output: Output) -> Result<()> {
         output.line(&serde_json::json!({"execution_id": id, "logs": text}).to_string())?;
         return Ok(());
     }
-    let mut held = Vec::new();
+    let mut buffer = Vec::new();
     while let Some(chunk) = log.chunk().await? {
-        held.extend_from_slice(&chunk);
-        let rest = held.split_off(whole_characters(&held));
-        output.untrusted(&String::from_utf8_lossy(&held))?;
-        held = rest;
+        buffer.extend_from_slice(&chunk);
+        // A chunk may end within a character; its bytes wait for the next chunk.
+        let rest = buffer.split_off(whole_characters_len(&buffer));
+        output.untrusted(&String::from_utf8_lossy(&buffer))?;
+        buffer = rest;
     }
-    output.untrusted(&String::from_utf8_lossy(&held))?;
+    output.untrusted(&String::from_utf8_lossy(&buffer))?;
     Ok(())
 }
 
-/// The log as it is written. The result is the log's end, not ours, so its code is not our exit
-/// code.
+/// Prints the log live. This command succeeds when the log is complete, so a failed script does not
+/// change the exit code.
 async fn follow_logs(client: &Client, id: &str, output: Output) -> Result<ExitCode> {
     let show = |line: &LogLine| {
         if output.is_json() {
@@ -164,39 +165,39 @@ async fn follow_logs(client: &Client, id: &str, output: Output) -> Result<ExitCo
         Ok(())
     };
     match follow(client, id, show).await? {
-        Followed::Ended(ran) => {
+        FollowEnd::Ended(ran) => {
             note(&summary(&ran));
             Ok(ExitCode::SUCCESS)
         }
-        Followed::Interrupted => Ok(Followed::interrupted()),
+        FollowEnd::Interrupted => Ok(FollowEnd::interrupted_exit_code()),
     }
 }
 
-/// How far the bytes go without the character that is cut off at their end.
-fn whole_characters(bytes: &[u8]) -> usize {
+/// The length of the bytes without an incomplete character at their end.
+fn whole_characters_len(bytes: &[u8]) -> usize {
     bytes.len() - bytes.utf8_chunks().last().map_or(0, |last| last.invalid().len())
 }
 
-/// Downloads every file into the directory, and nothing outside of it.
-pub async fn save(
+/// Downloads files into the directory. The names come from the skill and cannot lead out of it.
+pub async fn download_files(
     client: &Client,
     id: &str,
     files: &[ArtifactFile],
     directory: &Path,
 ) -> Result<()> {
-    let target = OutputDirectory::open(directory)?;
+    let output = OutputDirectory::open(directory)?;
     for file in files {
-        let mut incoming = target.create(&file.name, false)?;
-        let bar = progress::bytes(&terminal::sanitize(&file.name), file.size_bytes);
+        let mut partial = output.create(&file.name, false)?;
+        let bar = progress::byte_bar(&terminal::sanitize(&file.name), file.size_bytes);
         let mut download = client.execution_file(id, &file.name).await?;
         while let Some(chunk) = download.chunk().await? {
-            incoming.write(&chunk)?;
+            partial.write(&chunk)?;
             bar.inc(chunk.len() as u64);
         }
-        incoming.finish()?;
+        partial.finish()?;
         bar.finish_and_clear();
     }
-    note(&format!("saved {} to {}", text::count(files.len(), "file"), target.path().display()));
+    note(&format!("saved {} to {}", text::count(files.len(), "file"), output.path().display()));
     Ok(())
 }
 
@@ -219,7 +220,7 @@ fn file_row(file: &ArtifactFile) -> Vec<String> {
     ]
 }
 
-/// One line a fact; facts that are not there are left out.
+/// One row per property; properties without a value are left out.
 fn details(execution: &Execution) -> Vec<Vec<String>> {
     let skill = execution
         .skill_name
@@ -237,7 +238,7 @@ fn details(execution: &Execution) -> Vec<Vec<String>> {
             text::size(usage.peak_memory_bytes)
         )
     });
-    let facts = [
+    let properties = [
         ("execution", Some(execution.execution_id.to_string())),
         ("skill", skill),
         ("status", Some(execution.status.as_str().to_owned())),
@@ -251,7 +252,7 @@ fn details(execution: &Execution) -> Vec<Vec<String>> {
         ("files", (!files.is_empty()).then(|| files.join(", "))),
         ("output", execution.output.as_ref().map(|output| output.to_string())),
     ];
-    facts.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?])).collect()
+    properties.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?])).collect()
 }
 
 #[cfg(test)]
@@ -259,10 +260,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_cut_at_the_edge_waits_for_its_rest() {
+    fn an_incomplete_character_is_not_counted() {
         let text = "aé".as_bytes();
-        assert_eq!(whole_characters(&text[..2]), 1);
-        assert_eq!(whole_characters(text), 3);
-        assert_eq!(whole_characters(b""), 0);
+        assert_eq!(whole_characters_len(&text[..2]), 1);
+        assert_eq!(whole_characters_len(text), 3);
+        assert_eq!(whole_characters_len(b""), 0);
     }
 }

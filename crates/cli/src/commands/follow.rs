@@ -1,4 +1,4 @@
-//! Watching an execution until it ends; shared by `run --follow` and `exec logs -f`.
+//! Follows an execution until it ends, for `run --follow` and `exec logs -f`.
 
 use std::process::ExitCode;
 
@@ -7,22 +7,22 @@ use client::{Client, Execution, ExecutionEvent, LogLine, Reply};
 
 use crate::output::note;
 
-/// As a shell reports a program that was ended by Ctrl-C.
-pub const INTERRUPTED: u8 = 130;
+/// The exit code that shells report for a program that was stopped by Ctrl-C.
+pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// How watching ended.
-pub enum Followed {
+/// How following ended.
+pub enum FollowEnd {
     Ended(Box<Reply<Execution>>),
-    /// The person had enough. The execution goes on.
+    /// The user pressed Ctrl-C. The execution continues.
     Interrupted,
 }
 
-/// Hands each piece of the log to `show` as it comes, and gives back the result.
+/// Passes each line of the log to `show` as it arrives, and returns the result.
 pub async fn follow(
     client: &Client,
     id: &str,
     mut show: impl FnMut(&LogLine) -> Result<()>,
-) -> Result<Followed> {
+) -> Result<FollowEnd> {
     let mut events = client.execution_events(id, None).await?;
     let interrupt = tokio::signal::ctrl_c();
     tokio::pin!(interrupt);
@@ -31,24 +31,24 @@ pub async fn follow(
             event = events.next() => event?,
             _ = &mut interrupt => {
                 note(&format!(
-                    "\nthe execution goes on; `skillbox exec logs -f {id}` shows it again, `skillbox exec cancel {id}` stops it"
+                    "\nthe execution continues; `skillbox exec logs -f {id}` follows it again, `skillbox exec cancel {id}` stops it"
                 ));
-                return Ok(Followed::Interrupted);
+                return Ok(FollowEnd::Interrupted);
             }
         };
         match event {
             Some(ExecutionEvent::Log(line)) => show(&line)?,
             Some(ExecutionEvent::State(_)) => {}
-            Some(ExecutionEvent::Result(result)) => return Ok(Followed::Ended(result)),
+            Some(ExecutionEvent::Result(result)) => return Ok(FollowEnd::Ended(result)),
             None => bail!(
-                "the server ended the stream without a result; `skillbox exec get {id}` shows it"
+                "the server ended the stream without a result; check `skillbox exec get {id}`"
             ),
         }
     }
 }
 
-impl Followed {
-    pub fn interrupted() -> ExitCode {
-        ExitCode::from(INTERRUPTED)
+impl FollowEnd {
+    pub fn interrupted_exit_code() -> ExitCode {
+        ExitCode::from(EXIT_INTERRUPTED)
     }
 }

@@ -1,4 +1,4 @@
-//! `skillbox guest-copy`: what the init container of a pod does, before the skill's container
+//! `skillbox guest-copy`: runs in the init container of a pod, before the container of the skill
 //! starts.
 
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use clap::Args;
 
 #[derive(Args)]
 pub struct GuestCopyArgs {
-    /// Directory to put the guest into.
+    /// Directory to copy the guest into.
     directory: PathBuf,
-    /// SHA-256 of the guest that is wanted.
+    /// Expected SHA-256 of the guest.
     digest: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::args::Global;
 use crate::connection;
 use crate::output::Output;
 
-/// Prints the readiness; a server that is up but not ready gives exit code 1.
+/// Prints the readiness. Exit code 1 means that the server is up but not ready.
 pub async fn run(global: &Global, output: Output) -> Result<ExitCode> {
     let client = connection::open(global)?;
     client.health().await?;
@@ -19,7 +19,7 @@ pub async fn run(global: &Global, output: Output) -> Result<ExitCode> {
         output.line(&format!("{} is {}", client.base(), ready.status.replace('_', " ")))?;
         output.table(
             &[],
-            ready.checks.iter().map(|(what, state)| vec![format!("  {what}"), state.clone()]),
+            ready.checks.iter().map(|(check, state)| vec![format!("  {check}"), state.clone()]),
         )?;
     }
     Ok(if ready.http_status == 200 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -11,16 +11,16 @@ pub struct ScriptInputs {
     /// Input document: JSON, @FILE, or - for standard input.
     #[arg(long, short = 'i', value_name = "JSON|@FILE|-")]
     input: Option<String>,
-    /// Directory the script starts in.
+    /// Working directory of the script.
     #[arg(long, value_enum)]
     pub cwd: Option<CwdArg>,
     /// Standard input of the script: text, @FILE, or -.
     #[arg(long, value_name = "TEXT|@FILE|-")]
     stdin: Option<String>,
-    /// Environment variable for the script; may be given several times.
+    /// Environment variable for the script. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = input::assignment)]
     pub env: Vec<(String, String)>,
-    /// Time limit, such as 30s; it can only shorten the skill's own.
+    /// Timeout, such as 30s. It can only shorten the skill's own timeout.
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<String>,
 }

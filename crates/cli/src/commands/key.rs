@@ -14,11 +14,11 @@ use crate::{connection, text};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
-    /// Make a key; it is shown this once and never again.
+    /// Create a key. It is printed only once.
     Create(CreateArgs),
     /// List keys, without their secrets.
     List(ListArgs),
-    /// Revoke a key; it stops working at once.
+    /// Revoke a key. It stops working at once.
     Revoke {
         /// The key's id, as `key list` prints it.
         id: String,
@@ -27,10 +27,10 @@ pub enum KeyCommand {
 
 #[derive(Args)]
 pub struct CreateArgs {
-    /// What the key is for.
+    /// Name of the key, such as its purpose.
     #[arg(long, default_value = "cli")]
     name: String,
-    /// What the key may do; may be given several times or separated by commas.
+    /// Scope of the key. May be given several times or separated by commas.
     #[arg(
         long = "scope",
         value_enum,
@@ -38,27 +38,27 @@ pub struct CreateArgs {
         default_value = "execute,read",
         value_name = "SCOPE"
     )]
-    scopes: Vec<Scope>,
+    scopes: Vec<ScopeArg>,
     /// Let the key act for any tenant.
     #[arg(long)]
     service: bool,
-    /// Allow only this skill; may be given several times.
+    /// Restrict the key to this skill. May be given several times.
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// When the key stops working, such as 2027-01-01T00:00:00Z.
+    /// Expiry time of the key, such as 2027-01-01T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     expires_at: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Scope {
+enum ScopeArg {
     Execute,
     Read,
     Publish,
     Admin,
 }
 
-impl Scope {
+impl ScopeArg {
     fn as_str(self) -> &'static str {
         match self {
             Self::Execute => "execute",
@@ -78,7 +78,7 @@ pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result
                 output.line(&key.raw)?;
             } else {
                 note(&format!(
-                    "key {} ({}); keep it, it is not shown again:",
+                    "key {} ({}); store it now, it is not printed again:",
                     key.id,
                     key.scopes.join(", ")
                 ));
@@ -98,7 +98,7 @@ pub async fn run(global: &Global, command: KeyCommand, output: Output) -> Result
         }
         KeyCommand::Revoke { id } => {
             client.revoke_key(&id).await?;
-            output.done(&format!("revoked key {id}"), &json!({"id": id, "revoked": true}))?;
+            output.confirm(&format!("revoked key {id}"), &json!({"id": id, "revoked": true}))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `skillbox list`: every skill below a directory, the broken ones with what is wrong with them.
+//! `skillbox list`: every skill below a directory, with the error of each invalid one.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -16,20 +16,19 @@ use crate::text;
 
 #[derive(Args)]
 pub struct ListArgs {
-    /// The directory to look in; itself a skill, or any number of directories above some.
+    /// Directory to search: a skill, or any number of levels above skills.
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
 
-/// Directories that hold other people's trees by the thousand, and no skill that somebody put
-/// there.
-const PASSED_OVER: [&str; 2] = [".git", "node_modules"];
+/// Directories that are not searched: they hold thousands of directories and no skills of the user.
+const SKIPPED_DIRECTORIES: [&str; 2] = [".git", "node_modules"];
 
-/// Deeper, nobody keeps skills; and a tree that never ends must.
+/// Limits the recursion, because a directory tree may be endless (through a mount, for example).
 const MAX_DEPTH: usize = 12;
 
-/// What was found at one place.
-struct Found {
+/// A directory that is a skill, or that could not be read.
+struct ListedSkill {
     path: PathBuf,
     read: Result<Package, SkillError>,
 }
@@ -37,87 +36,92 @@ struct Found {
 pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
     let tree = Tree::open(&args.dir)
         .with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
-    let mut found = Vec::new();
-    look(&tree, MAX_DEPTH, &mut found);
+    let mut skills = Vec::new();
+    search(&tree, MAX_DEPTH, &mut skills);
     if output.is_json() {
-        output.line(&Value::from(found.iter().map(document).collect::<Vec<_>>()).to_string())?;
+        output.line(&Value::from(skills.iter().map(document).collect::<Vec<_>>()).to_string())?;
     } else {
-        output
-            .table(&["path", "name", "version", "scripts", "description"], found.iter().map(row))?;
+        output.table(
+            &["path", "name", "version", "scripts", "description"],
+            skills.iter().map(row),
+        )?;
     }
-    let broken = found.iter().filter(|found| found.read.is_err()).count();
-    match (found.len(), broken) {
+    let broken = skills.iter().filter(|skill| skill.read.is_err()).count();
+    match (skills.len(), broken) {
         (0, _) => note(&format!("no skill below {}", args.dir.display())),
         (_, 0) => {}
-        (all, broken) => note(&format!("{broken} of {} cannot be used", text::count(all, "skill"))),
+        (all, broken) => note(&format!("{broken} of {} are invalid", text::count(all, "skill"))),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The skills below a directory that can be used, in the order of their paths.
 pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
-    let mut found = Vec::new();
+    let mut skills = Vec::new();
     if let Ok(tree) = Tree::open(directory) {
-        look(&tree, MAX_DEPTH, &mut found);
+        search(&tree, MAX_DEPTH, &mut skills);
     }
-    found.into_iter().filter_map(|Found { path, read }| Some((path, read.ok()?))).collect()
+    skills.into_iter().filter_map(|ListedSkill { path, read }| Some((path, read.ok()?))).collect()
 }
 
-/// A skill's own directories belong to it and are not looked into. Links are not followed further
-/// than to a skill.
-fn look(tree: &Tree, depth: usize, found: &mut Vec<Found>) {
+/// Adds the skills below a directory. The directories inside a skill belong to it and are not
+/// searched. A link is followed only if it points directly to a skill, so that the search cannot
+/// loop or leave the tree.
+fn search(tree: &Tree, depth: usize, skills: &mut Vec<ListedSkill>) {
     let path = tree.path().to_owned();
     let mut names = match tree.names() {
         Ok(names) => names,
-        Err(source) => return found.push(unreadable(path, source)),
+        Err(source) => return skills.push(unreadable(path, source)),
     };
     if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
-        return found.push(Found { path, read: skill::read_tree(tree, &Limits::default()) });
+        return skills.push(ListedSkill { path, read: skill::read_tree(tree, &Limits::default()) });
     }
     names.sort();
     for name in names.iter().map(|name| OsStr::from_bytes(name)) {
         match tree.enter(Path::new(name)) {
-            Ok(below) if depth > 0 && !PASSED_OVER.iter().any(|passed| name == *passed) => {
-                look(&below, depth - 1, found);
+            Ok(below)
+                if depth > 0 && !SKIPPED_DIRECTORIES.iter().any(|skipped| name == *skipped) =>
+            {
+                search(&below, depth - 1, skills);
             }
-            Ok(below) => read_if_skill(&below, found),
+            Ok(below) => read_if_skill(&below, skills),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                found.push(unreadable(path.join(name), error));
+                skills.push(unreadable(path.join(name), error));
             }
-            // A link to a directory, or no directory.
+            // A link, or not a directory.
             Err(_) => {
                 if let Ok(target) = tree.follow(name) {
-                    read_if_skill(&target, found);
+                    read_if_skill(&target, skills);
                 }
             }
         }
     }
 }
 
-/// Whether it is a skill is asked of the open directory, so that a link changed meanwhile leads
-/// nowhere else.
-fn read_if_skill(tree: &Tree, found: &mut Vec<Found>) {
+/// The check uses the open directory and not its path, so that a link that changes in between cannot
+/// redirect the read.
+fn read_if_skill(tree: &Tree, skills: &mut Vec<ListedSkill>) {
     let names = tree.names().unwrap_or_default();
     if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
         let read = skill::read_tree(tree, &Limits::default());
-        found.push(Found { path: tree.path().to_owned(), read });
+        skills.push(ListedSkill { path: tree.path().to_owned(), read });
     }
 }
 
-fn unreadable(path: PathBuf, source: std::io::Error) -> Found {
-    Found { read: Err(SkillError::Unreadable { path: path.clone(), source }), path }
+fn unreadable(path: PathBuf, source: std::io::Error) -> ListedSkill {
+    ListedSkill { read: Err(SkillError::Unreadable { path: path.clone(), source }), path }
 }
 
-fn row(Found { path, read }: &Found) -> Vec<String> {
+fn row(ListedSkill { path, read }: &ListedSkill) -> Vec<String> {
     let path = path.display().to_string();
     match read {
         Ok(package) => {
             let scripts: Vec<&str> =
                 package.scripts.iter().map(|script| script.path.as_str()).collect();
-            let shown = text::or_dash(Some(&text::brief(&scripts.join(", "), 60)));
+            let scripts = text::or_dash(Some(&text::brief(&scripts.join(", "), 60)));
             let manifest = &package.manifest;
             let description = text::brief(&manifest.description, 80);
-            vec![path, manifest.name.clone(), manifest.version.clone(), shown, description]
+            vec![path, manifest.name.clone(), manifest.version.clone(), scripts, description]
         }
         Err(error) => {
             let dash = || "-".to_owned();
@@ -126,7 +130,7 @@ fn row(Found { path, read }: &Found) -> Vec<String> {
     }
 }
 
-fn document(Found { path, read }: &Found) -> Value {
+fn document(ListedSkill { path, read }: &ListedSkill) -> Value {
     match read {
         Ok(package) => {
             let manifest = &package.manifest;

@@ -1,4 +1,4 @@
-//! Lists longer than one page.
+//! Reads lists that are longer than one page.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 
 use crate::output::note;
 
-/// The server's largest page.
-const LARGEST_PAGE: u32 = 200;
+/// The largest page that the server returns.
+const MAX_PAGE_SIZE: u32 = 200;
 
 #[derive(Args, Clone, Copy)]
 pub struct ListArgs {
-    /// How many rows to print at most.
+    /// Maximum number of rows to print.
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
-    /// Print every row there is.
+    /// Print all rows.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
@@ -32,27 +32,27 @@ pub struct Rows<T> {
     pub raw: Vec<Box<RawValue>>,
 }
 
-/// Follows the cursors until the wanted number is there.
+/// Follows the cursors until the requested number of rows is complete.
 pub async fn collect<T>(
     args: ListArgs,
     fetch: impl AsyncFn(PageSelector) -> Result<Listing<T>, ClientError>,
 ) -> Result<Rows<T>> {
-    let wanted = if args.all { usize::MAX } else { args.limit };
+    let max_rows = if args.all { usize::MAX } else { args.limit };
     let mut rows = Rows { items: Vec::new(), raw: Vec::new() };
     let mut cursor: Option<String> = None;
     loop {
         let missing =
-            u32::try_from(wanted.saturating_sub(rows.items.len())).unwrap_or(LARGEST_PAGE);
+            u32::try_from(max_rows.saturating_sub(rows.items.len())).unwrap_or(MAX_PAGE_SIZE);
         if missing == 0 {
             break;
         }
         let page =
-            fetch(PageSelector { limit: Some(missing.min(LARGEST_PAGE)), cursor: cursor.clone() })
+            fetch(PageSelector { limit: Some(missing.min(MAX_PAGE_SIZE)), cursor: cursor.clone() })
                 .await?;
         rows.items.extend(page.items);
         rows.raw.extend(page.raw);
-        // A page may be short or even empty, because a limited key does not see every row; the next
-        // one still follows. A cursor that does not move, though, would keep us here for ever.
+        // A page may be short or even empty, because a restricted key cannot see every row; the next
+        // page still follows. A cursor that does not change would make this an endless loop.
         if page.next.is_none() || page.next == cursor {
             cursor = None;
             break;
@@ -60,10 +60,10 @@ pub async fn collect<T>(
         cursor = page.next;
     }
     if cursor.is_some() {
-        note("there is more; use --all, or a larger --limit");
+        note("there are more rows; use --all or a larger --limit");
     }
-    rows.items.truncate(wanted);
-    rows.raw.truncate(wanted);
+    rows.items.truncate(max_rows);
+    rows.raw.truncate(max_rows);
     Ok(rows)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     async fn fetch(page: PageSelector) -> Result<Listing<u32>, ClientError> {
         let start: u32 = page.cursor.as_deref().unwrap_or("0").parse().expect("our own cursor");
         let limit = page.limit.expect("a limit");
-        assert!(limit <= LARGEST_PAGE);
+        assert!(limit <= MAX_PAGE_SIZE);
         let end = if start == 200 { start } else { (start + limit).min(450) };
         let items: Vec<u32> = (start..end).collect();
         let raw = items
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cursor_that_does_not_move_ends_the_list() {
+    async fn a_cursor_that_does_not_change_ends_the_list() {
         let stuck = async |_: PageSelector| {
             Ok(Listing { items: vec![1], raw: vec![], next: Some("same".into()) })
         };

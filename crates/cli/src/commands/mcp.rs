@@ -19,20 +19,20 @@ use crate::output::note;
 
 #[derive(Args)]
 pub struct McpArgs {
-    /// A directory with skills, which run on this machine; without it, the skills of the server.
+    /// Directory with skills, which run on this machine. By default the skills of the server.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Offer one tool for each skill, beside the tools for all of them.
+    /// Provide one tool for each skill, in addition to the general tools.
     #[arg(long)]
     skill_tools: bool,
-    /// With DIR: keep the files of runs below this directory, and not only as long as this program
-    /// runs.
+    /// With DIR: store the files of runs below this directory. By default they are deleted when this
+    /// program ends.
     #[arg(long, value_name = "DIR", requires = "dir")]
     files: Option<PathBuf>,
     /// With DIR: let scripts use the whole network of this machine.
     #[arg(long, requires = "dir")]
     allow_network: bool,
-    /// With DIR: where to run scripts; the native sandbox, or Docker where that does not work.
+    /// With DIR: sandbox to use. By default the native sandbox, or Docker where that does not work.
     #[arg(long, value_enum, value_name = "KIND", requires = "dir")]
     sandbox: Option<LocalSandbox>,
 }
@@ -49,22 +49,25 @@ pub async fn run(global: &Global, args: McpArgs) -> Result<ExitCode> {
         }
         None => Arc::new(server_skills::ServerSkills::new(connection::open(global)?)),
     };
-    note("speaking MCP on standard input and output; an agent's program is meant to start this");
+    note(
+        "serving MCP on standard input and output; this command is meant to be started by an agent",
+    );
     mcp::serve_stdio(ServedSkills { skills, skill_tools }, stop_on_signal()?)
         .await
         .context("the MCP connection failed")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ended from outside, what runs is ended first.
+/// A token that is cancelled by SIGTERM or Ctrl-C, so that active runs are stopped before this program
+/// ends.
 fn stop_on_signal() -> Result<CancellationToken> {
     let kind = tokio::signal::unix::SignalKind::terminate();
     let mut terminate = tokio::signal::unix::signal(kind).context("cannot listen for signals")?;
     let stop = CancellationToken::new();
-    let told = stop.clone();
+    let cancel = stop.clone();
     tokio::spawn(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = tokio::signal::ctrl_c() => {} }
-        told.cancel();
+        cancel.cancel();
     });
     Ok(stop)
 }

@@ -16,7 +16,7 @@ pub struct MigrateArgs {
     server: server::config::Args,
 }
 
-/// Brings the tables of the configured database up to date, and says which steps that took.
+/// Applies pending migrations to the configured database and prints them.
 pub async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
     let MigrationReport { from, applied, to } = server::migrate(&config).await?;
@@ -27,11 +27,13 @@ pub async fn run(args: &MigrateArgs, output: Output) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for (step, name) in &applied {
-        output.line(&format!("took step {step}, {name}"))?;
+        output.line(&format!("applied migration {step}, {name}"))?;
     }
     match applied.is_empty() {
-        true => output.line(&format!("nothing to do: the tables are at step {to}"))?,
-        false => output.line(&format!("the tables went from step {from} to step {to}"))?,
+        true => output.line(&format!("nothing to do: the schema is at version {to}"))?,
+        false => {
+            output.line(&format!("migrated the schema from version {from} to version {to}"))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

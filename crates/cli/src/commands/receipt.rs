@@ -1,4 +1,4 @@
-//! `skillbox receipt`: what a server signed about an execution, checked without it.
+//! `skillbox receipt`: verifies the signed receipt of an execution, without the server.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,32 +19,31 @@ use crate::{connection, terminal};
 
 #[derive(Subcommand)]
 pub enum ReceiptCommand {
-    /// Check a receipt, and what you have against it. Exit code 1 says that something does not fit.
+    /// Verify a receipt, and compare files with it. Exit code 1 means that something does not match.
     Verify(VerifyArgs),
-    /// Print the public key that the server signs receipts with.
+    /// Print the public key with which the server signs receipts.
     Key,
 }
 
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// The receipt as `exec receipt` printed it; - for standard input.
+    /// The receipt as `exec receipt` printed it, or - for standard input.
     #[arg(value_name = "FILE")]
     receipt: PathBuf,
-    /// The server's public key: a file, or its line of base64. May be given several times.
+    /// The server's public key: a file, or its base64 line. May be given several times.
     #[arg(long = "key", required = true, value_name = "PUBKEY")]
     keys: Vec<String>,
-    /// The input document; how it is laid out does not matter.
+    /// The input document. White space between its values does not matter.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// The output document.
     #[arg(long = "result", value_name = "FILE")]
     result: Option<PathBuf>,
-    /// A file the run left, as PATH, or NAME=PATH when it has another name here. May be given
+    /// A file that the run left, as PATH, or NAME=PATH if it has another name here. May be given
     /// several times.
     #[arg(long = "file", value_name = "[NAME=]PATH")]
     files: Vec<String>,
-    /// Write the signed text here and its signature beside it, ending in .minisig, for minisign to
-    /// check.
+    /// Write the signed text to this file, and its signature to FILE.minisig, for minisign.
     #[arg(long, value_name = "FILE")]
     extract: Option<PathBuf>,
 }
@@ -66,12 +65,12 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<ExitCode> {
         Ok(opened) => opened,
         Err(error) => {
             let report = json!({"verified": false, "problems": [error.to_string()]});
-            say(output, &report, &format!("the receipt is not genuine: {error}"))?;
+            print_report(output, &report, &format!("the receipt is not genuine: {error}"))?;
             return Ok(ExitCode::FAILURE);
         }
     };
     let payload: Value = serde_json::from_str(&opened.payload)
-        .context("the receipt is signed, but not one we know")?;
+        .context("the receipt is genuine, but its content cannot be read by this version")?;
     if let Some(path) = &args.extract {
         let write = |path: &Path, text: &str| {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -81,23 +80,23 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     }
     let problems = compare(args, &payload)?;
     let report = json!({"verified": problems.is_empty(), "problems": problems, "receipt": payload});
-    let words = match problems.is_empty() {
-        true => format!("genuine, signed with {}\n{}", opened.verified.key_id, told(&payload)),
+    let text = match problems.is_empty() {
+        true => format!("genuine, signed with {}\n{}", opened.verified.key_id, describe(&payload)),
         false => format!("genuine, but {}", problems.join("; ")),
     };
-    say(output, &report, &words)?;
+    print_report(output, &report, &text)?;
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What of the things at hand is not what the receipt tells of.
+/// Compares the given files with the receipt, and returns one sentence per mismatch.
 fn compare(args: &VerifyArgs, payload: &Value) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for (what, path, key) in
+    for (name, path, key) in
         [("input", &args.input, "input_sha256"), ("result", &args.result, "output_sha256")]
     {
         let Some(path) = path else { continue };
         if payload[key] != sha256(compact(&read(path)?).as_bytes()) {
-            problems.push(format!("{} is not its {what}", path.display()));
+            problems.push(format!("{} is not its {name}", path.display()));
         }
     }
     for file in &args.files {
@@ -105,38 +104,42 @@ fn compare(args: &VerifyArgs, payload: &Value) -> Result<Vec<String>> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {path}"))?;
         let hash = sha256(&bytes);
         let files = payload["files"].as_array();
-        if !files.into_iter().flatten().any(|left| left["path"] == name && left["sha256"] == hash) {
-            problems.push(format!("{path} is not the file {name} that it left"));
+        if !files
+            .into_iter()
+            .flatten()
+            .any(|entry| entry["path"] == name && entry["sha256"] == hash)
+        {
+            problems.push(format!("{path} is not the file {name} of this execution"));
         }
     }
     Ok(problems)
 }
 
-/// The lines that a person looks for.
-fn told(payload: &Value) -> String {
-    let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+/// The main properties of the receipt, one per line.
+fn describe(payload: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let skill = &payload["skill"];
-    let facts = [
-        ("execution", word(&payload["execution_id"])),
-        ("tenant", word(&payload["tenant_id"])),
+    let properties = [
+        ("execution", text(&payload["execution_id"])),
+        ("tenant", text(&payload["tenant_id"])),
         (
             "skill",
             format!(
                 "{}@{} {}",
-                word(&skill["name"]),
-                word(&skill["version"]),
-                word(&skill["digest"])
+                text(&skill["name"]),
+                text(&skill["version"]),
+                text(&skill["digest"])
             ),
         ),
-        ("script", word(&skill["script"])),
-        ("status", format!("{} ({})", word(&payload["status"]), word(&payload["outcome"]))),
-        ("recorded", word(&payload["recorded_at"])),
+        ("script", text(&skill["script"])),
+        ("status", format!("{} ({})", text(&payload["status"]), text(&payload["outcome"]))),
+        ("recorded", text(&payload["recorded_at"])),
     ];
-    facts.map(|(name, value)| format!("{name:<10} {value}")).join("\n")
+    properties.map(|(name, value)| format!("{name:<10} {value}")).join("\n")
 }
 
-fn say(output: Output, report: &Value, words: &str) -> Result<()> {
-    let line = if output.is_json() { report.to_string() } else { terminal::sanitize(words) };
+fn print_report(output: Output, report: &Value, text: &str) -> Result<()> {
+    let line = if output.is_json() { report.to_string() } else { terminal::sanitize(text) };
     Ok(output.line(&line)?)
 }
 
@@ -154,18 +157,18 @@ fn sha256(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-/// JSON without the blanks between its parts, as the server keeps documents; spelling and order
-/// stay.
+/// Removes white space between JSON values, as the server does before it hashes a document. The
+/// spelling of values and the order of keys are kept, so parsing and printing would not do.
 fn compact(json: &str) -> String {
-    let (mut inside, mut escaped) = (false, false);
+    let (mut in_string, mut escaped) = (false, false);
     let mut keep = |c: char| {
-        let was_inside = inside;
+        let was_in_string = in_string;
         match c {
-            '"' if !escaped => inside = !inside,
+            '"' if !escaped => in_string = !in_string,
             _ => {}
         }
-        escaped = inside && c == '\\' && !escaped;
-        was_inside || !matches!(c, ' ' | '\t' | '\r' | '\n')
+        escaped = in_string && c == '\\' && !escaped;
+        was_in_string || !matches!(c, ' ' | '\t' | '\r' | '\n')
     };
     json.chars().filter(|c| keep(*c)).collect()
 }
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_go_and_strings_stay() {
+    fn only_white_space_outside_of_strings_is_removed() {
         for (json, expected) in [
             ("{ \"b\" : 1.0 ,\t\"a\":[ 1 , 2 ] }\n", r#"{"b":1.0,"a":[1,2]}"#),
             (r#"" a \" b \\" "#, r#"" a \" b \\""#),

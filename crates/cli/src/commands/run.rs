@@ -10,48 +10,48 @@ use clap::Args;
 use client::{Client, Execution, ExecutionStatus, LogLine, Reply, RunRequest};
 
 use super::exec;
-use super::follow::{Followed, follow};
+use super::follow::{FollowEnd, follow};
 use super::inputs::ScriptInputs;
 use crate::args::Global;
 use crate::local_run::{LocalArgs, SkillLocation};
-use crate::output::{Output, note, untrusted_note, untrusted_piece};
+use crate::output::{Output, note, write_untrusted_chunk, write_untrusted_note};
 use crate::{connection, input, progress, terminal, text};
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// A skill's name on the server, or name@version; or a directory, which is run here without a
-    /// server.
+    /// A skill's name on the server, or name@version; or a directory, which runs on this machine
+    /// without a server.
     #[arg(value_name = "SKILL|DIR")]
     skill: String,
-    /// Run this file of the skill instead of its entrypoint.
+    /// File of the skill to run instead of its entrypoint.
     #[arg(value_name = "SCRIPT", conflicts_with = "script")]
     path: Option<String>,
     #[command(flatten)]
     inputs: ScriptInputs,
-    /// Version to run instead of the newest.
+    /// Version to run. By default the newest.
     #[arg(long)]
     version: Option<String>,
     /// The same as SCRIPT.
     #[arg(long, value_name = "PATH")]
     script: Option<String>,
-    /// Write the files the run leaves into this directory.
+    /// Write the files that the run leaves into this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "background")]
     download: Option<PathBuf>,
-    /// Do not wait for the end; print the execution's id.
+    /// Print the execution's id and do not wait for its result.
     #[arg(long = "async", conflicts_with = "follow")]
     background: bool,
-    /// Print the log while it is written, then the result.
+    /// Print the log live, then the result.
     #[arg(long, short = 'f')]
     follow: bool,
-    /// Have this URL called, with a signature, when the run has ended.
+    /// URL to call, with a signature, when the execution has ended.
     #[arg(long, value_name = "URL", requires = "background")]
     webhook: Option<String>,
-    /// Send the run under this key: repeated with the same key, it gives the same execution.
+    /// Idempotency key. A repeated call with the same key returns the same execution.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     #[command(flatten)]
     local: LocalArgs,
-    /// Arguments of the script.
+    /// Arguments for the script.
     #[arg(last = true)]
     pub args: Vec<String>,
 }
@@ -79,12 +79,12 @@ pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitC
         SkillLocation::parse(&args.skill, global.is_server_configured())
     {
         if let Some(flag) = args.first_server_flag() {
-            bail!("{flag} needs a server, and {} is run without one", args.skill);
+            bail!("{flag} needs a server, but {} is a directory and runs without one", args.skill);
         }
         return directory::run(&path, &args, output).await;
     }
     if let Some(flag) = args.local.first_given_flag() {
-        bail!("{flag} works for a directory only; write ./{} if that is one", args.skill);
+        bail!("{flag} works only for a directory; use ./{} if you mean a directory", args.skill);
     }
     let client = connection::open(global)?;
     let request = request(&args)?;
@@ -95,14 +95,14 @@ pub async fn run(global: &Global, args: RunArgs, output: Output) -> Result<ExitC
     let ran = client.run(&request).await;
     drop(spinner);
     let ran = ran?;
-    print(&ran, output)?;
+    print_execution(&ran, output)?;
     if let Some(directory) = &args.download {
-        exec::save(&client, &ran.execution_id.to_string(), &ran.files, directory).await?;
+        exec::download_files(&client, &ran.execution_id.to_string(), &ran.files, directory).await?;
     }
     Ok(ExitCode::from(exit_code(&ran)))
 }
 
-/// Starts the run, shows its log as it comes, and then the rest of its result.
+/// Starts the run and prints its log live, then the rest of its result.
 async fn follow_run(
     client: &Client,
     args: &RunArgs,
@@ -111,35 +111,36 @@ async fn follow_run(
 ) -> Result<ExitCode> {
     let started = client.run(request).await?;
     let id = started.execution_id.to_string();
-    // Only a script's own standard output is a result; else the output document is, and all lines
-    // are words about it.
-    let apart = args.script().is_some() && !output.is_json();
+    // If a script was named, its standard output is the result. Otherwise the result is the output
+    // document, and the whole log goes to standard error.
+    let split = args.script().is_some() && !output.is_json();
     let (mut stdout, mut stderr) = (0, 0);
     let show = |line: &LogLine| {
         match line.stream.as_str() {
-            "stdout" if apart => {
+            "stdout" if split => {
                 stdout += line.text.len();
                 output.untrusted(&line.text)?;
             }
-            // Written before anybody watched: which stream it was only the result tells.
-            "merged" if apart => {}
+            // Written before this execution had a follower, when the streams were still merged. The
+            // result has them separately, and what is missing here is printed from there.
+            "merged" if split => {}
             _ => {
                 stderr += line.text.len();
-                untrusted_piece(&line.text);
+                write_untrusted_chunk(&line.text);
             }
         }
         Ok(())
     };
     let ran = match follow(client, &id, show).await? {
-        Followed::Ended(ran) => ran,
-        Followed::Interrupted => return Ok(Followed::interrupted()),
+        FollowEnd::Ended(ran) => ran,
+        FollowEnd::Interrupted => return Ok(FollowEnd::interrupted_exit_code()),
     };
     if output.is_json() {
         output.line(&ran.raw)?;
     } else {
-        if apart {
-            output.untrusted(behind(ran.stdout.as_deref(), stdout))?;
-            untrusted_piece(behind(ran.stderr.as_deref(), stderr));
+        if split {
+            output.untrusted(unprinted(ran.stdout.as_deref(), stdout))?;
+            write_untrusted_chunk(unprinted(ran.stderr.as_deref(), stderr));
         }
         if let Some(document) = &ran.output {
             output.line(&serde_json::to_string_pretty(document)?)?;
@@ -147,14 +148,14 @@ async fn follow_run(
         note(&summary(&ran));
     }
     if let Some(directory) = &args.download {
-        exec::save(client, &id, &ran.files, directory).await?;
+        exec::download_files(client, &id, &ran.files, directory).await?;
     }
     Ok(ExitCode::from(exit_code(&ran)))
 }
 
-/// What of a stream was not shown yet.
-fn behind(stream: Option<&str>, shown: usize) -> &str {
-    stream.and_then(|text| text.get(shown..)).unwrap_or_default()
+/// The part of a stream that was not printed yet.
+fn unprinted(stream: Option<&str>, printed: usize) -> &str {
+    stream.and_then(|text| text.get(printed..)).unwrap_or_default()
 }
 
 fn request(args: &RunArgs) -> Result<RunRequest> {
@@ -179,30 +180,26 @@ fn request(args: &RunArgs) -> Result<RunRequest> {
     })
 }
 
-/// Results on standard output, everything about them on standard error.
-fn print(ran: &Reply<Execution>, output: Output) -> Result<()> {
+/// Prints the result on standard output and everything about it on standard error.
+fn print_execution(ran: &Reply<Execution>, output: Output) -> Result<()> {
     if output.is_json() {
         output.line(&ran.raw)?;
         return Ok(());
     }
     if !ran.status.is_terminal() {
-        note(&format!(
-            "{}; `skillbox exec get {}` shows it",
-            ran.status.as_str(),
-            ran.execution_id
-        ));
+        note(&format!("{}; see `skillbox exec get {}`", ran.status.as_str(), ran.execution_id));
         output.line(&ran.execution_id.to_string())?;
         return Ok(());
     }
     match (&ran.output, &ran.stdout) {
         (Some(document), _) => {
-            untrusted_note(ran.logs.as_deref().unwrap_or_default());
+            write_untrusted_note(ran.logs.as_deref().unwrap_or_default());
             output.line(&serde_json::to_string_pretty(document)?)?;
         }
-        // A script without an output document is a program like any other: its streams are its
-        // result.
+        // Without an output document, the streams of the script are its result, as for any other
+        // program.
         (None, Some(stdout)) => {
-            untrusted_note(ran.stderr.as_deref().unwrap_or_default());
+            write_untrusted_note(ran.stderr.as_deref().unwrap_or_default());
             output.untrusted(stdout)?;
         }
         (None, None) => output.untrusted(ran.logs.as_deref().unwrap_or_default())?,
@@ -254,7 +251,7 @@ pub fn summary(ran: &Execution) -> String {
     line
 }
 
-/// A failed run is the script's failure: its own code, so that shells can act on it.
+/// The exit code of the script for a failed run, so that shells can act on it.
 fn exit_code(ran: &Execution) -> u8 {
     match ran.status {
         ExecutionStatus::Success | ExecutionStatus::Queued | ExecutionStatus::Running => 0,
@@ -272,7 +269,7 @@ fn exit_code(ran: &Execution) -> u8 {
 mod tests {
     use super::*;
 
-    fn ended(status: &str, exit_code: &str) -> Execution {
+    fn execution(status: &str, exit_code: &str) -> Execution {
         let id = "0190c0de-0000-7000-8000-000000000000";
         let text = format!(
             r#"{{"execution_id":"{id}","status":"{status}","exit_code":{exit_code},"error":null}}"#
@@ -293,13 +290,13 @@ mod tests {
             ("cancelled", "null", 130),
             ("queued", "null", 0),
         ] {
-            assert_eq!(exit_code(&ended(status, code)), expected, "{status} {code}");
+            assert_eq!(exit_code(&execution(status, code)), expected, "{status} {code}");
         }
     }
 
     #[test]
-    fn a_summary_says_how_it_ended() {
-        let mut ran = ended("failed", "3");
+    fn a_summary_has_outcome_and_sanitized_error() {
+        let mut ran = execution("failed", "3");
         ran.outcome = Some("out_of_memory".into());
         ran.error = Some("killed\x1b[2J".into());
         let line = summary(&ran);

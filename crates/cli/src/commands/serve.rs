@@ -18,10 +18,10 @@ use crate::{connection, failure};
 
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Once ready, publish every skill in this directory and run one of them.
+    /// When ready, publish every skill in this directory and run one of them.
     #[arg(long, value_name = "DIR")]
     demo: Option<PathBuf>,
-    /// Stop after the demo instead of serving on.
+    /// Stop after the demo.
     #[arg(long, requires = "demo")]
     once: bool,
     #[command(flatten)]
@@ -30,16 +30,16 @@ pub struct ServeArgs {
 
 pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<ExitCode> {
     let config = Config::load(&args.server)?;
-    let keys = Keys {
-        given: global.api_key.clone().or_else(|| config.bootstrap_key.clone()),
+    let keys = KeySources {
+        explicit: global.api_key.clone().or_else(|| config.bootstrap_key.clone()),
         file: connection::first_key_path(&config),
     };
-    let (tell, told) = oneshot::channel();
-    let serving = server::serve(config, move |bound| drop(tell.send(bound)));
+    let (bound_sender, bound_receiver) = oneshot::channel();
+    let serving = server::serve(config, move |bound| drop(bound_sender.send(bound)));
     let started = async {
-        // The sender is dropped without a word only when the server failed to start, and then that
-        // is what ends us.
-        let Ok(bound) = told.await else { return std::future::pending().await };
+        // The sender is dropped without a value only if the server failed to start. Then `serving`
+        // returns the error below, so this future must not win the race.
+        let Ok(bound) = bound_receiver.await else { return std::future::pending().await };
         announce(&bound, &keys, output)?;
         match &args.demo {
             Some(directory) => Demo::new(&bound, keys.find(&bound)?, output)?.run(directory).await,
@@ -47,13 +47,13 @@ pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<Exi
         }
     };
     tokio::pin!(serving);
-    let shown: Result<()> = tokio::select! {
-        ended = &mut serving => { ended?; return Ok(ExitCode::SUCCESS) }
-        shown = started => shown,
+    let demo_result: Result<()> = tokio::select! {
+        served = &mut serving => { served?; return Ok(ExitCode::SUCCESS) }
+        result = started => result,
     };
-    let code = shown.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS);
+    let code = demo_result.map_or_else(|error| failure::report(&error), |()| ExitCode::SUCCESS);
     if args.once {
-        stop()?;
+        terminate_self()?;
         serving.await?;
         return Ok(code);
     }
@@ -61,32 +61,32 @@ pub async fn run(global: &Global, args: ServeArgs, output: Output) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the service the way an operator would, so that it drains.
-pub fn stop() -> Result<()> {
+/// Sends SIGTERM to this process, so that the service drains as it does for an operator.
+pub fn terminate_self() -> Result<()> {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)?;
     Ok(())
 }
 
-/// Where the key of this machine's own calls comes from.
-struct Keys {
-    given: Option<String>,
+/// Sources of the key for calls of this process to its own server.
+struct KeySources {
+    explicit: Option<String>,
     file: PathBuf,
 }
 
-impl Keys {
+impl KeySources {
     fn find(&self, bound: &Bound) -> Result<String> {
-        let kept = || std::fs::read_to_string(&self.file).ok().map(|key| key.trim().to_owned());
-        let key = self.given.clone().or_else(|| bound.first_key.clone()).or_else(kept);
+        let stored = || std::fs::read_to_string(&self.file).ok().map(|key| key.trim().to_owned());
+        let key = self.explicit.clone().or_else(|| bound.first_key.clone()).or_else(stored);
         key.ok_or_else(|| {
             anyhow::anyhow!(
-                "no key for the demo: give one with -k, or start with an empty data directory"
+                "the demo needs a key: give one with -k, or start with an empty data directory"
             )
         })
     }
 }
 
-/// The address to reach the server at from this machine: one that listens everywhere also listens
-/// on loopback.
+/// The URL of the server from this machine. A server that listens on all addresses is reached
+/// through loopback.
 pub fn local_url(bound: &Bound) -> String {
     let mut addr = bound.addr;
     match addr.ip() {
@@ -97,20 +97,20 @@ pub fn local_url(bound: &Bound) -> String {
     format!("http://{addr}")
 }
 
-fn announce(bound: &Bound, keys: &Keys, output: Output) -> Result<()> {
+fn announce(bound: &Bound, keys: &KeySources, output: Output) -> Result<()> {
     let url = local_url(bound);
     if output.is_json() {
         output.line(&json!({"url": url, "first_key": bound.first_key}).to_string())?;
         return Ok(());
     }
     note(&format!(
-        "skillbox {} serves on http://{} (stop it with Ctrl-C)",
+        "skillbox {} serves on http://{} (press Ctrl-C to stop)",
         env!("CARGO_PKG_VERSION"),
         bound.addr
     ));
     if let Some(key) = &bound.first_key {
         note(&format!(
-            "first key: {key}\n  shown this once; kept in {} for the command line on this machine",
+            "first key: {key}\n  printed only once; stored in {} for the command line on this machine",
             keys.file.display()
         ));
     }

@@ -33,41 +33,41 @@ pub enum SkillCommand {
         /// Skill directories or zip files.
         #[arg(required = true, value_name = "DIR|ZIP")]
         paths: Vec<PathBuf>,
-        /// Send nothing when the server has exactly this content in this version; needs a key that
-        /// may read.
+        /// Upload only if the server does not have this version with exactly this content. Needs a key
+        /// with the scope read.
         #[arg(long)]
         if_changed: bool,
     },
-    /// Pack a directory into the zip the server would store.
+    /// Pack a directory into the zip that the server would store.
     Package(package::PackageArgs),
-    /// Check skills without a server.
+    /// Check skills. Needs no server.
     Lint(lint::LintArgs),
     /// List the newest version of every skill.
     List(ListArgs),
     /// Show a skill and its instructions.
     Get(NameArgs),
-    /// Remove one version of a skill; its executions stay.
+    /// Delete one version of a skill. Its executions stay.
     Delete(NameArgs),
     /// List the versions of a skill.
     Versions {
         /// The skill's name.
         name: String,
     },
-    /// Let a skill run that is held for review.
+    /// Approve a skill that is held for review.
     Approve(NameArgs),
-    /// Keep a skill from running, held or not.
+    /// Reject a skill, so that it cannot run.
     Reject(NameArgs),
     /// Download a skill into a directory.
     Pull(pull::PullArgs),
-    /// Make a new skill to start from.
+    /// Create a new skill from a template.
     New(scaffold::NewArgs),
-    /// Make a pair of keys to sign skills with, in the format of minisign.
+    /// Create a key pair for signing skills, in the format of minisign.
     Keygen(signing::KeygenArgs),
     /// Sign a skill: writes SKILL.md.minisig into its directory. With --file, sign any file.
     Sign(signing::SignArgs),
-    /// Print what a signature of a skill is made over, to sign or check it with minisign itself.
+    /// Print the statement that a skill signature covers, to sign or verify it with minisign.
     Statement(signing::StatementArgs),
-    /// Check a skill's signature. Exit code 1 says that it is not to be trusted.
+    /// Verify a skill's signature. Exit code 1 means that it is not trusted.
     Verify(verify::VerifyArgs),
 }
 
@@ -148,7 +148,7 @@ async fn delete(client: &Client, args: &NameArgs, output: Output) -> Result<()> 
         exact => exact.to_owned(),
     };
     client.delete_skill(name, &version).await?;
-    output.done(
+    output.confirm(
         &format!("deleted {name}@{version}"),
         &json!({"name": name, "version": version, "deleted": true}),
     )?;
@@ -176,7 +176,7 @@ fn version_row(skill: &SkillSummary) -> Vec<String> {
 }
 
 /// The path of a script and its description.
-fn script(script: &SkillScript) -> String {
+fn format_script(script: &SkillScript) -> String {
     match &script.description {
         Some(description) => format!("{}  {}", script.path, text::brief(description, 80)),
         None => script.path.clone(),
@@ -184,7 +184,7 @@ fn script(script: &SkillScript) -> String {
 }
 
 /// `406E4FAC70A6468A, trusted, 2026-11-16 19:00:00`
-fn signature(signature: &SkillSignature) -> String {
+fn format_signature(signature: &SkillSignature) -> String {
     let trust = if signature.trusted {
         "trusted"
     } else {
@@ -195,8 +195,8 @@ fn signature(signature: &SkillSignature) -> String {
 }
 
 fn details(skill: &SkillDetail) -> Vec<Vec<String>> {
-    let scripts: Vec<String> = skill.scripts.iter().map(script).collect();
-    let facts = [
+    let scripts: Vec<String> = skill.scripts.iter().map(format_script).collect();
+    let properties = [
         ("name", Some(skill.name.clone())),
         ("version", Some(skill.version.clone())),
         ("description", Some(skill.description.clone())),
@@ -211,13 +211,14 @@ fn details(skill: &SkillDetail) -> Vec<Vec<String>> {
         ("input schema", skill.input_schema.as_ref().map(|schema| schema.to_string())),
         ("output schema", skill.output_schema.as_ref().map(|schema| schema.to_string())),
         ("digest", skill.digest.clone()),
-        ("signature", skill.signature.as_ref().map(signature)),
+        ("signature", skill.signature.as_ref().map(format_signature)),
         ("status", skill.status.clone()),
         (
             "findings",
-            (!skill.findings.is_empty())
-                .then(|| skill.findings.iter().map(review::words).collect::<Vec<_>>().join("\n")),
+            (!skill.findings.is_empty()).then(|| {
+                skill.findings.iter().map(review::format_finding).collect::<Vec<_>>().join("\n")
+            }),
         ),
     ];
-    facts.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?])).collect()
+    properties.into_iter().filter_map(|(name, value)| Some(vec![name.to_owned(), value?])).collect()
 }

@@ -14,9 +14,9 @@ use crate::{connection, text};
 
 #[derive(Subcommand)]
 pub enum TenantCommand {
-    /// Make a tenant.
+    /// Create a tenant.
     Create(CreateArgs),
-    /// Change what a tenant may do; what is not named stays as it is.
+    /// Change the policy of a tenant. Settings without a flag stay as they are.
     Update(UpdateArgs),
     /// List tenants.
     List(ListArgs),
@@ -25,9 +25,9 @@ pub enum TenantCommand {
         /// The tenant's id.
         id: String,
     },
-    /// Show how many bytes the tenant stores, and may store.
+    /// Show how many bytes the tenant stores, and its limit.
     Usage,
-    /// Remove a tenant that holds nothing any more.
+    /// Delete an empty tenant.
     Delete {
         /// The tenant's id.
         id: String,
@@ -36,13 +36,13 @@ pub enum TenantCommand {
 
 #[derive(Args)]
 pub struct CreateArgs {
-    /// Letters, digits, dots, dashes and underscores.
+    /// The new tenant's id: letters, digits, dots, dashes and underscores.
     id: String,
-    /// Refuse to replace a version of a skill that is already published.
+    /// Do not allow published versions of skills to be replaced.
     #[arg(long)]
     immutable: bool,
     #[command(flatten)]
-    limits: LimitArgs,
+    policy: PolicyArgs,
 }
 
 #[derive(Args)]
@@ -53,51 +53,51 @@ pub struct UpdateArgs {
     #[arg(long, value_parser = ["mutable", "immutable"])]
     versions: Option<String>,
     #[command(flatten)]
-    limits: LimitArgs,
+    policy: PolicyArgs,
 }
 
-/// How much of the service a tenant may use.
+/// Flags for the policy of a tenant.
 #[derive(Args)]
-struct LimitArgs {
-    /// What becomes of an upload in which the scanner finds an error.
+struct PolicyArgs {
+    /// What to do with an upload in which the scanner finds an error.
     #[arg(long, value_parser = ["off", "report", "review", "block"])]
     scan: Option<String>,
-    /// How many executions may run at the same time.
+    /// Maximum number of executions that run at the same time.
     #[arg(long, value_name = "N")]
     max_concurrent: Option<u32>,
-    /// How many executions may wait at the same time.
+    /// Maximum number of queued executions.
     #[arg(long, value_name = "N")]
     max_queued: Option<u32>,
-    /// How many executions may be asked for in a minute.
+    /// Maximum number of executions that may be requested per minute.
     #[arg(long, value_name = "N")]
     rate_per_minute: Option<u32>,
-    /// How many bytes of uploaded files it may keep.
+    /// Maximum size of uploaded files.
     #[arg(long, value_name = "BYTES")]
     max_file_bytes: Option<u64>,
-    /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs.
+    /// Maximum size of everything stored: skills, files, artifacts, inputs, logs and outputs.
     #[arg(long, value_name = "BYTES")]
     max_stored_bytes: Option<u64>,
-    /// Its share of the workers, compared with other tenants that wait; 1 unless it says otherwise.
+    /// Share of the workers, relative to other tenants with queued executions [default: 1]
     #[arg(long, value_name = "N")]
     weight: Option<u32>,
-    /// What becomes of skills without a signature that the tenant trusts.
+    /// What to do with skills without a trusted signature.
     #[arg(long, value_parser = ["off", "warn", "require"])]
     signatures: Option<String>,
 }
 
-impl LimitArgs {
-    /// The policy with what was named here, and otherwise as it was.
-    fn over(&self, versions: Option<String>, was: &TenantPolicy) -> TenantPolicy {
+impl PolicyArgs {
+    /// The current policy with the flags that were given.
+    fn merge_into(&self, versions: Option<String>, current: &TenantPolicy) -> TenantPolicy {
         TenantPolicy {
-            versions: versions.or_else(|| was.versions.clone()),
-            scan: self.scan.clone().or_else(|| was.scan.clone()),
-            max_concurrent: self.max_concurrent.or(was.max_concurrent),
-            max_queued: self.max_queued.or(was.max_queued),
-            rate_per_minute: self.rate_per_minute.or(was.rate_per_minute),
-            max_file_bytes: self.max_file_bytes.or(was.max_file_bytes),
-            max_stored_bytes: self.max_stored_bytes.or(was.max_stored_bytes),
-            weight: self.weight.or(was.weight),
-            signatures: self.signatures.clone().or_else(|| was.signatures.clone()),
+            versions: versions.or_else(|| current.versions.clone()),
+            scan: self.scan.clone().or_else(|| current.scan.clone()),
+            max_concurrent: self.max_concurrent.or(current.max_concurrent),
+            max_queued: self.max_queued.or(current.max_queued),
+            rate_per_minute: self.rate_per_minute.or(current.rate_per_minute),
+            max_file_bytes: self.max_file_bytes.or(current.max_file_bytes),
+            max_stored_bytes: self.max_stored_bytes.or(current.max_stored_bytes),
+            weight: self.weight.or(current.weight),
+            signatures: self.signatures.clone().or_else(|| current.signatures.clone()),
         }
     }
 }
@@ -107,16 +107,16 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
     match command {
         TenantCommand::Create(args) => {
             let versions = args.immutable.then(|| "immutable".to_owned());
-            let policy = args.limits.over(versions, &TenantPolicy::default());
+            let policy = args.policy.merge_into(versions, &TenantPolicy::default());
             let tenant =
                 client.create_tenant(&NewTenant { id: args.id, policy: Some(policy) }).await?;
-            show(output, &tenant.raw, &tenant)?;
+            print_tenant(output, &tenant.raw, &tenant)?;
         }
         TenantCommand::Update(args) => {
-            let now = client.tenant(&args.id).await?;
-            let policy = args.limits.over(args.versions, &now.policy);
+            let current = client.tenant(&args.id).await?;
+            let policy = args.policy.merge_into(args.versions, &current.policy);
             let tenant = client.update_tenant(&args.id, &policy).await?;
-            show(output, &tenant.raw, &tenant)?;
+            print_tenant(output, &tenant.raw, &tenant)?;
         }
         TenantCommand::List(args) => {
             let rows = collect(args, async |page| client.tenants(&page).await).await?;
@@ -128,7 +128,7 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
         }
         TenantCommand::Get { id } => {
             let tenant = client.tenant(&id).await?;
-            show(output, &tenant.raw, &tenant)?;
+            print_tenant(output, &tenant.raw, &tenant)?;
         }
         TenantCommand::Usage => {
             let usage = client.usage().await?;
@@ -144,7 +144,7 @@ pub async fn run(global: &Global, command: TenantCommand, output: Output) -> Res
         }
         TenantCommand::Delete { id } => {
             client.delete_tenant(&id).await?;
-            output.done(&format!("deleted tenant {id}"), &json!({"id": id, "deleted": true}))?;
+            output.confirm(&format!("deleted tenant {id}"), &json!({"id": id, "deleted": true}))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -155,7 +155,7 @@ const HEADER: &[&str] = &[
     "signatures", "created",
 ];
 
-fn show(output: Output, raw: &str, tenant: &Tenant) -> std::io::Result<()> {
+fn print_tenant(output: Output, raw: &str, tenant: &Tenant) -> std::io::Result<()> {
     if output.is_json() { output.line(raw) } else { output.table(HEADER, [row(tenant)]) }
 }
 

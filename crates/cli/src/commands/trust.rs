@@ -1,4 +1,4 @@
-//! `skillbox trust`: whose signatures count, what must not run, and how far versions have come.
+//! `skillbox trust`: trusted signing keys, revoked content, and the newest version of each skill.
 
 use std::process::ExitCode;
 
@@ -15,31 +15,31 @@ use crate::{connection, text};
 
 #[derive(Subcommand)]
 pub enum TrustCommand {
-    /// Keys that may sign skills.
+    /// Manage the keys that may sign skills.
     #[command(subcommand)]
-    Key(KeyCommand),
-    /// Content that must not run.
+    Key(TrustedKeyCommand),
+    /// Manage revoked content, which cannot run.
     #[command(subcommand)]
     Digest(DigestCommand),
-    /// Versions that `latest` does not go back behind.
+    /// Manage the versions that protect `latest` from a rollback.
     #[command(subcommand)]
     Version(VersionCommand),
 }
 
 #[derive(Subcommand)]
-pub enum KeyCommand {
+pub enum TrustedKeyCommand {
     /// Trust a key.
     Add {
         /// A minisign public key file, or its line of base64.
         #[arg(value_name = "PUBKEY")]
         key: String,
-        /// Whose key it is.
+        /// A comment, such as the owner of the key.
         #[arg(long)]
         comment: Option<String>,
     },
-    /// List keys, the revoked ones too.
+    /// List keys, including revoked ones.
     List(ListArgs),
-    /// Revoke a key, for good: nothing it ever signed counts any more.
+    /// Revoke a key permanently. None of its signatures is trusted any more.
     Revoke {
         /// The key's id, as `trust key list` prints it.
         id: String,
@@ -48,17 +48,17 @@ pub enum KeyCommand {
 
 #[derive(Subcommand)]
 pub enum DigestCommand {
-    /// Revoke content: no skill with this digest is taken in or run.
+    /// Revoke content. No skill with this digest can be published or run.
     Revoke {
         /// The digest, as `skill get` prints it.
         digest: String,
-        /// Why.
+        /// The reason.
         #[arg(long, default_value = "")]
         reason: String,
     },
     /// List revoked content.
     List(ListArgs),
-    /// Take a revocation back.
+    /// Undo a revocation.
     Unrevoke {
         /// The digest.
         digest: String,
@@ -69,7 +69,7 @@ pub enum DigestCommand {
 pub enum VersionCommand {
     /// List the newest signed version of each skill.
     List(ListArgs),
-    /// Forget how far a skill has come, so that an older version can be the latest again.
+    /// Forget the newest version of a skill, so that an older version can become the latest.
     Forget {
         /// The skill's name.
         name: String,
@@ -86,20 +86,20 @@ pub async fn run(global: &Global, command: TrustCommand, output: Output) -> Resu
     Ok(ExitCode::SUCCESS)
 }
 
-async fn key(client: &Client, command: KeyCommand, output: Output) -> Result<()> {
+async fn key(client: &Client, command: TrustedKeyCommand, output: Output) -> Result<()> {
     match command {
-        KeyCommand::Add { key, comment } => {
-            // Read here, so that a typo does not cost a call.
+        TrustedKeyCommand::Add { key, comment } => {
+            // Parsed here, so that a typo fails before any request is sent.
             for key in public_keys(&[key])? {
                 let new = NewTrustedKey { public_key: key.to_string(), comment: comment.clone() };
                 let added = client.trust_key(&new).await?;
-                output.done(
+                output.confirm(
                     &format!("trusting {}", added.key_id),
                     &serde_json::from_str(&added.raw)?,
                 )?;
             }
         }
-        KeyCommand::List(args) => {
+        TrustedKeyCommand::List(args) => {
             let rows = collect(args, async |page| client.trusted_keys(&page).await).await?;
             if output.is_json() {
                 output.array(&rows.raw)?;
@@ -110,9 +110,9 @@ async fn key(client: &Client, command: KeyCommand, output: Output) -> Result<()>
                 )?;
             }
         }
-        KeyCommand::Revoke { id } => {
+        TrustedKeyCommand::Revoke { id } => {
             client.revoke_trusted_key(&id).await?;
-            output.done(&format!("revoked {id}"), &json!({"key_id": id, "revoked": true}))?;
+            output.confirm(&format!("revoked {id}"), &json!({"key_id": id, "revoked": true}))?;
         }
     }
     Ok(())
@@ -122,7 +122,7 @@ async fn digest(client: &Client, command: DigestCommand, output: Output) -> Resu
     match command {
         DigestCommand::Revoke { digest, reason } => {
             let revoked = client.revoke_digest(&digest, &reason).await?;
-            output.done(&format!("revoked {digest}"), &serde_json::from_str(&revoked.raw)?)?;
+            output.confirm(&format!("revoked {digest}"), &serde_json::from_str(&revoked.raw)?)?;
         }
         DigestCommand::List(args) => {
             let rows = collect(args, async |page| client.revoked_digests(&page).await).await?;
@@ -135,7 +135,7 @@ async fn digest(client: &Client, command: DigestCommand, output: Output) -> Resu
         }
         DigestCommand::Unrevoke { digest } => {
             client.unrevoke_digest(&digest).await?;
-            output.done(
+            output.confirm(
                 &format!("{digest} is no longer revoked"),
                 &json!({"digest": digest, "revoked": false}),
             )?;
@@ -157,14 +157,16 @@ async fn version(client: &Client, command: VersionCommand, output: Output) -> Re
         }
         VersionCommand::Forget { name } => {
             client.forget_newest_version(&name).await?;
-            output
-                .done(&format!("{name} may go back"), &json!({"name": name, "forgotten": true}))?;
+            output.confirm(
+                &format!("{name} may go back to an older version"),
+                &json!({"name": name, "forgotten": true}),
+            )?;
         }
     }
     Ok(())
 }
 
-fn when(at: Option<&String>) -> String {
+fn format_time(at: Option<&String>) -> String {
     text::or_dash(at.map(|at| text::time(at)).as_deref())
 }
 
@@ -176,16 +178,16 @@ fn key_row(key: &TrustedKey) -> Vec<String> {
     vec![
         key.key_id.clone(),
         state,
-        when(key.added_at.as_ref()),
+        format_time(key.added_at.as_ref()),
         key.public_key.clone(),
         key.comment.clone(),
     ]
 }
 
 fn digest_row(digest: &RevokedDigest) -> Vec<String> {
-    vec![digest.digest.clone(), when(digest.revoked_at.as_ref()), digest.reason.clone()]
+    vec![digest.digest.clone(), format_time(digest.revoked_at.as_ref()), digest.reason.clone()]
 }
 
 fn version_row(newest: &NewestVersion) -> Vec<String> {
-    vec![newest.name.clone(), newest.version.clone(), when(newest.accepted_at.as_ref())]
+    vec![newest.name.clone(), newest.version.clone(), format_time(newest.accepted_at.as_ref())]
 }

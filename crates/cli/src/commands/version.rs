@@ -25,7 +25,7 @@ pub fn run(output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How this program was compiled; a figure measured with a debug build means nothing.
+/// The build profile. Benchmarks of a debug build are meaningless, so reports include it.
 pub fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }

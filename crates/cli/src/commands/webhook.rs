@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Subcommand)]
 pub enum WebhookCommand {
-    /// Print the secret that receivers check signatures with.
+    /// Print the secret with which receivers verify signatures.
     Secret,
 }
 
@@ -19,8 +19,8 @@ pub async fn run(global: &Global, command: WebhookCommand, output: Output) -> Re
     let client = connection::open(global)?;
     match command {
         WebhookCommand::Secret => {
-            let answer = client.webhook_secret().await?;
-            output.line(if output.is_json() { &answer.raw } else { &answer.secret })?;
+            let response = client.webhook_secret().await?;
+            output.line(if output.is_json() { &response.raw } else { &response.secret })?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The measured numbers, and how they are shown.
+//! The measured figures and the report of them.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::commands::version;
 
-/// One side's distribution, in milliseconds.
+/// The latency distribution of one side, in milliseconds.
 #[derive(Serialize)]
 pub struct Figures {
     pub min_ms: f64,
@@ -17,8 +17,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of at least one sample.
-    pub fn of(mut samples: Vec<f64>) -> Self {
+    /// Needs at least one sample.
+    pub fn from_samples(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let rank = (samples.len() as f64 * share).ceil() as usize;
@@ -28,7 +28,7 @@ impl Figures {
     }
 }
 
-/// What the figures depend on.
+/// Properties of the machine and the build that affect the figures.
 #[derive(Serialize)]
 pub struct Machine {
     cores: usize,
@@ -39,7 +39,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn here(python: &Path) -> Self {
+    pub fn current(python: &Path) -> Self {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -52,18 +52,18 @@ impl Machine {
 }
 
 #[derive(Serialize)]
-pub struct Report {
+pub struct LatencyReport {
     machine: Machine,
     runs: u32,
     bare: Figures,
     api: Figures,
-    /// Medians: through the API minus bare.
+    /// Difference of the medians: through the API minus bare.
     difference_ms: f64,
-    /// Medians: through the API over bare.
+    /// Ratio of the medians: through the API divided by bare.
     ratio: f64,
 }
 
-impl Report {
+impl LatencyReport {
     pub fn new(machine: Machine, runs: u32, bare: Figures, api: Figures) -> Self {
         let difference_ms = round(api.p50_ms - bare.p50_ms);
         let ratio = round(api.p50_ms / bare.p50_ms);
@@ -71,11 +71,11 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for LatencyReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Machine { cores, kernel, arch, python, build } = &self.machine;
         writeln!(f, "{cores} cores, Linux {kernel} {arch}, {build} build, {python}")?;
-        writeln!(f, "{} runs of each, in turn, one at a time; milliseconds\n", self.runs)?;
+        writeln!(f, "{} runs of each, alternating, one at a time; milliseconds\n", self.runs)?;
         writeln!(f, "{:<24}{:>9}{:>9}{:>9}{:>9}", "", "min", "p50", "p99", "max")?;
         for (name, side) in [("python3 script.py", &self.bare), ("POST /v1/executions", &self.api)]
         {
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples() {
-        let figures = Figures::of((1..=200).rev().map(f64::from).collect());
+        let figures = Figures::from_samples((1..=200).rev().map(f64::from).collect());
         assert_eq!(
             (figures.min_ms, figures.p50_ms, figures.p99_ms, figures.max_ms),
             (1.0, 100.0, 198.0, 200.0)
         );
-        let one = Figures::of(vec![7.0]);
+        let one = Figures::from_samples(vec![7.0]);
         assert_eq!((one.min_ms, one.p50_ms, one.p99_ms, one.max_ms), (7.0, 7.0, 7.0, 7.0));
     }
 
@@ -125,7 +125,12 @@ mod tests {
             python: "/usr/bin/python3".into(),
             build: "release",
         };
-        let report = Report::new(machine, 1, Figures::of(vec![10.0]), Figures::of(vec![15.0]));
+        let report = LatencyReport::new(
+            machine,
+            1,
+            Figures::from_samples(vec![10.0]),
+            Figures::from_samples(vec![15.0]),
+        );
         assert_eq!((report.difference_ms, report.ratio), (5.0, 1.5));
         assert!(report.to_string().contains("adds 5.00 ms at the median, 1.50 times"), "{report}");
     }

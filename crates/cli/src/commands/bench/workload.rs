@@ -1,5 +1,4 @@
-//! What is measured: one ten-line skill, the same script for the bare interpreter, and a server for
-//! it.
+//! The measured workload: a ten-line skill, the same script for the bare interpreter, and a server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,7 +27,7 @@ lang: python
 ---
 ";
 
-/// Reads its input and writes its output as the contract says, and nothing else.
+/// Reads its input and writes its output according to the contract, and does nothing else.
 const SCRIPT: &str = r#"import json
 import os
 
@@ -49,7 +48,7 @@ pub fn input() -> Box<RawValue> {
 /// A temporary directory with the skill, the server's data and the bare script's output.
 pub struct Workload {
     directory: TempDir,
-    /// The interpreter that the sandbox runs.
+    /// The interpreter that the sandbox uses.
     pub python: PathBuf,
 }
 
@@ -77,7 +76,7 @@ impl Workload {
         self.directory.path().join(name)
     }
 
-    /// The script without us: same interpreter, same input, same work.
+    /// The script without Skillbox: same interpreter, same input, same work.
     pub fn bare_command(&self) -> Command {
         let mut command = Command::new(&self.python);
         command.arg(self.path(NAME).join("main.py"));
@@ -86,23 +85,27 @@ impl Workload {
         command
     }
 
-    /// Serves the skill with an embedded server of our own while `work` goes on, then drains it, so
-    /// that nothing is left when the temporary directory goes.
-    pub async fn serving<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
-        let (tell, told) = oneshot::channel::<Bound>();
+    /// Starts an embedded server with the skill, runs `work`, and then drains the server, so that
+    /// nothing uses the temporary directory when it is deleted.
+    pub async fn serve_while<T>(&self, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+        let (bound_sender, bound_receiver) = oneshot::channel::<Bound>();
         let stop = CancellationToken::new();
-        let serving =
-            server::serve_until(self.config()?, move |bound| drop(tell.send(bound)), stop.clone());
+        let serving = server::serve_until(
+            self.config()?,
+            move |bound| drop(bound_sender.send(bound)),
+            stop.clone(),
+        );
         let working = async {
-            let _stopped_however_this_ends = stop.drop_guard();
-            let bound = told.await.context("the server ended before it was ready")?;
+            // Stops the server on every exit, also on errors. Otherwise `join!` would wait for ever.
+            let _stop_server = stop.drop_guard();
+            let bound = bound_receiver.await.context("the server ended before it was ready")?;
             let client = connection::with_key(&serve::local_url(&bound), bound.first_key, None)?;
             publish(&client, &self.skill()).await?;
             work(&client).await
         };
-        let (served, worked) = tokio::join!(serving, working);
+        let (served, result) = tokio::join!(serving, working);
         served?;
-        worked
+        result
     }
 
     fn config(&self) -> Result<Config> {

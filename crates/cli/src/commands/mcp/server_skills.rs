@@ -1,4 +1,4 @@
-//! Skills of a server elsewhere, through its API and with the caller's key.
+//! Serves the skills of a Skillbox server, through its API and with the caller's key.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,34 +16,34 @@ use serde_json::value::to_raw_value;
 use skill::{Package, SkillError};
 use tokio_util::sync::CancellationToken;
 
-/// More than any archive a server takes.
+/// Larger than any archive that a server accepts.
 const MAX_ARCHIVE_BYTES: usize = 512 << 20;
-const PAGE: u32 = 50;
-const NO_KEY: &str = "The server does not take this key. Start `skillbox mcp` with a valid one, by -k or SKILLBOX_API_KEY.";
-/// Details that are remembered; beyond, all are asked for again.
-const MAX_DETAILS: usize = 1000;
+const PAGE_SIZE: u32 = 50;
+const INVALID_KEY: &str = "The server rejected the API key. Start `skillbox mcp` with a valid key in -k or SKILLBOX_API_KEY.";
+/// Maximum number of cached skill details. A full cache is cleared.
+const MAX_CACHED_DETAILS: usize = 1000;
 
 pub struct ServerSkills {
     client: Client,
-    /// The archive that was read last: agents read a skill file by file.
-    last: Mutex<Option<(String, Vec<u8>)>>,
-    /// What a list does not say of a skill, by its digest.
+    /// The last archive with its digest, because agents read a skill file by file.
+    last_archive: Mutex<Option<(String, Vec<u8>)>>,
+    /// Properties of skills that a list does not contain, by digest.
     details: Mutex<HashMap<String, SkillDetail>>,
 }
 
 impl ServerSkills {
     pub fn new(client: Client) -> ServerSkills {
-        ServerSkills { client, last: Mutex::default(), details: Mutex::default() }
+        ServerSkills { client, last_archive: Mutex::default(), details: Mutex::default() }
     }
 
     async fn detail(&self, row: &client::SkillSummary) -> Result<SkillDetail, ClientError> {
         let digest = row.digest.clone().unwrap_or_default();
-        if let Some(known) = held(&self.details).get(&digest) {
-            return Ok(known.clone());
+        if let Some(cached) = lock(&self.details).get(&digest) {
+            return Ok(cached.clone());
         }
         let detail = self.client.skill(&row.name, &row.version).await?.value;
-        let mut details = held(&self.details);
-        if details.len() >= MAX_DETAILS {
+        let mut details = lock(&self.details);
+        if details.len() >= MAX_CACHED_DETAILS {
             details.clear();
         }
         details.insert(digest, detail.clone());
@@ -56,29 +56,34 @@ impl ServerSkills {
         version: &str,
         digest: &str,
     ) -> Result<Vec<u8>, ClientError> {
-        if let Some((_, archive)) = held(&self.last).as_ref().filter(|(kept, _)| kept == digest) {
+        if let Some((_, archive)) =
+            lock(&self.last_archive).as_ref().filter(|(cached, _)| cached == digest)
+        {
             return Ok(archive.clone());
         }
         let archive =
             self.client.skill_content(name, version).await?.bytes(MAX_ARCHIVE_BYTES).await?;
-        *held(&self.last) = Some((digest.to_owned(), archive.clone()));
+        *lock(&self.last_archive) = Some((digest.to_owned(), archive.clone()));
         Ok(archive)
     }
 
     /// The newest version of a skill.
     async fn package(&self, name: &str) -> Result<Package, ProviderError> {
-        let told = |error| about(name, error);
-        let detail = self.client.skill(name, "latest").await.map_err(told)?.value;
+        let to_error = |error| skill_error(name, error);
+        let detail = self.client.skill(name, "latest").await.map_err(to_error)?.value;
         let digest = detail.digest.unwrap_or_default();
-        let archive = self.archive(name, &detail.version, &digest).await.map_err(told)?;
-        let altered = |error: SkillError| {
-            ProviderError::Internal(format!("The server's archive cannot be used: {error}."))
+        let archive = self.archive(name, &detail.version, &digest).await.map_err(to_error)?;
+        let invalid = |error: SkillError| {
+            ProviderError::Internal(format!(
+                "The server returned an invalid skill archive: {error}."
+            ))
         };
-        let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(altered)?;
-        if package.digest == digest { Ok(package) } else { Err(altered(SkillError::Digest)) }
+        let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(invalid)?;
+        if package.digest == digest { Ok(package) } else { Err(invalid(SkillError::Digest)) }
     }
 
-    /// Follows to the end; a cancelled run is followed to its end too.
+    /// Follows an execution to its end. A cancelled execution is also followed, because its result
+    /// contains the log so far.
     async fn follow(
         &self,
         id: &str,
@@ -86,14 +91,14 @@ impl ServerSkills {
         progress: &RunProgress,
         stop: CancellationToken,
     ) -> Result<Reply<Execution>, ClientError> {
-        let mut stopped = false;
+        let mut cancelled = false;
         loop {
             let event = tokio::select! {
                 event = events.next() => event?,
-                () = stop.cancelled(), if !stopped => {
-                    stopped = true;
+                () = stop.cancelled(), if !cancelled => {
+                    cancelled = true;
                     match self.client.cancel(id).await {
-                        // It ended by itself meanwhile.
+                        // A conflict means that it has already ended; its result follows.
                         Err(error) if error.slug() != Some("conflict") => return Err(error),
                         _ => continue,
                     }
@@ -112,20 +117,20 @@ impl ServerSkills {
 #[async_trait]
 impl SkillProvider for ServerSkills {
     async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
-        let page = PageSelector { limit: Some(PAGE), cursor: cursor.map(str::to_owned) };
-        let listing = self.client.skills(&page).await.map_err(refusal)?;
+        let page = PageSelector { limit: Some(PAGE_SIZE), cursor: cursor.map(str::to_owned) };
+        let listing = self.client.skills(&page).await.map_err(provider_error)?;
         let mut skills = Vec::new();
-        // A skill that waits for a review, or was rejected, is none to offer.
+        // Skills that are held for review or were rejected cannot run, so they are not listed.
         for row in listing
             .items
             .into_iter()
-            .filter(|row| row.status.as_deref().is_none_or(|word| word == "available"))
+            .filter(|row| row.status.as_deref().is_none_or(|status| status == "available"))
         {
             let detail = match self.detail(&row).await {
                 Ok(detail) => detail,
-                // Deleted since the list was made.
+                // Deleted since the list was fetched.
                 Err(error) if error.status() == Some(404) => continue,
-                Err(error) => return Err(refusal(error)),
+                Err(error) => return Err(provider_error(error)),
             };
             let SkillDetail { entrypoint, input_schema, .. } = detail;
             let client::SkillSummary { name, version, description, .. } = row;
@@ -155,12 +160,12 @@ impl SkillProvider for ServerSkills {
     ) -> Result<RunResult, ProviderError> {
         let name = run.skill.clone();
         let accepted =
-            self.client.run(&request(run)?).await.map_err(|error| about(&name, error))?;
+            self.client.run(&request(run)?).await.map_err(|error| skill_error(&name, error))?;
         let id = accepted.execution_id.to_string();
-        let events = self.client.execution_events(&id, None).await.map_err(refusal)?;
-        let reply = self.follow(&id, events, &progress, stop).await.map_err(refusal)?;
+        let events = self.client.execution_events(&id, None).await.map_err(provider_error)?;
+        let reply = self.follow(&id, events, &progress, stop).await.map_err(provider_error)?;
         serde_json::from_str(&reply.raw).map_err(|error| {
-            ProviderError::Internal(format!("The server's answer is not understood: {error}."))
+            ProviderError::Internal(format!("The server's response cannot be read: {error}."))
         })
     }
 
@@ -174,29 +179,29 @@ impl SkillProvider for ServerSkills {
             execution: execution.to_owned(),
             name: name.to_owned(),
         };
-        // Steps that a URL would resolve could lead to another route.
+        // The name becomes part of a URL: `..` in it would be resolved and reach another route.
         if uuid::Uuid::try_parse(execution).is_err()
             || name.split('/').any(|part| matches!(part, "" | "." | ".."))
         {
             return Err(missing());
         }
-        let told = |error: ClientError| match error.status() {
+        let artifact_error = |error: ClientError| match error.status() {
             Some(404) => missing(),
-            _ => refusal(error),
+            _ => provider_error(error),
         };
-        let download = self.client.execution_file(execution, name).await.map_err(told)?;
+        let download = self.client.execution_file(execution, name).await.map_err(artifact_error)?;
         if let Some(size) = download.size().filter(|size| *size > max_bytes as u64) {
             return Err(ProviderError::TooLarge { size, max_bytes });
         }
         Ok(FileContents {
-            bytes: download.bytes(max_bytes).await.map_err(told)?,
+            bytes: download.bytes(max_bytes).await.map_err(artifact_error)?,
             content_type: None,
         })
     }
 }
 
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn request(run: SkillRunRequest) -> Result<RunRequest, ProviderError> {
@@ -220,18 +225,18 @@ fn request(run: SkillRunRequest) -> Result<RunRequest, ProviderError> {
     })
 }
 
-fn about(skill: &str, error: ClientError) -> ProviderError {
+fn skill_error(skill: &str, error: ClientError) -> ProviderError {
     match error.status() {
         Some(404) => ProviderError::SkillNotFound(skill.to_owned()),
-        _ => refusal(error),
+        _ => provider_error(error),
     }
 }
 
-fn refusal(error: ClientError) -> ProviderError {
+fn provider_error(error: ClientError) -> ProviderError {
     let text = error.to_string();
     match error.status() {
-        // The server's own sentence is for programs that send headers.
-        Some(401) => ProviderError::Forbidden(NO_KEY.to_owned()),
+        // The server's own message is about HTTP headers, which an MCP user does not set.
+        Some(401) => ProviderError::Forbidden(INVALID_KEY.to_owned()),
         Some(403) => ProviderError::Forbidden(text),
         Some(400..=499) => ProviderError::InvalidRequest(text),
         _ => ProviderError::Internal(text),

@@ -1,4 +1,4 @@
-//! `skill lint`: skills checked without a server, for people, programs and code scanning.
+//! `skill lint`: checks skills without a server, with output for people, programs and code scanning.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,13 +17,13 @@ pub struct LintArgs {
     /// Skill directories or zips.
     #[arg(required = true, value_name = "DIR|ZIP")]
     paths: Vec<PathBuf>,
-    /// Whose rules count: default, strict (the open specification), anthropic or openai.
+    /// Profile of rules: default, strict (the open specification), anthropic or openai.
     #[arg(long, default_value_t = Profile::Default)]
     profile: Profile,
-    /// Fail on warnings too.
+    /// Treat warnings as errors.
     #[arg(long)]
     strict: bool,
-    /// What to print, instead of what -o says: SARIF is for code scanning.
+    /// Output format, instead of the one of -o. SARIF is for code scanning.
     #[arg(long, value_enum)]
     format: Option<LintFormat>,
 }
@@ -35,43 +35,44 @@ pub enum LintFormat {
     Sarif,
 }
 
-/// One skill, checked.
-pub struct Checked {
+/// The result of checking one skill.
+pub struct LintResult {
     pub path: PathBuf,
     pub findings: Vec<Finding>,
-    /// Name, version and digest; or why there are none.
-    about: Result<About, Refusal>,
+    /// Identifies a valid skill, or contains the error of an invalid one.
+    identity: Result<SkillIdentity, InvalidSkill>,
 }
 
-struct About {
+struct SkillIdentity {
     name: String,
     version: String,
     digest: String,
 }
 
-struct Refusal {
+struct InvalidSkill {
     slug: &'static str,
     message: String,
 }
 
-impl Checked {
-    /// Reads and checks one skill. The error is ours: there is nothing to check.
+impl LintResult {
+    /// Reads and checks one skill. `Err` means that the skill could not be read at all.
     pub fn read(path: &Path, profile: Profile) -> Result<Self> {
-        let (findings, about) = match skill_reader::read(path)? {
+        let (findings, identity) = match skill_reader::read(path)? {
             Ok(package) => {
                 let mut findings = package.findings_for(profile);
                 findings.extend(skill_reader::extra_findings(&package));
                 let (name, version) = (package.manifest.name, package.manifest.version);
-                (findings, Ok(About { name, version, digest: package.digest }))
+                (findings, Ok(SkillIdentity { name, version, digest: package.digest }))
             }
-            Err(error) => {
-                (error.findings(), Err(Refusal { slug: error.slug(), message: error.to_string() }))
-            }
+            Err(error) => (
+                error.findings(),
+                Err(InvalidSkill { slug: error.slug(), message: error.to_string() }),
+            ),
         };
-        Ok(Self { path: path.to_owned(), findings, about })
+        Ok(Self { path: path.to_owned(), findings, identity })
     }
 
-    /// Whether there is nothing that makes the check fail.
+    /// Whether no finding makes the check fail.
     pub fn passes(&self, strict: bool) -> bool {
         !self.findings.iter().any(|finding| match finding.severity {
             Severity::Error => true,
@@ -83,25 +84,25 @@ impl Checked {
     fn report(&self, profile: Profile, strict: bool) -> Value {
         let mut report =
             json!({"path": self.path, "profile": profile.as_str(), "valid": self.passes(strict)});
-        match &self.about {
-            Ok(about) => {
-                report["name"] = about.name.as_str().into();
-                report["version"] = about.version.as_str().into();
-                report["digest"] = about.digest.as_str().into();
+        match &self.identity {
+            Ok(skill) => {
+                report["name"] = skill.name.as_str().into();
+                report["version"] = skill.version.as_str().into();
+                report["digest"] = skill.digest.as_str().into();
             }
-            Err(refusal) => {
-                report["error"] = refusal.slug.into();
-                report["message"] = refusal.message.as_str().into();
+            Err(invalid) => {
+                report["error"] = invalid.slug.into();
+                report["message"] = invalid.message.as_str().into();
             }
         }
         report["findings"] = json!(self.findings);
         report
     }
 
-    /// What a person wants to know in the end.
-    fn verdict(&self) -> String {
-        let subject = match &self.about {
-            Ok(about) => format!("{}@{}", about.name, about.version),
+    /// The number of errors and warnings, in one line.
+    fn summary(&self) -> String {
+        let subject = match &self.identity {
+            Ok(skill) => format!("{}@{}", skill.name, skill.version),
             Err(_) => self.path.display().to_string(),
         };
         let count = |severity: Severity| {
@@ -117,49 +118,49 @@ impl Checked {
     }
 }
 
-/// Exit code 1 says that a skill has errors; 2 that there was nothing to check.
+/// Exit code 1 means that a skill has errors, 2 that one could not be read.
 pub fn run(args: &LintArgs, output: Output) -> Result<ExitCode> {
-    let checked = args
+    let results = args
         .paths
         .iter()
-        .map(|path| Checked::read(path, args.profile))
+        .map(|path| LintResult::read(path, args.profile))
         .collect::<Result<Vec<_>>>()?;
-    let usual = if output.is_json() { LintFormat::Json } else { LintFormat::Table };
-    match args.format.unwrap_or(usual) {
+    let default_format = if output.is_json() { LintFormat::Json } else { LintFormat::Table };
+    match args.format.unwrap_or(default_format) {
         LintFormat::Json => {
-            for skill in &checked {
+            for skill in &results {
                 output.line(&skill.report(args.profile, args.strict).to_string())?;
             }
         }
-        LintFormat::Sarif => output.line(&sarif::document(&checked, args.profile).to_string())?,
+        LintFormat::Sarif => output.line(&sarif::document(&results, args.profile).to_string())?,
         LintFormat::Table => {
-            for skill in &checked {
-                let within = (checked.len() > 1).then_some(skill.path.as_path());
+            for skill in &results {
+                let base = (results.len() > 1).then_some(skill.path.as_path());
                 for finding in &skill.findings {
-                    output.line(&format_finding(finding, within))?;
+                    output.line(&format_finding(finding, base))?;
                 }
-                note(&skill.verdict());
+                note(&skill.summary());
             }
         }
     }
-    let passes = checked.iter().all(|skill| skill.passes(args.strict));
+    let passes = results.iter().all(|skill| skill.passes(args.strict));
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `warning[name_not_portable] SKILL.md:2: other runtimes refuse the name`
-pub fn format_finding(finding: &Finding, within: Option<&Path>) -> String {
-    let path = match (within, &finding.path) {
+pub fn format_finding(finding: &Finding, base: Option<&Path>) -> String {
+    let path = match (base, &finding.path) {
         (Some(skill), Some(path)) => Some(skill.join(path).display().to_string()),
         (Some(skill), None) => Some(skill.display().to_string()),
         (None, path) => path.clone(),
     };
-    let place = match (path, finding.line) {
+    let location = match (path, finding.line) {
         (Some(path), Some(line)) => format!(" {path}:{line}:"),
         (Some(path), None) => format!(" {path}:"),
         (None, _) => String::new(),
     };
     terminal::sanitize(&format!(
-        "{}[{}]{place} {}",
+        "{}[{}]{location} {}",
         finding.severity, finding.code, finding.message
     ))
 }

@@ -13,10 +13,10 @@ use crate::{skill_reader, text};
 
 #[derive(Args)]
 pub struct PackageArgs {
-    /// The skill's directory, or a zip to make canonical.
+    /// The skill's directory, or a zip to convert to the canonical form.
     #[arg(value_name = "DIR")]
     path: PathBuf,
-    /// Where to write the zip; NAME-VERSION.zip by default.
+    /// File to write. By default NAME-VERSION.zip.
     #[arg(short = 'O', long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -16,10 +16,10 @@ use crate::{input, terminal};
 pub struct PullArgs {
     /// The skill's name, or name@version.
     name: String,
-    /// Directory to make, or file to write with --zip; the skill's name by default.
+    /// Directory to create, or file to write with --zip. By default the skill's name.
     #[arg(short = 'O', long = "out", value_name = "PATH")]
     out: Option<PathBuf>,
-    /// Keep the zip as it is stored.
+    /// Write the zip instead of extracting it.
     #[arg(long)]
     zip: bool,
 }
@@ -33,27 +33,27 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         false => manifest.name.clone().into(),
     });
     if out.exists() {
-        bail!("{} exists already; remove it or choose another place with -O", out.display());
+        bail!("{} already exists; remove it or choose another path with -O", out.display());
     }
     if args.zip {
         std::fs::write(&out, package.for_transport()?)
             .with_context(|| format!("cannot write {}", out.display()))?;
     } else {
-        let target = OutputDirectory::open(&out)?;
+        let directory = OutputDirectory::open(&out)?;
         for file in &package.files {
-            let mut incoming = target.create(&file.path, file.executable)?;
-            incoming.write(&file.bytes)?;
-            incoming.finish()?;
+            let mut partial = directory.create(&file.path, file.executable)?;
+            partial.write(&file.bytes)?;
+            partial.finish()?;
         }
         if let Some(signature) = &package.signature {
-            let mut incoming = target.create(SIGNATURE_FILE, false)?;
-            incoming.write(signature.as_bytes())?;
-            incoming.finish()?;
+            let mut partial = directory.create(SIGNATURE_FILE, false)?;
+            partial.write(signature.as_bytes())?;
+            partial.finish()?;
         }
     }
     if output.is_json() {
-        let pulled = serde_json::json!({"name": manifest.name, "version": manifest.version, "digest": package.digest, "path": out});
-        output.line(&pulled.to_string())?;
+        let report = serde_json::json!({"name": manifest.name, "version": manifest.version, "digest": package.digest, "path": out});
+        output.line(&report.to_string())?;
     } else {
         output.line(&terminal::sanitize(&format!(
             "{}@{} in {}",
@@ -65,18 +65,19 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
     Ok(())
 }
 
-/// A published skill with its signature. The server is trusted no more than an upload: what it
-/// sends passes the same checks before it touches the disk.
+/// Fetches a published skill with its signature. The server is not trusted: its archive must pass the
+/// same checks as an upload before anything is written to disk.
 pub async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
     let limits = Limits::default();
     let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
     let skill = client.skill(name, version).await?;
-    // `latest` may have moved on meanwhile; the signature belongs to one version.
+    // The exact version, because `latest` may have changed since the first request, and the signature
+    // belongs to one version.
     let zip = client.skill_content(name, &skill.version).await?.bytes(max).await?;
     let read = skill::read_archive(&zip, &limits);
     let mut package = read.context("the server sent an archive that is not a valid skill")?;
     if let Some(signature) = &skill.signature {
-        signature.text.parse::<Signature>().context("the server sent a signature that is none")?;
+        signature.text.parse::<Signature>().context("the server sent an invalid signature")?;
         package.signature = Some(signature.text.clone());
     }
     Ok(package)

@@ -12,7 +12,7 @@ use super::lint;
 use crate::output::Output;
 use crate::{progress, skill_reader, terminal, text};
 
-/// Publishes one skill after the other and stops at the first that fails.
+/// Publishes the skills one by one, and stops at the first failure.
 pub async fn run(
     client: &Client,
     paths: &[PathBuf],
@@ -22,7 +22,7 @@ pub async fn run(
     for path in paths {
         let package = skill_reader::read_valid(path)?;
         lint::print_findings(&package.findings);
-        if if_changed && is_there(client, &package).await? {
+        if if_changed && is_published(client, &package).await? {
             let Package { manifest, digest, .. } = &package;
             let line = format!(
                 "{}@{} unchanged {}",
@@ -30,12 +30,12 @@ pub async fn run(
                 manifest.version,
                 text::digest(digest)
             );
-            let facts = json!({ "name": manifest.name, "version": manifest.version, "digest": digest, "unchanged": true });
-            output.line(&if output.is_json() { facts.to_string() } else { line })?;
+            let report = json!({ "name": manifest.name, "version": manifest.version, "digest": digest, "unchanged": true });
+            output.line(&if output.is_json() { report.to_string() } else { line })?;
             continue;
         }
-        let what = format!("pushing {}", package.manifest.name);
-        let pushed = upload(client, &what, package.for_transport()?).await?;
+        let label = format!("pushing {}", package.manifest.name);
+        let pushed = upload(client, &label, package.for_transport()?).await?;
         if output.is_json() {
             output.line(&pushed.raw)?;
         } else {
@@ -52,7 +52,7 @@ pub async fn run(
 }
 
 /// Whether the server has this version with this content.
-async fn is_there(client: &Client, package: &Package) -> Result<bool, ClientError> {
+async fn is_published(client: &Client, package: &Package) -> Result<bool, ClientError> {
     match client.skill(&package.manifest.name, &package.manifest.version).await {
         Ok(skill) => Ok(skill.digest.as_ref() == Some(&package.digest)),
         Err(ClientError::Api { status: 404, .. }) => Ok(false),
@@ -60,21 +60,21 @@ async fn is_there(client: &Client, package: &Package) -> Result<bool, ClientErro
     }
 }
 
-/// Sends an archive with a bar on the terminal.
+/// Uploads an archive with a progress bar.
 pub async fn upload(
     client: &Client,
-    what: &str,
+    label: &str,
     archive: Bytes,
 ) -> Result<Reply<PublishedSkill>, ClientError> {
-    let bar = progress::bytes(what, archive.len() as u64);
-    let moving = bar.clone();
-    let pushed = client.publish_skill(archive, move |sent| moving.set_position(sent)).await;
+    let bar = progress::byte_bar(label, archive.len() as u64);
+    let position = bar.clone();
+    let pushed = client.publish_skill(archive, move |sent| position.set_position(sent)).await;
     bar.finish_and_clear();
     pushed
 }
 
-/// The server answers 200 when it already had exactly this content, and holds what somebody must
-/// approve first.
+/// The result of an upload as text. The server responds with 200 if it already had exactly this
+/// content.
 pub fn outcome(pushed: &Reply<PublishedSkill>) -> &'static str {
     match pushed.status.as_deref() {
         Some("review") => "held for review",

@@ -1,15 +1,14 @@
-//! Findings as SARIF 2.1.0, in the part of it that GitHub's code scanning reads.
+//! Writes findings as SARIF 2.1.0, the subset that GitHub's code scanning reads.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
 use skill::{Finding, Profile, RULES, SCAN_RULES, Severity};
 
-use super::lint::Checked;
+use super::lint::LintResult;
 
-/// One log with one run: every rule the profile knows, those of the scanner, and a result for each
-/// finding.
-pub fn document(checked: &[Checked], profile: Profile) -> Value {
+/// A log with one run: all rules of the profile and of the scanner, and one result per finding.
+pub fn document(results: &[LintResult], profile: Profile) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
         .chain(SCAN_RULES)
@@ -25,11 +24,11 @@ pub fn document(checked: &[Checked], profile: Profile) -> Value {
             }))
         })
         .collect();
-    let results: Vec<Value> = checked
+    let findings: Vec<Value> = results
         .iter()
         .flat_map(|skill| {
-            let place = Place::of(&skill.path);
-            skill.findings.iter().map(move |finding| result(finding, &place)).collect::<Vec<_>>()
+            let location = SkillPath::new(&skill.path);
+            skill.findings.iter().map(move |finding| result(finding, &location)).collect::<Vec<_>>()
         })
         .collect();
     json!({
@@ -38,13 +37,13 @@ pub fn document(checked: &[Checked], profile: Profile) -> Value {
         "runs": [{
             "tool": {"driver": {"name": "skillbox", "version": env!("CARGO_PKG_VERSION"), "rules": rules}},
             "automationDetails": {"id": format!("skillbox/{profile}/")},
-            "results": results,
+            "results": findings,
         }],
     })
 }
 
-fn result(finding: &Finding, place: &Place) -> Value {
-    let (uri, line, message) = place.locate(finding);
+fn result(finding: &Finding, location: &SkillPath) -> Value {
+    let (uri, line, message) = location.locate(finding);
     json!({
         "ruleId": finding.code,
         "level": level(finding.severity),
@@ -61,25 +60,27 @@ fn level(severity: Severity) -> &'static str {
     }
 }
 
-/// Where a skill lies, as seen from the directory the check runs in, which is the repository's
-/// root.
-enum Place {
+/// The path of a skill relative to the working directory, which is the root of the repository when
+/// code scanning runs.
+enum SkillPath {
     Directory(PathBuf),
-    /// Nothing inside a zip can be pointed at, so its findings stand at the zip and name the file
-    /// in words.
+    /// SARIF cannot refer to files inside a zip. Their findings refer to the zip, and the message
+    /// contains the name of the file.
     Zip(PathBuf),
 }
 
-impl Place {
-    fn of(path: &Path) -> Self {
-        let seen = std::env::current_dir()
+impl SkillPath {
+    fn new(path: &Path) -> Self {
+        let relative = std::env::current_dir()
             .ok()
-            .and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
-        let seen = seen.unwrap_or_else(|| path.to_owned());
+            .and_then(|current| Some(path.strip_prefix(current).ok()?.to_owned()));
+        let relative = relative.unwrap_or_else(|| path.to_owned());
         if !path.is_dir() {
-            return Self::Zip(seen);
+            return Self::Zip(relative);
         }
-        Self::Directory(wrapper(path).map_or(seen.clone(), |wrapper| seen.join(wrapper)))
+        Self::Directory(
+            wrapper_directory(path).map_or(relative.clone(), |wrapper| relative.join(wrapper)),
+        )
     }
 
     fn locate(&self, finding: &Finding) -> (String, u32, String) {
@@ -93,30 +94,30 @@ impl Place {
     }
 }
 
-/// The single directory that everything lies in, when the skill does not begin at the top.
-fn wrapper(directory: &Path) -> Option<PathBuf> {
+/// The only directory in the given one, for a skill that is wrapped in another directory.
+fn wrapper_directory(directory: &Path) -> Option<PathBuf> {
     let entries: Vec<_> = std::fs::read_dir(directory).ok()?.filter_map(Result::ok).collect();
     let [only] = entries.as_slice() else { return None };
     only.path().is_dir().then(|| PathBuf::from(only.file_name()))
 }
 
-/// A path as a URI: relative ones stay relative, and every odd byte is escaped.
+/// Converts a path to a URI. Relative paths stay relative, and reserved bytes are escaped.
 fn uri(path: &Path) -> String {
     let parts = path.components().filter_map(|component| match component {
         Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
         Component::ParentDir => Some("..".to_owned()),
-        Component::Normal(part) => Some(escaped(&part.to_string_lossy())),
+        Component::Normal(part) => Some(percent_encode(&part.to_string_lossy())),
     });
     let joined = parts.collect::<Vec<_>>().join("/");
     if path.is_absolute() { format!("file:///{joined}") } else { joined }
 }
 
-fn escaped(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
             char::from(byte).to_string()
         }
-        odd => format!("%{odd:02X}"),
+        reserved => format!("%{reserved:02X}"),
     };
     text.bytes().map(byte).collect()
 }
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_become_uris_that_lead_nowhere_else() {
+    fn paths_are_escaped_in_uris() {
         for (path, expected) in [
             ("skills/a b/SKILL.md", "skills/a%20b/SKILL.md"),
             ("./x/./größe%.md", "x/gr%C3%B6%C3%9Fe%25.md"),

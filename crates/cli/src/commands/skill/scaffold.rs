@@ -1,4 +1,4 @@
-//! `skill new`: the smallest skill that shows the whole contract.
+//! `skill new`: creates the smallest skill that uses the whole contract.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,10 +26,10 @@ fn language_parser() -> impl TypedValueParser<Value = Language> {
 }
 
 pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
-    check(&args.name)?;
+    check_name(&args.name)?;
     let directory = PathBuf::from(&args.name);
     if directory.exists() {
-        bail!("{} exists already; choose another name", directory.display());
+        bail!("{} already exists; choose another name", directory.display());
     }
     let spec = args.lang.spec();
     let write = |name: &str, text: &str| {
@@ -37,7 +37,7 @@ pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     std::fs::create_dir(&directory)
-        .with_context(|| format!("cannot make {}", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     write("SKILL.md", &MANIFEST.replace("{name}", &args.name).replace("{lang}", spec.name))?;
     write(spec.default_entrypoints[0], spec.starter_script)?;
     if output.is_json() {
@@ -52,14 +52,14 @@ pub fn run(args: &NewArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The spec's rule for names, which is narrower than what the server takes.
-fn check(name: &str) -> Result<()> {
+/// Checks the name against the specification, which is stricter than the server.
+fn check_name(name: &str) -> Result<()> {
     let letters =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     let dashes = name.starts_with('-') || name.ends_with('-') || name.contains("--");
     if name.is_empty() || name.len() > 64 || !letters || dashes {
         bail!(
-            "`{name}` cannot be a skill's name; use 1 to 64 lower case letters, digits and single dashes, such as word-counter"
+            "`{name}` is not a valid skill name; use 1 to 64 lower case letters, digits and single dashes, such as word-counter"
         );
     }
     Ok(())
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn names_follow_the_spec() {
         for good in ["a", "word-counter", "a1-2b"] {
-            assert!(check(good).is_ok(), "{good}");
+            assert!(check_name(good).is_ok(), "{good}");
         }
         for bad in ["", "A", "a_b", "-a", "a-", "a--b", "../x", &"a".repeat(65)] {
-            assert!(check(bad).is_err(), "{bad}");
+            assert!(check_name(bad).is_err(), "{bad}");
         }
     }
 }

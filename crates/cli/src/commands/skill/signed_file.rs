@@ -1,8 +1,8 @@
 //! `skill sign --file` and `skill verify --file`: signatures over any file, such as the checksums
 //! of a release.
 //!
-//! The format is minisign's: `minisign -V -p KEY -m FILE` accepts what is written here, and the
-//! other way round.
+//! The format is the one of minisign: `minisign -V -p KEY -m FILE` accepts these signatures, and
+//! `verify` accepts those of minisign.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +22,8 @@ pub fn sign(
     output: Output,
 ) -> Result<ExitCode> {
     let content = read(path)?;
-    // A signature over the statement of a skill is a signature of that skill, and `sign DIR` checks
-    // the skill first.
+    // A signature of a statement is a valid signature of that skill. Only `sign DIR` may make one,
+    // because it checks the skill first.
     if content.starts_with(Statement::HEADER.as_bytes()) {
         bail!("{} is the statement of a skill; sign the skill without --file", path.display());
     }
@@ -42,7 +42,8 @@ pub fn sign(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Exit code 1: the signature is missing or does not fit. 2: the file could not be read.
+/// Exit code 1 means that the signature is missing or does not match, 2 that the file could not be
+/// read.
 pub fn verify(
     path: &Path,
     signature: Option<&Path>,
@@ -96,14 +97,19 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The name as it stands in the trusted comment, which is a single line.
+/// The name for the trusted comment, which is a single line and so cannot contain control characters.
 fn file_name(path: &Path) -> Result<&str> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.filter(|name| !name.contains(char::is_control));
-    name.with_context(|| format!("the name of {} cannot stand in a signature", path.display()))
+    name.with_context(|| {
+        format!(
+            "the file name of {} cannot be written to a signature; rename the file",
+            path.display()
+        )
+    })
 }
 
-/// Where minisign writes and expects the signature of a file.
+/// The path at which minisign writes and expects the signature of a file.
 fn signature_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".minisig");

@@ -1,4 +1,4 @@
-//! `skill keygen`, `skill sign` and `skill statement`: signatures that minisign understands too.
+//! `skill keygen`, `skill sign` and `skill statement`: signatures that are compatible with minisign.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -19,30 +19,30 @@ use crate::skill_reader;
 
 #[derive(Args)]
 pub struct KeygenArgs {
-    /// Where to write the secret key; the public one goes beside it with the ending .pub.
+    /// File for the secret key. The public key is written beside it with the extension .pub.
     #[arg(long, value_name = "FILE", default_value = "skillbox.key")]
     key: PathBuf,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Leave the secret key open to whoever can read the file.
+    /// Do not encrypt the secret key.
     #[arg(long, conflicts_with = "password_file")]
     no_password: bool,
 }
 
 #[derive(Args)]
 pub struct SignArgs {
-    /// The skill's directory; or its zip, with --out.
+    /// The skill's directory, or its zip with --out.
     #[arg(value_name = "DIR|ZIP|FILE")]
     path: PathBuf,
-    /// Sign the file itself instead of a skill: writes FILE.minisig, which minisign verifies too.
+    /// Sign the file itself instead of a skill: writes FILE.minisig, which minisign can verify.
     #[arg(long)]
     file: bool,
-    /// The secret key, ours or one of minisign's.
+    /// The secret key, from `skill keygen` or from minisign.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Where to write the signature instead of SKILL.md.minisig in the directory.
+    /// File to write instead of SKILL.md.minisig in the directory.
     #[arg(short = 'O', long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub struct StatementArgs {
 
 #[derive(Args)]
 struct PasswordArgs {
-    /// Read the key's password from the first line of this file instead of asking for it.
+    /// Read the password of the key from the first line of this file instead of prompting for it.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
     let public_path = args.key.with_extension("pub");
     for path in [&args.key, &public_path] {
         if path.exists() {
-            bail!("{} exists already; choose another place with --key", path.display());
+            bail!("{} already exists; choose another file with --key", path.display());
         }
     }
     let key = SecretKey::from_seed(rand::random())?;
@@ -77,11 +77,11 @@ pub fn keygen(args: &KeygenArgs, output: Output) -> Result<ExitCode> {
     write_new(&args.key, text.as_bytes(), 0o600)?;
     write_new(&public_path, public.to_file().as_bytes(), 0o644)?;
     if output.is_json() {
-        let made = json!({
+        let report = json!({
             "key_id": public.id().to_string(), "public_key": public.to_string(),
             "key": args.key, "public_key_file": public_path,
         });
-        output.line(&made.to_string())?;
+        output.line(&report.to_string())?;
     } else {
         output.line(&public.to_string())?;
         note(&format!(
@@ -102,7 +102,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
     }
     let root = match &args.out {
         Some(_) => None,
-        None => Some(root(&args.path)?),
+        None => Some(skill_root(&args.path)?),
     };
     let package = skill_reader::read_valid(&args.path)?;
     let key = secret_key(&args.key, &args.password)?;
@@ -110,11 +110,11 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
     let signature = statement.sign(&key, now());
     let out = write_signature(&signature.to_string(), args.out.as_deref(), root)?;
     if output.is_json() {
-        let signed = json!({
+        let report = json!({
             "name": statement.name, "version": statement.version, "digest": statement.digest,
             "key_id": signature.key_id().to_string(), "path": out,
         });
-        output.line(&signed.to_string())?;
+        output.line(&report.to_string())?;
     } else {
         let Statement { name, version, digest } = statement;
         output.line(&format!(
@@ -143,8 +143,8 @@ pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes to the file that the user named, or into the skill, where a link planted under the file's
-/// name is not followed.
+/// Writes to the file that the user selected, or into the skill. A link with the name of the file
+/// inside the skill is not followed, because the skill may be untrusted.
 fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Result<PathBuf> {
     let Some(root) = root else {
         let out = out.unwrap_or(Path::new(SIGNATURE_FILE));
@@ -157,13 +157,10 @@ fn write_signature(text: &str, out: Option<&Path>, root: Option<&Path>) -> Resul
     Ok(root.join(SIGNATURE_FILE))
 }
 
-/// The signature belongs beside `SKILL.md`, and nowhere else would an upload find it.
-fn root(path: &Path) -> Result<&Path> {
+/// The directory with `SKILL.md`. An upload finds the signature only beside that file.
+fn skill_root(path: &Path) -> Result<&Path> {
     if !path.is_dir() {
-        bail!(
-            "{} is not a directory; say with --out where the signature should go",
-            path.display()
-        );
+        bail!("{} is not a directory; set the signature file with --out", path.display());
     }
     let entries =
         std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -171,19 +168,19 @@ fn root(path: &Path) -> Result<&Path> {
         |entry: std::fs::DirEntry| entry.file_name().eq_ignore_ascii_case("SKILL.md");
     match entries.filter_map(Result::ok).any(is_skill_file) {
         true => Ok(path),
-        false => bail!("{} has no SKILL.md; name the directory that it lies in", path.display()),
+        false => bail!("{} has no SKILL.md; give the directory that contains it", path.display()),
     }
 }
 
 fn secret_key(path: &Path, password: &PasswordArgs) -> Result<SecretKey> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let read = |password: Option<&str>| SecretKey::read(&text, password);
-    match read(None) {
+    let decode = |password: Option<&str>| SecretKey::read(&text, password);
+    match decode(None) {
         Err(SignatureError::Locked) => {
-            read(Some(&password.password("Password of the secret key: ")?))
+            decode(Some(&password.password("Password of the secret key: ")?))
         }
-        read => read,
+        result => result,
     }
     .with_context(|| format!("cannot use {}", path.display()))
 }
@@ -191,29 +188,29 @@ fn secret_key(path: &Path, password: &PasswordArgs) -> Result<SecretKey> {
 impl PasswordArgs {
     fn password(&self, prompt: &str) -> Result<String> {
         let Some(path) = &self.password_file else {
-            let asked = rpassword::prompt_password(prompt);
-            return asked
-                .context("there is no terminal to ask for the password on; use --password-file");
+            return rpassword::prompt_password(prompt)
+                .context("cannot prompt for the password without a terminal; use --password-file");
         };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// One that is asked for is asked for twice.
+    /// Prompts twice, because a typo would make the key unusable.
     fn new_password(&self) -> Result<String> {
         let password = self.password("Password for the new key: ")?;
         if password.is_empty() {
-            bail!("the password is empty; use --no-password if the key is to have none");
+            bail!("the password is empty; use --no-password for a key without a password");
         }
-        if self.password_file.is_none() && self.password("Once more: ")? != password {
+        if self.password_file.is_none() && self.password("Repeat the password: ")? != password {
             bail!("the two passwords differ");
         }
         Ok(password)
     }
 }
 
-/// Writes a file that must not exist yet, with its mode from the first byte on.
+/// Creates a file that must not exist yet. The mode is set at creation, so that a secret is never
+/// readable by others, not even for a moment.
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     file.and_then(|mut file| file.write_all(bytes))

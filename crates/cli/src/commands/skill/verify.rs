@@ -1,5 +1,5 @@
-//! `skill verify`: whether a skill is signed by somebody you trust. For what lies here no server is
-//! asked.
+//! `skill verify`: checks whether a skill is signed with a trusted key. For a local skill no server is
+//! contacted.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ pub struct VerifyArgs {
     /// Verify the signature of the file itself instead of a skill: reads FILE.minisig.
     #[arg(long)]
     file: bool,
-    /// A key you trust: a public key file, or its line of base64. May be given several times.
+    /// A trusted key: a public key file, or its base64 line. May be given several times.
     #[arg(long = "key", required = true, value_name = "PUBKEY")]
     keys: Vec<String>,
     /// Read the signature from this file instead of the skill.
@@ -31,7 +31,7 @@ pub struct VerifyArgs {
     signature: Option<PathBuf>,
 }
 
-/// Exit code 1 says that the skill is not to be trusted, 2 that it could not be found out.
+/// Exit code 1 means that the skill is not trusted, 2 that this could not be determined.
 pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<ExitCode> {
     let keys = public_keys(&args.keys)?;
     if args.file {
@@ -59,17 +59,19 @@ pub async fn run(global: &Global, args: &VerifyArgs, output: Output) -> Result<E
     Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reads keys from files, or from the words themselves.
-pub fn public_keys(words: &[String]) -> Result<Vec<PublicKey>> {
-    let key = |word: &String| {
-        let path = Path::new(word);
+/// Parses public keys. Each value is the path of a file, or the key itself.
+pub fn public_keys(values: &[String]) -> Result<Vec<PublicKey>> {
+    let key = |value: &String| {
+        let path = Path::new(value);
         let text = match path.exists() {
-            true => std::fs::read_to_string(path).with_context(|| format!("cannot read {word}"))?,
-            false => word.clone(),
+            true => {
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {value}"))?
+            }
+            false => value.clone(),
         };
-        text.parse().with_context(|| format!("{word} is neither a file nor a key"))
+        text.parse().with_context(|| format!("{value} is neither a file nor a public key"))
     };
-    words.iter().map(key).collect()
+    values.iter().map(key).collect()
 }
 
 fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
@@ -77,13 +79,13 @@ fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
     let signature: Signature = text.parse().map_err(|error: SignatureError| error.to_string())?;
     let Some(key) = keys.iter().find(|key| key.id() == signature.key_id()) else {
         return Err(format!(
-            "it is signed with the key {}, which is none of yours",
+            "it is signed with the key {}, which is not one of the given keys",
             signature.key_id()
         ));
     };
     let statement = Statement::of(package).to_string();
     let verified = signature.verify(key, statement.as_bytes());
-    verified.map_err(|_| "its signature does not fit its name, version and content".to_owned())
+    verified.map_err(|_| "its signature does not match its name, version and content".to_owned())
 }
 
 fn report(package: &Package, checked: &Result<Verified, String>, output: Output) -> Result<()> {

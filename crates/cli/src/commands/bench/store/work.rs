@@ -1,4 +1,4 @@
-//! What is measured: the calls that one execution makes on the store, by several at once.
+//! The measured work: the store calls of one execution, from several concurrent workers.
 
 use std::time::{Duration, Instant};
 
@@ -13,35 +13,35 @@ use uuid::Uuid;
 
 const LEASE_MS: i64 = 30_000;
 
-/// How often a claim is tried when others were quicker.
-const TRIES: usize = 1000;
+/// How often a claim is retried when other workers were faster.
+const MAX_CLAIM_ATTEMPTS: usize = 1000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// Accepted by one process and carried out by another: accept, claim, start, record.
+pub enum StoreWork {
+    /// Accepted by one process and run by another: accept, claim, start, record.
     Queued,
-    /// Accepted and carried out in one process: accept, record.
+    /// Accepted and run by one process: accept, record.
     Direct,
-    /// The second of the four alone.
+    /// Only the claim.
     Claim,
 }
 
-impl Work {
-    pub const ALL: [Work; 3] = [Work::Queued, Work::Direct, Work::Claim];
+impl StoreWork {
+    pub const ALL: [StoreWork; 3] = [StoreWork::Queued, StoreWork::Direct, StoreWork::Claim];
 
     pub fn name(self) -> &'static str {
         match self {
-            Work::Queued => "accept, claim, start, record",
-            Work::Direct => "accept and record in one process",
-            Work::Claim => "claim",
+            StoreWork::Queued => "accept, claim, start, record",
+            StoreWork::Direct => "accept and record in one process",
+            StoreWork::Claim => "claim",
         }
     }
 
-    /// Does it once; false when there is nothing left to do.
-    async fn once(self, store: &Store, tenant: &TenantId, owner: &str) -> Result<bool> {
+    /// Does the work once. Returns false when the queue is empty.
+    async fn run_once(self, store: &Store, tenant: &TenantId, owner: &str) -> Result<bool> {
         match self {
-            Work::Queued => {
+            StoreWork::Queued => {
                 accept(store, tenant, InitialState::Queued).await?;
                 let lease = claim_one(store, owner).await?;
                 if store.mark_started(&lease).await?.is_none() {
@@ -49,7 +49,7 @@ impl Work {
                 }
                 record(store, &lease).await
             }
-            Work::Direct => {
+            StoreWork::Direct => {
                 let initial_state = InitialState::Running {
                     owner: owner.to_owned(),
                     lease_ms: LEASE_MS,
@@ -60,25 +60,25 @@ impl Work {
                     _ => bail!("an execution was not accepted while measuring"),
                 }
             }
-            Work::Claim => Ok(store.claim_next(owner, LEASE_MS).await?.is_some()),
+            StoreWork::Claim => Ok(store.claim_next(owner, LEASE_MS).await?.is_some()),
         }
     }
 }
 
-/// How often it was done in which time.
-pub struct Done {
+/// How often the work was done in a period of time.
+pub struct WorkCount {
     pub count: u64,
     pub seconds: f64,
 }
 
-/// Lets so many workers do it together for a while.
+/// Repeats the work with several concurrent workers for a period of time.
 pub async fn repeat(
-    work: Work,
+    work: StoreWork,
     bench: &BenchDatabase,
     workers: usize,
     time: Duration,
-) -> Result<Done> {
-    let began = Instant::now();
+) -> Result<WorkCount> {
+    let started_at = Instant::now();
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
         let (store, tenant) =
@@ -86,7 +86,7 @@ pub async fn repeat(
         tasks.spawn(async move {
             let owner = format!("bench-worker-{worker}");
             let mut done = 0_u64;
-            while began.elapsed() < time && work.once(&store, &tenant, &owner).await? {
+            while started_at.elapsed() < time && work.run_once(&store, &tenant, &owner).await? {
                 done += 1;
             }
             Ok::<_, anyhow::Error>(done)
@@ -96,7 +96,7 @@ pub async fn repeat(
     while let Some(task) = tasks.join_next().await {
         count += task??;
     }
-    Ok(Done { count, seconds: began.elapsed().as_secs_f64() })
+    Ok(WorkCount { count, seconds: started_at.elapsed().as_secs_f64() })
 }
 
 async fn accept(
@@ -122,15 +122,15 @@ async fn accept(
     Ok(store.insert_execution(&new).await?)
 }
 
-/// Each worker has just queued one, so there is one for each; but others may hold it at this
-/// moment.
+/// Claims one execution. Each worker has just queued one, so there is one for each, but the rows may
+/// be locked by other claims at this moment.
 async fn claim_one(store: &Store, owner: &str) -> Result<Lease> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_CLAIM_ATTEMPTS {
         if let Some((_, lease)) = store.claim_next(owner, LEASE_MS).await? {
             return Ok(lease);
         }
     }
-    bail!("nothing could be claimed while measuring")
+    bail!("no execution could be claimed while measuring")
 }
 
 async fn record(store: &Store, lease: &Lease) -> Result<bool> {
@@ -142,7 +142,7 @@ async fn record(store: &Store, lease: &Lease) -> Result<bool> {
 
 pub const INPUT: &str = r#"{"title":"Sales","points":[{"label":"Q1","value":3},{"label":"Q2","value":5},{"label":"Q3","value":8},{"label":"Q4","value":13}],"kind":"bar","width":640,"height":360}"#;
 
-/// The end of a small skill, with everything a server writes down about one: see the sizes in
+/// The result of a small skill with everything that a server stores about one. The sizes are in
 /// docs/capacity.md.
 pub fn finished() -> FinishedExecution {
     FinishedExecution {
