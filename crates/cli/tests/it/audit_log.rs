@@ -75,7 +75,7 @@ fn what_is_done_to_a_log_in_the_database_is_found() {
             "INSERT INTO audit (id, tenant, action, object, detail, created_at, seq, hash) \
              SELECT '0190c0de-0000-7000-8000-000000000000', tenant, action, object, detail, created_at, 5, hash FROM audit \
              WHERE tenant = 'appended' AND seq = 4",
-            "entry 5 is behind the signed head",
+            "entry 5 is after the signed head",
         ),
     ] {
         tenant_with_log(&server, name);

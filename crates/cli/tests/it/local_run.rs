@@ -289,7 +289,7 @@ fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
     let ended =
         without_namespaces(&home, &[("SKILLBOX_DOCKER_HOST", "unix:///nowhere.sock")]).failed(2);
     for words in [
-        "no sandbox on this machine", "unprivileged user namespaces", "/nowhere.sock",
+        "no sandbox works on this machine", "unprivileged user namespaces", "/nowhere.sock",
         "skillbox doctor",
     ] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);

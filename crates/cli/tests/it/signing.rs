@@ -55,10 +55,10 @@ fn a_skill_is_signed_and_verified_without_a_server() {
     // Somebody else's key, other content, no signature: code 1. Nothing to check: code 2.
     local(home, &["skill", "keygen", "--key", "other.key", "--no-password"]).ok();
     let refused = local(home, &["skill", "verify", "code", "--key", "other.pub"]).failed(1);
-    assert!(refused.stdout.contains("none of yours"), "{}", refused.stdout);
+    assert!(refused.stdout.contains("not one of the given keys"), "{}", refused.stdout);
     fs::write(home.join("code/main.sh"), "echo changed\n").expect("written");
     let refused = local(home, &["skill", "verify", "code", "--key", "my.pub"]).failed(1);
-    assert!(refused.stdout.contains("does not fit"), "{}", refused.stdout);
+    assert!(refused.stdout.contains("does not match"), "{}", refused.stdout);
     fs::remove_file(home.join("code/SKILL.md.minisig")).expect("removed");
     let refused = local(home, &["skill", "verify", "code", "--key", "my.pub"]).failed(1);
     assert!(refused.stdout.contains("not signed"), "{}", refused.stdout);
@@ -114,7 +114,7 @@ fn keys_are_private_locked_and_never_overwritten() {
     let mode = fs::metadata(home.join("skillbox.key")).expect("a key").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = local(home, &["skill", "keygen", "--no-password"]).failed(2);
-    assert!(again.stderr.contains("exists already"), "{}", again.stderr);
+    assert!(again.stderr.contains("already exists"), "{}", again.stderr);
 
     write_skill(&home.join("code"), "demo", "main.sh", "true\n");
     let sign = |password: &str| {

@@ -66,7 +66,7 @@ fn a_skill_that_takes_the_name_of_an_allowed_one_gets_no_network() {
     home.write(USERS, "allow_network = [\"skill\"]\n");
     let ended = home.run(&["run", "./skill", "main.sh"]).failed(2);
     assert!(
-        ended.stderr.contains("any skill can claim") && ended.stderr.contains("digest"),
+        ended.stderr.contains("any skill can use any name") && ended.stderr.contains("digest"),
         "{}",
         ended.stderr
     );

@@ -110,7 +110,7 @@ fn who_asks_for_a_sandbox_is_not_run_without_one() {
         home.write(".config/skillbox/skillbox.toml", &format!("sandbox = \"{kind}\"\n"));
         let policy = home.run(&run).failed(2);
         assert!(
-            policy.stderr.contains("skillbox.toml asks") && policy.stdout.is_empty(),
+            policy.stderr.contains("skillbox.toml requests") && policy.stdout.is_empty(),
             "{}",
             policy.stderr
         );
@@ -136,5 +136,5 @@ fn only_a_directory_on_this_machine_is_trusted() {
     let url = home.run(&["run", "https://example.com/skill", "--trust-remote-code"]).failed(2);
     assert!(url.stderr.contains("https://example.com/skill"), "{}", url.stderr);
     let name = home.run(&["run", "word-counter", "--trust-remote-code"]).failed(2);
-    assert!(name.stderr.contains("works for a directory only"), "{}", name.stderr);
+    assert!(name.stderr.contains("works only for a directory"), "{}", name.stderr);
 }
