@@ -10,15 +10,15 @@ use runner::Runner;
 use skill::signature::PublicKey;
 use store::Store;
 
-use crate::auth::{AuthFailures, Keyring, Tokens};
+use crate::auth::{AuthFailures, Keyring, TokenVerifier};
 use crate::config::Config;
 use crate::http::paging::Cursors;
 use crate::http::peer::TrustedProxies;
 use crate::metrics::Metrics;
 use crate::routes::readiness::ReadyCache;
-use crate::webhooks::Signatures;
+use crate::webhooks::WebhookSigner;
 
-/// The running server's parts. Handlers get it as `State<Shared>`.
+/// The running server's parts. Handlers get it as `State<SharedApp>`.
 pub struct App {
     /// Metadata: tenants, keys, skills, executions, audit.
     pub store: Store,
@@ -37,7 +37,7 @@ pub struct App {
     /// Whose word is taken for where a request came from.
     pub trusted_proxies: TrustedProxies,
     /// Checks tokens, when the operator accepts any.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<TokenVerifier>,
     /// Signs and checks download URLs.
     pub signer: DownloadTokenSigner,
     /// Seals page cursors.
@@ -45,7 +45,7 @@ pub struct App {
     /// What receipts are checked with, by generation; the last is the one that signs.
     pub receipt_keys: Vec<PublicKey>,
     /// Signs webhooks.
-    pub signatures: Arc<Signatures>,
+    pub signatures: Arc<WebhookSigner>,
     /// Hosts that webhooks may reach although they are private.
     pub webhook_private_hosts: Vec<String>,
     /// Skills as agents' tools.
@@ -55,16 +55,16 @@ pub struct App {
     /// The last answer of `/ready`.
     pub ready: ReadyCache,
     /// The bounds on requests.
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// Base of download URLs when the operator named one.
     pub public_url: Option<String>,
 }
 
-pub type Shared = Arc<App>;
+pub type SharedApp = Arc<App>;
 
 /// How much and how long a caller may send.
 #[derive(Clone, Copy)]
-pub struct Limits {
+pub struct RequestLimits {
     pub body_bytes: usize,
     pub skill_bytes: usize,
     pub file_bytes: u64,
@@ -72,9 +72,9 @@ pub struct Limits {
     pub url_ttl: Duration,
 }
 
-impl From<&Config> for Limits {
-    fn from(config: &Config) -> Limits {
-        Limits {
+impl From<&Config> for RequestLimits {
+    fn from(config: &Config) -> RequestLimits {
+        RequestLimits {
             body_bytes: config.max_body_bytes,
             skill_bytes: config.max_skill_bytes,
             file_bytes: config.max_file_bytes,

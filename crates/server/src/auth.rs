@@ -18,8 +18,8 @@ pub use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
 pub use failures::AuthFailures;
 pub use identity::Identity;
 pub use keyring::{Keyring, MAX_KEY_LENGTH, display_prefix, new_key};
-pub use tokens::{Tokens, TokensError};
-pub use watcher::Watcher;
+pub use tokens::{TokenConfigError, TokenVerifier};
+pub use watcher::MetricsReader;
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ use http::header;
 use http::request::Parts;
 use store::TenantId;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::{ApiError, Slug};
 use crate::http::peer::Peer;
 use crate::http::request_id::RequestId;
@@ -58,10 +58,10 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Shared> for Caller {
+impl FromRequestParts<SharedApp> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
         // Who sends no credential guesses nothing, and is not counted.
         let credential = bearer(parts).ok_or_else(unauthorized)?;
         let identity = identify(app, app.trusted_proxies.client(parts), credential).await?;
@@ -75,7 +75,7 @@ impl FromRequestParts<Shared> for Caller {
 
 /// A credential is a token when it looks like one and tokens are accepted here; else it can only be
 /// a key.
-async fn identify(app: &Shared, client: Peer, credential: &str) -> Result<Identity, ApiError> {
+async fn identify(app: &SharedApp, client: Peer, credential: &str) -> Result<Identity, ApiError> {
     let failed = || {
         app.metrics.auth_failures.fetch_add(1, Ordering::Relaxed);
         app.auth_failures.count(client, unauthorized())
@@ -83,7 +83,7 @@ async fn identify(app: &Shared, client: Peer, credential: &str) -> Result<Identi
     match &app.tokens {
         // Nobody guesses a signature, and checking one costs no look at the database: valid tokens
         // always pass.
-        Some(tokens) if Tokens::looks_like_one(credential) => {
+        Some(tokens) if TokenVerifier::looks_like_token(credential) => {
             let checked = tokens.authenticate(&app.store, credential).await?;
             checked.into_token(failed).map(Identity::Token)
         }
@@ -114,7 +114,7 @@ fn bearer(parts: &Parts) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-async fn tenant(parts: &Parts, app: &Shared, identity: &Identity) -> Result<TenantId, ApiError> {
+async fn tenant(parts: &Parts, app: &SharedApp, identity: &Identity) -> Result<TenantId, ApiError> {
     let named: Vec<_> = parts.headers.get_all("x-tenant-id").iter().collect();
     let text = match named.as_slice() {
         [] => return Ok(identity.tenant().clone()),

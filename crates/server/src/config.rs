@@ -28,14 +28,14 @@ use sandbox::Control;
 
 pub use args::Args;
 pub use limits::{Http2Limits, McpSessionLimits, Rate};
-pub use reference::{Effective, effective, reference_markdown};
-pub use sandboxes::{Docker, Kubernetes, Sandbox};
+pub use reference::{EffectiveSetting, effective, reference_markdown};
+pub use sandboxes::{DockerSettings, KubernetesSettings, SandboxSettings};
 pub use standalone::StandaloneConfig;
-pub use storage::{Retention, S3};
-pub use tokens::{Jwt, JwtKey};
+pub use storage::{Retention, S3Settings};
+pub use tokens::{JwtKey, JwtSettings};
 
 use crate::http::peer::TrustedProxies;
-use settings::{SETTINGS, Setting, Standing};
+use settings::{SETTINGS, SettingSpec, Stability};
 
 /// Why the configuration cannot be used. Every variant names what to change.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum ConfigError {
 /// Where a value came from; the higher wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ValueSource {
     Default,
     File,
     Environment,
@@ -93,7 +93,7 @@ pub struct Config {
     /// None: the data directory's own.
     pub secret: Option<String>,
     /// None: a directory in the data directory.
-    pub s3: Option<S3>,
+    pub s3: Option<S3Settings>,
     pub retention: Retention,
     /// Whether a start brings the tables up to date, or waits until somebody else has.
     pub migrate_on_start: bool,
@@ -102,7 +102,7 @@ pub struct Config {
     /// Without a trailing slash.
     pub public_url: Option<String>,
     pub bootstrap_key: Option<String>,
-    pub jwt: Option<Jwt>,
+    pub jwt: Option<JwtSettings>,
     /// What opens `/metrics`, beside a service key.
     pub metrics_token: Option<String>,
     /// Hosts that webhooks may reach although their addresses are private, and without TLS.
@@ -110,7 +110,7 @@ pub struct Config {
     pub webhook_timeout: Duration,
     /// Which of the keys derived from the secret signs receipts; 1 and up.
     pub receipt_key_generation: u32,
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxSettings,
     pub require: Vec<Control>,
     pub image_allowlist: Vec<String>,
     pub runtime_path: Option<OsString>,
@@ -156,18 +156,18 @@ pub struct Config {
     pub drain_timeout: Duration,
     pub log_level: String,
     pub log_format: LogFormat,
-    set: Values,
+    set: RawValues,
 }
 
 /// The raw values by file key, each with its source.
-type Values = BTreeMap<&'static str, (String, Source)>;
+type RawValues = BTreeMap<&'static str, (String, ValueSource)>;
 
 impl Config {
     /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused:
     /// it may be a limit or a requirement that somebody believes to be in force.
     pub fn load(args: &Args) -> Result<Config, ConfigError> {
         let environment = environment()?;
-        unknown::refuse_variables(&environment)?;
+        unknown::check_variables(&environment)?;
         Config::read(args, environment)
     }
 
@@ -182,7 +182,7 @@ impl Config {
             Some(path) => read_file(&path)?,
             None => BTreeMap::new(),
         };
-        Config::resolve(&args.values, &environment, &file, Surroundings::look())
+        Config::resolve(&args.values, &environment, &file, SystemInfo::detect())
     }
 
     /// A configuration from file keys alone; `SKILLBOX_*` variables do not count. For tests and
@@ -191,7 +191,7 @@ impl Config {
         pairs: impl IntoIterator<Item = (&'a str, String)>,
     ) -> Result<Config, ConfigError> {
         let file = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        Config::resolve(&BTreeMap::new(), &BTreeMap::new(), &file, Surroundings::look())
+        Config::resolve(&BTreeMap::new(), &BTreeMap::new(), &file, SystemInfo::detect())
     }
 
     /// Merges the sources; pure, so that precedence and refusals are unit-tested.
@@ -199,15 +199,15 @@ impl Config {
         flags: &BTreeMap<String, String>,
         environment: &BTreeMap<String, String>,
         file: &BTreeMap<String, String>,
-        surroundings: Surroundings,
+        surroundings: SystemInfo,
     ) -> Result<Config, ConfigError> {
-        unknown::refuse_keys(file)?;
-        let mut set = Values::new();
+        unknown::check_keys(file)?;
+        let mut set = RawValues::new();
         for setting in SETTINGS {
             let candidates = [
-                (flags.get(setting.key), Source::Flag),
-                (environment.get(&setting.env()), Source::Environment),
-                (file.get(setting.key), Source::File),
+                (flags.get(setting.key), ValueSource::Flag),
+                (environment.get(&setting.env()), ValueSource::Environment),
+                (file.get(setting.key), ValueSource::File),
             ];
             let Some((value, source)) =
                 candidates.into_iter().find_map(|(value, source)| Some((value?, source)))
@@ -224,7 +224,7 @@ impl Config {
 
 /// What the machine says about itself, for defaults.
 #[derive(Default)]
-struct Surroundings {
+struct SystemInfo {
     data_home: Option<PathBuf>,
     config_home: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -232,10 +232,10 @@ struct Surroundings {
     memory_bytes: Option<u64>,
 }
 
-impl Surroundings {
+impl SystemInfo {
     #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-    fn look() -> Surroundings {
-        Surroundings {
+    fn detect() -> SystemInfo {
+        SystemInfo {
             data_home: std::env::var_os("XDG_DATA_HOME").map(PathBuf::from),
             config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
             home: std::env::var_os("HOME").map(PathBuf::from),
@@ -263,15 +263,15 @@ fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
 
 /// Whether a given value counts. An empty one is refused rather than read as absent: nothing may
 /// fail open.
-fn admit(setting: &Setting, value: &str) -> Result<bool, ConfigError> {
+fn admit(setting: &SettingSpec, value: &str) -> Result<bool, ConfigError> {
     let empty = value.trim().is_empty();
     match setting.standing {
-        Standing::Reserved => Ok(!empty),
-        Standing::Supported | Standing::Hidden if empty => Err(ConfigError::Bad {
+        Stability::Reserved => Ok(!empty),
+        Stability::Supported | Stability::Hidden if empty => Err(ConfigError::Bad {
             name: setting.env(),
             why: "is empty; give it a value, or unset it to take the default".into(),
         }),
-        Standing::Supported | Standing::Hidden => Ok(true),
+        Stability::Supported | Stability::Hidden => Ok(true),
     }
 }
 

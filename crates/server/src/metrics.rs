@@ -15,18 +15,18 @@ use store::{QueueLoad, Store};
 use tokio::sync::Mutex;
 
 use crate::http::listen::ConnectionMeter;
-use page::Page;
-pub use requests::{Requests, count};
+use page::MetricsPage;
+pub use requests::{RequestCounts, count};
 
 /// The database is not asked more often than this, and not for longer than that.
-const LOAD_AGE: Duration = Duration::from_secs(2);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const LOAD_CACHE_TTL: Duration = Duration::from_secs(2);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The numbers that no other part of the server keeps.
 pub struct Metrics {
     /// What opens `/metrics` and nothing else.
     pub token: Option<String>,
-    pub requests: Requests,
+    pub requests: RequestCounts,
     pub connections: Arc<ConnectionMeter>,
     /// Keys and tokens that were not valid.
     pub auth_failures: AtomicU64,
@@ -39,7 +39,7 @@ impl Metrics {
     pub fn new(token: Option<String>) -> Metrics {
         Metrics {
             token,
-            requests: Requests::default(),
+            requests: RequestCounts::default(),
             connections: Arc::default(),
             auth_failures: AtomicU64::new(0),
             ready_checks: AtomicU64::new(0),
@@ -49,7 +49,7 @@ impl Metrics {
 
     /// Everything, in the text format of Prometheus.
     pub async fn page(&self, store: &Store, memory: &Budget, runner: &Runner) -> String {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.family("skillbox_build_info", "gauge", "The version of this program.");
         page.sample("skillbox_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         let load = self.load(store).await;
@@ -72,7 +72,7 @@ impl Metrics {
         page.into_text()
     }
 
-    fn callers(&self, page: &mut Page) {
+    fn callers(&self, page: &mut MetricsPage) {
         let meter = &self.connections;
         page.gauge(
             "skillbox_http_connections",
@@ -104,11 +104,11 @@ impl Metrics {
     async fn load(&self, store: &Store) -> Option<QueueLoad> {
         let mut known = self.load.lock().await;
         if let Some((at, load)) = *known
-            && at.elapsed() < LOAD_AGE
+            && at.elapsed() < LOAD_CACHE_TTL
         {
             return load;
         }
-        let load = match tokio::time::timeout(ANSWER_WITHIN, store.queue_load()).await {
+        let load = match tokio::time::timeout(LOAD_TIMEOUT, store.queue_load()).await {
             Ok(Ok(load)) => Some(load),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the queue could not be counted");
@@ -122,7 +122,7 @@ impl Metrics {
 }
 
 /// What every process tells alike, because it is about the database they share.
-fn shared(page: &mut Page, load: QueueLoad) {
+fn shared(page: &mut MetricsPage, load: QueueLoad) {
     let queued = format!(
         "Executions that wait for a worker, in the whole installation; counted up to {}.",
         QueueLoad::MAX_COUNT
@@ -140,7 +140,7 @@ fn shared(page: &mut Page, load: QueueLoad) {
     );
 }
 
-fn connections(page: &mut Page, store: &Store) {
+fn connections(page: &mut MetricsPage, store: &Store) {
     let connections = store.pool_stats();
     page.family(
         "skillbox_database_connections",
@@ -155,7 +155,7 @@ fn connections(page: &mut Page, store: &Store) {
     );
 }
 
-fn buffers(page: &mut Page, memory: &Budget) {
+fn buffers(page: &mut MetricsPage, memory: &Budget) {
     page.gauge(
         "skillbox_buffer_bytes",
         "Memory that requests and runs have reserved in this process.",
@@ -169,7 +169,7 @@ fn buffers(page: &mut Page, memory: &Budget) {
     );
 }
 
-fn executions(page: &mut Page, meters: &Meters) {
+fn executions(page: &mut MetricsPage, meters: &Meters) {
     const ENDED: &str = "skillbox_executions_ended_total";
     page.family(ENDED, "counter", "Executions that this process recorded, by how they ended.");
     for (status, outcome, count) in meters.ended() {

@@ -8,7 +8,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::config::Role;
 use crate::http::{middleware, rejected_body, request_id};
 use crate::metrics::count;
@@ -20,7 +20,7 @@ use crate::routes::{
 };
 
 /// The documented routes.
-pub fn documented() -> OpenApiRouter<Shared> {
+pub fn documented() -> OpenApiRouter<SharedApp> {
     OpenApiRouter::with_openapi(openapi::head())
         .routes(routes!(health::health))
         .routes(routes!(health::ready))
@@ -67,7 +67,7 @@ pub fn documented() -> OpenApiRouter<Shared> {
 }
 
 /// What a process of this role answers.
-pub fn build(app: Shared, role: Role) -> Router {
+pub fn build(app: SharedApp, role: Role) -> Router {
     let routes = match role {
         Role::All | Role::Api => service(),
         // A worker has no callers but whoever looks after it.
@@ -80,7 +80,7 @@ pub fn build(app: Shared, role: Role) -> Router {
 }
 
 /// The whole service.
-fn service() -> Router<Shared> {
+fn service() -> Router<SharedApp> {
     let (routes, _) = documented().split_for_parts();
     routes
         .route("/mcp", post(mcp::serve).get(mcp::serve).delete(mcp::serve))

@@ -10,8 +10,8 @@ mod message;
 mod resolver;
 mod target;
 
-pub use message::Signatures;
-pub use target::Target;
+pub use message::WebhookSigner;
+pub use target::WebhookUrl;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,22 +22,25 @@ use crate::startup::serve::ServeError;
 use deliver::{Deliverer, deliver_until};
 
 /// The deliverer of this process, until it is told to finish.
-pub struct Webhooks {
+pub struct WebhookDelivery {
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Webhooks {
+impl WebhookDelivery {
     /// Begins to deliver, in a process that also answers callers: workers may live where there is
     /// no way out.
-    pub fn start(config: &Config, app: &App) -> Result<Webhooks, ServeError> {
+    pub fn start(config: &Config, app: &App) -> Result<WebhookDelivery, ServeError> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         if config.role != Role::Worker {
             let deliverer = Deliverer::new(config, app.store.clone(), app.signatures.clone());
-            tasks.spawn(deliver_until(deliverer.map_err(ServeError::Webhooks)?, stop.clone()));
+            tasks.spawn(deliver_until(
+                deliverer.map_err(ServeError::WebhookDelivery)?,
+                stop.clone(),
+            ));
         }
         tasks.close();
-        Ok(Webhooks { stop, tasks })
+        Ok(WebhookDelivery { stop, tasks })
     }
 
     /// Makes what is due now, and no more.

@@ -8,7 +8,7 @@ use http::request::Parts;
 use store::Scope;
 
 use super::Caller;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::ApiError;
 
 /// What a handler demands of its caller.
@@ -60,10 +60,10 @@ impl<P> Deref for Allowed<P> {
     }
 }
 
-impl<P: Permission> FromRequestParts<Shared> for Allowed<P> {
+impl<P: Permission> FromRequestParts<SharedApp> for Allowed<P> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, app).await?;
         if !caller.identity.has(P::SCOPE) {
             return Err(ApiError::forbidden(format!(

@@ -37,7 +37,7 @@ mod tests {
     use store::{Scope, TenantId};
     use uuid::Uuid;
 
-    use super::super::identity::Token;
+    use super::super::identity::TokenIdentity;
     use super::*;
 
     fn key(change: impl FnOnce(&mut ApiKey)) -> ApiKey {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_token_manages_keys_that_outlive_it_but_no_service_keys() {
-        let token = Identity::Token(Arc::new(Token {
+        let token = Identity::Token(Arc::new(TokenIdentity {
             tenant: TenantId::try_from("acme").expect("a tenant"),
             subject: "ada".into(),
             scopes: vec![Scope::Admin],

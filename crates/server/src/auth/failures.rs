@@ -16,14 +16,14 @@ use crate::http::peer::Peer;
 /// more attempts.
 const MAX_CLIENTS: usize = 4096;
 /// How often room is made in a full table.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct AuthFailures {
     rate: Rate,
-    clients: Mutex<Clients>,
+    clients: Mutex<ClientBuckets>,
 }
 
-struct Clients {
+struct ClientBuckets {
     buckets: HashMap<Peer, TokenBucket>,
     /// Of all for whom there was no room.
     others: TokenBucket,
@@ -36,7 +36,7 @@ impl AuthFailures {
         let others = TokenBucket::full(rate, now);
         AuthFailures {
             rate,
-            clients: Mutex::new(Clients { buckets: HashMap::new(), others, swept_at: now }),
+            clients: Mutex::new(ClientBuckets { buckets: HashMap::new(), others, swept_at: now }),
         }
     }
 
@@ -55,7 +55,7 @@ impl AuthFailures {
 
     fn check_at(&self, client: Peer, now: Instant) -> Result<(), Duration> {
         let mut clients = self.clients();
-        let Clients { buckets, others, .. } = &mut *clients;
+        let ClientBuckets { buckets, others, .. } = &mut *clients;
         let full = buckets.len() >= MAX_CLIENTS;
         let bucket = match buckets.get_mut(&client.network()) {
             Some(bucket) => bucket,
@@ -83,15 +83,15 @@ impl AuthFailures {
         }
     }
 
-    fn clients(&self) -> MutexGuard<'_, Clients> {
+    fn clients(&self) -> MutexGuard<'_, ClientBuckets> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clients {
+impl ClientBuckets {
     /// Forgets clients that have not failed for so long that nothing is held against them.
     fn sweep(&mut self, rate: Rate, now: Instant) {
-        if now.saturating_duration_since(self.swept_at) >= SWEEP_EVERY {
+        if now.saturating_duration_since(self.swept_at) >= SWEEP_INTERVAL {
             self.buckets.retain(|_, bucket| !bucket.is_full(rate, now));
             self.swept_at = now;
         }

@@ -9,11 +9,11 @@ use uuid::Uuid;
 #[derive(Clone)]
 pub enum Identity {
     Key(Arc<ApiKey>),
-    Token(Arc<Token>),
+    Token(Arc<TokenIdentity>),
 }
 
 /// What a valid token says. It never has the service flag and is never limited to some skills.
-pub struct Token {
+pub struct TokenIdentity {
     pub tenant: TenantId,
     pub subject: String,
     pub scopes: Vec<Scope>,

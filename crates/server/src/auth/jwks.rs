@@ -19,41 +19,41 @@ use crate::error::error_chain;
 
 /// Nobody has that many keys or that large a set.
 const MAX_KEYS: usize = 100;
-const MAX_BYTES: usize = 256 << 10;
+const MAX_KEY_SET_BYTES: usize = 256 << 10;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// When to look again.
 #[derive(Clone, Copy)]
-pub struct Patience {
-    /// Keys of this age are looked up anew when next used.
-    pub fresh: Duration,
-    /// Keys of this age are no longer believed, when the provider has not confirmed them since.
-    pub stale: Duration,
+pub struct RefreshPolicy {
+    /// Keys younger than this are used without a request to the provider.
+    pub fresh_for: Duration,
+    /// Keys older than this are no longer used, when the provider has not confirmed them since.
+    pub usable_for: Duration,
     /// The least time between two attempts.
-    pub pause: Duration,
+    pub min_interval: Duration,
 }
 
-const PATIENCE: Patience = Patience {
-    fresh: Duration::from_secs(600),
-    stale: Duration::from_secs(24 * 3600),
-    pause: Duration::from_secs(10),
+const DEFAULT_REFRESH_POLICY: RefreshPolicy = RefreshPolicy {
+    fresh_for: Duration::from_secs(600),
+    usable_for: Duration::from_secs(24 * 3600),
+    min_interval: Duration::from_secs(10),
 };
 
-type Keys = HashMap<String, Arc<VerifyingKey>>;
+type KeysById = HashMap<String, Arc<VerifyingKey>>;
 
 /// A provider's keys by their `kid`.
 pub struct KeySet {
     url: String,
     http: reqwest::Client,
-    patience: Patience,
-    known: Mutex<Known>,
+    policy: RefreshPolicy,
+    known: Mutex<CachedKeys>,
     /// Held while fetching, so that a crowd of callers asks once.
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Known {
-    keys: Arc<Keys>,
+struct CachedKeys {
+    keys: Arc<KeysById>,
     fetched_at: Option<Instant>,
     tried_at: Option<Instant>,
 }
@@ -62,7 +62,7 @@ struct Known {
 enum FetchError {
     #[error("the request failed")]
     Http(#[from] reqwest::Error),
-    #[error("the answer has more than {MAX_BYTES} bytes")]
+    #[error("the answer has more than {MAX_KEY_SET_BYTES} bytes")]
     TooLarge,
     #[error("the answer is not a key set")]
     NotASet,
@@ -70,17 +70,17 @@ enum FetchError {
 
 impl KeySet {
     pub fn new(url: &str) -> Result<KeySet, reqwest::Error> {
-        KeySet::with(url, PATIENCE)
+        KeySet::with(url, DEFAULT_REFRESH_POLICY)
     }
 
-    pub fn with(url: &str, patience: Patience) -> Result<KeySet, reqwest::Error> {
+    pub fn with(url: &str, policy: RefreshPolicy) -> Result<KeySet, reqwest::Error> {
         let http = reqwest::Client::builder()
             .timeout(FETCH_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()?;
         let (known, fetching) = (Mutex::default(), tokio::sync::Mutex::default());
-        Ok(KeySet { url: url.to_owned(), http, patience, known, fetching })
+        Ok(KeySet { url: url.to_owned(), http, policy, known, fetching })
     }
 
     /// The key a token names. One that names none is checked with the only key there is, if there
@@ -88,7 +88,7 @@ impl KeySet {
     pub async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
         let (found, age) = self.look(kid);
         let expected = match (&found, age) {
-            (Some(_), Some(age)) if age < self.patience.fresh => return found,
+            (Some(_), Some(age)) if age < self.policy.fresh_for => return found,
             // Somebody is looking already, and what is known will do.
             (Some(_), _) => match self.fetching.try_lock() {
                 Ok(held) => held,
@@ -112,14 +112,14 @@ impl KeySet {
 
     fn believed(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
         let (found, age) = self.look(kid);
-        found.filter(|_| age.is_some_and(|age| age < self.patience.stale))
+        found.filter(|_| age.is_some_and(|age| age < self.policy.usable_for))
     }
 
     /// Fetches the set, unless that was tried a moment ago.
     async fn refresh(&self, _held: tokio::sync::MutexGuard<'_, ()>) {
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.tried_at.is_some_and(|at| at.elapsed() < self.patience.pause) {
+            if known.tried_at.is_some_and(|at| at.elapsed() < self.policy.min_interval) {
                 return;
             }
             known.tried_at = Some(Instant::now());
@@ -145,11 +145,11 @@ impl KeySet {
         }
     }
 
-    async fn fetch(&self) -> Result<Keys, FetchError> {
+    async fn fetch(&self) -> Result<KeysById, FetchError> {
         let mut answer = self.http.get(&self.url).send().await?.error_for_status()?;
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await? {
-            if body.len() + chunk.len() > MAX_BYTES {
+            if body.len() + chunk.len() > MAX_KEY_SET_BYTES {
                 return Err(FetchError::TooLarge);
             }
             body.extend_from_slice(&chunk);
@@ -161,8 +161,8 @@ impl KeySet {
 }
 
 /// The keys of a set that can check signatures; the others are for somebody else.
-fn usable(listed: &[Value]) -> Keys {
-    let mut keys = Keys::new();
+fn usable(listed: &[Value]) -> KeysById {
+    let mut keys = KeysById::new();
     for value in listed.iter().take(MAX_KEYS) {
         let Ok(jwk) = serde_json::from_value::<Jwk>(value.clone()) else { continue };
         let kid = jwk.common.key_id.clone().unwrap_or_default();

@@ -55,7 +55,8 @@ fn key(kid: &str) -> Value {
 }
 
 const EVER: Duration = Duration::from_secs(3600);
-const EAGER: Patience = Patience { fresh: EVER, stale: EVER, pause: Duration::ZERO };
+const EAGER: RefreshPolicy =
+    RefreshPolicy { fresh_for: EVER, usable_for: EVER, min_interval: Duration::ZERO };
 
 #[tokio::test]
 async fn keys_are_kept_and_a_new_one_is_found() {
@@ -74,7 +75,7 @@ async fn keys_are_kept_and_a_new_one_is_found() {
 #[tokio::test]
 async fn unknown_names_do_not_become_a_flood() {
     let (provider, url) = Provider::start(&["a"]).await;
-    let keys = KeySet::with(&url, Patience { pause: EVER, ..EAGER }).expect("a set");
+    let keys = KeySet::with(&url, RefreshPolicy { min_interval: EVER, ..EAGER }).expect("a set");
     for n in 0..50 {
         assert!(keys.find(Some(&format!("made-up-{n}"))).await.is_none());
     }
@@ -85,19 +86,21 @@ async fn unknown_names_do_not_become_a_flood() {
 #[tokio::test]
 async fn an_outage_is_survived_for_a_bounded_time() {
     let (provider, url) = Provider::start(&["a"]).await;
-    let old = Patience { fresh: Duration::ZERO, ..EAGER };
+    let old = RefreshPolicy { fresh_for: Duration::ZERO, ..EAGER };
     let keys = KeySet::with(&url, old).expect("a set");
     assert!(keys.find(Some("a")).await.is_some());
-    for outage in [None, Some("<html>".into()), Some("{}".into()), Some("x".repeat(MAX_BYTES + 1))]
+    for outage in
+        [None, Some("<html>".into()), Some("{}".into()), Some("x".repeat(MAX_KEY_SET_BYTES + 1))]
     {
         provider.say(outage);
         let asked = provider.asked();
         assert!(keys.find(Some("a")).await.is_some(), "what was known goes on");
         assert!(provider.asked() > asked, "and was asked for again");
     }
-    let brief = KeySet::with(&url, Patience { stale: Duration::ZERO, ..old }).expect("a set");
+    let brief =
+        KeySet::with(&url, RefreshPolicy { usable_for: Duration::ZERO, ..old }).expect("a set");
     provider.publish(&["a"]);
-    assert!(brief.find(Some("a")).await.is_none(), "what is stale is not believed");
+    assert!(brief.find(Some("a")).await.is_none(), "what is usable_for is not believed");
 }
 
 #[tokio::test]
@@ -105,7 +108,8 @@ async fn a_set_without_usable_keys_is_an_answer_and_no_outage() {
     let unusable = json!({ "kid": "a", "kty": "oct", "k": "c2VjcmV0" });
     for keys in [vec![], vec![unusable]] {
         let (provider, url) = Provider::start(&["a"]).await;
-        let set = KeySet::with(&url, Patience { fresh: Duration::ZERO, ..EAGER }).expect("a set");
+        let set = KeySet::with(&url, RefreshPolicy { fresh_for: Duration::ZERO, ..EAGER })
+            .expect("a set");
         assert!(set.find(Some("a")).await.is_some());
         provider.say(Some(json!({ "keys": keys }).to_string()));
         assert!(set.find(Some("a")).await.is_none(), "the key was withdrawn");

@@ -15,8 +15,8 @@ use crate::secrets::mac;
 pub const MAX_KEY_LENGTH: usize = 512;
 
 /// How long another process's revocation may go unnoticed. Our own takes effect at once.
-const REMEMBERED: Duration = Duration::from_secs(3);
-const REMEMBERED_KEYS: u64 = 10_000;
+const KEY_CACHE_TTL: Duration = Duration::from_secs(3);
+const MAX_CACHED_KEYS: u64 = 10_000;
 
 /// Recognises keys.
 pub struct Keyring {
@@ -33,8 +33,9 @@ pub struct Keyring {
 
 impl Keyring {
     pub fn new(hash_key: [u8; 32]) -> Keyring {
-        let seen = Cache::builder().max_capacity(REMEMBERED_KEYS).time_to_live(REMEMBERED).build();
-        let known = Cache::builder().max_capacity(REMEMBERED_KEYS).build();
+        let seen =
+            Cache::builder().max_capacity(MAX_CACHED_KEYS).time_to_live(KEY_CACHE_TTL).build();
+        let known = Cache::builder().max_capacity(MAX_CACHED_KEYS).build();
         Keyring { hash_key, seen, generation: AtomicU64::new(0), known }
     }
 

@@ -13,21 +13,21 @@ use moka::future::Cache;
 use serde_json::{Map, Value};
 use store::{Scope, Store, TenantId};
 
-use super::identity::Token;
+use super::identity::TokenIdentity;
 use super::jwks::KeySet;
-use crate::config::{Jwt, JwtKey};
+use crate::config::{JwtKey, JwtSettings};
 use crate::error::ApiError;
 
 /// Providers' tokens have one or two KiB; ten times that is not a token.
 const MAX_TOKEN_LENGTH: usize = 16 << 10;
 const MAX_SUBJECT_LENGTH: usize = 256;
 /// How long another process's removal of a tenant may go unnoticed, as for keys.
-const REMEMBERED: Duration = Duration::from_secs(3);
-const REMEMBERED_TENANTS: u64 = 10_000;
+const TENANT_CACHE_TTL: Duration = Duration::from_secs(3);
+const MAX_CACHED_TENANTS: u64 = 10_000;
 
 /// Why tokens cannot be checked as configured.
 #[derive(Debug, thiserror::Error)]
-pub enum TokensError {
+pub enum TokenConfigError {
     #[error("SKILLBOX_JWT_PUBLIC_KEY: cannot read {path}: {source}")]
     Unreadable { path: String, source: std::io::Error },
     #[error("SKILLBOX_JWT_PUBLIC_KEY: {0} holds a private key. Give the public one only.")]
@@ -45,53 +45,57 @@ pub struct VerifyingKey {
     pub key: DecodingKey,
 }
 
-enum Source {
+enum KeySource {
     Fixed(VerifyingKey),
     Set(KeySet),
 }
 
 /// Checks tokens.
-pub struct Tokens {
-    source: Source,
-    settings: Jwt,
+pub struct TokenVerifier {
+    source: KeySource,
+    settings: JwtSettings,
     /// Tenants that were there a moment ago.
     tenants: Cache<TenantId, ()>,
 }
 
 /// What a token is found to be.
-pub enum Checked {
-    Valid(Token),
+pub enum TokenCheck {
+    Valid(TokenIdentity),
     /// It is nobody's.
     Refused,
     /// Genuine, but it says nothing that could be acted on here.
-    Useless(String),
+    Unusable(String),
 }
 
-impl Tokens {
-    pub fn new(settings: Jwt) -> Result<Tokens, TokensError> {
+impl TokenVerifier {
+    pub fn new(settings: JwtSettings) -> Result<TokenVerifier, TokenConfigError> {
         let source = match &settings.key {
-            JwtKey::Secret(secret) => Source::Fixed(VerifyingKey {
+            JwtKey::Secret(secret) => KeySource::Fixed(VerifyingKey {
                 algorithm: Algorithm::HS256,
                 key: DecodingKey::from_secret(secret.as_bytes()),
             }),
             JwtKey::PublicKey(path) => {
                 let path_text = path.display().to_string();
-                let pem = std::fs::read(path).map_err(|source| TokensError::Unreadable {
+                let pem = std::fs::read(path).map_err(|source| TokenConfigError::Unreadable {
                     path: path_text.clone(),
                     source,
                 })?;
-                Source::Fixed(public_key(&pem, path_text)?)
+                KeySource::Fixed(public_key(&pem, path_text)?)
             }
-            JwtKey::Jwks(url) => Source::Set(KeySet::new(url).map_err(TokensError::Client)?),
+            JwtKey::Jwks(url) => {
+                KeySource::Set(KeySet::new(url).map_err(TokenConfigError::Client)?)
+            }
         };
-        let tenants =
-            Cache::builder().max_capacity(REMEMBERED_TENANTS).time_to_live(REMEMBERED).build();
-        Ok(Tokens { source, settings, tenants })
+        let tenants = Cache::builder()
+            .max_capacity(MAX_CACHED_TENANTS)
+            .time_to_live(TENANT_CACHE_TTL)
+            .build();
+        Ok(TokenVerifier { source, settings, tenants })
     }
 
     /// Whether a credential has the shape of a token: three parts, the first of them an object in
     /// JSON.
-    pub fn looks_like_one(text: &str) -> bool {
+    pub fn looks_like_token(text: &str) -> bool {
         let parts: Vec<&str> = text.split('.').collect();
         let [head, _, _] = parts[..] else { return false };
         // Only the first characters: how long it is must not matter here.
@@ -100,21 +104,21 @@ impl Tokens {
     }
 
     /// Checks a token and looks its tenant up; tokens never make tenants.
-    pub async fn authenticate(&self, store: &Store, text: &str) -> Result<Checked, ApiError> {
-        let Some(claims) = self.verify(text).await else { return Ok(Checked::Refused) };
+    pub async fn authenticate(&self, store: &Store, text: &str) -> Result<TokenCheck, ApiError> {
+        let Some(claims) = self.verify(text).await else { return Ok(TokenCheck::Refused) };
         let token = match self.read(&claims) {
             Ok(token) => token,
-            Err(why) => return Ok(Checked::Useless(why)),
+            Err(why) => return Ok(TokenCheck::Unusable(why)),
         };
         if self.tenants.get(&token.tenant).await.is_none() {
             if store.get_tenant(&token.tenant).await?.is_none() {
-                return Ok(Checked::Useless(
+                return Ok(TokenCheck::Unusable(
                     "This token names a tenant that does not exist here.".into(),
                 ));
             }
             self.tenants.insert(token.tenant.clone(), ()).await;
         }
-        Ok(Checked::Valid(token))
+        Ok(TokenCheck::Valid(token))
     }
 
     /// Makes a tenant's removal take effect here at once.
@@ -135,8 +139,8 @@ impl Tokens {
             return None;
         }
         let key = match &self.source {
-            Source::Fixed(key) => key.clone(),
-            Source::Set(keys) => keys.find(head.kid.as_deref()).await?.as_ref().clone(),
+            KeySource::Fixed(key) => key.clone(),
+            KeySource::Set(keys) => keys.find(head.kid.as_deref()).await?.as_ref().clone(),
         };
         let claims = jsonwebtoken::decode::<Map<String, Value>>(
             text,
@@ -169,7 +173,7 @@ impl Tokens {
     }
 
     /// What the claims mean to us, or why nothing.
-    fn read(&self, claims: &Map<String, Value>) -> Result<Token, String> {
+    fn read(&self, claims: &Map<String, Value>) -> Result<TokenIdentity, String> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let tenant =
             text(&self.settings.tenant_claim).and_then(|name| TenantId::try_from(name).ok());
@@ -181,7 +185,7 @@ impl Tokens {
         let subject = subject
             .ok_or_else(|| format!("`sub` must have 1 to {MAX_SUBJECT_LENGTH} characters."))?;
         let expires_at = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
-        Ok(Token {
+        Ok(TokenIdentity {
             tenant,
             subject: subject.to_owned(),
             scopes: scopes(claims.get(&self.settings.scopes_claim)),
@@ -202,10 +206,10 @@ fn scopes(claim: Option<&Value>) -> Vec<Scope> {
     words.into_iter().filter_map(|word| word.parse().ok()).collect()
 }
 
-fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokensError> {
+fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokenConfigError> {
     let text = String::from_utf8_lossy(pem);
     if text.contains("PRIVATE KEY") {
-        return Err(TokensError::Private(path));
+        return Err(TokenConfigError::Private(path));
     }
     if let Ok(key) = DecodingKey::from_rsa_pem(pem) {
         return Ok(VerifyingKey { algorithm: Algorithm::RS256, key });
@@ -215,18 +219,21 @@ fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokensError> {
         Ok(key) if key.try_get_as_bytes().is_ok_and(|point| point.len() == 65) => {
             Ok(VerifyingKey { algorithm: Algorithm::ES256, key })
         }
-        _ => Err(TokensError::NotAKey(path)),
+        _ => Err(TokenConfigError::NotAKey(path)),
     }
 }
 
 /// What the caller of a useless token is told: it is genuine, so its bearer may know why it opens
 /// nothing.
-impl Checked {
-    pub fn into_token(self, refused: impl FnOnce() -> ApiError) -> Result<Arc<Token>, ApiError> {
+impl TokenCheck {
+    pub fn into_token(
+        self,
+        refused: impl FnOnce() -> ApiError,
+    ) -> Result<Arc<TokenIdentity>, ApiError> {
         match self {
-            Checked::Valid(token) => Ok(Arc::new(token)),
-            Checked::Refused => Err(refused()),
-            Checked::Useless(why) => Err(ApiError::forbidden(why)),
+            TokenCheck::Valid(token) => Ok(Arc::new(token)),
+            TokenCheck::Refused => Err(refused()),
+            TokenCheck::Unusable(why) => Err(ApiError::forbidden(why)),
         }
     }
 }
@@ -262,12 +269,12 @@ mod tests {
         for token in
             [format!("{}.e30.", part(r#"{"alg":"none"}"#)), format!("{}.a.b", part("  {}"))]
         {
-            assert!(Tokens::looks_like_one(&token), "{token}");
+            assert!(TokenVerifier::looks_like_token(&token), "{token}");
         }
         for key in
             ["sk-abc", "", ".", "..", "team.service.key", "a.b.c.d", "eyJhbGciOiJub25lIn0.e30"]
         {
-            assert!(!Tokens::looks_like_one(key), "{key}");
+            assert!(!TokenVerifier::looks_like_token(key), "{key}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::settings::{SETTINGS, Standing};
+use super::settings::{SETTINGS, Stability};
 
 /// The flags as given. Flatten it into a clap command.
 #[derive(Clone, Default)]
@@ -35,7 +35,7 @@ impl clap::Args for Args {
             let arg = Arg::new(setting.env())
                 .long(setting.flag())
                 .value_name("VALUE")
-                .hide(setting.standing != Standing::Supported)
+                .hide(setting.standing != Stability::Supported)
                 .help(help);
             command.arg(arg)
         })

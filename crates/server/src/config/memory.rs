@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Of memory that nobody limits, this part is ours: the sandboxes and the rest of the machine need
 /// theirs.
-const PART_OF_MACHINE: u64 = 4;
+const MACHINE_MEMORY_DIVISOR: u64 = 4;
 
 /// The limit of the process's own control group, or a part of the machine's memory when that is
 /// less. Nothing when neither can be read.
@@ -13,7 +13,7 @@ pub fn available(root: &Path) -> Option<u64> {
     let machine = total(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
     let limit = limit(root).unwrap_or(u64::MAX);
     // A limit above the machine's memory is none.
-    Some(if limit < machine { limit } else { machine / PART_OF_MACHINE })
+    Some(if limit < machine { limit } else { machine / MACHINE_MEMORY_DIVISOR })
 }
 
 /// Everything that requests and runs may buffer at once. The rest is for skills that are kept, for

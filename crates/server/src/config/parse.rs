@@ -8,9 +8,9 @@ use std::time::Duration;
 use sandbox::Control;
 use tracing::level_filters::LevelFilter;
 
-use super::sandboxes::Kind;
+use super::sandboxes::SandboxKind;
 use super::{LogFormat, Rate, Role};
-use crate::http::peer::{Network, TrustedProxies};
+use crate::http::peer::{IpNetwork, TrustedProxies};
 
 /// At least this many characters stand in for 32 random bytes.
 const MIN_SECRET_LENGTH: usize = 32;
@@ -24,11 +24,11 @@ pub fn role(text: &str) -> Result<Role, String> {
     }
 }
 
-pub fn sandbox_kind(text: &str) -> Result<Kind, String> {
+pub fn sandbox_kind(text: &str) -> Result<SandboxKind, String> {
     match text {
-        "native" => Ok(Kind::Native),
-        "docker" => Ok(Kind::Docker),
-        "kubernetes" => Ok(Kind::Kubernetes),
+        "native" => Ok(SandboxKind::Native),
+        "docker" => Ok(SandboxKind::Docker),
+        "kubernetes" => Ok(SandboxKind::Kubernetes),
         _ => Err(format!("`{text}` is not a sandbox; use `native`, `docker` or `kubernetes`")),
     }
 }
@@ -207,7 +207,7 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
 
 pub fn networks(text: &str) -> Result<TrustedProxies, String> {
     let network = |text: &str| {
-        Network::parse(text).ok_or_else(|| {
+        IpNetwork::parse(text).ok_or_else(|| {
             format!("`{text}` is not an address or network such as 10.0.0.5 or 10.1.0.0/16")
         })
     };

@@ -1,11 +1,11 @@
 //! Reading values by key; every refusal names the variable.
 
-use super::{ConfigError, Values, settings};
+use super::{ConfigError, RawValues, settings};
 
 /// Reads values by key, naming the variable when one is bad.
-pub struct Reader<'a>(pub &'a Values);
+pub struct SettingReader<'a>(pub &'a RawValues);
 
-impl Reader<'_> {
+impl SettingReader<'_> {
     /// A setting whose default stands in the table.
     pub fn get<T>(
         &self,
@@ -36,7 +36,7 @@ pub fn bad(key: &str, why: impl Into<String>) -> ConfigError {
     ConfigError::Bad { name: format!("SKILLBOX_{}", key.to_uppercase()), why: why.into() }
 }
 
-pub fn in_order<T: PartialOrd>(
+pub fn check_order<T: PartialOrd>(
     low: &str,
     low_value: T,
     high: &str,

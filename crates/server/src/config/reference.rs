@@ -2,35 +2,35 @@
 
 use serde::Serialize;
 
-use super::settings::{SETTINGS, Setting, Standing, find};
-use super::{Config, Source};
+use super::settings::{SETTINGS, SettingSpec, Stability, find};
+use super::{Config, ValueSource};
 
 /// One effective value, safe to print.
 #[derive(Serialize)]
-pub struct Effective {
+pub struct EffectiveSetting {
     pub name: String,
     /// The value as given, the default, or a mask.
     pub value: String,
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// Every supported setting with the value in force; secrets are masked.
-pub fn effective(config: &Config) -> Vec<Effective> {
+pub fn effective(config: &Config) -> Vec<EffectiveSetting> {
     SETTINGS
         .iter()
-        .filter(|setting| setting.standing == Standing::Supported)
+        .filter(|setting| setting.standing == Stability::Supported)
         .map(|setting| {
             let (value, source) = match config.set.get(setting.key) {
                 Some((value, source)) => (mask(setting, value), *source),
-                None => (default_value(config, setting), Source::Default),
+                None => (default_value(config, setting), ValueSource::Default),
             };
-            Effective { name: setting.env(), value, source }
+            EffectiveSetting { name: setting.env(), value, source }
         })
         .collect()
 }
 
 /// The default in force, computed where the table can only describe it.
-fn default_value(config: &Config, setting: &Setting) -> String {
+fn default_value(config: &Config, setting: &SettingSpec) -> String {
     match setting.key {
         "data_dir" => config.data_dir.display().to_string(),
         "db_dsn" => mask(setting, &config.dsn()),
@@ -44,7 +44,7 @@ fn default_value(config: &Config, setting: &Setting) -> String {
     }
 }
 
-fn mask(setting: &Setting, value: &str) -> String {
+fn mask(setting: &SettingSpec, value: &str) -> String {
     if setting.secret {
         return "********".into();
     }
@@ -67,12 +67,12 @@ fn mask(setting: &Setting, value: &str) -> String {
 pub fn reference_markdown() -> String {
     let mut page = String::from(HEAD);
     page.push_str("| variable | default | meaning |\n|---|---|---|\n");
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Standing::Supported) {
+    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Supported) {
         let default = if setting.default.is_empty() { "–" } else { setting.default };
         page.push_str(&format!("| `{}` | {default} | {} |\n", setting.env(), setting.help));
     }
     page.push_str("\n## Reserved\n\n");
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Standing::Reserved) {
+    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Reserved) {
         page.push_str(&format!("- `{}`: {}\n", setting.env(), setting.help));
     }
     page

@@ -6,19 +6,19 @@ use sandbox::Images;
 
 use super::ConfigError;
 use super::parse::{docker_host, duration, flag, image, namespace, profile, sandbox_kind, word};
-use super::reader::{Reader, bad};
+use super::reader::{SettingReader, bad};
 
 /// The kind of sandbox.
 #[derive(Clone, Debug)]
-pub enum Sandbox {
+pub enum SandboxSettings {
     Native,
-    Docker(Docker),
-    Kubernetes(Kubernetes),
+    Docker(DockerSettings),
+    Kubernetes(KubernetesSettings),
 }
 
 /// The same without what goes with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SandboxKind {
     Native,
     Docker,
     Kubernetes,
@@ -26,7 +26,7 @@ pub enum Kind {
 
 /// A Docker engine, and what runs in it.
 #[derive(Clone, Debug)]
-pub struct Docker {
+pub struct DockerSettings {
     /// `unix://…` or `tcp://…`.
     pub host: String,
     /// The OCI runtime by name; the engine's own choice when absent.
@@ -36,7 +36,7 @@ pub struct Docker {
 
 /// A namespace of a cluster, and what runs in it.
 #[derive(Clone, Debug)]
-pub struct Kubernetes {
+pub struct KubernetesSettings {
     pub namespace: String,
     /// The cluster's own choice when absent.
     pub runtime_class: Option<String>,
@@ -48,25 +48,33 @@ pub struct Kubernetes {
     pub images: Images,
 }
 
-impl Sandbox {
-    pub(super) fn read(read: &Reader<'_>, allowlist: &[String]) -> Result<Sandbox, ConfigError> {
+impl SandboxSettings {
+    pub(super) fn read(
+        read: &SettingReader<'_>,
+        allowlist: &[String],
+    ) -> Result<SandboxSettings, ConfigError> {
         // Also where it is not used: a bad value never waits for the day that it is.
         read.get("docker_host", docker_host)?;
         read.optional("docker_runtime", word)?;
-        let cluster = Cluster::read(read)?;
+        let cluster = KubernetesValues::read(read)?;
         match read.get("sandbox", sandbox_kind)? {
-            Kind::Native => Ok(Sandbox::Native),
-            Kind::Docker => Ok(Sandbox::Docker(Docker::read(read, allowlist)?)),
-            Kind::Kubernetes => {
-                Ok(Sandbox::Kubernetes(cluster.with_images(images(read, allowlist)?)?))
+            SandboxKind::Native => Ok(SandboxSettings::Native),
+            SandboxKind::Docker => {
+                Ok(SandboxSettings::Docker(DockerSettings::read(read, allowlist)?))
+            }
+            SandboxKind::Kubernetes => {
+                Ok(SandboxSettings::Kubernetes(cluster.with_images(images(read, allowlist)?)?))
             }
         }
     }
 }
 
-impl Docker {
-    pub(super) fn read(read: &Reader<'_>, allowlist: &[String]) -> Result<Docker, ConfigError> {
-        Ok(Docker {
+impl DockerSettings {
+    pub(super) fn read(
+        read: &SettingReader<'_>,
+        allowlist: &[String],
+    ) -> Result<DockerSettings, ConfigError> {
+        Ok(DockerSettings {
             host: read.get("docker_host", docker_host)?,
             runtime: read.optional("docker_runtime", word)?,
             images: images(read, allowlist)?,
@@ -75,7 +83,7 @@ impl Docker {
 }
 
 /// What is said of a cluster, whether or not it is used.
-struct Cluster {
+struct KubernetesValues {
     namespace: String,
     runtime_class: Option<String>,
     guest_image: Option<String>,
@@ -84,9 +92,9 @@ struct Cluster {
     schedule_timeout: Duration,
 }
 
-impl Cluster {
-    fn read(read: &Reader<'_>) -> Result<Cluster, ConfigError> {
-        Ok(Cluster {
+impl KubernetesValues {
+    fn read(read: &SettingReader<'_>) -> Result<KubernetesValues, ConfigError> {
+        Ok(KubernetesValues {
             namespace: read.get("kube_namespace", namespace)?,
             runtime_class: read.optional("kube_runtime_class", namespace)?,
             guest_image: read.optional("kube_guest_image", image)?,
@@ -96,14 +104,14 @@ impl Cluster {
         })
     }
 
-    fn with_images(self, images: Images) -> Result<Kubernetes, ConfigError> {
+    fn with_images(self, images: Images) -> Result<KubernetesSettings, ConfigError> {
         let Some(guest_image) = self.guest_image else {
             return Err(bad(
                 "kube_guest_image",
                 "is needed with SKILLBOX_SANDBOX=kubernetes: the image of this server, from which pods get their guest",
             ));
         };
-        let Cluster {
+        let KubernetesValues {
             namespace,
             runtime_class,
             seccomp_profile,
@@ -111,7 +119,7 @@ impl Cluster {
             schedule_timeout,
             ..
         } = self;
-        Ok(Kubernetes {
+        Ok(KubernetesSettings {
             namespace,
             runtime_class,
             guest_image,
@@ -124,7 +132,7 @@ impl Cluster {
 }
 
 /// The image of each language; each must be on the allowlist.
-fn images(read: &Reader<'_>, allowlist: &[String]) -> Result<Images, ConfigError> {
+fn images(read: &SettingReader<'_>, allowlist: &[String]) -> Result<Images, ConfigError> {
     Images::try_new(|language| {
         let key = language.spec().image_setting;
         let image = read.get(key, image)?;

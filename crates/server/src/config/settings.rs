@@ -6,7 +6,7 @@ use language::Language;
 
 /// Where a setting stands in this build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum Stability {
     /// Read and obeyed.
     Supported,
     /// Accepted and not used; nothing may ever need it.
@@ -20,17 +20,17 @@ pub enum Standing {
 }
 
 /// One setting. Its file key is `key`; the flag and the variable are spelled from it.
-pub struct Setting {
+pub struct SettingSpec {
     pub key: &'static str,
     /// The default as a person would write it; empty when there is none.
     pub default: &'static str,
     /// Never printed, neither in `skillbox config` nor in an error.
     pub secret: bool,
-    pub standing: Standing,
+    pub standing: Stability,
     pub help: &'static str,
 }
 
-impl Setting {
+impl SettingSpec {
     /// The environment variable: `SKILLBOX_API_PORT`.
     pub fn env(&self) -> String {
         format!("SKILLBOX_{}", self.key.to_uppercase())
@@ -43,20 +43,20 @@ impl Setting {
 }
 
 /// Looks a setting up by its file key.
-pub fn find(key: &str) -> Option<&'static Setting> {
+pub fn find(key: &str) -> Option<&'static SettingSpec> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
-const fn plain(key: &'static str, default: &'static str, help: &'static str) -> Setting {
-    Setting { key, default, secret: false, standing: Standing::Supported, help }
+const fn plain(key: &'static str, default: &'static str, help: &'static str) -> SettingSpec {
+    SettingSpec { key, default, secret: false, standing: Stability::Supported, help }
 }
 
-const fn secret(key: &'static str, help: &'static str) -> Setting {
-    Setting { key, default: "", secret: true, standing: Standing::Supported, help }
+const fn secret(key: &'static str, help: &'static str) -> SettingSpec {
+    SettingSpec { key, default: "", secret: true, standing: Stability::Supported, help }
 }
 
 /// Every setting, in the order of the reference page.
-pub const SETTINGS: &[Setting] = &[
+pub const SETTINGS: &[SettingSpec] = &[
     // What it does.
     plain(
         "role",
@@ -316,19 +316,19 @@ pub const SETTINGS: &[Setting] = &[
     ),
     plain("log_format", "text", "`text` or `json`, on stderr."),
     // Accepted, and nothing needs it.
-    Setting {
+    SettingSpec {
         key: "redis_url",
         default: "",
         secret: true,
-        standing: Standing::Reserved,
+        standing: Stability::Reserved,
         help: "Reserved. Accepted and not used.",
     },
     #[cfg(debug_assertions)]
-    Setting {
+    SettingSpec {
         key: "failpoint",
         default: "",
         secret: false,
-        standing: Standing::Hidden,
+        standing: Stability::Hidden,
         help: "Where the process is to die, in tests of crashes.",
     },
 ];

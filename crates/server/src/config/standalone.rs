@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use language::Language;
 
 use super::parse::{docker_host, images, sandbox_kind};
-use super::reader::Reader;
-use super::sandboxes::{Docker, Kind};
-use super::{ConfigError, Source, Surroundings, Values, admit, environment, settings};
+use super::reader::SettingReader;
+use super::sandboxes::{DockerSettings, SandboxKind};
+use super::{ConfigError, RawValues, SystemInfo, ValueSource, admit, environment, settings};
 
 /// The Docker engine if none is configured.
 const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
@@ -26,7 +26,7 @@ const APPLICABLE_SETTINGS: [&str; 5] =
 pub struct StandaloneConfig {
     /// Whether to use Docker or the native sandbox; `None` if not configured.
     pub in_docker: Option<bool>,
-    pub docker: Docker,
+    pub docker: DockerSettings,
     pub image_allowlist: Vec<String>,
     pub runtime_path: Option<OsString>,
     /// The path of the user's policy. The file may be missing.
@@ -35,31 +35,31 @@ pub struct StandaloneConfig {
 
 impl StandaloneConfig {
     pub fn load() -> Result<StandaloneConfig, ConfigError> {
-        StandaloneConfig::resolve(&environment()?, Surroundings::look())
+        StandaloneConfig::resolve(&environment()?, SystemInfo::detect())
     }
 
     fn resolve(
         environment: &BTreeMap<String, String>,
-        surroundings: Surroundings,
+        surroundings: SystemInfo,
     ) -> Result<StandaloneConfig, ConfigError> {
-        let mut set = Values::new();
+        let mut set = RawValues::new();
         let image_settings = Language::ALL.map(|language| language.spec().image_setting);
         let keys = APPLICABLE_SETTINGS.iter().chain(&image_settings);
         for setting in keys.filter_map(|key| settings::find(key)) {
             if let Some(value) = environment.get(&setting.env())
                 && admit(setting, value)?
             {
-                set.insert(setting.key, (value.trim().to_owned(), Source::Environment));
+                set.insert(setting.key, (value.trim().to_owned(), ValueSource::Environment));
             }
         }
-        let read = Reader(&set);
+        let read = SettingReader(&set);
         let image_allowlist = read.get("image_allowlist", images)?;
         let host = read
             .optional("docker_host", docker_host)?
             .unwrap_or_else(|| DEFAULT_DOCKER_HOST.to_owned());
         Ok(StandaloneConfig {
             in_docker: read.optional("sandbox", parse_is_docker)?,
-            docker: Docker { host, ..Docker::read(&read, &image_allowlist)? },
+            docker: DockerSettings { host, ..DockerSettings::read(&read, &image_allowlist)? },
             image_allowlist,
             runtime_path: read
                 .optional("runtime_path", |text| Ok(text.into()))?
@@ -72,9 +72,9 @@ impl StandaloneConfig {
 /// Whether the value selects Docker. Kubernetes needs a server.
 fn parse_is_docker(text: &str) -> Result<bool, String> {
     match sandbox_kind(text)? {
-        Kind::Native => Ok(false),
-        Kind::Docker => Ok(true),
-        Kind::Kubernetes => {
+        SandboxKind::Native => Ok(false),
+        SandboxKind::Docker => Ok(true),
+        SandboxKind::Kubernetes => {
             Err("`kubernetes` is for servers; a run without one is `native` or `docker`".into())
         }
     }
@@ -98,8 +98,7 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let surroundings =
-            Surroundings { home: Some("/home/me".into()), ..Surroundings::default() };
+        let surroundings = SystemInfo { home: Some("/home/me".into()), ..SystemInfo::default() };
         StandaloneConfig::resolve(&environment, surroundings)
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::parse::{base_url, bucket, flag, header_word, period};
-use super::reader::{Reader, bad};
+use super::reader::{SettingReader, bad};
 
 /// An object store. Not `Debug`: it holds a secret.
 #[derive(Clone)]
-pub struct S3 {
+pub struct S3Settings {
     /// With its scheme, without a trailing slash.
     pub endpoint: String,
     pub access_key: String,
@@ -35,9 +35,9 @@ impl From<Retention> for runner::Retention {
     }
 }
 
-impl S3 {
+impl S3Settings {
     /// `None` when no endpoint is given: blobs then lie in the data directory.
-    pub(super) fn read(read: &Reader<'_>) -> Result<Option<S3>, ConfigError> {
+    pub(super) fn read(read: &SettingReader<'_>) -> Result<Option<S3Settings>, ConfigError> {
         let Some(given) = read.optional("s3_endpoint", |text| Ok(text.to_owned()))? else {
             let stray = ["s3_access_key", "s3_secret_key", "s3_use_ssl", "s3_public_url"];
             return match stray.into_iter().find(|key| read.is_given(key)) {
@@ -49,7 +49,7 @@ impl S3 {
             let value = read.optional(key, header_word)?;
             value.ok_or_else(|| bad(key, "must be given, because SKILLBOX_S3_ENDPOINT is"))
         };
-        Ok(Some(S3 {
+        Ok(Some(S3Settings {
             endpoint: endpoint(read, &given)?,
             access_key: needed("s3_access_key")?,
             secret_key: needed("s3_secret_key")?,
@@ -62,7 +62,7 @@ impl S3 {
 }
 
 /// The scheme stands in the endpoint or follows from `s3_use_ssl`; the two must not disagree.
-fn endpoint(read: &Reader<'_>, given: &str) -> Result<String, ConfigError> {
+fn endpoint(read: &SettingReader<'_>, given: &str) -> Result<String, ConfigError> {
     let ssl = read.optional("s3_use_ssl", flag)?;
     let scheme = if ssl.unwrap_or(true) { "https" } else { "http" };
     let url = match given.split_once("://") {
@@ -82,7 +82,7 @@ fn endpoint(read: &Reader<'_>, given: &str) -> Result<String, ConfigError> {
 
 impl Retention {
     /// An execution's logs and artifacts never outlive it.
-    pub(super) fn read(read: &Reader<'_>) -> Result<Retention, ConfigError> {
+    pub(super) fn read(read: &SettingReader<'_>) -> Result<Retention, ConfigError> {
         let executions = read.get("retention_executions", period)?;
         let part = |key: &str| {
             let part = read.optional(key, period)?.unwrap_or(executions);

@@ -9,7 +9,7 @@ fn resolve(
     environment: &[(&str, &str)],
     file: &[(&str, &str)],
 ) -> Result<Config, ConfigError> {
-    let surroundings = Surroundings { home: Some("/home/ada".into()), ..Surroundings::default() };
+    let surroundings = SystemInfo { home: Some("/home/ada".into()), ..SystemInfo::default() };
     Config::resolve(&map(flags), &map(environment), &map(file), surroundings)
 }
 
@@ -121,7 +121,7 @@ fn every_bad_value_names_its_variable() {
 
 #[test]
 fn every_supported_setting_refuses_to_be_empty() {
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Standing::Supported) {
+    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Supported) {
         for empty in ["", "  "] {
             let message = refusal(&[(&setting.env(), empty)]);
             assert!(message.starts_with(&setting.env()), "{message}");
@@ -224,7 +224,7 @@ fn the_images_of_containers_are_on_the_list() {
     let docker = ("SKILLBOX_SANDBOX", "docker");
     let config = resolve(&[], &[docker], &[]).expect("the defaults");
     assert!(
-        matches!(config.sandbox, Sandbox::Docker(docker) if docker.host == "tcp://localhost:2375")
+        matches!(config.sandbox, SandboxSettings::Docker(docker) if docker.host == "tcp://localhost:2375")
     );
     let mine = ("SKILLBOX_IMAGE_PYTHON", "mine:1");
     assert!(refusal(&[docker, mine]).starts_with("SKILLBOX_IMAGE_PYTHON"));
@@ -241,7 +241,7 @@ fn a_cluster_needs_the_image_of_the_guest() {
     let image = ("SKILLBOX_KUBE_GUEST_IMAGE", "skillbox:0.1.0");
     let config = resolve(&[], &[kubernetes, image], &[]).expect("good");
     assert!(
-        matches!(config.sandbox, Sandbox::Kubernetes(cluster) if cluster.namespace == "skillbox-sandboxes")
+        matches!(config.sandbox, SandboxSettings::Kubernetes(cluster) if cluster.namespace == "skillbox-sandboxes")
     );
     assert!(
         refusal(&[kubernetes, image, ("SKILLBOX_IMAGE_NODE", "mine:1")])

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::parse::{claim, duration, header_word, jwks_url, long_secret};
-use super::reader::{Reader, bad};
+use super::reader::{SettingReader, bad};
 
 /// How to check a token. Not `Debug`: it can hold a secret.
 #[derive(Clone)]
-pub struct Jwt {
+pub struct JwtSettings {
     pub key: JwtKey,
     pub issuer: String,
     pub audience: String,
@@ -34,9 +34,9 @@ pub enum JwtKey {
 /// The most that clocks may be apart; more would keep expired tokens alive.
 const MAX_LEEWAY: Duration = Duration::from_secs(300);
 
-impl Jwt {
+impl JwtSettings {
     /// `None` when no setting of them is given.
-    pub(super) fn read(read: &Reader<'_>) -> Result<Option<Jwt>, ConfigError> {
+    pub(super) fn read(read: &SettingReader<'_>) -> Result<Option<JwtSettings>, ConfigError> {
         let Some(key) = key(read)? else {
             let stray = [
                 "jwt_issuer", "jwt_audience", "jwt_tenant_claim", "jwt_scopes_claim", "jwt_leeway",
@@ -55,7 +55,7 @@ impl Jwt {
                 bad(key, "must be given: tokens made for somebody else must not open this server")
             })
         };
-        let jwt = Jwt {
+        let jwt = JwtSettings {
             key,
             issuer: needed("jwt_issuer")?,
             audience: needed("jwt_audience")?,
@@ -70,7 +70,7 @@ impl Jwt {
     }
 }
 
-fn key(read: &Reader<'_>) -> Result<Option<JwtKey>, ConfigError> {
+fn key(read: &SettingReader<'_>) -> Result<Option<JwtKey>, ConfigError> {
     let secret = read.optional("jwt_secret", long_secret)?.map(JwtKey::Secret);
     let file =
         read.optional("jwt_public_key", |text| Ok(PathBuf::from(text)))?.map(JwtKey::PublicKey);

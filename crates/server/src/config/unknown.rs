@@ -20,10 +20,10 @@ const OTHER_VARIABLES: &[&str] = &[
 const TEST_PREFIXES: [&str; 2] = ["SKILLBOX_TEST_", "SKILLBOX_MCP_PYTHON_"];
 
 /// Below this a suggestion would only confuse.
-const ALIKE: f64 = 0.5;
+const MIN_SIMILARITY: f64 = 0.5;
 
-pub fn refuse_variables(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    let ours: Vec<String> = SETTINGS.iter().map(settings::Setting::env).collect();
+pub fn check_variables(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    let ours: Vec<String> = SETTINGS.iter().map(settings::SettingSpec::env).collect();
     let known = |name: &str, value: &str| {
         ours.iter().any(|our| our == name)
             || OTHER_VARIABLES.contains(&name)
@@ -43,7 +43,7 @@ pub fn refuse_variables(environment: &BTreeMap<String, String>) -> Result<(), Co
     ))
 }
 
-pub fn refuse_keys(file: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+pub fn check_keys(file: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     match file.keys().find(|key| settings::find(key).is_none()) {
         Some(key) => Err(not_a_setting(
             key,
@@ -76,7 +76,7 @@ fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
     let best = known
         .map(|candidate| (likeness(candidate), candidate))
         .max_by(|one, two| one.0.total_cmp(&two.0));
-    best.filter(|(likeness, _)| *likeness >= ALIKE).map(|(_, candidate)| candidate)
+    best.filter(|(likeness, _)| *likeness >= MIN_SIMILARITY).map(|(_, candidate)| candidate)
 }
 
 /// What Kubernetes sets in every container for a Service called `skillbox` or `skillbox-…`, unless
@@ -104,7 +104,7 @@ mod tests {
 
     fn refusal(name: &str, value: &str) -> Option<String> {
         let environment = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        refuse_variables(&environment).err().map(|error| error.to_string())
+        check_variables(&environment).err().map(|error| error.to_string())
     }
 
     #[test]

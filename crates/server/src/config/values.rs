@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::limits::{Http2Limits, McpSessionLimits, READY_AGE};
 use super::parse::*;
-use super::reader::{Reader, bad, in_order};
-use super::sandboxes::Sandbox;
-use super::storage::{Retention, S3};
-use super::tokens::Jwt;
-use super::{Config, ConfigError, Role, Surroundings, Values, memory};
+use super::reader::{SettingReader, bad, check_order};
+use super::sandboxes::SandboxSettings;
+use super::storage::{Retention, S3Settings};
+use super::tokens::JwtSettings;
+use super::{Config, ConfigError, RawValues, Role, SystemInfo, memory};
 
 /// What is assumed where the system does not say.
 const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
@@ -18,13 +18,13 @@ const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
 /// Of a key that other machines could try to guess.
-const MIN_BOOTSTRAP_KEY: usize = 16;
+const MIN_BOOTSTRAP_KEY_LENGTH: usize = 16;
 
 /// Builds the configuration; the first bad value wins.
-pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, ConfigError> {
+pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, ConfigError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_bytes = surroundings.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
-    let read = Reader(&set);
+    let read = SettingReader(&set);
     let image_allowlist = read.get("image_allowlist", images)?;
     let max_connections: usize = read.get("max_connections", positive)?;
     let config = Config {
@@ -32,19 +32,19 @@ pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, C
         data_dir: data_dir(&read, &surroundings)?,
         db_dsn: read.optional("db_dsn", dsn)?,
         secret: read.optional("secret", long_secret)?,
-        s3: S3::read(&read)?,
+        s3: S3Settings::read(&read)?,
         retention: Retention::read(&read)?,
         migrate_on_start: read.get("migrate_on_start", flag)?,
         bind: read.get("bind", address)?,
         api_port: read.get("api_port", number)?,
         public_url: read.optional("public_url", base_url)?,
         bootstrap_key: read.optional("bootstrap_key", key)?,
-        jwt: Jwt::read(&read)?,
+        jwt: JwtSettings::read(&read)?,
         metrics_token: read.optional("metrics_token", bearer_token)?,
         webhook_private_hosts: read.optional("webhook_private_hosts", hosts)?.unwrap_or_default(),
         webhook_timeout: read.get("webhook_timeout", duration)?,
         receipt_key_generation: read.get("receipt_key_generation", generation)?,
-        sandbox: Sandbox::read(&read, &image_allowlist)?,
+        sandbox: SandboxSettings::read(&read, &image_allowlist)?,
         require: read.optional("require", controls)?.unwrap_or_default(),
         image_allowlist,
         runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(surroundings.path),
@@ -90,19 +90,22 @@ pub(super) fn build(set: Values, surroundings: Surroundings) -> Result<Config, C
         log_format: read.get("log_format", log_format)?,
         set: set.clone(),
     };
-    in_order("default_timeout", config.default_timeout, "max_timeout", config.max_timeout)?;
-    in_order("default_memory", config.default_memory_bytes, "max_memory", config.max_memory_bytes)?;
-    in_order("default_cpu", config.default_cpu_millis, "max_cpu", config.max_cpu_millis)?;
+    check_order("default_timeout", config.default_timeout, "max_timeout", config.max_timeout)?;
+    check_order(
+        "default_memory", config.default_memory_bytes, "max_memory", config.max_memory_bytes,
+    )?;
+    check_order("default_cpu", config.default_cpu_millis, "max_cpu", config.max_cpu_millis)?;
     if config.lease < MIN_LEASE {
         return Err(bad("lease", "is shorter than 1s, which no heartbeat can keep up with"));
     }
     if config.role != Role::All {
         shared_state(&config)?;
     }
-    let guessable = config.bootstrap_key.as_ref().is_some_and(|key| key.len() < MIN_BOOTSTRAP_KEY);
+    let guessable =
+        config.bootstrap_key.as_ref().is_some_and(|key| key.len() < MIN_BOOTSTRAP_KEY_LENGTH);
     if guessable && !config.is_loopback() {
         let why = format!(
-            "has fewer than {MIN_BOOTSTRAP_KEY} characters, and SKILLBOX_BIND={} lets other machines try to guess it; use \
+            "has fewer than {MIN_BOOTSTRAP_KEY_LENGTH} characters, and SKILLBOX_BIND={} lets other machines try to guess it; use \
              a random one, such as `sk-` and the output of `openssl rand -hex 32`",
             config.bind
         );
@@ -134,7 +137,7 @@ fn shared_state(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn data_dir(read: &Reader<'_>, surroundings: &Surroundings) -> Result<PathBuf, ConfigError> {
+fn data_dir(read: &SettingReader<'_>, surroundings: &SystemInfo) -> Result<PathBuf, ConfigError> {
     if let Some(given) = read.optional("data_dir", |text| Ok(PathBuf::from(text)))? {
         return std::path::absolute(&given).map_err(|e| bad("data_dir", e.to_string()));
     }

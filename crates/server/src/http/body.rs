@@ -14,7 +14,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use store::TenantId;
 
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::error::{ApiError, Slug};
 
 /// A JSON body together with its bytes.
@@ -30,10 +30,10 @@ pub struct Json<T> {
 /// A document is kept as it was sent, as it was read, as it is stored and as it is answered.
 const JSON_COPIES: u64 = 4;
 
-impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<SharedApp> for Json<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &SharedApp) -> Result<Self, ApiError> {
         refuse_encoding(request.headers())?;
         if !is_json(media_type(request.headers())) {
             return Err(unsupported("Send the body as application/json."));

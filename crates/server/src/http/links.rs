@@ -4,26 +4,26 @@ use axum::extract::FromRequestParts;
 use blobs::{BlobKey, DownloadClaims};
 use http::request::Parts;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::ApiError;
 use crate::http::origin::Origin;
 
 /// Makes download URLs for one request.
-pub struct Links {
-    app: Shared,
+pub struct DownloadLinks {
+    app: SharedApp,
     origin: Origin,
 }
 
-impl FromRequestParts<Shared> for Links {
+impl FromRequestParts<SharedApp> for DownloadLinks {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
         let origin = Origin::from_request_parts(parts, app).await?;
-        Ok(Links { app: app.clone(), origin })
+        Ok(DownloadLinks { app: app.clone(), origin })
     }
 }
 
-impl Links {
+impl DownloadLinks {
     /// The object store's own URL, or one of ours where there is no object store.
     pub fn url(
         &self,

@@ -19,16 +19,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Http2Limits};
 use crate::http::peer::Peer;
-use connection::Connection;
+use connection::HttpConnection;
 use peers::{PeerSlot, PeerSlots};
 
 /// After an accept that failed for want of descriptors, to let some connections end.
-const BREATH: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The answer to a connection over the share of its address. It is written without waiting and
 /// without reading.
 const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
-    Connection: close\r\nContent-Length: 108\r\n\r\n\
+    HttpConnection: close\r\nContent-Length: 108\r\n\r\n\
     {\"error\":\"too_busy\",\"message\":\"There are too many connections from this address. Close some and try again.\"}";
 
 /// What is counted of connections, for `/metrics`.
@@ -48,7 +48,7 @@ pub struct ConnectionLimits {
 }
 
 /// The open connections of a server.
-pub struct Connections {
+pub struct HttpConnections {
     router: Router,
     permits: Arc<Semaphore>,
     peers: Arc<PeerSlots>,
@@ -58,9 +58,9 @@ pub struct Connections {
     limits: ConnectionLimits,
 }
 
-impl Connections {
-    pub fn new(router: Router, config: &Config, meter: Arc<ConnectionMeter>) -> Connections {
-        Connections {
+impl HttpConnections {
+    pub fn new(router: Router, config: &Config, meter: Arc<ConnectionMeter>) -> HttpConnections {
+        HttpConnections {
             router,
             permits: Arc::new(Semaphore::new(config.max_connections.min(Semaphore::MAX_PERMITS))),
             peers: PeerSlots::new(config.max_connections_per_peer, config.trusted_proxies.clone()),
@@ -92,7 +92,7 @@ impl Connections {
                 Ok((stream, address)) => self.admit(stream, address, permit),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
@@ -119,14 +119,14 @@ impl Connections {
     }
 
     fn serve(&self, stream: TcpStream, peer: Peer, slots: (OwnedSemaphorePermit, PeerSlot)) {
-        let connection = Connection {
+        let connection = HttpConnection {
             stream,
             peer,
             router: self.router.clone(),
             stop: self.stop.clone(),
             limits: self.limits,
         };
-        let open = Open::new(&self.meter);
+        let open = OpenConnectionGuard::new(&self.meter);
         self.tasks.spawn(async move {
             connection.run().await;
             drop((slots, open));
@@ -135,16 +135,16 @@ impl Connections {
 }
 
 /// A connection in the gauge.
-struct Open(Arc<ConnectionMeter>);
+struct OpenConnectionGuard(Arc<ConnectionMeter>);
 
-impl Open {
-    fn new(meter: &Arc<ConnectionMeter>) -> Open {
+impl OpenConnectionGuard {
+    fn new(meter: &Arc<ConnectionMeter>) -> OpenConnectionGuard {
         meter.open.fetch_add(1, Ordering::Relaxed);
-        Open(Arc::clone(meter))
+        OpenConnectionGuard(Arc::clone(meter))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnectionGuard {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

@@ -5,17 +5,17 @@ use http::header;
 use http::request::Parts;
 use http::uri::Authority;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::ApiError;
 
 /// Scheme and host without a trailing slash. A caller who lies about the host only misleads itself.
 #[derive(Clone)]
 pub struct Origin(pub String);
 
-impl FromRequestParts<Shared> for Origin {
+impl FromRequestParts<SharedApp> for Origin {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
         if let Some(url) = &app.public_url {
             return Ok(Origin(url.clone()));
         }

@@ -11,7 +11,7 @@ use store::{PageRequest, TenantId};
 use subtle::ConstantTimeEq;
 use utoipa::IntoParams;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::origin::Origin;
@@ -73,13 +73,13 @@ pub struct Paging {
     /// The other query values, kept in the next page's address.
     filters: Vec<(String, String)>,
     origin: Origin,
-    app: Shared,
+    app: SharedApp,
 }
 
-impl FromRequestParts<Shared> for Paging {
+impl FromRequestParts<SharedApp> for Paging {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
         let Query(query) = Query::<PageQuery>::from_request_parts(parts, app).await?;
         if query.limit.is_some_and(|limit| limit < 1) {
             return Err(ApiError::bad_request("limit must be at least 1."));

@@ -33,14 +33,14 @@ impl Peer {
 
 /// A range of addresses: `10.0.0.0/8`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Network {
+pub struct IpNetwork {
     address: IpAddr,
     prefix: u8,
 }
 
-impl Network {
+impl IpNetwork {
     /// Reads `10.0.0.0/8`, or a single address.
-    pub fn parse(text: &str) -> Option<Network> {
+    pub fn parse(text: &str) -> Option<IpNetwork> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
             None => (text, None),
@@ -48,7 +48,7 @@ impl Network {
         let address: IpAddr = address.parse().ok()?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.unwrap_or(bits);
-        (prefix <= bits).then_some(Network { address, prefix })
+        (prefix <= bits).then_some(IpNetwork { address, prefix })
     }
 
     fn contains(&self, Peer(peer): Peer) -> bool {
@@ -68,7 +68,7 @@ impl Network {
 
 /// The proxies whose `X-Forwarded-For` is believed.
 #[derive(Clone, Default)]
-pub struct TrustedProxies(pub Vec<Network>);
+pub struct TrustedProxies(pub Vec<IpNetwork>);
 
 impl TrustedProxies {
     pub fn contains(&self, peer: Peer) -> bool {
@@ -125,7 +125,7 @@ mod tests {
 
     fn proxies(networks: &[&str]) -> TrustedProxies {
         TrustedProxies(
-            networks.iter().map(|text| Network::parse(text).expect("a network")).collect(),
+            networks.iter().map(|text| IpNetwork::parse(text).expect("a network")).collect(),
         )
     }
 
@@ -149,7 +149,7 @@ mod tests {
             "the same address on a socket for both families"
         );
         for wrong in ["", "10.0.0.0/33", "::/129", "proxy", "10.0.0.0/-1", "10.0.0.0/8/8"] {
-            assert_eq!(Network::parse(wrong), None, "{wrong}");
+            assert_eq!(IpNetwork::parse(wrong), None, "{wrong}");
         }
     }
 

@@ -13,18 +13,20 @@ use http_body::{Frame, SizeHint};
 /// connection is gone.
 pub fn until_sent(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
     match permit.into() {
-        Some(permit) => response.into_response().map(|body| Body::new(Holding { body, permit })),
+        Some(permit) => {
+            response.into_response().map(|body| Body::new(BodyWithPermit { body, permit }))
+        }
         None => response.into_response(),
     }
 }
 
-struct Holding {
+struct BodyWithPermit {
     body: Body,
     #[expect(dead_code, reason = "held for as long as the body is")]
     permit: Permit,
 }
 
-impl HttpBody for Holding {
+impl HttpBody for BodyWithPermit {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -18,28 +18,28 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 
 /// Bodies larger than this are cut off: no refusal is worth that much traffic.
-const MAX_BYTES: u64 = 256 << 20;
-const MAX_TIME: Duration = Duration::from_secs(5);
+const MAX_DRAINED_BYTES: u64 = 256 << 20;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads what a refused request still has to say, within bounds, and throws it away.
 pub async fn drain_rejected_body(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     // A client that asks before it sends is simply not told to go on.
     let polite = parts.headers.contains_key(header::EXPECT);
-    if body.is_end_stream() || polite || body.size_hint().lower() > MAX_BYTES {
+    if body.is_end_stream() || polite || body.size_hint().lower() > MAX_DRAINED_BYTES {
         return next.run(Request::from_parts(parts, body)).await;
     }
-    let body = Shared(Arc::new(Mutex::new(body)));
+    let body = SharedBody(Arc::new(Mutex::new(body)));
     let response = next.run(Request::from_parts(parts, Body::new(body.clone()))).await;
     let status = response.status();
     if !status.is_success() && status != StatusCode::REQUEST_TIMEOUT {
-        let _ = tokio::time::timeout(MAX_TIME, discard(body)).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, discard(body)).await;
     }
     response
 }
 
-async fn discard(mut body: Shared) {
-    let mut left = MAX_BYTES;
+async fn discard(mut body: SharedBody) {
+    let mut left = MAX_DRAINED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {
         let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
         let Some(rest) = left.checked_sub(bytes) else { return };
@@ -49,15 +49,15 @@ async fn discard(mut body: Shared) {
 
 /// A body that outlives the handler which was given it.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Body>>);
+struct SharedBody(Arc<Mutex<Body>>);
 
-impl Shared {
+impl SharedBody {
     fn with<T>(&self, use_body: impl FnOnce(&mut Body) -> T) -> T {
         use_body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl HttpBody for Shared {
+impl HttpBody for SharedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

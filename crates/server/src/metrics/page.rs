@@ -5,9 +5,9 @@ use std::fmt::{Display, Write};
 use runner::Counted;
 
 #[derive(Default)]
-pub struct Page(String);
+pub struct MetricsPage(String);
 
-impl Page {
+impl MetricsPage {
     /// Announces a family. Its help is ours, on one line.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_page_is_written_as_the_format_says() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.family("a", "gauge", "What a is.");
         page.sample("a", &[("b", "c\"\\\nd"), ("e", "f")], 1.5);
         page.counter("g_total", "G.", 2);

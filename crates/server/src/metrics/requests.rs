@@ -9,37 +9,37 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{Method, StatusCode};
 
-use super::page::Page;
-use crate::app::Shared;
+use super::page::MetricsPage;
+use crate::app::SharedApp;
 
 const NAME: &str = "skillbox_http_requests_total";
 
 #[derive(Default)]
-pub struct Requests(Mutex<BTreeMap<Kind, u64>>);
+pub struct RequestCounts(Mutex<BTreeMap<RequestLabels, u64>>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct RequestLabels {
     route: String,
     method: &'static str,
     class: &'static str,
 }
 
 /// Counts every request when the head of its answer is there.
-pub async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     let route =
         request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = method(request.method());
     let response = next.run(request).await;
-    app.metrics.requests.add(Kind { route, method, class: class(response.status()) });
+    app.metrics.requests.add(RequestLabels { route, method, class: class(response.status()) });
     response
 }
 
-impl Requests {
-    fn add(&self, kind: Kind) {
+impl RequestCounts {
+    fn add(&self, kind: RequestLabels) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
     }
 
-    pub fn show(&self, page: &mut Page) {
+    pub fn show(&self, page: &mut MetricsPage) {
         page.family(NAME, "counter", "Requests by route, method and class of answer.");
         for (kind, count) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             page.sample(

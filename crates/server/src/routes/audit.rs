@@ -8,7 +8,7 @@ use serde_json::Value;
 use store::AuditRecord;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Admin, Allowed};
 use crate::error::{ApiError, Slug};
 use crate::http::paging::{PageQuery, Paging};
@@ -65,7 +65,7 @@ pub struct SignedAuditHead {
 )]
 pub async fn list(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
@@ -98,7 +98,10 @@ pub async fn list(
         (status = 409, description = "`conflict`: the stored head is not one that this server signed", body = crate::error::ErrorBody),
     )
 )]
-pub async fn head(caller: Allowed<Admin>, State(app): State<Shared>) -> Result<Response, ApiError> {
+pub async fn head(
+    caller: Allowed<Admin>,
+    State(app): State<SharedApp>,
+) -> Result<Response, ApiError> {
     let stored = app.store.audit_head(&caller.tenant).await?.ok_or_else(|| {
         ApiError::new(Slug::NotFound, "The audit log has no head yet: nothing was changed.")
     })?;

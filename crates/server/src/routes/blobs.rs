@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use tokio_util::io::ReaderStream;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::{ApiError, Slug};
 use crate::http::download::attachment;
 use crate::http::extract::Path;
@@ -24,7 +24,7 @@ use crate::routes::openapi::Binary;
     )
 )]
 pub async fn get(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(token): Path<String>,
 ) -> Result<Response, ApiError> {
     let claims = app.signer.verify(&token, unix_now()).map_err(|_| {

@@ -10,7 +10,7 @@ use store::{PageRequest, SkillMetadata, SkillStatus};
 use utoipa::ToSchema;
 
 use super::skills::page_bytes;
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::auth::{Allowed, Caller, Read};
 use crate::error::ApiError;
 use crate::http::origin::Origin;
@@ -56,7 +56,7 @@ pub struct SkillEntry {
 )]
 pub async fn index(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     origin: Origin,
 ) -> Result<Response, ApiError> {
     let entry = |head: SkillMetadata| SkillEntry {
@@ -78,7 +78,7 @@ pub async fn index(
 )]
 pub async fn prompt(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     origin: Origin,
 ) -> Result<Response, ApiError> {
     let entry = |head: SkillMetadata| {

@@ -19,11 +19,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::execution_view::StoredExecution;
 use super::executions::{execution_not_found, files_of, find};
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, error_chain};
 use crate::http::extract::{self, Path, Query};
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::http::timestamp::rfc3339;
 
 /// Proxies cut connections that are silent for a minute or so.
@@ -78,8 +78,8 @@ pub struct LogEvent {
 )]
 pub async fn follow(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     headers: HeaderMap,
     Query(query): Query<After>,
     Path(id): Path<String>,
@@ -105,8 +105,8 @@ pub async fn follow(
 
 fn stream_of(
     events: Events,
-    app: Shared,
-    links: Links,
+    app: SharedApp,
+    links: DownloadLinks,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = stream::once(async { Ok(Event::default().retry(RETRY)) });
     let rest = stream::unfold((events, app, links), |(mut events, app, links)| async {
@@ -127,7 +127,11 @@ fn stream_of(
     first.chain(rest)
 }
 
-async fn write(event: runner::Event, app: &Shared, links: &Links) -> Result<Event, ApiError> {
+async fn write(
+    event: runner::Event,
+    app: &SharedApp,
+    links: &DownloadLinks,
+) -> Result<Event, ApiError> {
     let (id, time) = (event.id.to_string(), rfc3339(event.at));
     let written = Event::default().id(id);
     let written = match event.kind {

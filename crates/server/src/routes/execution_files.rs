@@ -7,12 +7,12 @@ use tokio_util::io::ReaderStream;
 
 use super::executions::find;
 use super::file_view::{FileView, key_of};
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 use crate::http::download::attachment;
 use crate::http::extract::{self, Path};
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::routes::openapi::Binary;
 
 /// List an execution's files
@@ -23,8 +23,8 @@ use crate::routes::openapi::Binary;
 )]
 pub async fn list(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Path(id): Path<String>,
 ) -> Result<axum::Json<Vec<FileView>>, ApiError> {
     let execution = find(&app, &caller, extract::parse_id("Execution", &id)?).await?;
@@ -41,7 +41,7 @@ pub async fn list(
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let execution = find(&app, &caller, extract::parse_id("Execution", &id)?).await?;

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::error::ApiError;
 use crate::http::body::Object;
-use crate::webhooks::Target;
+use crate::webhooks::WebhookUrl;
 
 /// The id of a file that does not exist is repeated in the result; it should at least look like
 /// one.
@@ -95,7 +95,7 @@ impl ExecutionRequest {
         if self.skill.is_empty() {
             return Err(ApiError::bad_request("skill must name a skill."));
         }
-        let webhook = self.webhook.map(|url| Target::parse(&url, private_hosts)).transpose();
+        let webhook = self.webhook.map(|url| WebhookUrl::parse(&url, private_hosts)).transpose();
         let webhook = webhook.map_err(|error| ApiError::bad_request(format!("{error}.")))?;
         if webhook.is_some() && !asynchronous {
             return Err(ApiError::bad_request(

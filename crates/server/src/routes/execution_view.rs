@@ -9,7 +9,7 @@ use store::{Execution, FileRow};
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::http::timestamp::rfc3339;
 
 use super::file_view::FileView;
@@ -213,7 +213,7 @@ impl Pieces {
     fn new(
         execution: &mut Execution,
         rows: Vec<FileRow>,
-        links: &Links,
+        links: &DownloadLinks,
     ) -> Result<Pieces, ApiError> {
         let detail = match &execution.detail {
             Some(text) => serde_json::from_str::<Detail>(text).map_err(ApiError::internal)?,
@@ -270,7 +270,7 @@ impl ExecutionResult {
     pub fn new(
         mut execution: Execution,
         files: Vec<FileRow>,
-        links: &Links,
+        links: &DownloadLinks,
     ) -> Result<Self, ApiError> {
         let pieces = Pieces::new(&mut execution, files, links)?;
         Ok(ExecutionResult {
@@ -295,7 +295,7 @@ impl StoredExecution {
     pub fn new(
         mut execution: Execution,
         files: Vec<FileRow>,
-        links: &Links,
+        links: &DownloadLinks,
     ) -> Result<Self, ApiError> {
         let pieces = Pieces::new(&mut execution, files, links)?;
         let input = execution.input.map(RawValue::from_string);

@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::execution_request::ExecutionRequest;
 use super::execution_view::{ExecutionResult, ExecutionSummary, StoredExecution};
 use super::skills::skill_not_found;
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::auth::{Allowed, Caller, Execute, Read};
 use crate::error::{ApiError, Slug};
 use crate::http::body::Json;
 use crate::http::extract::{self, Path, Query};
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::http::paging::{PageQuery, Paging};
 use crate::http::permit_body::until_sent;
 use crate::http::timestamp;
@@ -49,8 +49,8 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
 )]
 pub async fn create(
     caller: Allowed<Execute>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     headers: HeaderMap,
     body: Json<ExecutionRequest>,
 ) -> Result<Response, ApiError> {
@@ -146,7 +146,7 @@ impl Filter {
 )]
 pub async fn list(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Query(filter): Query<Filter>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
@@ -169,8 +169,8 @@ pub async fn list(
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let (execution, permit) =
@@ -187,7 +187,7 @@ pub async fn get(
 )]
 pub async fn logs(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let (execution, permit) =
@@ -216,7 +216,7 @@ pub struct Cancelled {
 )]
 pub async fn cancel(
     caller: Allowed<Execute>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = extract::parse_id("Execution", &id)?;

@@ -11,7 +11,7 @@ use http::StatusCode;
 use http_body_util::Limited;
 use store::TenantId;
 
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::error::ApiError;
 use crate::http::body;
 
@@ -38,7 +38,7 @@ struct Part<'a> {
 }
 
 pub async fn receive<'a>(
-    app: &'a Shared,
+    app: &'a SharedApp,
     tenant: &TenantId,
     request: Request,
 ) -> Result<FileForm<'a>, ApiError> {

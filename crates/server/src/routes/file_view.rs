@@ -5,7 +5,7 @@ use store::FileRow;
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::http::timestamp::rfc3339;
 
 /// A file: an artifact of an execution, or one that was uploaded.
@@ -40,7 +40,7 @@ pub struct FileView {
 }
 
 impl FileView {
-    pub fn new(row: FileRow, links: &Links) -> Result<FileView, ApiError> {
+    pub fn new(row: FileRow, links: &DownloadLinks) -> Result<FileView, ApiError> {
         let url = links.url(key_of(&row)?, &row.name, &row.content_type)?;
         Ok(FileView {
             id: row.id.to_string(),

@@ -15,13 +15,13 @@ use uuid::Uuid;
 use super::executions;
 use super::file_form::{self, FileForm};
 use super::file_view::{FileView, key_of};
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::audit::actor;
 use crate::auth::{Allowed, Caller, Execute, Read};
 use crate::error::ApiError;
 use crate::http::download::attachment;
 use crate::http::extract::{self, Path, Query};
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::http::paging::{PageQuery, Paging};
 use crate::routes::openapi::Binary;
 
@@ -55,8 +55,8 @@ pub struct FileUpload {
 )]
 pub async fn create(
     caller: Allowed<Execute>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     request: Request,
 ) -> Result<Response, ApiError> {
     let FileForm { upload, name, content_type, session_id } =
@@ -85,8 +85,8 @@ pub struct Filter {
 )]
 pub async fn list(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Query(filter): Query<Filter>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
@@ -116,8 +116,8 @@ pub async fn list(
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Path(id): Path<String>,
 ) -> Result<axum::Json<FileView>, ApiError> {
     Ok(axum::Json(FileView::new(find(&app, &caller, &id).await?, &links)?))
@@ -131,7 +131,7 @@ pub async fn get(
 )]
 pub async fn download(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let row = find(&app, &caller, &id).await?;
@@ -154,8 +154,8 @@ pub async fn download(
 )]
 pub async fn update(
     caller: Allowed<Execute>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<axum::Json<FileView>, ApiError> {
@@ -178,8 +178,8 @@ pub async fn update(
 )]
 pub async fn versions(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
-    links: Links,
+    State(app): State<SharedApp>,
+    links: DownloadLinks,
     Path(id): Path<String>,
 ) -> Result<axum::Json<Vec<FileView>>, ApiError> {
     let file = find(&app, &caller, &id).await?;
@@ -198,7 +198,7 @@ pub async fn versions(
 )]
 pub async fn delete(
     caller: Allowed<Execute>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let file = find(&app, &caller, &id).await?;

@@ -7,7 +7,7 @@ use runner::Room;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::{ApiError, Slug};
 
 #[derive(Serialize, ToSchema)]
@@ -56,7 +56,7 @@ struct Checks {
     get, path = "/ready", tag = "health", operation_id = "ready", security(()),
     responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
 )]
-pub async fn ready(State(app): State<Shared>) -> Response {
+pub async fn ready(State(app): State<SharedApp>) -> Response {
     let Some(readiness) = app.ready.get(&app).await else {
         return ApiError::internal("the check of readiness panicked").into_response();
     };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::{ApiKey, Micros, Scope};
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::audit::actor;
 use crate::auth::{self, Admin, Allowed, Caller};
 use crate::error::ApiError;
@@ -95,7 +95,7 @@ pub struct NewKey {
 )]
 pub async fn create(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     body: Json<NewKey>,
 ) -> Result<Response, ApiError> {
     let new = body.value;
@@ -202,7 +202,7 @@ fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, Api
 )]
 pub async fn list(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
@@ -222,7 +222,7 @@ pub async fn list(
 )]
 pub async fn revoke(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = extract::parse_id("Key", &id)?;

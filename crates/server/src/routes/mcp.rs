@@ -15,13 +15,13 @@ use serde::Deserialize;
 use store::Scope;
 use url::Url;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
 use crate::http::body::{read, refuse_encoding, reserve, within};
 use crate::http::extract::Query;
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use agent::Agent;
 
 /// Beyond the longest run, which may be silent.
@@ -42,8 +42,8 @@ pub struct Wanted {
 /// One request of the protocol.
 pub async fn serve(
     caller: Caller,
-    links: Links,
-    State(app): State<Shared>,
+    links: DownloadLinks,
+    State(app): State<SharedApp>,
     Query(wanted): Query<Wanted>,
     request: Request,
 ) -> Result<Response, ApiError> {

@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 
-use crate::app::Shared;
-use crate::auth::Watcher;
+use crate::app::SharedApp;
+use crate::auth::MetricsReader;
 
-pub async fn show(_: Watcher, State(app): State<Shared>) -> Response {
+pub async fn show(_: MetricsReader, State(app): State<SharedApp>) -> Response {
     let page = app.metrics.page(&app.store, app.memory.budget(), &app.runner).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use runner::Readiness;
 use tokio::sync::Mutex;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 
 type Known = Option<(Instant, Arc<Readiness>)>;
 
@@ -24,7 +24,7 @@ impl ReadyCache {
     }
 
     /// What was found within the last moment, or is found now.
-    pub async fn get(&self, app: &Shared) -> Option<Arc<Readiness>> {
+    pub async fn get(&self, app: &SharedApp) -> Option<Arc<Readiness>> {
         let mut known = Arc::clone(&self.known).lock_owned().await;
         if let Some((at, readiness)) = &*known
             && at.elapsed() < self.age

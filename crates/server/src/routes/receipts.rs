@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::executions::find;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, Slug};
 use crate::http::extract::{self, Path};
@@ -39,7 +39,7 @@ pub struct Receipt {
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let id = extract::parse_id("Execution", &id)?;
@@ -79,7 +79,7 @@ pub struct ReceiptKey {
     get, path = "/v1/receipts/key", tag = "executions", operation_id = "get_receipt_key", security(()),
     responses((status = 200, body = ReceiptKeys))
 )]
-pub async fn key(State(app): State<Shared>) -> Result<axum::Json<ReceiptKeys>, ApiError> {
+pub async fn key(State(app): State<SharedApp>) -> Result<axum::Json<ReceiptKeys>, ApiError> {
     let mut keys = app
         .receipt_keys
         .iter()

@@ -9,7 +9,7 @@ use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
 
 use super::skills::find;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 use crate::http::download::attachment;
@@ -27,7 +27,7 @@ use crate::routes::openapi::Binary;
 )]
 pub async fn content(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
@@ -56,7 +56,7 @@ pub struct SkillFileEntry {
 )]
 pub async fn list(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;
@@ -78,7 +78,7 @@ pub async fn list(
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version, path)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
     let head = find(&app, &caller, &name, &version).await?;

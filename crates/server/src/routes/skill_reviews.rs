@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 
 use super::skill_view::SkillSummary;
 use super::skills::skill_not_found;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
@@ -35,7 +35,7 @@ pub struct Reviewed {
 )]
 pub async fn approve(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
     Query(reviewed): Query<Reviewed>,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
@@ -56,7 +56,7 @@ pub async fn approve(
 )]
 pub async fn reject(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
     Query(reviewed): Query<Reviewed>,
 ) -> Result<axum::Json<SkillSummary>, ApiError> {
@@ -65,7 +65,7 @@ pub async fn reject(
 
 async fn decide(
     caller: Allowed<Admin>,
-    app: Shared,
+    app: SharedApp,
     name: &str,
     version: &str,
     reviewed: Reviewed,

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::skill_view::{Published, SkillDetail, SkillFinding, SkillSummary};
 use super::upload::{Incoming, Upload};
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::audit::{self, actor};
 use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
@@ -52,7 +52,7 @@ const DOCUMENT_COPIES: u64 = 5;
 )]
 pub async fn create(
     caller: Allowed<Publish>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     upload: Upload,
 ) -> Result<Response, ApiError> {
     let tenant = app.store.get_tenant(&caller.tenant).await?;
@@ -149,7 +149,7 @@ pub struct ValidateQuery {
 )]
 pub async fn validate(
     caller: Allowed<Publish>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Query(query): Query<ValidateQuery>,
     upload: Upload,
 ) -> Result<axum::Json<Validation>, ApiError> {
@@ -182,7 +182,7 @@ pub async fn validate(
 )]
 pub async fn list(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
@@ -204,7 +204,7 @@ pub async fn list(
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let (row, permit) = read(&app, &caller, &name, &version).await?;
@@ -221,7 +221,7 @@ pub async fn get(
 )]
 pub async fn versions(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     if !caller.may_use(&name) {
@@ -255,7 +255,7 @@ pub async fn versions(
 )]
 pub async fn delete(
     caller: Allowed<Publish>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path((name, version)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     if !caller.may_use(&name)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::{ScanPolicy, SignaturePolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
 use utoipa::ToSchema;
 
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::audit::actor;
 use crate::auth::{Allowed, Operate};
 use crate::error::ApiError;
@@ -134,7 +134,7 @@ pub struct TenantChange {
 )]
 pub async fn create(
     caller: Allowed<Operate>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     body: Json<NewTenant>,
 ) -> Result<Response, ApiError> {
     let id = TenantId::try_from(body.value.id.as_str()).map_err(|_| {
@@ -154,7 +154,7 @@ pub async fn create(
 )]
 pub async fn list(
     caller: Allowed<Operate>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let rows = app.store.list_tenants(&paging.page(&caller.tenant)?).await?;
@@ -168,7 +168,7 @@ pub async fn list(
 )]
 pub async fn get(
     _: Allowed<Operate>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<axum::Json<TenantView>, ApiError> {
     Ok(axum::Json(find(&app, &id).await?.into()))
@@ -183,7 +183,7 @@ pub async fn get(
 )]
 pub async fn update(
     caller: Allowed<Operate>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
     body: Json<TenantChange>,
 ) -> Result<axum::Json<TenantView>, ApiError> {
@@ -211,7 +211,7 @@ pub async fn update(
 )]
 pub async fn delete(
     caller: Allowed<Operate>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let tenant = find(&app, &id).await?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::RevokedDigest;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
@@ -47,7 +47,7 @@ pub struct DigestToRevoke {
 )]
 pub async fn revoke(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     body: Json<DigestToRevoke>,
 ) -> Result<Response, ApiError> {
     let DigestToRevoke { digest, reason } = body.value;
@@ -77,7 +77,7 @@ pub async fn revoke(
 )]
 pub async fn list(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let rows =
@@ -94,7 +94,7 @@ pub async fn list(
 )]
 pub async fn unrevoke(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(digest): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     if !app.store.with_actor(actor(&caller)).unrevoke_digest(&caller.tenant, &digest).await? {

@@ -8,7 +8,7 @@ use skill::signature::{KeyId, PublicKey};
 use store::{NewTrustedKey, TrustedKey};
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
@@ -55,7 +55,7 @@ pub struct NewTrustedKeyBody {
 )]
 pub async fn add(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     body: Json<NewTrustedKeyBody>,
 ) -> Result<Response, ApiError> {
     let key: PublicKey = body.value.public_key.parse().map_err(|error| {
@@ -81,7 +81,7 @@ pub async fn add(
 )]
 pub async fn list(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let rows = app.store.list_trusted_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
@@ -100,7 +100,7 @@ pub async fn list(
 )]
 pub async fn revoke(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = id.parse::<KeyId>().map_err(|_| not_found(&id))?.to_string();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use store::NewestSigned;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::audit::actor;
 use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
@@ -32,7 +32,7 @@ pub struct NewestVersion {
 )]
 pub async fn list(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let rows = app.store.list_newest_signed(&caller.tenant, &paging.page(&caller.tenant)?).await?;
@@ -52,7 +52,7 @@ pub async fn list(
 )]
 pub async fn forget(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     if !app.store.with_actor(actor(&caller)).reset_newest_signed(&caller.tenant, &name).await? {

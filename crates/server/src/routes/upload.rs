@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::Limited;
 use skill::{Finding, Limits, Package, SkillError};
 
-use crate::app::{App, Shared};
+use crate::app::{App, SharedApp};
 use crate::error::{ApiError, Slug};
 use crate::http::body;
 
@@ -31,10 +31,10 @@ enum Content {
     Directory(Vec<(String, Vec<u8>)>),
 }
 
-impl FromRequest<Shared> for Upload {
+impl FromRequest<SharedApp> for Upload {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &SharedApp) -> Result<Self, ApiError> {
         body::refuse_encoding(request.headers())?;
         let limit = app.limits.skill_bytes;
         let mut permit = body::reserve(app, &request, limit.saturating_add(FORM_OVERHEAD_BYTES), 1)

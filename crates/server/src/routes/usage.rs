@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 
@@ -27,7 +27,7 @@ pub struct TenantUsage {
 )]
 pub async fn get(
     caller: Allowed<Read>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
 ) -> Result<axum::Json<TenantUsage>, ApiError> {
     let usage = app.store.storage_usage(&caller.tenant).await?;
     Ok(axum::Json(TenantUsage {

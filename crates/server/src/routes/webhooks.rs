@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::{Admin, Allowed};
 
 /// A tenant's secret for webhooks.
@@ -24,7 +24,7 @@ pub struct WebhookSecret {
 )]
 pub async fn secret(
     caller: Allowed<Admin>,
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
 ) -> axum::Json<WebhookSecret> {
     axum::Json(WebhookSecret { secret: app.signatures.secret(&caller.tenant) })
 }

@@ -19,7 +19,7 @@ pub struct ReceiptKeys {
 }
 
 /// By how many generations another server of this installation may be ahead.
-const AHEAD: u32 = 4;
+const MAX_GENERATIONS_AHEAD: u32 = 4;
 
 impl ReceiptKeys {
     pub fn derive(secret: &Secret, generation: u32) -> Result<ReceiptKeys, ServeError> {
@@ -31,7 +31,7 @@ impl ReceiptKeys {
             (1..=last).map(|generation| key(generation).map(|key| key.public())).collect()
         };
         let (known, recognised): (Result<_, _>, Result<_, _>) =
-            (public(generation), public(generation + AHEAD));
+            (public(generation), public(generation + MAX_GENERATIONS_AHEAD));
         Ok(ReceiptKeys {
             signing: Arc::new(key(generation)?),
             public: known?,

@@ -14,10 +14,12 @@ use sandbox::{
 use store::Store;
 use uuid::Uuid;
 
-use crate::app::{App, Limits, Shared};
+use crate::app::{App, RequestLimits, SharedApp};
 use crate::audit::ReceiptHeadSigner;
-use crate::auth::{AuthFailures, Keyring, Tokens};
-use crate::config::{Config, Docker, Kubernetes, Role, S3, Sandbox};
+use crate::auth::{AuthFailures, Keyring, TokenVerifier};
+use crate::config::{
+    Config, DockerSettings, KubernetesSettings, Role, S3Settings, SandboxSettings,
+};
 use crate::http::paging::Cursors;
 use crate::metrics::Metrics;
 use crate::routes::mcp;
@@ -27,25 +29,25 @@ use crate::secrets::receipt_keys::ReceiptKeys;
 use crate::startup::bootstrap;
 use crate::startup::data_dir::DataDir;
 use crate::startup::serve::ServeError;
-use crate::webhooks::Signatures;
+use crate::webhooks::WebhookSigner;
 
 /// What the first sandbox may take. A kernel that cannot end a guest would hold the start for ever.
-const PROBE_LIMIT: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What placing a job and collecting what it left may take beside the run itself.
-const AROUND_A_RUN: Duration = Duration::from_secs(600);
+const MAX_RUN_OVERHEAD: Duration = Duration::from_secs(600);
 
 /// How long a pod's removal is tried at once: about as long as an API server takes to be restarted.
-const REMOVING: Duration = Duration::from_secs(60);
+const POD_REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds every part of the server, the first key included. Without a data directory all state is
 /// elsewhere.
 pub async fn assemble(
     config: &Config,
     data: Option<&DataDir>,
-) -> Result<(Shared, Option<String>), ServeError> {
+) -> Result<(SharedApp, Option<String>), ServeError> {
     let secret = secret(config, data)?;
-    let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
+    let tokens = config.jwt.clone().map(TokenVerifier::new).transpose()?;
     let store = match config.migrate_on_start {
         true => Store::open(&config.dsn()).await,
         false => Store::open_unmigrated(&config.dsn()).await,
@@ -107,12 +109,12 @@ pub async fn assemble(
         signer: DownloadTokenSigner::new(secret.derive("url signing")),
         cursors: Cursors::new(secret.derive("page cursor")),
         receipt_keys: receipt_keys.public,
-        signatures: Arc::new(Signatures::new(secret.derive("webhook"))),
+        signatures: Arc::new(WebhookSigner::new(secret.derive("webhook"))),
         webhook_private_hosts: config.webhook_private_hosts.clone(),
         mcp: mcp::endpoint(config),
         metrics: Metrics::new(config.metrics_token.clone()),
         ready: ReadyCache::new(config.ready_age),
-        limits: Limits::from(config),
+        limits: RequestLimits::from(config),
         public_url: config.public_url.clone(),
     };
     Ok((Arc::new(app), first_key))
@@ -140,8 +142,8 @@ async fn blobs(config: &Config, data: Option<&DataDir>) -> Result<Blobs, ServeEr
     }
 }
 
-pub fn s3_config(s3: &S3, role: Role) -> S3Config {
-    let S3 {
+pub fn s3_config(s3: &S3Settings, role: Role) -> S3Config {
+    let S3Settings {
         endpoint,
         access_key,
         secret_key,
@@ -165,15 +167,15 @@ pub fn s3_config(s3: &S3, role: Role) -> S3Config {
 }
 
 async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Room), ServeError> {
-    let mut limit = PROBE_LIMIT;
+    let mut limit = PROBE_TIMEOUT;
     let launcher: Arc<dyn Launcher> = match &config.sandbox {
-        Sandbox::Native => Arc::new(native(config, owner)?),
-        Sandbox::Docker(docker) => Arc::new(
+        SandboxSettings::Native => Arc::new(native(config, owner)?),
+        SandboxSettings::Docker(docker) => Arc::new(
             DockerLauncher::start(in_docker(config, docker, owner))
                 .await
                 .map_err(ServeError::Docker)?,
         ),
-        Sandbox::Kubernetes(kubernetes) => {
+        SandboxSettings::Kubernetes(kubernetes) => {
             let kubernetes = in_kubernetes(config, kubernetes, owner);
             // The first pod may have to wait for a node, and the node for its images.
             limit += kubernetes.launched_within();
@@ -233,19 +235,23 @@ fn native(config: &Config, owner: &str) -> Result<NativeLauncher, ServeError> {
     NativeLauncher::start(native).map_err(ServeError::Sandbox)
 }
 
-pub fn in_docker(config: &Config, docker: &Docker, owner: &str) -> DockerConfig {
+pub fn in_docker(config: &Config, docker: &DockerSettings, owner: &str) -> DockerConfig {
     DockerConfig {
         owner: Owner(owner.to_owned()),
         host: docker.host.clone(),
         runtime: docker.runtime.clone(),
-        lifetime: config.max_timeout + AROUND_A_RUN,
+        lifetime: config.max_timeout + MAX_RUN_OVERHEAD,
         images: docker.images.clone(),
         allowlist: config.image_allowlist.clone(),
         require: config.require.clone(),
     }
 }
 
-pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> KubernetesConfig {
+pub fn in_kubernetes(
+    config: &Config,
+    kubernetes: &KubernetesSettings,
+    owner: &str,
+) -> KubernetesConfig {
     KubernetesConfig {
         owner: Owner(owner.to_owned()),
         kubeconfig: None,
@@ -255,8 +261,8 @@ pub fn in_kubernetes(config: &Config, kubernetes: &Kubernetes, owner: &str) -> K
         seccomp_profile: kubernetes.seccomp_profile.clone(),
         user_namespaces: kubernetes.user_namespaces,
         schedule_timeout: kubernetes.schedule_timeout,
-        lifetime: config.max_timeout + AROUND_A_RUN,
-        removing: REMOVING,
+        lifetime: config.max_timeout + MAX_RUN_OVERHEAD,
+        removing: POD_REMOVAL_TIMEOUT,
         said_bytes: config.max_log_bytes + config.max_output_bytes + config.max_artifact_bytes,
         images: kubernetes.images.clone(),
         allowlist: config.image_allowlist.clone(),
@@ -274,11 +280,11 @@ fn refused(error: LaunchError) -> ServeError {
 /// How often an idle server starts a sandbox only to see that it can. A container costs an engine
 /// about a second, and a pod costs a scheduler, a node and some room of the quota, which many
 /// workers would take from the runs.
-fn probe_every(sandbox: &Sandbox) -> Duration {
+fn probe_every(sandbox: &SandboxSettings) -> Duration {
     Duration::from_secs(match sandbox {
-        Sandbox::Native => 10,
-        Sandbox::Docker(_) => 60,
-        Sandbox::Kubernetes(_) => 300,
+        SandboxSettings::Native => 10,
+        SandboxSettings::Docker(_) => 60,
+        SandboxSettings::Kubernetes(_) => 300,
     })
 }
 
@@ -322,14 +328,14 @@ mod tests {
     use super::*;
 
     /// Machines on which a first sandbox never comes, finds no room, or fails.
-    enum Played {
+    enum FakeLauncher {
         Stuck,
         Full,
         Broken,
     }
 
     #[async_trait]
-    impl Launcher for Played {
+    impl Launcher for FakeLauncher {
         async fn launch(&self, _: &Shape) -> Result<Guest, LaunchError> {
             std::future::pending().await
         }
@@ -340,27 +346,35 @@ mod tests {
 
         async fn probe(&self) -> Result<Isolation, LaunchError> {
             match self {
-                Played::Stuck => std::future::pending().await,
-                Played::Full => Err(LaunchError::NoRoom("exceeded quota: compute".to_owned())),
-                Played::Broken => Err(LaunchError::LauncherGone),
+                FakeLauncher::Stuck => std::future::pending().await,
+                FakeLauncher::Full => {
+                    Err(LaunchError::NoRoom("exceeded quota: compute".to_owned()))
+                }
+                FakeLauncher::Broken => Err(LaunchError::LauncherGone),
             }
         }
     }
 
-    async fn probe_of(played: Played, limit: Duration) -> Result<Option<Isolation>, ServeError> {
+    async fn probe_of(
+        played: FakeLauncher,
+        limit: Duration,
+    ) -> Result<Option<Isolation>, ServeError> {
         let launcher: Arc<dyn Launcher> = Arc::new(played);
         probed(&launcher, limit).await
     }
 
     #[tokio::test]
     async fn a_sandbox_that_hangs_does_not_hold_the_start() {
-        let refused = probe_of(Played::Stuck, Duration::from_millis(20)).await;
+        let refused = probe_of(FakeLauncher::Stuck, Duration::from_millis(20)).await;
         assert!(matches!(refused, Err(ServeError::Probe(_))));
     }
 
     #[tokio::test]
     async fn a_sandbox_without_room_does_not_end_the_start_and_one_that_fails_does() {
-        assert!(matches!(probe_of(Played::Full, PROBE_LIMIT).await, Ok(None)));
-        assert!(matches!(probe_of(Played::Broken, PROBE_LIMIT).await, Err(ServeError::Sandbox(_))));
+        assert!(matches!(probe_of(FakeLauncher::Full, PROBE_TIMEOUT).await, Ok(None)));
+        assert!(matches!(
+            probe_of(FakeLauncher::Broken, PROBE_TIMEOUT).await,
+            Err(ServeError::Sandbox(_))
+        ));
     }
 }

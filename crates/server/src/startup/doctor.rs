@@ -6,28 +6,30 @@ use blobs::Blobs;
 use serde::Serialize;
 use store::Store;
 
-use crate::config::{Config, Sandbox};
+use crate::config::{Config, SandboxSettings};
 use crate::error::error_chain;
 use crate::startup::assemble::{in_docker, in_kubernetes, s3_config};
 
 /// What a service may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Older ones are looked after by nobody any more.
-const OLDEST_POSTGRES: u32 = 14;
+const MIN_SUPPORTED_POSTGRES: u32 = 14;
 
 /// How a start would reach the Docker engine, when skills are to run there.
 pub fn docker_config(config: &Config) -> Option<sandbox::DockerConfig> {
     match &config.sandbox {
-        Sandbox::Native | Sandbox::Kubernetes(_) => None,
-        Sandbox::Docker(docker) => Some(in_docker(config, docker, "doctor")),
+        SandboxSettings::Native | SandboxSettings::Kubernetes(_) => None,
+        SandboxSettings::Docker(docker) => Some(in_docker(config, docker, "doctor")),
     }
 }
 
 /// How a start would reach the cluster, when skills are to run there.
 pub fn kubernetes_config(config: &Config) -> Option<sandbox::KubernetesConfig> {
     match &config.sandbox {
-        Sandbox::Native | Sandbox::Docker(_) => None,
-        Sandbox::Kubernetes(kubernetes) => Some(in_kubernetes(config, kubernetes, "doctor")),
+        SandboxSettings::Native | SandboxSettings::Docker(_) => None,
+        SandboxSettings::Kubernetes(kubernetes) => {
+            Some(in_kubernetes(config, kubernetes, "doctor"))
+        }
     }
 }
 
@@ -50,7 +52,8 @@ pub async fn services(config: &Config) -> Vec<Service> {
         services.push(postgres(&config.dsn()).await);
     }
     if let Some(s3) = &config.s3 {
-        let made = tokio::time::timeout(ANSWER_WITHIN, Blobs::s3(s3_config(s3, config.role))).await;
+        let made =
+            tokio::time::timeout(SERVICE_TIMEOUT, Blobs::s3(s3_config(s3, config.role))).await;
         services.push(match made {
             Ok(Ok(_)) => {
                 let buckets = format!("{} and {}", s3.bucket_skills, s3.bucket_executions);
@@ -69,15 +72,15 @@ pub async fn services(config: &Config) -> Vec<Service> {
 }
 
 async fn postgres(dsn: &str) -> Service {
-    match tokio::time::timeout(ANSWER_WITHIN, Store::server_version(dsn)).await {
+    match tokio::time::timeout(SERVICE_TIMEOUT, Store::server_version(dsn)).await {
         Ok(Ok(version)) => {
             let major = version
                 .split(|c: char| !c.is_ascii_digit())
                 .next()
                 .and_then(|text| text.parse().ok());
-            let old = major.is_some_and(|major: u32| major < OLDEST_POSTGRES);
+            let old = major.is_some_and(|major: u32| major < MIN_SUPPORTED_POSTGRES);
             let warning = old.then(|| {
-                format!("Postgres before {OLDEST_POSTGRES} gets no fixes any more, and Skillbox is not tested with it.")
+                format!("Postgres before {MIN_SUPPORTED_POSTGRES} gets no fixes any more, and Skillbox is not tested with it.")
             });
             Service { name: "postgres", ok: true, detail: version, warning }
         }

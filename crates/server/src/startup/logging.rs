@@ -8,11 +8,11 @@ use crate::config::{Config, LogFormat};
 
 /// The SDK of MCP tells of every message and every client's name; who wants that says `rmcp=debug`
 /// in the level.
-const QUIET: &str = "rmcp=error";
+const DEFAULT_DIRECTIVES: &str = "rmcp=error";
 
 /// Starts logging for the process; a second call changes nothing.
 pub fn start(config: &Config) {
-    let filter = EnvFilter::new(format!("{QUIET},{}", config.log_level));
+    let filter = EnvFilter::new(format!("{DEFAULT_DIRECTIVES},{}", config.log_level));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Whoever embeds the server may have set up its own logging, which then stays.
     let _ = match config.log_format {

@@ -12,15 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
-use crate::http::listen::Connections;
+use crate::http::listen::HttpConnections;
 use crate::router::layered;
 use crate::routes::health;
 use crate::startup::serve::ServeError;
 
 /// How often to look.
-const TICK: Duration = Duration::from_secs(1);
-/// For answers that are on their way when the waiting is over.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// For responses that are on their way when the waiting is over.
+const RESPONSE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Returns when the tables are there. An error when waiting does not help: they are too new, or
 /// cannot be read.
@@ -36,21 +36,21 @@ pub async fn wait_for_migrations(
     };
     let addr = listener.local_addr().ok();
     tracing::warn!(addr = addr.map(tracing::field::display), "waiting: {why}");
-    let connections = Connections::new(answers(why), config, Arc::default());
+    let connections = HttpConnections::new(not_ready_router(why), config, Arc::default());
     let over = CancellationToken::new();
     let looked = async {
-        let looked = look_until_there(&dsn).await;
+        let looked = poll_schema(&dsn).await;
         over.cancel();
         looked
     };
     let (looked, ()) = tokio::join!(looked, connections.accept(listener, &over));
-    let _ = tokio::time::timeout(LAST_WORDS, connections.finish()).await;
+    let _ = tokio::time::timeout(RESPONSE_GRACE_PERIOD, connections.finish()).await;
     looked
 }
 
-async fn look_until_there(dsn: &str) -> Result<(), ServeError> {
+async fn poll_schema(dsn: &str) -> Result<(), ServeError> {
     loop {
-        tokio::time::sleep(TICK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         match Store::check_schema(dsn).await {
             Ok(()) => return Ok(()),
             Err(StoreError::Behind { .. }) => {}
@@ -63,7 +63,7 @@ async fn look_until_there(dsn: &str) -> Result<(), ServeError> {
 }
 
 /// Alive, and nothing else.
-fn answers(why: String) -> Router {
+fn not_ready_router(why: String) -> Router {
     let not_ready = async move || health::not_ready(why.clone());
     let refused = async || {
         ApiError::new(Slug::NotReady, "The server waits for its database. Try again shortly.")

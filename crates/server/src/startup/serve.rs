@@ -12,20 +12,20 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::Shared;
-use crate::auth::TokensError;
+use crate::app::SharedApp;
+use crate::auth::TokenConfigError;
 use crate::config::Config;
 use crate::error::error_chain;
-use crate::http::listen::Connections;
+use crate::http::listen::HttpConnections;
 use crate::router;
 use crate::startup::assemble::assemble;
 use crate::startup::bootstrap::BootstrapError;
 use crate::startup::data_dir::{DataDir, DataDirError};
 use crate::startup::{logging, migration_wait};
-use crate::webhooks::Webhooks;
+use crate::webhooks::WebhookDelivery;
 
 /// After the drain, for answers that are still on their way to a client.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const RESPONSE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// What a caller learns when the server accepts connections.
 pub struct Bound {
@@ -48,7 +48,7 @@ pub enum ServeError {
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
     #[error(transparent)]
-    Tokens(#[from] TokensError),
+    TokenVerifier(#[from] TokenConfigError),
     #[error("cannot open the database (SKILLBOX_DB_DSN): {}", error_chain(.0))]
     Store(#[source] StoreError),
     #[error(
@@ -76,7 +76,7 @@ pub enum ServeError {
     #[error("the secret gives no key for receipts: {0}. Raise SKILLBOX_RECEIPT_KEY_GENERATION.")]
     ReceiptKey(#[source] SignatureError),
     #[error("cannot call webhooks: {}", error_chain(.0))]
-    Webhooks(#[source] reqwest::Error),
+    WebhookDelivery(#[source] reqwest::Error),
     #[error("cannot take up work: {}", error_chain(.0))]
     Runner(#[source] RunError),
     #[error("cannot listen for signals: {0}")]
@@ -115,8 +115,8 @@ pub async fn serve_until(
         assembled = assemble(&config, data.as_ref()) => assembled?,
         () = stop.cancelled() => return Ok(()),
     };
-    let webhooks = Webhooks::start(&config, &app)?;
-    let connections = Connections::new(
+    let webhooks = WebhookDelivery::start(&config, &app)?;
+    let connections = HttpConnections::new(
         router::build(app.clone(), config.role),
         &config,
         app.metrics.connections.clone(),
@@ -146,13 +146,19 @@ fn address(config: &Config) -> SocketAddr {
 }
 
 /// Lets running executions and their answers finish, within limits.
-async fn drain(config: &Config, app: Shared, connections: Connections, webhooks: Webhooks) {
+async fn drain(
+    config: &Config,
+    app: SharedApp,
+    connections: HttpConnections,
+    webhooks: WebhookDelivery,
+) {
     tracing::info!("draining");
-    let finish = tokio::time::timeout(config.drain_timeout + LAST_WORDS, connections.finish());
+    let finish =
+        tokio::time::timeout(config.drain_timeout + RESPONSE_GRACE_PERIOD, connections.finish());
     let runs = async {
         app.runner.drain(config.drain_timeout).await;
         // Their results are told; what then still listens, listens for nothing.
-        app.mcp.close(LAST_WORDS).await;
+        app.mcp.close(RESPONSE_GRACE_PERIOD).await;
     };
     let ((), finished) = tokio::join!(runs, finish);
     if finished.is_err() {

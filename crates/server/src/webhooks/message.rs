@@ -11,20 +11,20 @@ use crate::http::timestamp::rfc3339;
 use crate::secrets::mac;
 
 /// Signs messages, for each tenant with a secret of its own.
-pub struct Signatures {
+pub struct WebhookSigner {
     key: [u8; 32],
 }
 
 /// The body.
 #[derive(Serialize)]
-struct Body<'a> {
+struct WebhookPayload<'a> {
     r#type: &'static str,
     timestamp: String,
-    data: Account<'a>,
+    data: EventData<'a>,
 }
 
 #[derive(Serialize)]
-struct Account<'a> {
+struct EventData<'a> {
     execution_id: String,
     skill_name: &'a str,
     skill_version: &'a str,
@@ -40,16 +40,16 @@ struct Account<'a> {
 }
 
 /// One message, ready to be sent.
-pub struct Message {
+pub struct WebhookMessage {
     pub id: String,
     pub timestamp: String,
     pub signature: String,
     pub body: String,
 }
 
-impl Signatures {
-    pub fn new(key: [u8; 32]) -> Signatures {
-        Signatures { key }
+impl WebhookSigner {
+    pub fn new(key: [u8; 32]) -> WebhookSigner {
+        WebhookSigner { key }
     }
 
     /// What a tenant's receivers check signatures with.
@@ -58,12 +58,12 @@ impl Signatures {
     }
 
     /// The message about an execution, signed now: receivers refuse what is old.
-    pub fn message(&self, execution: &Execution, now_unix: i64) -> Message {
+    pub fn message(&self, execution: &Execution, now_unix: i64) -> WebhookMessage {
         let (id, timestamp) = (execution.id.to_string(), now_unix.to_string());
-        let body = Body {
+        let body = WebhookPayload {
             r#type: "execution.finished",
             timestamp: rfc3339(execution.finished_at.unwrap_or(execution.created_at)),
-            data: Account {
+            data: EventData {
                 execution_id: id.clone(),
                 skill_name: &execution.skill_name,
                 skill_version: &execution.skill_version,
@@ -82,7 +82,7 @@ impl Signatures {
         let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body.as_bytes()];
         let signature =
             format!("v1,{}", BASE64.encode(&mac(&self.tenant_key(&execution.tenant), &signed)));
-        Message { id, timestamp, signature, body }
+        WebhookMessage { id, timestamp, signature, body }
     }
 
     fn tenant_key(&self, tenant: &TenantId) -> [u8; 32] {

@@ -10,7 +10,7 @@ use super::address::is_public;
 
 /// Gives out only public addresses, unless the operator listed the name.
 #[derive(Clone)]
-pub struct Resolver {
+pub struct PublicResolver {
     pub private_hosts: Arc<[String]>,
 }
 
@@ -18,8 +18,8 @@ pub struct Resolver {
 #[error("{0} leads to an address that is not on the public internet")]
 pub struct NotPublic(String);
 
-impl Resolver {
-    fn allows(&self, name: &str, addresses: &[SocketAddr]) -> bool {
+impl PublicResolver {
+    fn may_connect(&self, name: &str, addresses: &[SocketAddr]) -> bool {
         // One private address among public ones is how names are made to lead elsewhere, so it
         // spoils them all.
         self.private_hosts.iter().any(|host| host == name)
@@ -27,14 +27,14 @@ impl Resolver {
     }
 }
 
-impl Resolve for Resolver {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {
             // The port is put in by the connection.
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            match resolver.allows(name.as_str(), &found) {
+            match resolver.may_connect(name.as_str(), &found) {
                 true => Ok(Box::new(found.into_iter()) as Addrs),
                 false => Err(NotPublic(name.as_str().to_owned()).into()),
             }
@@ -48,19 +48,19 @@ mod tests {
 
     #[test]
     fn one_private_address_spoils_a_name() {
-        let resolver = Resolver { private_hosts: Arc::new(["hooks.internal".to_owned()]) };
+        let resolver = PublicResolver { private_hosts: Arc::new(["hooks.internal".to_owned()]) };
         let at = |texts: &[&str]| -> Vec<SocketAddr> {
             texts.iter().map(|text| SocketAddr::new(text.parse().expect(text), 0)).collect()
         };
-        assert!(resolver.allows("a.example", &at(&["8.8.8.8", "2600::1"])));
-        assert!(!resolver.allows("a.example", &at(&["8.8.8.8", "127.0.0.1"])));
-        assert!(!resolver.allows("a.example", &at(&["::ffff:10.0.0.1"])));
-        assert!(resolver.allows("hooks.internal", &at(&["10.0.0.1"])));
+        assert!(resolver.may_connect("a.example", &at(&["8.8.8.8", "2600::1"])));
+        assert!(!resolver.may_connect("a.example", &at(&["8.8.8.8", "127.0.0.1"])));
+        assert!(!resolver.may_connect("a.example", &at(&["::ffff:10.0.0.1"])));
+        assert!(resolver.may_connect("hooks.internal", &at(&["10.0.0.1"])));
     }
 
     #[tokio::test]
     async fn localhost_is_not_the_internet() {
-        let resolver = Resolver { private_hosts: Arc::new([]) };
+        let resolver = PublicResolver { private_hosts: Arc::new([]) };
         for name in ["localhost", "LOCALHOST", "localhost."] {
             let Err(error) = resolver.resolve(name.parse().expect("a name")).await else {
                 panic!("{name}")
@@ -68,7 +68,7 @@ mod tests {
             // Some machines do not know every spelling, which is as good.
             assert!(error.is::<NotPublic>() || error.is::<std::io::Error>(), "{name}: {error}");
         }
-        let listed = Resolver { private_hosts: Arc::new(["localhost".to_owned()]) };
+        let listed = PublicResolver { private_hosts: Arc::new(["localhost".to_owned()]) };
         assert!(listed.resolve("localhost".parse().expect("a name")).await.is_ok());
     }
 }

@@ -9,15 +9,15 @@ const MAX_URL_LENGTH: usize = 2048;
 
 /// A URL that was checked.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct WebhookUrl {
     pub url: Url,
 }
 
 /// Why a URL is no target. The sentence is for the caller.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
+pub enum WebhookUrlError {
     #[error("webhook must be an https:// URL of at most {MAX_URL_LENGTH} characters")]
-    NotAUrl,
+    InvalidUrl,
     #[error("webhook must not carry a user or password; receivers check the signature")]
     Credentials,
     #[error(
@@ -28,17 +28,17 @@ pub enum TargetError {
     Private,
 }
 
-impl Target {
+impl WebhookUrl {
     /// Checks a URL against the hosts that the operator lets webhooks reach although they are
     /// private.
-    pub fn parse(text: &str, private_hosts: &[String]) -> Result<Target, TargetError> {
+    pub fn parse(text: &str, private_hosts: &[String]) -> Result<WebhookUrl, WebhookUrlError> {
         if text.len() > MAX_URL_LENGTH {
-            return Err(TargetError::NotAUrl);
+            return Err(WebhookUrlError::InvalidUrl);
         }
-        let url = Url::parse(text).map_err(|_| TargetError::NotAUrl)?;
-        let host = url.host().ok_or(TargetError::NotAUrl)?;
+        let url = Url::parse(text).map_err(|_| WebhookUrlError::InvalidUrl)?;
+        let host = url.host().ok_or(WebhookUrlError::InvalidUrl)?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(TargetError::Credentials);
+            return Err(WebhookUrlError::Credentials);
         }
         let allowed = private_hosts.contains(&host.to_string());
         let address = match host {
@@ -47,13 +47,13 @@ impl Target {
             Host::Ipv6(address) => Some(address.into()),
         };
         if address.is_some_and(|address| !is_public(address)) && !allowed {
-            return Err(TargetError::Private);
+            return Err(WebhookUrlError::Private);
         }
         match url.scheme() {
-            "https" => Ok(Target { url }),
-            "http" if allowed => Ok(Target { url }),
-            "http" => Err(TargetError::Plain),
-            _ => Err(TargetError::NotAUrl),
+            "https" => Ok(WebhookUrl { url }),
+            "http" if allowed => Ok(WebhookUrl { url }),
+            "http" => Err(WebhookUrlError::Plain),
+            _ => Err(WebhookUrlError::InvalidUrl),
         }
     }
 }
@@ -62,8 +62,8 @@ impl Target {
 mod tests {
     use super::*;
 
-    fn refusal(text: &str) -> Option<TargetError> {
-        Target::parse(text, &["hooks.internal".into(), "10.0.0.5".into()]).err()
+    fn refusal(text: &str) -> Option<WebhookUrlError> {
+        WebhookUrl::parse(text, &["hooks.internal".into(), "10.0.0.5".into()]).err()
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             "[2002:7f00:1::]", "１２７.0.0.1", "①②⑦.⓪.⓪.①", "%31%32%37.0.0.1",
         ] {
             for url in [format!("https://{host}/"), format!("https://{host}:8443/x?y")] {
-                assert_eq!(refusal(&url), Some(TargetError::Private), "{url}");
+                assert_eq!(refusal(&url), Some(WebhookUrlError::Private), "{url}");
             }
         }
     }
@@ -91,23 +91,23 @@ mod tests {
             assert_eq!(refusal(url), None, "{url}");
         }
         for (url, expected) in [
-            ("http://hooks.example.com/", TargetError::Plain),
-            ("http://hooks.internal.example.com/", TargetError::Plain),
-            ("https://user@hooks.example.com/", TargetError::Credentials),
-            ("https://:password@hooks.example.com/", TargetError::Credentials),
-            ("https://hooks.internal:x@evil.example.com/", TargetError::Credentials),
-            ("ftp://hooks.internal/", TargetError::NotAUrl),
-            ("file:///etc/passwd", TargetError::NotAUrl),
-            ("gopher://hooks.example.com/", TargetError::NotAUrl),
-            ("https://", TargetError::NotAUrl),
-            ("//hooks.example.com/", TargetError::NotAUrl),
-            ("hooks.example.com", TargetError::NotAUrl),
-            ("", TargetError::NotAUrl),
-            ("javascript:alert(1)", TargetError::NotAUrl),
+            ("http://hooks.example.com/", WebhookUrlError::Plain),
+            ("http://hooks.internal.example.com/", WebhookUrlError::Plain),
+            ("https://user@hooks.example.com/", WebhookUrlError::Credentials),
+            ("https://:password@hooks.example.com/", WebhookUrlError::Credentials),
+            ("https://hooks.internal:x@evil.example.com/", WebhookUrlError::Credentials),
+            ("ftp://hooks.internal/", WebhookUrlError::InvalidUrl),
+            ("file:///etc/passwd", WebhookUrlError::InvalidUrl),
+            ("gopher://hooks.example.com/", WebhookUrlError::InvalidUrl),
+            ("https://", WebhookUrlError::InvalidUrl),
+            ("//hooks.example.com/", WebhookUrlError::InvalidUrl),
+            ("hooks.example.com", WebhookUrlError::InvalidUrl),
+            ("", WebhookUrlError::InvalidUrl),
+            ("javascript:alert(1)", WebhookUrlError::InvalidUrl),
         ] {
             assert_eq!(refusal(url), Some(expected), "{url}");
         }
         let long = format!("https://hooks.example.com/{}", "a".repeat(MAX_URL_LENGTH));
-        assert_eq!(refusal(&long), Some(TargetError::NotAUrl));
+        assert_eq!(refusal(&long), Some(WebhookUrlError::InvalidUrl));
     }
 }

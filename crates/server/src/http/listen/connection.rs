@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use super::ConnectionLimits;
 use super::progress::TrackedBody;
-use super::streams::{Activity, StreamExecutor};
+use super::streams::{ConnectionActivity, StreamExecutor};
 use super::write_timeout::WriteTimeout;
 use crate::http::peer::Peer;
 
@@ -26,9 +26,9 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_STREAMS: u32 = 64;
 
 /// For a client to notice that its idle connection is to end, and to finish what it has just begun.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-pub struct Connection {
+pub struct HttpConnection {
     pub stream: TcpStream,
     pub peer: Peer,
     pub router: Router,
@@ -36,13 +36,13 @@ pub struct Connection {
     pub limits: ConnectionLimits,
 }
 
-impl Connection {
+impl HttpConnection {
     /// Serves until the client leaves, is idle for too long, abuses the protocol, or the server
     /// stops.
     pub async fn run(self) {
         // Answers are small and wanted at once. A failure here costs only speed.
         let _ = self.stream.set_nodelay(true);
-        let activity = Activity::new(self.limits.http2.resets);
+        let activity = ConnectionActivity::new(self.limits.http2.resets);
         let builder = builder(&self.limits, &activity);
         let service = service_fn({
             let (router, activity, peer) = (self.router, Arc::clone(&activity), self.peer);
@@ -62,7 +62,7 @@ impl Connection {
         let mut ending = false;
         loop {
             let limit = if ending {
-                GRACE.min(self.limits.header_timeout)
+                SHUTDOWN_GRACE_PERIOD.min(self.limits.header_timeout)
             } else {
                 self.limits.header_timeout
             };
@@ -99,7 +99,10 @@ async fn answer(
     response.map(TrackedBody::new)
 }
 
-fn builder(limits: &ConnectionLimits, activity: &Arc<Activity>) -> auto::Builder<StreamExecutor> {
+fn builder(
+    limits: &ConnectionLimits,
+    activity: &Arc<ConnectionActivity>,
+) -> auto::Builder<StreamExecutor> {
     let executor =
         StreamExecutor { activity: Arc::clone(activity), write_timeout: limits.write_timeout };
     let mut builder = auto::Builder::new(executor);

@@ -60,13 +60,13 @@ impl Drop for PeerSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::peer::Network;
+    use crate::http::peer::IpNetwork;
 
     #[test]
     fn a_share_is_given_back_and_nothing_is_remembered() {
         let slots = PeerSlots::new(
             2,
-            TrustedProxies(vec![Network::parse("10.0.0.1").expect("an address")]),
+            TrustedProxies(vec![IpNetwork::parse("10.0.0.1").expect("an address")]),
         );
         let peer = |text: &str| Peer::new(text.parse().expect("an address"));
         let held = [slots.acquire(peer("192.0.2.1")), slots.acquire(peer("192.0.2.1"))];

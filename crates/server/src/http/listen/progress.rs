@@ -18,21 +18,21 @@ use tokio::time::Instant;
 /// A response that ends in so few bytes ends with them. A larger one ends in an empty frame, when
 /// its bytes are gone: what a peer can leave behind unread without a deadline is this much a
 /// stream.
-const SMALL: usize = 1024;
+const MAX_UNTRACKED_END_BYTES: usize = 1024;
 
 tokio::task_local! {
     /// The progress of the stream that the current task serves; none on HTTP/1.
-    pub static STREAM: Arc<Progress>;
+    pub static STREAM: Arc<SendProgress>;
 }
 
 /// What one stream's response still has to send.
-pub struct Progress {
-    state: Mutex<State>,
+pub struct SendProgress {
+    state: Mutex<ProgressState>,
     /// Wakes the deadline when there is something to send again.
     queued: Notify,
 }
 
-struct State {
+struct ProgressState {
     unsent: usize,
     /// When bytes were last queued on an idle stream, or left it.
     moved_at: Instant,
@@ -42,10 +42,11 @@ struct State {
     drained: Option<Waker>,
 }
 
-impl Progress {
-    pub fn new() -> Arc<Progress> {
-        let state = State { unsent: 0, moved_at: Instant::now(), complete: false, drained: None };
-        Arc::new(Progress { state: Mutex::new(state), queued: Notify::new() })
+impl SendProgress {
+    pub fn new() -> Arc<SendProgress> {
+        let state =
+            ProgressState { unsent: 0, moved_at: Instant::now(), complete: false, drained: None };
+        Arc::new(SendProgress { state: Mutex::new(state), queued: Notify::new() })
     }
 
     /// Returns when bytes wait to be sent and none has left for `limit`.
@@ -105,11 +106,11 @@ impl Progress {
     /// Notes the end of a response of which little enough is left to send.
     fn ends_small(&self) -> bool {
         let mut state = self.state();
-        state.complete |= state.unsent <= SMALL;
+        state.complete |= state.unsent <= MAX_UNTRACKED_END_BYTES;
         state.complete
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +119,7 @@ impl Progress {
 /// socket's own deadline is enough where a connection has one response at a time.
 pub struct TrackedBody {
     body: Body,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<SendProgress>>,
     ended: bool,
 }
 
@@ -172,11 +173,11 @@ impl HttpBody for TrackedBody {
 /// Bytes on their way out. Dropped unsent they are gone, too.
 pub struct TrackedBytes {
     bytes: Bytes,
-    progress: Option<Arc<Progress>>,
+    progress: Option<Arc<SendProgress>>,
 }
 
 impl TrackedBytes {
-    fn new(bytes: Bytes, progress: Option<Arc<Progress>>) -> TrackedBytes {
+    fn new(bytes: Bytes, progress: Option<Arc<SendProgress>>) -> TrackedBytes {
         if let Some(progress) = &progress {
             progress.queue(bytes.len());
         }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use hyper::rt::Executor;
 use tokio::sync::{Notify, watch};
 
-use super::progress::{Progress, STREAM};
+use super::progress::{STREAM, SendProgress};
 use crate::auth::token_bucket::{Rate, TokenBucket};
 
 /// What goes on in a connection.
-pub struct Activity {
+pub struct ConnectionActivity {
     /// Requests in flight. A connection of HTTP/1 counts as one for ever after its first: hyper
     /// itself closes it when idle.
     active: watch::Sender<usize>,
@@ -20,10 +20,10 @@ pub struct Activity {
     flooded: Notify,
 }
 
-impl Activity {
-    pub fn new(reset_rate: Rate) -> Arc<Activity> {
+impl ConnectionActivity {
+    pub fn new(reset_rate: Rate) -> Arc<ConnectionActivity> {
         let resets = Mutex::new(TokenBucket::full(reset_rate, Instant::now()));
-        Arc::new(Activity {
+        Arc::new(ConnectionActivity {
             active: watch::Sender::new(0),
             resets,
             reset_rate,
@@ -70,14 +70,14 @@ impl Activity {
 /// Runs the streams of a connection, each with a deadline for its response to move.
 #[derive(Clone)]
 pub struct StreamExecutor {
-    pub activity: Arc<Activity>,
+    pub activity: Arc<ConnectionActivity>,
     pub write_timeout: Duration,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
         let in_flight = InFlight::new(&self.activity);
-        let (progress, write_timeout) = (Progress::new(), self.write_timeout);
+        let (progress, write_timeout) = (SendProgress::new(), self.write_timeout);
         let served = STREAM.scope(Arc::clone(&progress), async move {
             tokio::select! {
                 () = stream => in_flight.ended(progress.is_complete()),
@@ -90,10 +90,10 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
 }
 
 /// A request being served; counted until it is dropped.
-struct InFlight(Arc<Activity>);
+struct InFlight(Arc<ConnectionActivity>);
 
 impl InFlight {
-    fn new(activity: &Arc<Activity>) -> InFlight {
+    fn new(activity: &Arc<ConnectionActivity>) -> InFlight {
         activity.active.send_modify(|active| *active += 1);
         InFlight(Arc::clone(activity))
     }

@@ -17,11 +17,11 @@ use store::{CallableSkill, Execution, Scope, SkillFileRow, SkillMetadata, SkillS
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::auth::Caller;
 use crate::error::{ApiError, Slug};
 use crate::http::extract;
-use crate::http::links::Links;
+use crate::http::links::DownloadLinks;
 use crate::routes::execution_request::ExecutionRequest;
 use crate::routes::execution_view::ExecutionResult;
 use crate::routes::{executions, file_view, skills};
@@ -37,9 +37,9 @@ const CONTENT_COPIES: u64 = 4;
 
 /// An authenticated caller of `/mcp`.
 pub struct Agent {
-    pub app: Shared,
+    pub app: SharedApp,
     pub caller: Caller,
-    pub links: Links,
+    pub links: DownloadLinks,
     /// For everything that the answer to this request is made of.
     pub memory: Mutex<Vec<Permit>>,
 }
