@@ -92,7 +92,7 @@ impl Leases {
                 return tracing::warn!(%error, "the heartbeat of {} leases failed", leases.len());
             }
         };
-        for id in beat.cancelled {
+        for id in beat.cancel_requested {
             self.stop(id, StopReason::Cancelled);
         }
         for id in beat.watched {
@@ -155,7 +155,7 @@ impl Hold {
     }
 
     pub fn apply(&self, asked: PendingRequests) {
-        if asked.cancelled {
+        if asked.cancel_requested {
             self.held.stop(StopReason::Cancelled);
         }
         if asked.watched {

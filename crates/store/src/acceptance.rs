@@ -1,5 +1,4 @@
-//! Acceptance: how an execution comes to be, once for each idempotency key and within the bound of
-//! its tenant's queue.
+//! Acceptance: inserting an execution, once per idempotency key and within the tenant's limits.
 
 use uuid::Uuid;
 
@@ -20,28 +19,28 @@ pub struct NewExecution {
     /// JSON text: everything a worker needs to run it later.
     pub request: String,
     pub idempotency: Option<Idempotency>,
-    /// The skill promises that running it twice does no harm.
+    /// The skill declares that running it twice is safe.
     pub idempotent: bool,
-    /// Somebody waits for the end, so it is announced.
+    /// A client in another process may wait for the end, so a notification is sent.
     pub awaited: bool,
-    /// The address to call when it has ended.
+    /// The URL to call when the execution has ended.
     pub webhook: Option<String>,
     pub initial_state: InitialState,
 }
 
-/// The caller's promise that equal keys mean one execution.
+/// The caller's idempotency key: requests with equal keys are one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
     pub body_sha256: String,
 }
 
-/// Whether a worker must claim it first, or the process that accepted it runs it at once.
+/// Whether a worker must claim the execution, or the process that accepted it runs it at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InitialState {
     Queued,
-    /// `started` says that the job may act before another word is stored, so it is handed to
-    /// another worker only when the skill is idempotent.
+    /// With `started`, the job may have effects before anything else is stored. After a crash the
+    /// execution then goes to another worker only if the skill is idempotent.
     Running {
         owner: String,
         lease_ms: i64,
@@ -49,32 +48,32 @@ pub enum InitialState {
     },
 }
 
-/// What `insert_execution` did.
+/// The result of `insert_execution`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InsertResult {
-    /// Stored; with the lease when it was born running.
+    /// Inserted; with a lease when its initial state is `Running`.
     New(Option<Lease>),
-    /// The same tenant sent the same key and body before: this is that execution.
+    /// The tenant sent the same idempotency key and body before, for this execution.
     Existing(Box<Execution>),
-    /// As many executions of this tenant wait as its policy allows; nothing was stored.
+    /// The tenant's queue is full; nothing was inserted.
     QueueFull,
 }
 
-const SAME_ID: &str = "this execution id exists";
+const DUPLICATE_ID: &str = "this execution id exists";
 
 impl Store {
-    /// Stores an accepted execution: one statement, one commit. However many equal requests come
-    /// in parallel, one of them is `New`.
+    /// Inserts an accepted execution: one statement, one commit. Of any number of concurrent
+    /// requests with the same idempotency key, exactly one is `New`.
     pub async fn insert_execution(&self, new: &NewExecution) -> Result<InsertResult, StoreError> {
         loop {
             let lease = initial_lease(new);
             let inserted =
                 self.write_and_notify(insert(new, lease.as_ref(), self.db.clock())).await;
-            if !inserted.map_err(|error| error.or_conflict(SAME_ID))?.is_empty() {
+            if !inserted.map_err(|error| error.or_conflict(DUPLICATE_ID))?.is_empty() {
                 return Ok(InsertResult::New(lease));
             }
-            // The insert gave way to an earlier one with this key. Should that one have been
-            // removed in between, ours is new after all.
+            // The key exists. If retention deletes that execution before it is read here, the
+            // insert is tried again and succeeds.
             if let Some(idempotency) = &new.idempotency
                 && let Some(existing) =
                     self.find_by_idempotency_key(&new.tenant, idempotency).await?
@@ -84,27 +83,32 @@ impl Store {
         }
     }
 
-    /// The same for a tenant with a limit on its queue or on what it stores: both are counted under
-    /// the lock of the tenant's row. `StorageFull` when it may not store that much.
+    /// The same for a tenant with a limit on its queue or its storage. `StorageFull` when the
+    /// storage quota is exceeded.
     pub async fn insert_within_limits(
         &self,
         new: &NewExecution,
     ) -> Result<InsertResult, StoreError> {
         let mut tx = self.db.begin().await?;
+        // Locks the tenant's row: both limits are counted one transaction at a time, so concurrent
+        // requests cannot exceed them together.
         let storage = self.enforce_storage(&mut tx, &new.tenant).await?;
         let select = sql("SELECT max_queued FROM tenants WHERE id = $1").bind(&new.tenant);
-        let Some(tenant) = tx.one(select).await? else { return Err(StoreError::NotFound) };
+        let Some(tenant) = tx.query_one(select).await? else { return Err(StoreError::NotFound) };
         let lease = initial_lease(new);
-        let inserted =
-            tx.one(self.with_notification(insert(new, lease.as_ref(), self.db.clock()))).await;
-        let Some(inserted) = inserted.map_err(|error| error.or_conflict(SAME_ID))? else {
+        let inserted = tx
+            .query_one(self.with_notification(insert(new, lease.as_ref(), self.db.clock())))
+            .await;
+        let Some(inserted) = inserted.map_err(|error| error.or_conflict(DUPLICATE_ID))? else {
+            // The key exists. Released first, because `insert_execution` needs the writer, of which
+            // SQLite has one.
             drop(tx);
             return self.insert_execution(new).await;
         };
         storage.verify(&mut tx).await?;
         if new.initial_state == InitialState::Queued
             && let Some(max_queued) = tenant.get::<Option<i64>>("max_queued")?
-            && let Some(queued) = tx.one(count_queued(&new.tenant)).await?
+            && let Some(queued) = tx.query_one(count_queued(&new.tenant)).await?
             && queued.get::<i64>("count")? > max_queued
         {
             return Ok(InsertResult::QueueFull);
@@ -114,7 +118,7 @@ impl Store {
         Ok(InsertResult::New(lease))
     }
 
-    /// The execution that was accepted under this key; an error when it was for another body.
+    /// The execution with this idempotency key; an error when its request body was different.
     pub async fn find_by_idempotency_key(
         &self,
         tenant: &TenantId,
@@ -148,7 +152,7 @@ fn initial_lease(new: &NewExecution) -> Option<Lease> {
 
 fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static str) -> Sql<'a> {
     let now = now();
-    let says =
+    let notification =
         (new.initial_state == InitialState::Queued).then(|| Notification::Queued.to_string());
     let (status, started_at, lease_us, started) = match new.initial_state {
         InitialState::Queued => (Status::Queued, None, None, false),
@@ -156,8 +160,8 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static s
             (Status::Running, Some(now), Some(lease_ms * 1000), started)
         }
     };
-    // Attempts and tokens count how often it was taken up; being born running is the first time.
-    let taken_up = i64::from(lease.is_some());
+    // Attempts and tokens count the claims; an insert as running is the first claim.
+    let claims = i64::from(lease.is_some());
     sql("INSERT INTO executions (id, tenant, key_id, skill_name, skill_version, digest, status, \
          attempt, owner, token, lease_until, idempotency_key, body_sha256, created_at, started_at, \
          input, request, started, idempotent, awaited, webhook) \
@@ -175,9 +179,9 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static s
     .bind(&new.skill_version)
     .bind(&new.digest)
     .bind(status)
-    .bind(taken_up)
+    .bind(claims)
     .bind(lease.map(|lease| lease.owner.as_str()))
-    .bind(taken_up)
+    .bind(claims)
     .bind(lease_us)
     .bind(new.idempotency.as_ref().map(|i| i.key.as_str()))
     .bind(new.idempotency.as_ref().map(|i| i.body_sha256.as_str()))
@@ -189,5 +193,5 @@ fn insert<'a>(new: &'a NewExecution, lease: Option<&'a Lease>, clock: &'static s
     .bind(new.idempotent)
     .bind(new.awaited)
     .bind(&new.webhook)
-    .bind(says)
+    .bind(notification)
 }

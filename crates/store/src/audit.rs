@@ -1,4 +1,4 @@
-//! The audit log: who changed what. Rows are only ever added, in the transaction that makes the
+//! The audit log: who changed what. Entries are only added, in the transaction that makes the
 //! change, and chained by their hashes (`audit_chain`).
 
 use std::sync::Arc;
@@ -8,24 +8,23 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::audit_chain::AuditHead;
-use crate::db::Tx;
-use crate::page::age_cursor;
+use crate::page::time_cursor;
 use crate::row::Row;
-use crate::sql::{Sql, sql};
-use crate::{HeadSigner, Micros, PageRequest, Store, StoreError, TenantId, now};
+use crate::sql::sql;
+use crate::{HeadSigner, Micros, PageRequest, Store, StoreError, TenantId};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AuditRecord {
     pub id: Uuid,
     pub tenant: TenantId,
-    /// The key that acted; absent when the server itself did.
+    /// The API key of the actor; absent for actions of the server itself.
     pub actor: Option<Uuid>,
     pub action: String,
     pub object: String,
     pub detail: Value,
     pub request_id: Option<String>,
     pub created_at: Micros,
-    /// Its number in the chain, from 1; absent in entries of earlier versions.
+    /// The number in the chain, from 1; absent in entries from before the chain existed.
     pub seq: Option<i64>,
     pub hash: Option<String>,
 }
@@ -39,29 +38,29 @@ pub struct NewAuditRecord {
     pub request_id: Option<String>,
 }
 
-/// Who makes a change, and in whose log it is entered.
+/// The actor of a change, and the tenant whose log gets the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     pub tenant: TenantId,
     pub key: Option<Uuid>,
-    /// Of a token, which has no row that could be pointed to.
+    /// The subject of a bearer token, which has no row that `key` could refer to.
     pub subject: Option<String>,
     pub request_id: Option<String>,
 }
 
-/// The head of a log as it is stored.
+/// The stored head of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAuditHead {
     pub head: AuditHead,
-    /// Absent when the head before it was not authentic: what somebody else changed is never
-    /// signed.
+    /// The signature; absent when the previous head was not authentic, because a log that was
+    /// changed from outside must not be signed.
     pub signed: Option<String>,
 }
 
 impl AuditRecord {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
-        age_cursor(self.created_at, self.id)
+        time_cursor(self.created_at, self.id)
     }
 
     fn from_row(row: &Row) -> Result<AuditRecord, StoreError> {
@@ -81,7 +80,7 @@ impl AuditRecord {
 }
 
 impl StoredAuditHead {
-    fn from_row(row: &Row) -> Result<StoredAuditHead, StoreError> {
+    pub(crate) fn from_row(row: &Row) -> Result<StoredAuditHead, StoreError> {
         let head = AuditHead {
             tenant_id: row.parse("tenant")?,
             seq: row.get("seq")?,
@@ -93,7 +92,7 @@ impl StoredAuditHead {
 }
 
 impl Actor {
-    /// The entry for a change that this actor makes.
+    /// An audit entry for a change of this actor.
     pub fn entry(
         &self,
         action: &str,
@@ -114,27 +113,16 @@ impl Actor {
 }
 
 impl Store {
-    /// This store for changes that the actor makes: each is entered in the log, in its own
-    /// transaction. Changes through a store without an actor are the server's own, such as the
-    /// first key, and are not.
+    /// This store for the changes of an actor: each adds an audit entry in its own transaction.
+    /// Changes through a store without an actor are the server's own, such as creating the first
+    /// API key, and add none.
     pub fn with_actor(&self, actor: Actor) -> Store {
         Store { actor: Some(Arc::new(actor)), ..self.clone() }
     }
 
-    /// This store with the signer of all heads to come.
+    /// This store with a signer for new heads.
     pub fn with_head_signer(&self, signer: Arc<dyn HeadSigner>) -> Store {
         Store { head_signer: Some(signer), ..self.clone() }
-    }
-
-    /// Adds an entry that tells of no change in the database.
-    pub async fn append_audit_record(
-        &self,
-        tenant: &TenantId,
-        new: &NewAuditRecord,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.db.begin().await?;
-        self.append(&mut tx, tenant, new).await?;
-        tx.commit().await
     }
 
     /// Newest first.
@@ -161,115 +149,4 @@ impl Store {
         let row = self.db.read_one(select).await?;
         row.as_ref().map(StoredAuditHead::from_row).transpose()
     }
-
-    /// Enters a change of the actor, if there is one. Called last in a transaction: the head is
-    /// locked from here to the commit, and locks that are taken in one order cannot wait for each
-    /// other.
-    pub(crate) async fn record(
-        &self,
-        tx: &mut Tx,
-        action: &str,
-        object: impl ToString,
-        detail: Value,
-    ) -> Result<(), StoreError> {
-        match &self.actor {
-            Some(actor) => {
-                self.append(tx, &actor.tenant, &actor.entry(action, object.to_string(), detail))
-                    .await
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Runs a statement; if it changed anything, that is entered as `(action, object)`. Answers
-    /// whether it did.
-    pub(crate) async fn write_recorded(
-        &self,
-        statement: Sql<'_>,
-        (action, object): (&str, impl ToString),
-        detail: Value,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.db.begin().await?;
-        let changed = tx.write(statement).await? > 0;
-        if changed {
-            self.record(&mut tx, action, object, detail).await?;
-        }
-        tx.commit().await?;
-        Ok(changed)
-    }
-
-    pub(crate) async fn append(
-        &self,
-        tx: &mut Tx,
-        tenant: &TenantId,
-        new: &NewAuditRecord,
-    ) -> Result<(), StoreError> {
-        let before = lock_head(tx, tenant).await?;
-        let mut entry = AuditRecord {
-            id: Uuid::now_v7(),
-            tenant: tenant.clone(),
-            actor: new.actor,
-            action: new.action.clone(),
-            object: new.object.clone(),
-            detail: new.detail.clone(),
-            request_id: new.request_id.clone(),
-            created_at: now(),
-            seq: Some(before.head.seq + 1),
-            hash: None,
-        };
-        let hash = entry.hash_after(&before.head.hash);
-        entry.hash = Some(hash.clone());
-        insert(tx, &entry).await?;
-        let head = AuditHead { seq: before.head.seq + 1, hash, ..before.head.clone() };
-        let signed = self.sign(&before, &head);
-        let update = sql("UPDATE audit_heads SET seq = $2, hash = $3, unchained = $4, signed = $5 WHERE tenant = $1")
-            .bind(tenant)
-            .bind(head.seq)
-            .bind(&head.hash)
-            .bind(head.unchained)
-            .bind(signed.as_deref());
-        tx.write(update).await.map(drop)
-    }
-
-    /// A head is signed only behind one that was authentic. Otherwise the next entry would turn
-    /// what somebody wrote into the database into what the server has signed.
-    fn sign(&self, before: &StoredAuditHead, head: &AuditHead) -> Option<String> {
-        let signer = self.head_signer.as_ref()?;
-        let authentic = |signed: &String| signer.is_authentic(&before.head, signed);
-        (before.head.seq == 0 || before.signed.as_ref().is_some_and(authentic))
-            .then(|| signer.sign(head))
-    }
-}
-
-/// The head of a tenant's log, held until the transaction ends, so that two writers never continue
-/// the same entry.
-async fn lock_head(tx: &mut Tx, tenant: &TenantId) -> Result<StoredAuditHead, StoreError> {
-    let upsert = sql("INSERT INTO audit_heads (tenant, seq, hash, unchained) VALUES ($1, 0, '', 0) \
-         ON CONFLICT (tenant) DO UPDATE SET seq = audit_heads.seq RETURNING tenant, seq, hash, unchained, signed")
-    .bind(tenant);
-    let row = tx.one(upsert).await?.ok_or(StoreError::NotFound)?;
-    let mut stored = StoredAuditHead::from_row(&row)?;
-    if stored.head.seq == 0 {
-        let count = sql("SELECT COUNT(*) AS count FROM audit WHERE tenant = $1 AND seq IS NULL")
-            .bind(tenant);
-        stored.head.unchained = tx.one(count).await?.map_or(Ok(0), |row| row.get("count"))?;
-    }
-    Ok(stored)
-}
-
-async fn insert(tx: &mut Tx, entry: &AuditRecord) -> Result<(), StoreError> {
-    let insert =
-        sql("INSERT INTO audit (id, tenant, actor, action, object, detail, request_id, created_at, seq, hash) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
-        .bind(entry.id)
-        .bind(&entry.tenant)
-        .bind(entry.actor)
-        .bind(&entry.action)
-        .bind(&entry.object)
-        .bind(entry.detail.to_string())
-        .bind(&entry.request_id)
-        .bind(entry.created_at)
-        .bind(entry.seq)
-        .bind(&entry.hash);
-    tx.write(insert).await.map(drop)
 }

@@ -1,6 +1,5 @@
-//! A database to measure on: made for the purpose beside the configured one, filled, and removed
-//! again. Nothing else on its server is touched. Only `skillbox bench store` uses it, and only
-//! Postgres is measured.
+//! The database of `skillbox bench store`: created next to the configured one, filled, and dropped
+//! again. Nothing else on the server is changed. Only Postgres is measured.
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{Connection, Executor, PgConnection, Row};
@@ -8,13 +7,13 @@ use sqlx::{Connection, Executor, PgConnection, Row};
 use crate::db::Database;
 use crate::{FinishedExecution, Store, StoreError, TenantId, postgres};
 
-const NAME: &str = "skillbox_bench";
+const DATABASE_NAME: &str = "skillbox_bench";
 
-/// Rows that are made by one statement.
-const BATCH: i64 = 20_000;
+/// Rows per INSERT statement.
+const ROWS_PER_INSERT: i64 = 20_000;
 
-/// What decides how fast a Postgres is.
-const SETTINGS: [&str; 9] = [
+/// The settings that determine the performance of Postgres.
+const REPORTED_SETTINGS: [&str; 9] = [
     "server_version", "shared_buffers", "fsync", "synchronous_commit", "full_page_writes",
     "wal_buffers", "max_wal_size", "max_connections", "autovacuum",
 ];
@@ -26,35 +25,35 @@ pub struct BenchDatabase {
     options: PgConnectOptions,
 }
 
-/// What is stored, in rows and bytes.
+/// The size of the table of executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BenchTableSizes {
     pub executions: i64,
-    /// Long values that lie outside of their rows included.
+    /// Including TOAST.
     pub table_bytes: i64,
     pub index_bytes: i64,
 }
 
 impl BenchDatabase {
-    /// Makes the database on the server that `dsn` names. Refused when it exists: it may be
-    /// somebody's.
+    /// Creates the database on the server of `dsn`. A conflict when it exists, because another
+    /// measurement may be using it.
     pub async fn create(dsn: &str, tenants: usize) -> Result<BenchDatabase, StoreError> {
         let options = postgres::options(dsn)?;
         let mut connection = PgConnection::connect_with(&options).await?;
-        let made = connection.execute("CREATE DATABASE skillbox_bench").await;
+        let created = connection.execute("CREATE DATABASE skillbox_bench").await;
         connection.close().await?;
-        made.map_err(|error| match error.as_database_error().and_then(|error| error.code()) {
+        created.map_err(|error| match error.as_database_error().and_then(|error| error.code()) {
             Some(code) if code == "42P04" => StoreError::Conflict(
-                "the database `skillbox_bench` exists: somebody measures at this moment, or was killed while measuring. \
-                 Drop it when nobody does",
+                "the database `skillbox_bench` exists: another measurement is running or was killed. \
+                 If none is running, drop it",
             ),
             Some(code) if code == "42501" => {
-                StoreError::Conflict("this Postgres user may not make a database to measure on; give it CREATEDB")
+                StoreError::Conflict("this Postgres user may not create a database; give it CREATEDB")
             }
             _ => error.into(),
         })?;
-        let pool = postgres::open_pool(options.clone().database(NAME)).await?;
-        let store = Store::of(Database::Postgres(pool.clone()));
+        let pool = postgres::open_pool(options.clone().database(DATABASE_NAME)).await?;
+        let store = Store::from_database(Database::Postgres(pool.clone()));
         let mut bench = BenchDatabase { store, tenants: Vec::new(), pool, options };
         for number in 0..tenants {
             let tenant = format!("bench-{number}").parse().map_err(|_| StoreError::NotFound)?;
@@ -64,7 +63,7 @@ impl BenchDatabase {
         Ok(bench)
     }
 
-    /// Removes the database with everything in it.
+    /// Drops the database.
     pub async fn remove(self) -> Result<(), StoreError> {
         self.store.close().await;
         let mut connection = PgConnection::connect_with(&self.options).await?;
@@ -73,33 +72,33 @@ impl BenchDatabase {
         Ok(())
     }
 
-    /// Makes so many more executions that ended like this one, a fourth of them with a file.
+    /// Inserts `rows` more executions with this result, a fourth of them with a file.
     pub async fn insert_finished(
         &self,
         rows: i64,
-        ended: &FinishedExecution,
+        result: &FinishedExecution,
         input: &str,
     ) -> Result<(), StoreError> {
         let first = self.table_sizes().await?.executions;
-        for from in (first..first + rows).step_by(BATCH as usize) {
-            let to = (from + BATCH).min(first + rows) - 1;
+        for from in (first..first + rows).step_by(ROWS_PER_INSERT as usize) {
+            let to = (from + ROWS_PER_INSERT).min(first + rows) - 1;
             let fill = sqlx::query(FILL)
                 .bind(from)
                 .bind(to)
                 .bind(self.tenants.len() as i64)
                 .bind(crate::now())
                 .bind(input)
-                .bind(&ended.output)
-                .bind(&ended.logs)
-                .bind(&ended.detail)
-                .bind(&ended.receipt);
+                .bind(&result.output)
+                .bind(&result.logs)
+                .bind(&result.detail)
+                .bind(&result.receipt);
             fill.execute(&self.pool).await?;
         }
         self.pool.execute(FILES).await?;
         self.clear_active().await
     }
 
-    /// Makes so many executions that wait, spread over the tenants.
+    /// Inserts `rows` queued executions, spread over the tenants.
     pub async fn insert_queued(&self, rows: i64, input: &str) -> Result<(), StoreError> {
         let queue = sqlx::query(QUEUE)
             .bind(rows)
@@ -110,7 +109,7 @@ impl BenchDatabase {
         Ok(())
     }
 
-    /// Forgets what waits and runs, and does at once what the server would do by itself some time.
+    /// Deletes queued and running executions, and vacuums now what autovacuum would vacuum later.
     pub async fn clear_active(&self) -> Result<(), StoreError> {
         self.pool.execute("DELETE FROM executions WHERE status IN ('queued', 'running')").await?;
         self.pool.execute("VACUUM (ANALYZE) executions, files, tenants").await?;
@@ -127,24 +126,22 @@ impl BenchDatabase {
         })
     }
 
-    /// How many bytes the server has written to its log so far: what a disk and a replica have to
-    /// take.
+    /// The bytes of WAL that the server has written so far: the load on the disk and on replicas.
     pub async fn wal_bytes(&self) -> Result<i64, StoreError> {
         let select = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint";
         Ok(sqlx::query_scalar(select).fetch_one(&self.pool).await?)
     }
 
-    /// The settings of the server that the figures depend on.
+    /// The server settings that the results depend on.
     pub async fn settings(&self) -> Result<Vec<(String, String)>, StoreError> {
         let select = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY($1) ORDER BY name";
-        let names = SETTINGS.map(str::to_owned).to_vec();
+        let names = REPORTED_SETTINGS.map(str::to_owned).to_vec();
         let rows = sqlx::query(select).bind(names).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 }
 
-/// Ids rise with time, as real ones do: the order in which an index is filled decides what that
-/// costs.
+/// Ids ascend with time, as real ones do: the insertion order determines the cost of an index.
 const FILL: &str = "INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, started, \
         token, created_at, started_at, finished_at, duration_ms, outcome, exit_code, has_archive, input, request, output, \
         logs, detail, receipt) \

@@ -1,27 +1,30 @@
-//! Claims: which queued execution a worker takes up next.
+//! Claims: which queued execution a worker takes next.
 //!
-//! Fair across tenants by stride scheduling. Each tenant has a pass; the waiting tenant with the
-//! lowest is served and its pass moves on by a stride that is shorter the more it weighs, so in the
-//! long run tenants that wait are served in proportion to their weights, however much each of them
-//! has queued. Who had nothing to do meanwhile starts where the queue stands now: an idle tenant
-//! saves nothing up.
+//! Claims are fair across tenants by stride scheduling. Each tenant has a pass value. The tenant
+//! with the lowest pass among those with queued executions is served, and its pass advances by a
+//! stride divided by its weight. In the long run, competing tenants are served in proportion to
+//! their weights, however many executions each has queued. A tenant whose queue was empty starts at
+//! the position of the queue: an idle tenant does not save up credit.
 
 use crate::executions::count_running;
-use crate::sql::sql;
+use crate::sql::{Sql, sql};
 use crate::{Execution, Lease, Micros, Store, StoreError, TenantId, now};
 
-/// How far a claim moves a tenant of weight 1. Weights up to 1,000 divide it well enough.
+/// How far a claim advances the pass of a tenant of weight 1. It is large compared with the maximum
+/// weight of 1,000, so that integer division stays precise.
 const STRIDE: i64 = 1_000_000;
 
 impl Store {
-    /// Takes up the oldest queued execution of the tenant whose turn it is, passing over tenants
-    /// that already run as many as their policy allows.
+    /// Claims the oldest queued execution of the tenant with the lowest pass, skipping tenants that
+    /// already run as many as their policy allows.
     pub async fn claim_next(
         &self,
         owner: &str,
         lease_ms: i64,
     ) -> Result<Option<(Execution, Lease)>, StoreError> {
-        for row in self.db.read(sql(WAITING_TENANTS)).await? {
+        // The order is read without a lock, so it may be stale. If another worker claims the last
+        // execution of a tenant first, `claim_from` returns None and the next tenant is tried.
+        for row in self.db.read(sql(TENANTS_IN_TURN)).await? {
             let (tenant, turn) = (row.parse("id")?, row.get("turn")?);
             if let Some(claimed) = self.claim_from(&tenant, turn, owner, lease_ms).await? {
                 return Ok(Some(claimed));
@@ -39,6 +42,8 @@ impl Store {
     ) -> Result<Option<(Execution, Lease)>, StoreError> {
         let now = now();
         let mut tx = self.db.begin().await?;
+        // SKIP LOCKED: workers that claim at the same time take different rows instead of waiting
+        // for each other. The token rises with each claim and fences off every earlier lease.
         let claim = sql(
             "UPDATE executions SET status = 'running', owner = $2, token = token + 1, \
              attempt = attempt + 1, started_at = $3, lease_until = ",
@@ -55,19 +60,23 @@ impl Store {
         .push(self.db.skip_locked())
         .push(")");
         let claim = Execution::returning(claim).push(", token").push(self.db.without_flush());
-        let Some(row) = tx.one(claim).await? else {
+        let Some(row) = tx.query_one(claim).await? else {
             return Ok(None);
         };
-        // From here on this tenant's row is locked, so claims for it count what runs one by one.
-        // That is why a claim does not wait for the disk. If the database forgets it in a crash,
-        // the execution waits as before: no job is sent before `mark_started` is on the disk, which
-        // it is not without the claim, and which then finds no lease.
-        let served = tx.one(serve(tenant, turn, now)).await?;
-        if let Some(served) = served
-            && let Some(max_concurrent) = served.get::<Option<i64>>("max_concurrent")?
-            && let Some(running) = tx.one(count_running(tenant)).await?
+        // This update locks the tenant's row until the commit, so concurrent claims for one tenant
+        // count its running executions one after the other and cannot exceed `max_concurrent`.
+        //
+        // The lock is also why the commit is asynchronous: a disk flush would be held inside it. If
+        // a crash of the database loses the commit, the execution is still queued and nothing has
+        // run: a job is sent only after `mark_started` is flushed, which flushes the claim before
+        // it, and which finds no lease if the claim was lost (decision 0028).
+        let advanced = tx.query_one(advance_pass(tenant, turn, now)).await?;
+        if let Some(advanced) = advanced
+            && let Some(max_concurrent) = advanced.get::<Option<i64>>("max_concurrent")?
+            && let Some(running) = tx.query_one(count_running(tenant)).await?
             && running.get::<i64>("count")? > max_concurrent
         {
+            // Dropping the transaction rolls back the claim.
             return Ok(None);
         }
         tx.commit().await?;
@@ -83,9 +92,9 @@ impl Store {
     }
 }
 
-/// Moves the tenant's pass on. Several workers may have seen the same turn: the pass counts each of
-/// them.
-fn serve(tenant: &TenantId, turn: i64, now: Micros) -> crate::sql::Sql<'_> {
+/// Advances the tenant's pass by one claim. The new value depends on the stored pass as well as on
+/// `turn`: several workers may have read the same turn, and each of their claims must count.
+fn advance_pass(tenant: &TenantId, turn: i64, now: Micros) -> Sql<'_> {
     sql("UPDATE tenants SET served_at = $3, \
          served_pass = CASE WHEN pass < $2 THEN $2 ELSE pass END, \
          pass = CASE WHEN pass < $2 THEN $2 ELSE pass END + $4 / weight \
@@ -96,19 +105,22 @@ fn serve(tenant: &TenantId, turn: i64, now: Micros) -> crate::sql::Sql<'_> {
     .bind(STRIDE)
 }
 
-/// Tenants with something queued and room to run it, the one whose turn it is first. The recursion
-/// hops from tenant to tenant in the index of queued rows, so the cost is the number of waiting
-/// tenants and not the length of their queues. (`MIN(tenant)` would say the same, and Postgres
-/// reads the whole queue for it when its statistics are of a time at which nothing waited.) The
-/// queue stands where the furthest tenant was served last.
-const WAITING_TENANTS: &str = "WITH RECURSIVE waiting (tenant) AS ( \
+/// Tenants that have something queued and may run it, in the order of their turns.
+///
+/// The recursion jumps from tenant to tenant in the index of queued rows, so the cost is the number
+/// of waiting tenants, not the length of their queues. `MIN(tenant)` would be equivalent, but
+/// Postgres reads the whole queue for it when its statistics date from a time with an empty queue.
+///
+/// The position of the queue is the highest pass at which any tenant was served. It replaces lower
+/// passes, which belong to tenants that were idle.
+const TENANTS_IN_TURN: &str = "WITH RECURSIVE waiting (tenant) AS ( \
         SELECT (SELECT tenant FROM executions WHERE status = 'queued' ORDER BY tenant LIMIT 1) \
         UNION ALL \
         SELECT (SELECT tenant FROM executions \
                 WHERE status = 'queued' AND tenant > waiting.tenant ORDER BY tenant LIMIT 1) \
         FROM waiting WHERE waiting.tenant IS NOT NULL), \
-    queue (stands_at) AS (SELECT MAX(served_pass) FROM tenants) \
-    SELECT id, CASE WHEN pass < stands_at THEN stands_at ELSE pass END AS turn, served_at \
+    queue (queue_pass) AS (SELECT MAX(served_pass) FROM tenants) \
+    SELECT id, CASE WHEN pass < queue_pass THEN queue_pass ELSE pass END AS turn, served_at \
     FROM tenants JOIN waiting ON waiting.tenant = tenants.id CROSS JOIN queue \
     WHERE max_concurrent IS NULL OR max_concurrent > \
         (SELECT COUNT(*) FROM executions WHERE tenant = tenants.id AND status = 'running') \

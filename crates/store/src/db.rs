@@ -1,8 +1,8 @@
-//! The two databases behind one set of verbs.
+//! One interface to both databases: reads, writes and transactions.
 //!
-//! Statements arrive as `Sql`, rows leave as `Row`; only this file, `sqlite.rs` and `postgres.rs`
-//! know that there are two drivers. Where the SQL itself must differ, `Database::skip_locked` and its
-//! like say so.
+//! Statements come in as `Sql`, rows go out as `Row`; only this file, `sqlite.rs` and `postgres.rs`
+//! know that there are two drivers. Where the SQL itself must differ, a method such as
+//! `Database::skip_locked` returns the fragment for the database in use.
 
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
@@ -14,8 +14,9 @@ use crate::sql::Sql;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Database {
-    /// SQLite has one writer at a time. A pool of one connection makes writers queue here, in
-    /// order, instead of in SQLite's busy loop; readers never wait for them.
+    /// SQLite has one writer at a time. With a pool of one connection, writers wait here in FIFO
+    /// order instead of in SQLite's busy loop, which is unfair and can time out under load. In WAL
+    /// mode readers never wait for the writer.
     Sqlite {
         read: SqlitePool,
         write: SqlitePool,
@@ -23,7 +24,7 @@ pub(crate) enum Database {
     Postgres(PgPool),
 }
 
-/// A transaction that may write; dropping it undoes it.
+/// A read-write transaction; dropping it rolls it back.
 pub(crate) enum Tx {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
@@ -45,7 +46,7 @@ macro_rules! postgres {
 }
 
 impl Database {
-    /// The rows of a query that changes nothing.
+    /// Runs a read-only query.
     pub async fn read(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             Database::Sqlite { read, .. } => sqlite_rows(sqlite!(sql, fetch_all, read)),
@@ -53,12 +54,12 @@ impl Database {
         })
     }
 
-    /// The only row of such a query, if there is one.
+    /// Runs a read-only query that returns at most one row.
     pub async fn read_one(&self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
         Ok(self.read(sql).await?.pop())
     }
 
-    /// Runs one statement as its own transaction; answers how many rows it changed.
+    /// Runs one statement as its own transaction; returns the number of changed rows.
     pub async fn write(&self, sql: Sql<'_>) -> Result<u64, StoreError> {
         Ok(match self {
             Database::Sqlite { write, .. } => sqlite!(sql, execute, write).rows_affected(),
@@ -66,10 +67,11 @@ impl Database {
         })
     }
 
-    /// Runs one statement as its own transaction; answers what its RETURNING says.
+    /// Runs one statement as its own transaction; returns the rows of its RETURNING clause.
     pub async fn write_returning(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
-            // Every row is fetched, because SQLite commits only when a statement is run to its end.
+            // All rows are fetched, because SQLite commits only when a statement has been stepped
+            // to its end.
             Database::Sqlite { write, .. } => sqlite_rows(sqlite!(sql, fetch_all, write)),
             Database::Postgres(pool) => postgres_rows(postgres!(sql, fetch_all, pool)),
         })
@@ -77,7 +79,8 @@ impl Database {
 
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         Ok(match self {
-            // A plain BEGIN takes the write lock at the first write, too late to be waited for.
+            // A plain BEGIN takes the write lock at the first write. If another process wrote
+            // since the first read, SQLite fails at once with SQLITE_BUSY, without waiting.
             Database::Sqlite { write, .. } => {
                 Tx::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?)
             }
@@ -85,8 +88,8 @@ impl Database {
         })
     }
 
-    /// What ends a SELECT that picks rows to change. On Postgres it locks them and passes over
-    /// those somebody else is changing; SQLite has one writer and needs nothing.
+    /// The end of a SELECT that picks rows to change. On Postgres it locks them and skips rows that
+    /// another transaction has locked; SQLite has one writer and needs nothing.
     pub fn skip_locked(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
@@ -94,18 +97,19 @@ impl Database {
         }
     }
 
-    /// What ends a SELECT of a row that this transaction is about to change.
+    /// The end of a SELECT of a row that this transaction is about to change.
     pub fn for_update(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
-            // It changes no key, so rows that refer to it can be added meanwhile: waiting for those
-            // could end in a deadlock.
+            // No key column changes, so the weaker lock is enough. It does not conflict with the
+            // FOR KEY SHARE locks that foreign keys take: inserts that refer to this row go on, and
+            // waiting for them could deadlock.
             Database::Postgres(_) => " FOR NO KEY UPDATE",
         }
     }
 
-    /// What ends a RETURNING in a transaction whose commit need not wait for the disk: what is
-    /// committed later waits for both.
+    /// The end of a RETURNING clause in a transaction whose commit need not wait for the disk. The
+    /// WAL is sequential: when a later commit is flushed, this one is too.
     pub fn without_flush(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "",
@@ -113,9 +117,9 @@ impl Database {
         }
     }
 
-    /// What time it is by the clock that all who use this database share, in microseconds since
-    /// 1970. Leases are made and judged by it, so that a process whose own clock is wrong neither
-    /// loses its runs nor takes those of others.
+    /// SQL for the current time of the database's clock, in microseconds since 1970. All processes
+    /// share this clock. Leases are granted and expire by it, so that a process whose own clock is
+    /// wrong neither loses its executions nor takes those of others.
     pub fn clock(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
@@ -128,7 +132,8 @@ impl Database {
     pub async fn close(&self) {
         match self {
             Database::Sqlite { read, write } => {
-                // The writer goes last: the last connection to leave folds the log into the file.
+                // The writer is closed last: the last connection to close checkpoints the WAL into
+                // the database file, which readers (`query_only`) cannot do.
                 read.close().await;
                 write.close().await;
             }
@@ -145,17 +150,17 @@ impl Tx {
         })
     }
 
-    /// The rows of a query, or of a statement's RETURNING.
-    pub async fn all(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
+    /// Runs a query, or a statement with a RETURNING clause.
+    pub async fn query(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         Ok(match self {
             Tx::Sqlite(tx) => sqlite_rows(sqlite!(sql, fetch_all, &mut **tx)),
             Tx::Postgres(tx) => postgres_rows(postgres!(sql, fetch_all, &mut **tx)),
         })
     }
 
-    /// The only row of such a query or statement, if there is one.
-    pub async fn one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
-        Ok(self.all(sql).await?.pop())
+    /// Runs a query or statement that returns at most one row.
+    pub async fn query_one(&mut self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql).await?.pop())
     }
 
     pub async fn commit(self) -> Result<(), StoreError> {

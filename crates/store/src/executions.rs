@@ -1,17 +1,17 @@
-//! Executions as they are read and listed. They come to be in `acceptance.rs`, run under a lease in
-//! `leases.rs`, and end there or in `cancels.rs` and `reaping.rs`.
+//! Executions: reading and listing. They are inserted in `acceptance.rs`, claimed in `claims.rs`,
+//! held in `leases.rs`, and end in `finishing.rs`, `cancellation.rs` or `reaping.rs`.
 
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::page::age_cursor;
+use crate::page::time_cursor;
 use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::string_enum::string_enum;
 use crate::{Micros, PageRequest, Store, StoreError, TenantId};
 
 string_enum! {
-    /// Where an execution is in its life; the last four are ends it never leaves.
+    /// The state of an execution; the last four are terminal.
     Status, "status" {
         Queued = "queued",
         Running = "running",
@@ -23,8 +23,12 @@ string_enum! {
 }
 
 impl Status {
+    /// Whether the execution has ended. The only rule of this kind on the server's side.
     pub fn is_terminal(self) -> bool {
-        !matches!(self, Status::Queued | Status::Running)
+        match self {
+            Status::Queued | Status::Running => false,
+            Status::Success | Status::Failed | Status::Timeout | Status::Cancelled => true,
+        }
     }
 }
 
@@ -38,7 +42,7 @@ pub struct Execution {
     pub digest: String,
     pub status: Status,
     pub input: Option<String>,
-    /// As in `NewExecution`; empty once it has ended, because it may hold secrets.
+    /// As in `NewExecution`; empty after the end, because it may hold secrets.
     pub request: String,
     pub output: Option<String>,
     pub logs: String,
@@ -47,10 +51,10 @@ pub struct Execution {
     pub exit_code: Option<i32>,
     /// JSON text: stdout, stderr, usage, isolation, timings, skipped files.
     pub detail: Option<String>,
-    /// How often a worker has taken it up.
+    /// How often the execution was claimed.
     pub attempt: i32,
-    /// Whether the job reached a guest, after which it is not safe to run it again unless the skill
-    /// says so.
+    /// Whether the job may have reached a guest. It is then not safe to run it again, unless the
+    /// skill is idempotent.
     pub started: bool,
     pub cancel_requested: bool,
     pub created_at: Micros,
@@ -58,50 +62,50 @@ pub struct Execution {
     pub finished_at: Option<Micros>,
     pub duration_ms: i64,
     pub has_archive: bool,
-    /// It had one, and it went with a deleted artifact.
+    /// The archive was removed together with a deleted artifact.
     pub archive_removed: bool,
     pub webhook: Option<String>,
 }
 
-/// Which executions to list; what is absent does not restrict.
+/// Which executions to list; `None` does not restrict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecutionFilter {
     pub skill: Option<String>,
     pub status: Option<Status>,
-    /// Accepted at this time or later.
+    /// Only executions accepted at this time or later.
     pub since: Option<Micros>,
     pub key_id: Option<Uuid>,
 }
 
-const SHORT_COLUMNS: &str = "id, tenant, key_id, skill_name, skill_version, digest, status, \
+const COLUMNS: &str = "id, tenant, key_id, skill_name, skill_version, digest, status, \
     attempt, started, cancel_requested, created_at, started_at, finished_at, duration_ms, \
     outcome, exit_code, has_archive, archive_removed, error";
 
-/// The documents, any of which may be a megabyte: read for one execution, blank in a list.
-const LONG_COLUMNS: &str = ", input, request, output, logs, detail, webhook";
-const NO_LONG_COLUMNS: &str = ", CAST(NULL AS TEXT) AS input, '' AS request, \
+/// The documents, each of which may be a megabyte: read for one execution, empty in a list.
+const DOCUMENTS: &str = ", input, request, output, logs, detail, webhook";
+const EMPTY_DOCUMENTS: &str = ", CAST(NULL AS TEXT) AS input, '' AS request, \
     CAST(NULL AS TEXT) AS output, '' AS logs, CAST(NULL AS TEXT) AS detail, \
     CAST(NULL AS TEXT) AS webhook";
 
 impl Execution {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
-        age_cursor(self.created_at, self.id)
+        time_cursor(self.created_at, self.id)
     }
 
-    /// Begins a query for whole executions, or one with `more` columns besides.
+    /// Starts a query for whole executions, with `more` columns before them.
     pub(crate) fn select<'a>(more: &'static str) -> Sql<'a> {
-        sql("SELECT ").push(more).push(SHORT_COLUMNS).push(LONG_COLUMNS).push(" FROM executions")
+        sql("SELECT ").push(more).push(COLUMNS).push(DOCUMENTS).push(" FROM executions")
     }
 
-    /// Begins a query for executions without their documents.
-    fn peek<'a>() -> Sql<'a> {
-        sql("SELECT ").push(SHORT_COLUMNS).push(NO_LONG_COLUMNS).push(" FROM executions")
+    /// Starts a query for executions without their documents.
+    fn select_summary<'a>() -> Sql<'a> {
+        sql("SELECT ").push(COLUMNS).push(EMPTY_DOCUMENTS).push(" FROM executions")
     }
 
-    /// Ends a statement that returns whole executions.
+    /// Completes a statement that returns whole executions.
     pub(crate) fn returning(sql: Sql<'_>) -> Sql<'_> {
-        sql.push(" RETURNING ").push(SHORT_COLUMNS).push(LONG_COLUMNS)
+        sql.push(" RETURNING ").push(COLUMNS).push(DOCUMENTS)
     }
 
     pub(crate) fn from_row(row: &Row) -> Result<Execution, StoreError> {
@@ -147,7 +151,7 @@ impl Store {
         row.as_ref().map(Execution::from_row).transpose()
     }
 
-    /// How many bytes `get_execution` would read; nothing when there is no such execution.
+    /// How many bytes `get_execution` would read; `None` when there is no such execution.
     pub async fn execution_bytes(
         &self,
         tenant: &TenantId,
@@ -162,20 +166,21 @@ impl Store {
         row.map(|row| row.number("bytes")).transpose()
     }
 
-    /// How things stand with it, without `input`, `request`, `output`, `logs` and `detail`.
+    /// An execution without `input`, `request`, `output`, `logs` and `detail`.
     pub async fn get_execution_summary(
         &self,
         tenant: &TenantId,
         id: Uuid,
     ) -> Result<Option<Execution>, StoreError> {
-        let select =
-            Execution::peek().push_arg(" WHERE tenant = ", tenant).push_arg(" AND id = ", id);
+        let select = Execution::select_summary()
+            .push_arg(" WHERE tenant = ", tenant)
+            .push_arg(" AND id = ", id);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(Execution::from_row).transpose()
     }
 
-    /// What was signed about it when it was recorded; nothing when it has not ended, or ended
-    /// without a worker.
+    /// The receipt that was signed when the result was recorded; `None` when the execution has not
+    /// ended, or ended without a worker.
     pub async fn get_receipt(
         &self,
         tenant: &TenantId,
@@ -195,15 +200,16 @@ impl Store {
         filter: &ExecutionFilter,
         page: &PageRequest,
     ) -> Result<Vec<Execution>, StoreError> {
-        let mut select = Execution::peek().push_arg(" WHERE tenant = ", tenant);
+        let mut select = Execution::select_summary().push_arg(" WHERE tenant = ", tenant);
         if let Some(status) = filter.status {
-            // Spelled out, because only then the indexes of what waits or runs can serve it.
+            // A literal instead of an argument: only then can the planner use the partial indexes
+            // on queued and running executions.
             select = select.push(" AND status = '").push(status.as_str()).push("'");
         }
         let select = select
-            .push_some(" AND skill_name = ", filter.skill.as_deref())
-            .push_some(" AND created_at >= ", filter.since)
-            .push_some(" AND key_id = ", filter.key_id);
+            .push_optional_arg(" AND skill_name = ", filter.skill.as_deref())
+            .push_optional_arg(" AND created_at >= ", filter.since)
+            .push_optional_arg(" AND key_id = ", filter.key_id);
         let rows = self.db.read(page.newest_first(select)?).await?;
         rows.iter().map(Execution::from_row).collect()
     }

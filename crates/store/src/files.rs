@@ -1,10 +1,10 @@
-//! Files, and among them the artifacts of executions. Their bytes are blobs.
+//! Files, including the artifacts of executions. Their bytes are blobs.
 
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::Tx;
-use crate::page::age_cursor;
+use crate::page::time_cursor;
 use crate::row::Row;
 use crate::sql::{Arg, Sql, sql};
 use crate::{Lease, Micros, Store, StoreError, TenantId};
@@ -15,14 +15,14 @@ pub struct FileRow {
     pub tenant: TenantId,
     pub execution_id: Option<Uuid>,
     pub session_id: Option<String>,
-    /// A relative path for artifacts; data, never a path of ours.
+    /// For artifacts a relative path that the skill chose: data, never used as a path by the host.
     pub name: String,
     pub content_type: String,
     pub size_bytes: i64,
     pub sha256: String,
     pub blob_key: String,
     pub version: i32,
-    /// The first version, when this is a later one.
+    /// The id of the first version, if this is a later one.
     pub parent_id: Option<Uuid>,
     pub created_at: Micros,
     pub updated_at: Micros,
@@ -39,12 +39,12 @@ pub struct NewFile {
 }
 
 impl FileRow {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
-        age_cursor(self.created_at, self.id)
+        time_cursor(self.created_at, self.id)
     }
 
-    /// The id of the first version, whichever this is.
+    /// The id of the first version of this file.
     pub fn first_id(&self) -> Uuid {
         self.parent_id.unwrap_or(self.id)
     }
@@ -72,13 +72,13 @@ pub(crate) const COLUMNS: &str = "id, tenant, execution_id, session_id, name, co
     blob_key, version, parent_id, created_at, updated_at";
 
 impl Store {
-    /// By name.
+    /// The artifacts of an execution, sorted by name.
     pub async fn list_execution_files(
         &self,
         tenant: &TenantId,
         execution_id: Uuid,
     ) -> Result<Vec<FileRow>, StoreError> {
-        let select = artifacts(tenant, execution_id).push(" ORDER BY name");
+        let select = select_artifacts(tenant, execution_id).push(" ORDER BY name");
         let rows = self.db.read(select).await?;
         rows.iter().map(FileRow::from_row).collect()
     }
@@ -89,14 +89,14 @@ impl Store {
         execution_id: Uuid,
         name: &str,
     ) -> Result<Option<FileRow>, StoreError> {
-        let select = artifacts(tenant, execution_id).push_arg(" AND name = ", name);
+        let select = select_artifacts(tenant, execution_id).push_arg(" AND name = ", name);
         let row = self.db.read_one(select).await?;
         row.as_ref().map(FileRow::from_row).transpose()
     }
 }
 
-/// The artifacts of one execution; later versions of them are files, but not its artifacts.
-fn artifacts(tenant: &TenantId, execution_id: Uuid) -> Sql<'_> {
+/// The artifacts of an execution. Later versions of them were uploaded and are not artifacts.
+fn select_artifacts(tenant: &TenantId, execution_id: Uuid) -> Sql<'_> {
     sql("SELECT ")
         .push(COLUMNS)
         .push_arg(" FROM files WHERE tenant = ", tenant)
@@ -104,16 +104,16 @@ fn artifacts(tenant: &TenantId, execution_id: Uuid) -> Sql<'_> {
         .push(" AND parent_id IS NULL")
 }
 
-/// Adds an execution's artifacts inside the transaction that finishes it.
+/// Inserts an execution's artifacts in the transaction that finishes it.
 pub(crate) async fn insert_artifacts(
     tx: &mut Tx,
     lease: &Lease,
     files: &[NewFile],
     now: Micros,
 ) -> Result<(), StoreError> {
-    // Both databases bound the number of placeholders; this stays far below either.
-    for some in files.chunks(200) {
-        let rows = some.iter().map(|file| {
+    // Both databases limit the number of placeholders; 200 rows of eleven stay far below.
+    for chunk in files.chunks(200) {
+        let rows = chunk.iter().map(|file| {
             [
                 Arg::from(file.id),
                 Arg::from(&lease.tenant),
@@ -132,7 +132,7 @@ pub(crate) async fn insert_artifacts(
              size_bytes, sha256, blob_key, version, created_at, updated_at) VALUES ")
         .push_rows(rows);
         let inserted = tx.write(insert).await;
-        inserted.map_err(|error| error.or_conflict("two artifacts have one name"))?;
+        inserted.map_err(|error| error.or_conflict("two artifacts have the same name"))?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! API keys. The secret itself never comes here, only its keyed hash.
+//! API keys. The store never gets the secret itself, only its keyed hash.
 
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::page::age_cursor;
+use crate::page::time_cursor;
 use crate::row::Row;
 use crate::sql::sql;
 use crate::string_enum::string_enum;
@@ -25,12 +25,12 @@ pub struct ApiKey {
     pub id: Uuid,
     pub tenant: TenantId,
     pub name: String,
-    /// The first characters of the secret, so that its owner recognises it in a list.
+    /// The first characters of the secret, so that its owner can recognize it in a list.
     pub prefix: String,
     pub scopes: Vec<Scope>,
-    /// May act for another tenant by naming it.
+    /// Whether the key may act for any tenant.
     pub service: bool,
-    /// The only skills it may run; all when absent.
+    /// The key restriction: the only skills it may run; all when absent.
     pub skills: Option<Vec<String>>,
     pub expires_at: Option<Micros>,
     pub revoked_at: Option<Micros>,
@@ -50,12 +50,12 @@ pub struct NewApiKey {
 }
 
 impl ApiKey {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
-        age_cursor(self.created_at, self.id)
+        time_cursor(self.created_at, self.id)
     }
 
-    /// Whether it opens anything at this moment.
+    /// Whether the key authenticates now: neither revoked nor expired.
     pub fn is_active(&self, now: Micros) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
@@ -106,15 +106,15 @@ impl Store {
         .bind(key.expires_at)
         .bind(key.created_at);
         let mut tx = self.db.begin().await?;
-        tx.write(insert).await.map_err(|error| error.or_conflict("this key exists"))?;
+        tx.write(insert).await.map_err(|error| error.or_conflict("this key exists already"))?;
         let detail = json!({ "name": key.name, "scopes": key.scopes, "service": key.service });
         self.record(&mut tx, "key.create", key.id, detail).await?;
         tx.commit().await?;
         Ok(key)
     }
 
-    /// The key with this secret's hash, revoked or expired ones included: the caller decides.
-    /// The one finder without a tenant, because the key is what names it.
+    /// The key with this hash, also a revoked or expired one: the caller must check `is_active`. It
+    /// takes no tenant, because the key identifies the tenant.
     pub async fn find_key(&self, hash: &str) -> Result<Option<ApiKey>, StoreError> {
         let select = sql(SELECT).push_arg(" WHERE hash = ", hash);
         let row = self.db.read_one(select).await?;
@@ -139,7 +139,7 @@ impl Store {
         self.db.read(page.newest_first(select)?).await?.iter().map(ApiKey::from_row).collect()
     }
 
-    /// Whether some service key of any tenant can administer the installation at this moment.
+    /// Whether any tenant has an active service key with the scope `admin`.
     pub async fn has_active_service_key(&self) -> Result<bool, StoreError> {
         let select = sql(SELECT).push(" WHERE service AND revoked_at IS NULL");
         let select = select.push_arg(" AND (expires_at IS NULL OR expires_at > ", now()).push(")");
@@ -151,7 +151,7 @@ impl Store {
         Ok(false)
     }
 
-    /// False when the tenant has no such key; revoking twice keeps the first time.
+    /// False when the tenant has no such key. Revoking again keeps the first time.
     pub async fn revoke_key(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE keys SET revoked_at = COALESCE(revoked_at, $3) \
              WHERE tenant = $1 AND id = $2")
@@ -162,8 +162,8 @@ impl Store {
         self.write_recorded(update, action, json!({})).await
     }
 
-    /// How many keys were ever made. Revoked ones count, so that a server whose last key was
-    /// revoked does not take its next start for its first.
+    /// Counts all keys, revoked ones too: a server whose last key was revoked must not take its
+    /// next start for the first one and create a new key.
     pub async fn count_keys(&self) -> Result<i64, StoreError> {
         let row = self.db.read_one(sql("SELECT COUNT(*) AS count FROM keys")).await?;
         row.map_or(Ok(0), |row| row.get("count"))

@@ -1,98 +1,110 @@
-//! Everything Skillbox must remember: tenants, keys, skills, executions, files and the audit trail.
+//! The database of Skillbox: tenants, API keys, skills, executions, files and the audit log.
 //!
-//! Owns the SQL, for Postgres and SQLite alike; nothing outside this crate knows which one serves.
-//! Knows no HTTP, no sandbox and no blobs. Every function on a tenant's data takes the tenant;
-//! the only finders without one are `find_key` (the key is how a tenant becomes known) and the
-//! functions on leases, webhooks and retention, which act for all tenants at once.
+//! Owns all SQL, for Postgres and SQLite alike; no other crate knows which database is in use. Must
+//! not know HTTP, sandboxes or blobs. Every function on tenant data takes the tenant. The only
+//! exceptions are `find_key` (the key identifies the tenant) and the functions on leases, webhooks
+//! and retention, which work on all tenants at once.
 
 mod acceptance;
-mod archives;
 mod audit;
+mod audit_append;
 mod audit_chain;
+mod audit_verification;
 pub mod bench;
-mod bucket;
-mod cancels;
+mod cancellation;
 mod claims;
 mod db;
 mod error;
 mod executions;
 mod files;
+mod finishing;
 mod keys;
 mod leases;
-mod load;
+mod log_segments;
+mod manifest_fields;
 mod migrations;
 mod notifications;
+mod notifier;
 mod page;
+mod pending_archives;
+mod pending_blobs;
 mod postgres;
+mod queue_load;
+mod rate_limit;
 mod reaping;
 mod retention;
 mod reviews;
 mod row;
-mod segments;
 mod settings;
 mod signatures;
 mod skill_files;
-mod skill_heads;
+mod skill_metadata;
 mod skills;
 mod sql;
 mod sqlite;
 mod storage;
 mod string_enum;
+mod tenant_id;
+mod tenant_policy;
 mod tenants;
 mod time;
-mod trust;
+mod trusted_keys;
 mod uploads;
 mod webhooks;
 
 pub use acceptance::{Idempotency, InitialState, InsertResult, NewExecution};
-pub use archives::{ArchiveUpload, ArchiveUse};
 pub use audit::{Actor, AuditRecord, NewAuditRecord, StoredAuditHead};
-pub use audit_chain::{AuditHead, AuditProblem, HeadSigner, verify_audit};
-pub use cancels::CancelResult;
+pub use audit_chain::{AuditHead, HeadSigner};
+pub use audit_verification::{AuditProblem, verify_audit};
+pub use cancellation::CancelResult;
 pub use error::StoreError;
 pub use executions::{Execution, ExecutionFilter, Status};
 pub use files::{FileRow, NewFile};
+pub use finishing::FinishedExecution;
 pub use keys::{ApiKey, NewApiKey, Scope};
-pub use leases::{FinishedExecution, HeartbeatReply, Lease, PendingRequests};
-pub use load::{PoolStats, QueueLoad};
+pub use leases::{HeartbeatReply, Lease, PendingRequests};
+pub use log_segments::{LogSegment, LogStream};
 pub use migrations::MigrationReport;
 pub use notifications::{Notification, Notifications};
 pub use page::PageRequest;
+pub use pending_archives::{ArchiveUpload, ArchiveUse};
+pub use queue_load::{PoolStats, QueueLoad};
 pub use reaping::{FencedExecution, ReapedExecution, StaleLeases};
 pub use retention::ExpiredExecution;
 pub use reviews::ReviewDecision;
-pub use segments::{LogSegment, LogStream};
 pub use signatures::{NewSignature, NewestSigned, TrustRecord};
 pub use skill_files::SkillFileRow;
-pub use skill_heads::{CallableSkill, FindingCounts, ListedSkill, SkillMetadata};
+pub use skill_metadata::{CallableSkill, FindingCounts, ListedSkill, SkillMetadata};
 pub use skills::{NewSkill, PutSkillResult, SkillRow, SkillStatus};
 pub use storage::{MIN_RESULT_BYTES, StorageUsage, UnmeasuredArchive};
 pub use string_enum::UnknownVariant;
-pub use tenants::{ScanPolicy, Tenant, TenantId, TenantPolicy, VersionPolicy};
+pub use tenant_id::TenantId;
+pub use tenant_policy::{ScanPolicy, TenantPolicy, VersionPolicy};
+pub use tenants::Tenant;
 pub use time::{Micros, now};
-pub use trust::{NewTrustedKey, RevokedDigest, SignaturePolicy, TrustedKey};
+pub use trusted_keys::{NewTrustedKey, RevokedDigest, SignaturePolicy, TrustedKey};
 pub use uploads::{AddFileResult, DeletedFile, FileFilter, FileQuota};
 pub use webhooks::{Webhook, WebhookState};
 
 use std::sync::Arc;
 
 use db::Database;
-use notifications::Notifier;
+use notifier::Notifier;
 
 /// A handle on the database; clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     db: Database,
     notifier: Notifier,
-    /// For tenants without a limit of their own.
+    /// For tenants whose policy sets no limit.
     default_storage_limit: Option<i64>,
-    /// Who makes the changes; nobody when the server itself does.
+    /// Recorded in the audit log with every change; `None` for the server's own changes.
     actor: Option<Arc<Actor>>,
-    /// Signs the heads of audit logs.
+    /// Signs the heads of the audit logs.
     head_signer: Option<Arc<dyn HeadSigner>>,
 }
 
-/// A database by its name.
+/// A DSN by database, with the `sqlite:` prefix removed.
 enum ParsedDsn<'a> {
     Sqlite(&'a str),
     Postgres(&'a str),
@@ -103,32 +115,31 @@ impl ParsedDsn<'_> {
         match dsn.split_once(':') {
             Some(("sqlite", path)) => Ok(ParsedDsn::Sqlite(path)),
             Some(("postgres" | "postgresql", _)) => Ok(ParsedDsn::Postgres(dsn)),
-            _ => Err(StoreError::Dsn(
-                "a database is named by `sqlite:<path>` or `postgres://…`".into(),
+            _ => Err(StoreError::InvalidDsn(
+                "the database DSN must be `sqlite:<path>` or `postgres://…`".into(),
             )),
         }
     }
 }
 
 impl Store {
-    /// Opens `sqlite:<path>` or `postgres://…` and brings its tables up to date.
+    /// Opens `sqlite:<path>` or `postgres://…` and applies missing migrations.
     pub async fn open(dsn: &str) -> Result<Store, StoreError> {
-        Ok(Store::of(match ParsedDsn::parse(dsn)? {
+        Ok(Store::from_database(match ParsedDsn::parse(dsn)? {
             ParsedDsn::Sqlite(path) => sqlite::open(path).await?,
             ParsedDsn::Postgres(dsn) => postgres::open(dsn).await?,
         }))
     }
 
-    /// Opens a database whose tables somebody else has brought up to date; `Behind` when nobody
-    /// has.
+    /// Opens a database without applying migrations; `SchemaTooOld` when any is missing.
     pub async fn open_unmigrated(dsn: &str) -> Result<Store, StoreError> {
-        Ok(Store::of(match ParsedDsn::parse(dsn)? {
+        Ok(Store::from_database(match ParsedDsn::parse(dsn)? {
             ParsedDsn::Sqlite(path) => sqlite::open_unmigrated(path).await?,
             ParsedDsn::Postgres(dsn) => postgres::open_unmigrated(dsn).await?,
         }))
     }
 
-    /// Brings the tables of a database up to date and does nothing else.
+    /// Applies missing migrations and does nothing else.
     pub async fn migrate(dsn: &str) -> Result<MigrationReport, StoreError> {
         match ParsedDsn::parse(dsn)? {
             ParsedDsn::Sqlite(path) => sqlite::migrate(path).await,
@@ -136,15 +147,15 @@ impl Store {
         }
     }
 
-    /// Whether this program can use the tables as they are. Nothing is changed.
+    /// Checks that this program can use the schema as it is. Changes nothing.
     pub async fn check_schema(dsn: &str) -> Result<(), StoreError> {
         match ParsedDsn::parse(dsn)? {
-            ParsedDsn::Sqlite(path) => sqlite::expect(path).await,
-            ParsedDsn::Postgres(dsn) => postgres::expect(dsn).await,
+            ParsedDsn::Sqlite(path) => sqlite::check_schema(path).await,
+            ParsedDsn::Postgres(dsn) => postgres::check_schema(dsn).await,
         }
     }
 
-    fn of(db: Database) -> Store {
+    fn from_database(db: Database) -> Store {
         Store {
             db,
             notifier: Notifier::new(),
@@ -154,17 +165,17 @@ impl Store {
         }
     }
 
-    /// What a Postgres server calls its version. Nothing is made or changed there.
+    /// The version of a Postgres server. Changes nothing in it.
     pub async fn server_version(dsn: &str) -> Result<String, StoreError> {
         postgres::version(dsn).await
     }
 
-    /// Asks the database for a sign of life.
+    /// Checks that the database answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.db.read(sql::sql("SELECT 1 AS one")).await.map(drop)
     }
 
-    /// Waits for what is under way and closes every connection.
+    /// Waits for running statements and closes every connection.
     pub async fn close(&self) {
         self.notifier.stop();
         self.db.close().await;

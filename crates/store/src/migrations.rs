@@ -1,11 +1,12 @@
-//! The tables, one SQL text for both databases, carried inside the program; and which program may
-//! use which tables.
+//! The migrations, embedded in the program, and which program may use which schema.
 //!
-//! Servers are replaced one by one, so for a while an older program works on tables that a newer
-//! one has changed. A step therefore only adds: tables, indexes, columns that may be absent or have
-//! a default, never a new word in an old column. A step that an older program cannot live with says
-//! so in its own text, by writing the number of the first step a program must know into `settings`
-//! under `oldest schema`; older programs then refuse to start.
+//! In a rolling upgrade an older program works for a while on a schema that a newer one has
+//! changed. A migration therefore only adds: tables, indexes, columns that are nullable or have a
+//! default, never a new value in an existing enumeration column. A migration that older programs
+//! cannot work with declares that in its SQL: it writes the number of the first migration that a
+//! program must know into `settings` under `oldest schema`, and older programs refuse to start.
+//!
+//! sqlx stores a checksum of each applied migration, so a released `.sql` file must never change.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr};
 
 use crate::StoreError;
 
-const STEPS: &[(i64, &str, &str)] = &[
+const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "initial", include_str!("../../../migrations/0001_initial.sql")),
     (2, "production", include_str!("../../../migrations/0002_production.sql")),
     (3, "scanning", include_str!("../../../migrations/0003_scanning.sql")),
@@ -26,30 +27,31 @@ const STEPS: &[(i64, &str, &str)] = &[
     (9, "audit_chain", include_str!("../../../migrations/0009_audit_chain.sql")),
 ];
 
-/// What follows the text of a step on one of the databases: the step's number, the text for SQLite
-/// and that for Postgres.
-const DIALECTS: &[(i64, &str, &str)] = &[(
+/// SQL that is appended to a migration on one database only: the migration's version, the text for
+/// SQLite and the text for Postgres.
+const DIALECT_SQL: &[(i64, &str, &str)] = &[(
     8,
     include_str!("../../../migrations/0008_storage.sqlite.sql"),
     include_str!("../../../migrations/0008_storage.postgres.sql"),
 )];
 
-/// Where the steps that were taken are written down; the name is sqlx's.
-const TABLE: &str = "_sqlx_migrations";
+/// The table of applied migrations; sqlx defines the name.
+const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
-/// How often, and with which pauses, a step is tried whose table somebody else has locked. In the
-/// pauses everybody who waits behind us gets on.
-const TRIES: u32 = 15;
-const PAUSE: Duration = Duration::from_secs(2);
+/// Attempts, and the delay between them, when another session has locked a table that a migration
+/// changes. A waiting ALTER TABLE blocks every later query on the table; during the delay those
+/// queries proceed.
+const MAX_LOCK_ATTEMPTS: u32 = 15;
+const LOCK_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// What `Store::migrate` did.
+/// The result of `Store::migrate`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationReport {
-    /// The last step that had been taken before; 0 in an empty database.
+    /// The last migration applied before; 0 in an empty database.
     pub from: i64,
-    /// The steps taken now, by number and name.
+    /// The migrations applied now, by version and name.
     pub applied: Vec<(i64, &'static str)>,
-    /// The last step that is taken now. It may be one of a newer program.
+    /// The last migration that is applied now. A newer program may have applied it.
     pub to: i64,
 }
 
@@ -59,83 +61,94 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
-/// What the two databases are asked beyond what sqlx asks them.
+/// The queries on migrations that sqlx does not provide.
 pub(crate) trait MigrationTarget: Migrate {
     const DIALECT: Dialect;
-    /// Whether any step was ever taken.
-    async fn exist(&mut self) -> Result<bool, sqlx::Error>;
-    /// The first step that a program must know to use these tables, when one of them says so.
-    async fn oldest(&mut self) -> Result<Option<String>, sqlx::Error>;
+    /// Whether any migration was ever applied.
+    async fn has_migrations_table(&mut self) -> Result<bool, sqlx::Error>;
+    /// The first migration that a program must know to use this schema, if one declared that.
+    async fn oldest_compatible(&mut self) -> Result<Option<String>, sqlx::Error>;
 }
 
-/// Takes the steps that this database has not taken. Whoever else wants to meanwhile waits.
+/// Applies the missing migrations. The caller holds a lock that makes other processes wait.
 pub(crate) async fn migrate(
     connection: &mut impl MigrationTarget,
 ) -> Result<MigrationReport, StoreError> {
-    connection.ensure_migrations_table(TABLE).await?;
-    let (from, missing) = look(connection).await?;
-    for step in &missing {
-        take(connection, step).await?;
+    connection.ensure_migrations_table(MIGRATIONS_TABLE).await?;
+    let (from, missing) = find_missing(connection).await?;
+    for migration in &missing {
+        apply(connection, migration).await?;
     }
-    let taken =
-        missing.iter().filter_map(|step| STEPS.iter().find(|known| known.0 == step.version));
-    let taken: Vec<_> = taken.map(|&(version, name, _)| (version, name)).collect();
-    let to = taken.last().map_or(from, |&(version, _)| version.max(from));
-    Ok(MigrationReport { from, applied: taken, to })
+    let applied = missing
+        .iter()
+        .filter_map(|migration| MIGRATIONS.iter().find(|known| known.0 == migration.version));
+    let applied: Vec<_> = applied.map(|&(version, name, _)| (version, name)).collect();
+    let to = applied.last().map_or(from, |&(version, _)| version.max(from));
+    Ok(MigrationReport { from, applied, to })
 }
 
-/// Changes nothing: the steps must have been taken by somebody else.
-pub(crate) async fn expect<T: MigrationTarget>(connection: &mut T) -> Result<(), StoreError> {
-    let (taken, missing) = match connection.exist().await? {
-        true => look(connection).await?,
-        false => (0, steps(T::DIALECT).collect()),
+/// Checks that every migration is applied. Changes nothing.
+pub(crate) async fn check_schema<T: MigrationTarget>(connection: &mut T) -> Result<(), StoreError> {
+    let (current, missing) = match connection.has_migrations_table().await? {
+        true => find_missing(connection).await?,
+        false => (0, migrations(T::DIALECT).collect()),
     };
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(StoreError::Behind { taken, needed: newest() }),
+        false => Err(StoreError::SchemaTooOld { current, required: latest_version() }),
     }
 }
 
-/// The last step that was taken, and those of ours that were not. An error when this program must
-/// not use the tables.
-async fn look<T: MigrationTarget>(connection: &mut T) -> Result<(i64, Vec<Migration>), StoreError> {
-    if let Some(version) = connection.dirty_version(TABLE).await? {
+/// The last applied migration, and those of this program that are not applied. An error when this
+/// program must not use the schema.
+async fn find_missing<T: MigrationTarget>(
+    connection: &mut T,
+) -> Result<(i64, Vec<Migration>), StoreError> {
+    if let Some(version) = connection.dirty_version(MIGRATIONS_TABLE).await? {
         return Err(MigrateError::Dirty(version).into());
     }
-    let applied = connection.list_applied_migrations(TABLE).await?;
-    let last = applied.last().map_or(0, |step| step.version);
-    if last > newest() {
-        let oldest = connection.oldest().await?.and_then(|oldest| oldest.parse().ok()).unwrap_or(0);
-        if oldest > newest() {
-            return Err(StoreError::Newer { needed: oldest, known: newest() });
+    let applied = connection.list_applied_migrations(MIGRATIONS_TABLE).await?;
+    let last = applied.last().map_or(0, |migration| migration.version);
+    // Migrations that this program does not know are normal in a rolling upgrade: they only add.
+    // It must stop only if one of them declares that older programs cannot work with it.
+    if last > latest_version() {
+        let required = connection.oldest_compatible().await?;
+        let required = required.and_then(|version| version.parse().ok()).unwrap_or(0);
+        if required > latest_version() {
+            return Err(StoreError::SchemaTooNew { required, known: latest_version() });
         }
     }
     let mut missing = Vec::new();
-    for step in steps(T::DIALECT) {
-        match applied.iter().find(|applied| applied.version == step.version) {
-            None => missing.push(step),
-            Some(applied) if applied.checksum == step.checksum => {}
-            Some(_) => return Err(MigrateError::VersionMismatch(step.version).into()),
+    for migration in migrations(T::DIALECT) {
+        match applied.iter().find(|applied| applied.version == migration.version) {
+            None => missing.push(migration),
+            Some(applied) if applied.checksum == migration.checksum => {}
+            Some(_) => return Err(MigrateError::VersionMismatch(migration.version).into()),
         }
     }
     Ok((last, missing))
 }
 
-/// Takes one step, whole or not at all.
-async fn take(connection: &mut impl MigrationTarget, step: &Migration) -> Result<(), StoreError> {
-    for _ in 1..TRIES {
-        match connection.apply(TABLE, step).await {
-            Err(error) if is_locked(&error) => tokio::time::sleep(PAUSE).await,
-            taken => return Ok(taken.map(drop)?),
+/// Applies one migration atomically.
+async fn apply(
+    connection: &mut impl MigrationTarget,
+    migration: &Migration,
+) -> Result<(), StoreError> {
+    for _ in 1..MAX_LOCK_ATTEMPTS {
+        match connection.apply(MIGRATIONS_TABLE, migration).await {
+            Err(error) if is_locked(&error) => tokio::time::sleep(LOCK_RETRY_DELAY).await,
+            applied => return Ok(applied.map(drop)?),
         }
     }
-    match connection.apply(TABLE, step).await {
-        Err(error) if is_locked(&error) => Err(StoreError::TableLocked { step: step.version }),
-        taken => Ok(taken.map(drop)?),
+    match connection.apply(MIGRATIONS_TABLE, migration).await {
+        Err(error) if is_locked(&error) => {
+            Err(StoreError::TableLocked { migration: migration.version })
+        }
+        applied => Ok(applied.map(drop)?),
     }
 }
 
-/// Postgres gave up waiting for the lock of a table; see `LOCK_TIMEOUT` there.
+/// Whether Postgres timed out waiting for a table lock; see `SET_LOCK_TIMEOUT` in `postgres.rs`.
 fn is_locked(error: &MigrateError) -> bool {
     let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
         return false;
@@ -143,28 +156,28 @@ fn is_locked(error: &MigrateError) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
 }
 
-fn steps(dialect: Dialect) -> impl Iterator<Item = Migration> {
-    STEPS.iter().map(move |&(version, name, text)| {
-        let text = match more(version, dialect) {
-            // Both are parts of this program.
-            Some(more) => AssertSqlSafe(format!("{text}{more}")).into_sql_str(),
+fn migrations(dialect: Dialect) -> impl Iterator<Item = Migration> {
+    MIGRATIONS.iter().map(move |&(version, name, text)| {
+        let text = match dialect_sql(version, dialect) {
+            // Safe: both texts are constants of this program.
+            Some(appended) => AssertSqlSafe(format!("{text}{appended}")).into_sql_str(),
             None => text.into_sql_str(),
         };
         Migration::new(version, name.into(), MigrationType::Simple, text, false)
     })
 }
 
-fn more(version: i64, dialect: Dialect) -> Option<&'static str> {
-    let &(_, sqlite, postgres) = DIALECTS.iter().find(|dialects| dialects.0 == version)?;
+fn dialect_sql(version: i64, dialect: Dialect) -> Option<&'static str> {
+    let &(_, sqlite, postgres) = DIALECT_SQL.iter().find(|dialects| dialects.0 == version)?;
     Some(match dialect {
         Dialect::Sqlite => sqlite,
         Dialect::Postgres => postgres,
     })
 }
 
-/// The last step that this program knows.
-fn newest() -> i64 {
-    STEPS.last().map_or(0, |step| step.0)
+/// The last migration that this program knows.
+fn latest_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.0)
 }
 
 #[cfg(test)]
@@ -172,36 +185,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_count_up_without_gaps() {
-        assert!(STEPS.iter().map(|step| step.0).eq(1..=newest()));
+    fn versions_count_up_without_gaps() {
+        assert!(MIGRATIONS.iter().map(|migration| migration.0).eq(1..=latest_version()));
     }
 
-    /// A step that takes something away, or demands something that an older program does not write.
+    /// False for SQL that removes something, or requires a value that an older program does not
+    /// write.
     fn only_adds(text: &str) -> bool {
-        let words = text
+        let statements = text
             .lines()
             .map(|line| line.split("--").next().unwrap_or_default())
             .collect::<Vec<_>>()
             .join(" ");
-        let upper = words.to_uppercase();
+        let upper = statements.to_uppercase();
         let removes =
             ["DROP ", "RENAME ", "ALTER COLUMN", "DELETE FROM", "TRUNCATE", "SET NOT NULL"];
-        let demands = upper.split(';').any(|statement| {
+        let requires = upper.split(';').any(|statement| {
             statement.contains("ADD COLUMN")
                 && statement.contains("NOT NULL")
                 && !statement.contains("DEFAULT")
         });
-        !demands && !removes.iter().any(|word| upper.contains(word))
+        !requires && !removes.iter().any(|keyword| upper.contains(keyword))
     }
 
     #[test]
-    fn a_step_only_adds_or_says_which_programs_it_shuts_out() {
-        for (version, name, text) in STEPS {
-            assert!(only_adds(text) || text.contains("'oldest schema'"), "step {version} ({name})");
+    fn migrations_only_add_or_declare_the_oldest_compatible_program() {
+        for (version, name, text) in MIGRATIONS {
+            assert!(
+                only_adds(text) || text.contains("'oldest schema'"),
+                "migration {version} ({name})"
+            );
             for dialect in [Dialect::Sqlite, Dialect::Postgres] {
                 assert!(
-                    only_adds(more(*version, dialect).unwrap_or_default()),
-                    "step {version} ({name})"
+                    only_adds(dialect_sql(*version, dialect).unwrap_or_default()),
+                    "migration {version} ({name})"
                 );
             }
         }

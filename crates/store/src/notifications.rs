@@ -1,20 +1,16 @@
-//! Announcements: what happened to executions, told at once to every process on this database.
+//! Notifications of changes to executions, delivered to every process on this database.
 //!
-//! On Postgres they are notifications, sent by the transaction that makes the change, so nobody
-//! hears of what was undone. SQLite has one process, and a channel in it. They only say where to
-//! look; who missed one looks anyway from time to time, and after a gap everybody is told to look
-//! once.
+//! On Postgres they are sent with `NOTIFY` by the transaction that makes the change, so a change
+//! that is rolled back notifies nobody. SQLite serves one process, and a channel in it. A
+//! notification only says which row to read again. Delivery is not guaranteed: subscribers also
+//! poll at intervals, and after a gap each gets `Missed` and reads everything it waits for once.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use sqlx::Executor;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 use crate::db::Database;
@@ -24,31 +20,19 @@ use crate::{Store, StoreError, UnknownVariant};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notification {
-    /// Something waits for a worker.
+    /// An execution was queued; a worker can claim it.
     Queued,
-    /// Somebody wants this running execution stopped.
+    /// The cancellation of this running execution was requested.
     Cancel(Uuid),
-    /// It has ended.
+    /// This execution has ended.
     Ended(Uuid),
-    /// Somebody follows its log.
+    /// A client follows the log of this execution.
     Watch(Uuid),
-    /// More of its log was written down.
+    /// More of the log of this execution was stored.
     Logs(Uuid),
-    /// There may have been others: whoever waits for something looks once.
+    /// Notifications may have been lost: read everything that is waited for.
     Missed,
 }
-
-/// More than this unread, and the reader is told that it missed some.
-const BACKLOG: usize = 1024;
-
-/// Between tries to reach a database that is gone.
-const RECONNECT: Duration = Duration::from_millis(500);
-
-/// After so long without a word the connection is asked for a sign of life.
-const QUIET: Duration = Duration::from_secs(15);
-
-/// How long one such try, or the answer to such a question, may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 impl fmt::Display for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +55,7 @@ impl FromStr for Notification {
             None if text == "queued" => Some(Notification::Queued),
             None if text == "missed" => Some(Notification::Missed),
             None => None,
-            Some((word, id)) => id.parse().ok().and_then(|id| match word {
+            Some((kind, id)) => id.parse().ok().and_then(|id| match kind {
                 "cancel" => Some(Notification::Cancel(id)),
                 "ended" => Some(Notification::Ended(id)),
                 "watch" => Some(Notification::Watch(id)),
@@ -79,142 +63,65 @@ impl FromStr for Notification {
                 _ => None,
             }),
         };
-        known.ok_or_else(|| UnknownVariant { kind: "announcement", word: text.to_owned() })
+        known.ok_or_else(|| UnknownVariant { expected: "notification", value: text.to_owned() })
     }
 }
 
-/// What one reader has not read yet.
+/// One subscription.
 pub struct Notifications(broadcast::Receiver<Notification>);
 
 impl Notifications {
-    /// The next announcement; `None` when the store is closed.
+    /// The next notification; `None` when the store is closed.
     pub async fn next(&mut self) -> Option<Notification> {
         match self.0.recv().await {
-            Ok(announcement) => Some(announcement),
+            Ok(notification) => Some(notification),
+            // The channel dropped the oldest ones; which is unknown.
             Err(RecvError::Lagged(_)) => Some(Notification::Missed),
             Err(RecvError::Closed) => None,
         }
     }
 }
 
-/// Where announcements of this process come together.
-#[derive(Clone, Debug)]
-pub(crate) struct Notifier {
-    said: broadcast::Sender<Notification>,
-    /// The task with the listening connection, once somebody listens.
-    listening: Arc<OnceLock<ListenerTask>>,
-}
-
-/// Ends the task with the last handle on the store.
-#[derive(Debug)]
-struct ListenerTask(AbortHandle);
-
-impl Drop for ListenerTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Notifier {
-    pub fn new() -> Notifier {
-        Notifier { said: broadcast::Sender::new(BACKLOG), listening: Arc::default() }
-    }
-
-    pub fn stop(&self) {
-        if let Some(listening) = self.listening.get() {
-            listening.0.abort();
-        }
-    }
-
-    fn listen(&self, options: PgConnectOptions) -> ListenerTask {
-        let said = self.said.clone();
-        let task = tokio::spawn(async move {
-            let pool = PgPoolOptions::new()
-                .max_connections(1)
-                .acquire_timeout(PATIENCE)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                // So that an operator can tell it from the others.
-                .connect_lazy_with(options.application_name("skillbox-listener"));
-            loop {
-                // Either the connection was cut or there is none to be had; both pass, and the
-                // ticks of whoever waits stand in until then.
-                let _ = hear(&pool, &said).await;
-                tokio::time::sleep(RECONNECT).await;
-            }
-        });
-        ListenerTask(task.abort_handle())
-    }
-}
-
-/// Passes notifications on until the connection is cut.
-async fn hear(pool: &PgPool, said: &broadcast::Sender<Notification>) -> Result<(), sqlx::Error> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
-    // Only now, because from here on nothing is missed.
-    let _ = said.send(Notification::Missed);
-    loop {
-        match tokio::time::timeout(QUIET, listener.try_recv()).await {
-            Ok(Ok(Some(notification))) => {
-                // A word that a newer server says means nothing to this one.
-                if let Ok(announcement) = notification.payload().parse() {
-                    let _ = said.send(announcement);
-                }
-            }
-            Ok(cut) => return cut.map(drop),
-            Err(_) => ping(&mut listener).await?,
-        }
-    }
-}
-
-/// A network can take a connection away without a word; a question that stays unanswered brings it
-/// out.
-async fn ping(listener: &mut PgListener) -> Result<(), sqlx::Error> {
-    let answer = tokio::time::timeout(PATIENCE, listener.execute("SELECT 1")).await;
-    answer.map_err(|_| sqlx::Error::PoolTimedOut)?.map(drop)
-}
-
-const CHANNEL: &str = "skillbox";
-
 impl Store {
-    /// Everything announced from now on, by this process and by all others. Needs a tokio runtime.
+    /// Subscribes to the notifications of this and all other processes. Needs a tokio runtime.
     pub fn notifications(&self) -> Notifications {
-        let receiver = self.notifier.said.subscribe();
+        // Subscribed before the listener starts, or its first `Missed` could be lost.
+        let receiver = self.notifier.subscribe();
         if let Database::Postgres(pool) = &self.db {
-            let options = PgConnectOptions::clone(&pool.connect_options());
-            self.notifier.listening.get_or_init(|| self.notifier.listen(options));
+            self.notifier.listen_once(PgConnectOptions::clone(&pool.connect_options()));
         }
         Notifications(receiver)
     }
 
-    /// Says something that no change of a row says.
-    pub async fn notify(&self, announcement: Notification) -> Result<(), StoreError> {
+    /// Sends a notification that does not belong to a change of a row.
+    pub async fn notify(&self, notification: Notification) -> Result<(), StoreError> {
         match &self.db {
-            Database::Sqlite { .. } => drop(self.notifier.said.send(announcement)),
+            Database::Sqlite { .. } => self.notifier.notify_local(notification),
             Database::Postgres(_) => {
                 let notify =
-                    sql("SELECT pg_notify('skillbox', $1)::text").bind(announcement.to_string());
+                    sql("SELECT pg_notify('skillbox', $1)::text").bind(notification.to_string());
                 self.db.read(notify).await?;
             }
         }
         Ok(())
     }
 
-    /// Runs one statement as its own transaction. Its RETURNING has a column `notification`, an
-    /// announcement or NULL, and what the changed rows say is announced with the commit.
+    /// Runs one statement as its own transaction. Its RETURNING clause has a column `notification`,
+    /// a notification or NULL for each changed row; they are sent with the commit.
     pub(crate) async fn write_and_notify(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         let rows = self.db.write_returning(self.with_notification(sql)).await?;
         self.notify_local(&rows)?;
         Ok(rows)
     }
 
-    /// The same statement for a transaction; `said` makes it heard after the commit where the
-    /// database does not.
+    /// The same statement for use in a longer transaction. On Postgres it sends the notifications
+    /// itself, and the server delivers them on commit. On SQLite the caller passes the rows to
+    /// `notify_local` after the commit: a subscriber that is notified earlier would read the old
+    /// row and wait for a notification that does not come again.
     pub(crate) fn with_notification<'a>(&self, sql: Sql<'a>) -> Sql<'a> {
         match &self.db {
             Database::Sqlite { .. } => sql,
-            Database::Postgres(_) => sql.within(
+            Database::Postgres(_) => sql.wrap(
                 "WITH changed AS (",
                 ") SELECT changed.*, CASE WHEN notification IS NOT NULL \
                  THEN pg_notify('skillbox', notification)::text END AS notified FROM changed",
@@ -222,11 +129,12 @@ impl Store {
         }
     }
 
+    /// On SQLite, sends the notifications of committed rows. Does nothing on Postgres.
     pub(crate) fn notify_local(&self, rows: &[Row]) -> Result<(), StoreError> {
         if let Database::Sqlite { .. } = &self.db {
             for row in rows {
-                if let Some(announcement) = row.parse_opt("notification")? {
-                    let _ = self.notifier.said.send(announcement);
+                if let Some(notification) = row.parse_opt("notification")? {
+                    self.notifier.notify_local(notification);
                 }
             }
         }
@@ -239,9 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_announcement_reads_back() {
+    fn notifications_survive_a_round_trip_as_text() {
         let id = Uuid::now_v7();
-        for announcement in [
+        for notification in [
             Notification::Queued,
             Notification::Cancel(id),
             Notification::Ended(id),
@@ -249,7 +157,7 @@ mod tests {
             Notification::Logs(id),
             Notification::Missed,
         ] {
-            assert_eq!(announcement.to_string().parse(), Ok(announcement));
+            assert_eq!(notification.to_string().parse(), Ok(notification));
         }
         for other in
             ["", "queued:", "cancel", "cancel:x", "shouted:0198c0de-0000-7000-8000-000000000000"]

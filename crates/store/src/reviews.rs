@@ -1,5 +1,4 @@
-//! Reviews: what people decided about content that the scanner held, or that they do not want to
-//! run any more.
+//! Reviews: decisions about packages that were held for review, or that must not run any more.
 
 use serde_json::json;
 
@@ -9,7 +8,7 @@ use crate::string_enum::string_enum;
 use crate::{SkillRow, SkillStatus, Store, StoreError, TenantId, now};
 
 string_enum! {
-    /// A reviewer's word on some content.
+    /// A reviewer's decision on a digest.
     ReviewDecision, "verdict" {
         Approved = "approved",
         Rejected = "rejected",
@@ -33,45 +32,45 @@ impl ReviewDecision {
 }
 
 impl Store {
-    /// Gives every version with the content of this one its verdict, and remembers it for uploads
-    /// to come. Nothing when there is no such version, a conflict when it has other content than
-    /// `digest` by now.
+    /// Applies a decision to every version with the same digest, and stores it for later uploads of
+    /// that digest. `None` when there is no such version; a conflict when its digest is not
+    /// `digest`, because the content was replaced after the reviewer inspected it.
     pub async fn review_skill(
         &self,
         tenant: &TenantId,
         name: &str,
         version: &str,
         digest: Option<&str>,
-        verdict: ReviewDecision,
+        decision: ReviewDecision,
     ) -> Result<Option<SkillRow>, StoreError> {
         let mut tx = self.db.begin().await?;
         let select = select_version(tenant, name, version).push(self.db.for_update());
-        let Some(row) = tx.one(select).await? else { return Ok(None) };
+        let Some(row) = tx.query_one(select).await? else { return Ok(None) };
         let row = SkillRow::from_row(&row)?;
         if digest.is_some_and(|digest| digest != row.digest) {
             return Err(StoreError::Conflict(
-                "this version has other content by now; look at it again",
+                "the content of this version was replaced; inspect it again",
             ));
         }
         let remember = sql("INSERT INTO skill_reviews (tenant, digest, verdict, decided_at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (tenant, digest) DO UPDATE SET verdict = $3, decided_at = $4")
         .bind(tenant)
         .bind(&row.digest)
-        .bind(verdict)
+        .bind(decision)
         .bind(now());
         tx.write(remember).await?;
         let update = sql("UPDATE skills SET status = $3 WHERE tenant = $1 AND digest = $2")
             .bind(tenant)
             .bind(&row.digest)
-            .bind(verdict.status());
+            .bind(decision.status());
         tx.write(update).await?;
         let object = format!("{name}@{version}");
-        self.record(&mut tx, verdict.action(), object, json!({ "digest": row.digest })).await?;
+        self.record(&mut tx, decision.action(), object, json!({ "digest": row.digest })).await?;
         tx.commit().await?;
-        Ok(Some(SkillRow { status: verdict.status(), ..row }))
+        Ok(Some(SkillRow { status: decision.status(), ..row }))
     }
 
-    /// What was decided about this content, if anything was.
+    /// The decision on a digest, if there is one.
     pub async fn review_decision(
         &self,
         tenant: &TenantId,
@@ -84,8 +83,8 @@ impl Store {
         row.map(|row| row.parse("verdict")).transpose()
     }
 
-    /// How this content stands now: held or rejected, or free to run. Content whose skill was
-    /// deleted is free unless somebody rejected it.
+    /// Whether a digest is held for review, rejected or available. A digest whose skill was deleted
+    /// is available, unless it was rejected.
     pub async fn content_status(
         &self,
         tenant: &TenantId,

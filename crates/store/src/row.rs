@@ -16,7 +16,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// A text, number or flag; an `Option` where the column may be NULL.
+    /// A text, number or boolean; an `Option` where the column may be NULL.
     pub fn get<'r, T>(&'r self, column: &str) -> Result<T, StoreError>
     where
         T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>,
@@ -45,7 +45,7 @@ impl Row {
             .transpose()
     }
 
-    /// A text with a stricter type in Rust: an id, a tenant, a word.
+    /// A text that has a stricter type in Rust: an id, a tenant, an enumeration.
     pub fn parse<T: FromStr<Err: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
@@ -53,7 +53,7 @@ impl Row {
         self.get::<&str>(column)?.parse().map_err(|error| corrupt(column, error))
     }
 
-    /// A text that may be NULL, with a stricter type in Rust.
+    /// A text that may be NULL and has a stricter type in Rust.
     pub fn parse_opt<T: FromStr<Err: Error + Send + Sync + 'static>>(
         &self,
         column: &str,
@@ -63,12 +63,12 @@ impl Row {
             .transpose()
     }
 
-    /// A document.
+    /// A JSON document.
     pub fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
         serde_json::from_str(self.get(column)?).map_err(|error| corrupt(column, error))
     }
 
-    /// A document that may be NULL.
+    /// A JSON document that may be NULL.
     pub fn json_opt<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, StoreError> {
         self.get::<Option<&str>>(column)?
             .map(|text| serde_json::from_str(text).map_err(|error| corrupt(column, error)))
@@ -76,7 +76,7 @@ impl Row {
     }
 }
 
-/// Somebody else wrote into our tables, or an older version of us did.
+/// A stored value that this version never writes: another program or an older version wrote it.
 fn corrupt(column: &str, source: impl Error + Send + Sync + 'static) -> StoreError {
     StoreError::Database(sqlx::Error::ColumnDecode {
         index: column.to_owned(),

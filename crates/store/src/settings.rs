@@ -1,23 +1,24 @@
-//! What all servers on one database share: the fingerprint of their secret, marks of how far a
-//! chore has come, and duties that only one of them has at a time.
+//! What all servers on one database share: the fingerprint of their secret, the progress of
+//! background tasks, and duties that only one server has at a time.
 
 use crate::sql::sql;
 use crate::{Store, StoreError, now};
 
-const SECRET: &str = "secret fingerprint";
+const SECRET_FINGERPRINT: &str = "secret fingerprint";
 
 impl Store {
-    /// Whether this server's secret is the one the database knows; the first to ask decides. With
-    /// another secret no stored key would open anything and no link would be valid.
+    /// Whether this server's secret matches the stored fingerprint; the first server stores its
+    /// own. With another secret no stored API key would authenticate and no link would be valid.
     pub async fn check_secret(&self, fingerprint: &str) -> Result<bool, StoreError> {
         let insert = sql(
             "INSERT INTO settings (name, value, held_until) VALUES ($1, $2, 0) ON CONFLICT (name) DO NOTHING",
         );
-        self.db.write(insert.bind(SECRET).bind(fingerprint)).await?;
-        Ok(self.setting(SECRET).await?.as_deref() == Some(fingerprint))
+        self.db.write(insert.bind(SECRET_FINGERPRINT).bind(fingerprint)).await?;
+        Ok(self.setting(SECRET_FINGERPRINT).await?.as_deref() == Some(fingerprint))
     }
 
-    /// Takes up, or goes on with, a duty that nobody else holds at this moment.
+    /// Acquires or renews a duty. False when another server holds it. One statement: of two servers
+    /// that try at once, one changes no row.
     pub async fn acquire_or_renew_duty(
         &self,
         duty: &'static str,
@@ -35,16 +36,16 @@ impl Store {
         Ok(self.db.write(take).await? > 0)
     }
 
-    /// How far a chore has come; `None` when it never began.
-    pub async fn get_progress(&self, chore: &'static str) -> Result<Option<String>, StoreError> {
-        self.setting(chore).await
+    /// The progress of a background task; `None` when it never ran.
+    pub async fn get_progress(&self, task: &'static str) -> Result<Option<String>, StoreError> {
+        self.setting(task).await
     }
 
-    pub async fn set_progress(&self, chore: &'static str, mark: &str) -> Result<(), StoreError> {
+    pub async fn set_progress(&self, task: &'static str, cursor: &str) -> Result<(), StoreError> {
         let set = sql("INSERT INTO settings (name, value, held_until) VALUES ($1, $2, 0) \
              ON CONFLICT (name) DO UPDATE SET value = excluded.value")
-        .bind(chore)
-        .bind(mark);
+        .bind(task)
+        .bind(cursor);
         self.db.write(set).await.map(drop)
     }
 

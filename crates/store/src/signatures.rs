@@ -1,7 +1,6 @@
-//! Signatures of skills, and how far the signed versions of each skill have come.
+//! Signatures of skills, and the newest signed version of each skill.
 //!
-//! Whether a signature fits and whether its key is trusted is found out elsewhere; here stands what
-//! that is decided from.
+//! Signatures are verified elsewhere; the store only keeps the data for that decision.
 
 use std::cmp::Ordering;
 
@@ -12,17 +11,17 @@ use crate::row::Row;
 use crate::sql::sql;
 use crate::{Micros, NewSkill, PageRequest, SignaturePolicy, Store, StoreError, TenantId, now};
 
-/// A signature that came with a skill.
+/// A signature that was uploaded with a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSignature {
     pub text: String,
-    /// It fits, and the tenant trusts its key. Only such a one replaces another, and moves the
-    /// newest version on.
+    /// Whether the signature is valid and its key trusted. Only a trusted signature replaces a
+    /// stored one or raises the newest signed version.
     pub trusted: bool,
 }
 
-/// Everything that decides whether one version of a skill with one content may be used, read at one
-/// moment.
+/// All data that decides whether one version of a skill with one digest is trusted, read in one
+/// snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustRecord {
     pub policy: SignaturePolicy,
@@ -40,12 +39,12 @@ pub struct NewestSigned {
 }
 
 impl NewestSigned {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
         self.name.clone()
     }
 
-    /// Whether `version` is an older one.
+    /// Whether `version` is older than this one: a rollback.
     pub fn is_newer_than(&self, version: &str) -> bool {
         compare(version, &self.version) == Ordering::Less
     }
@@ -60,7 +59,8 @@ impl NewestSigned {
 }
 
 impl Store {
-    /// An unknown tenant is an error, never an absence of rules.
+    /// Reads the trust record. An unknown tenant is an error: an empty result would mean a tenant
+    /// without any rules.
     pub async fn get_trust_record(
         &self,
         tenant: &TenantId,
@@ -101,13 +101,14 @@ impl Store {
     ) -> Result<Vec<NewestSigned>, StoreError> {
         let select = sql("SELECT name, version, accepted_at FROM newest_signed WHERE tenant = $1")
             .bind(tenant)
-            .push_some(" AND name > ", page.after.as_deref())
+            .push_optional_arg(" AND name > ", page.after.as_deref())
             .push(" ORDER BY name");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(NewestSigned::from_row).collect()
     }
 
-    /// Lets a skill's versions begin anew. False when none was known.
+    /// Forgets the newest signed version of a skill, so that older ones are accepted again. False
+    /// when there is none.
     pub async fn reset_newest_signed(
         &self,
         tenant: &TenantId,
@@ -119,7 +120,7 @@ impl Store {
         self.write_recorded(delete, ("trust.version.forget", name), serde_json::json!({})).await
     }
 
-    /// Removes the signatures of content that nobody has any more.
+    /// Deletes the signatures of a digest that no skill has any more.
     pub async fn delete_signatures(
         &self,
         tenant: &TenantId,
@@ -132,8 +133,8 @@ impl Store {
     }
 }
 
-/// Keeps the signature that came with an upload, in the upload's own transaction.
-pub(crate) async fn keep(
+/// Stores the signature of an upload in the upload's transaction.
+pub(crate) async fn store_signature(
     tx: &mut Tx,
     tenant: &TenantId,
     new: &NewSkill,
@@ -150,13 +151,14 @@ pub(crate) async fn keep(
     .bind(signature.trusted);
     tx.write(insert).await?;
     if signature.trusted {
-        move_on(tx, tenant, new, for_update).await?;
+        raise_newest_signed(tx, tenant, new, for_update).await?;
     }
     Ok(())
 }
 
-/// The newest version only ever rises.
-async fn move_on(
+/// Raises the newest signed version; it never decreases. That is the protection against rollbacks:
+/// an attacker cannot publish an old, vulnerable version with its valid signature again.
+async fn raise_newest_signed(
     tx: &mut Tx,
     tenant: &TenantId,
     new: &NewSkill,
@@ -177,7 +179,8 @@ async fn move_on(
         .bind(tenant)
         .bind(&new.name)
         .push(for_update);
-    let Some(row) = tx.one(select).await? else { return Ok(()) };
+    // Compared in Rust under the row lock, because SQL does not know semantic versions.
+    let Some(row) = tx.query_one(select).await? else { return Ok(()) };
     if compare(&new.version, row.get("version")?) != Ordering::Greater {
         return Ok(());
     }
@@ -191,7 +194,7 @@ async fn move_on(
     tx.write(update).await.map(drop)
 }
 
-/// By the rules of semantic versions; what is none comes before everything that is one.
+/// Compares by semantic version; a text that is none sorts before all semantic versions.
 fn compare(one: &str, other: &str) -> Ordering {
     let parse = |version: &str| semver::Version::parse(version).ok();
     parse(one).cmp(&parse(other))
@@ -202,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_as_versions() {
+    fn versions_are_compared_as_semantic_versions() {
         for (older, newer) in
             [("1.9.0", "1.10.0"), ("2.0.0-rc.1", "2.0.0"), ("1.0.0", "1.0.1"), ("junk", "0.0.1")]
         {

@@ -1,5 +1,4 @@
-//! Where the files of a skill lie in its archive. The archive itself is a blob, which this crate
-//! does not know.
+//! The index of the files in skill archives. The archives are blobs, which this crate does not know.
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
@@ -9,7 +8,7 @@ use crate::{Store, StoreError, TenantId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFileRow {
     pub path: String,
-    /// Of its first byte in the archive.
+    /// The offset of its first byte in the archive.
     pub position: u64,
     pub size_bytes: u64,
     pub executable: bool,
@@ -19,8 +18,8 @@ pub struct SkillFileRow {
     pub sha256: String,
 }
 
-/// Rows of one INSERT: with eight values each, far below what a statement may have.
-const ROWS: usize = 200;
+/// Rows per INSERT. With eight placeholders each, this is far below the limit of both databases.
+const ROWS_PER_INSERT: usize = 200;
 
 impl SkillFileRow {
     fn from_row(row: &Row) -> Result<SkillFileRow, StoreError> {
@@ -36,8 +35,8 @@ impl SkillFileRow {
 }
 
 impl Store {
-    /// Records where the files of a content lie; nothing happens when that is known, or when no
-    /// skill has the content.
+    /// Stores the index of an archive. Does nothing when it is stored already, or when no skill has
+    /// this digest.
     pub async fn put_skill_files(
         &self,
         tenant: &TenantId,
@@ -46,16 +45,16 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.db.begin().await?;
         let published = sql("SELECT digest FROM skills WHERE tenant = $1 AND digest = $2 LIMIT 1");
-        if tx.one(published.bind(tenant).bind(digest)).await?.is_none() {
+        if tx.query_one(published.bind(tenant).bind(digest)).await?.is_none() {
             return Ok(());
         }
-        for rows in files.chunks(ROWS) {
+        for rows in files.chunks(ROWS_PER_INSERT) {
             tx.write(insert(tenant, digest, rows)).await?;
         }
         tx.commit().await
     }
 
-    /// All files of a content, by path; none when they were never recorded.
+    /// All files of an archive, sorted by path; empty when it was never indexed.
     pub async fn list_skill_files(
         &self,
         tenant: &TenantId,
@@ -75,7 +74,7 @@ impl Store {
         row.as_ref().map(SkillFileRow::from_row).transpose()
     }
 
-    /// How many files a content has; zero when they were never recorded.
+    /// The number of files of an archive; zero when it was never indexed.
     pub async fn count_skill_files(
         &self,
         tenant: &TenantId,
@@ -88,7 +87,7 @@ impl Store {
         row.number("files")
     }
 
-    /// For content whose archive is gone.
+    /// Deletes the index of an archive that was removed.
     pub async fn delete_skill_files(
         &self,
         tenant: &TenantId,

@@ -1,20 +1,20 @@
-//! Skills by name and version. Their archives are blobs, found by digest.
+//! Skills by name and version. Their archives are blobs, addressed by digest.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::db::Tx;
+use crate::manifest_fields::ManifestFields;
 use crate::row::Row;
-use crate::skill_heads::ManifestFields;
 use crate::sql::{Sql, sql};
 use crate::string_enum::string_enum;
 use crate::{Micros, NewSignature, Store, StoreError, TenantId, VersionPolicy, now, signatures};
 
 string_enum! {
-    /// Whether a version of a skill runs.
+    /// Whether a version of a skill may run.
     SkillStatus, "skill status" {
         Available = "available",
-        /// Held until somebody approves it.
+        /// Held for review.
         Review = "review",
         Rejected = "rejected",
     }
@@ -33,11 +33,11 @@ pub struct SkillRow {
     pub manifest: Value,
     pub entrypoint: Option<String>,
     pub scripts: Value,
-    /// What was said about this content when it was uploaded.
+    /// The findings of the linter and the scanner for this upload.
     pub findings: Value,
     pub size_bytes: i64,
     pub created_at: Micros,
-    /// When this content was uploaded; the newest is what `latest` means.
+    /// When this content was uploaded; `latest` is the version with the newest one.
     pub updated_at: Micros,
 }
 
@@ -58,11 +58,11 @@ pub struct NewSkill {
     pub signature: Option<NewSignature>,
 }
 
-/// What an upload did.
+/// The result of `put_skill`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PutSkillResult {
     Created(SkillRow),
-    /// The same content was there already; nothing changed, not even its age.
+    /// The version has this content already; nothing changed, not even `updated_at`.
     Unchanged(SkillRow),
     Replaced {
         row: SkillRow,
@@ -70,8 +70,8 @@ pub enum PutSkillResult {
     },
 }
 
-/// Named one by one: `*` would break statements that a running server has prepared when a newer
-/// server adds a column.
+/// Not `*`: a prepared statement of a running server would fail when a newer server adds a column
+/// and thereby changes the result type.
 pub(crate) const COLUMNS: &str = "tenant, name, version, digest, description, lang, mode, status, manifest, \
     entrypoint, scripts, findings, size_bytes, created_at, updated_at";
 
@@ -98,9 +98,8 @@ impl SkillRow {
 }
 
 impl Store {
-    /// Stores a version. Content that differs from what is there replaces it or, when the policy is
-    /// `Immutable`, is refused with `VersionExists`; what the tenant has no room for, with
-    /// `StorageFull`.
+    /// Stores a version. Different content replaces the stored one or, if the policy is
+    /// `Immutable`, fails with `VersionExists`. `StorageFull` when the storage quota is exceeded.
     pub async fn put_skill(
         &self,
         tenant: &TenantId,
@@ -110,20 +109,20 @@ impl Store {
         loop {
             let mut tx = self.db.begin().await?;
             let storage = self.enforce_storage(&mut tx, tenant).await?;
-            if let Some(row) = tx.one(insert(tenant, new)).await? {
-                signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+            if let Some(row) = tx.query_one(insert(tenant, new)).await? {
+                signatures::store_signature(&mut tx, tenant, new, self.db.for_update()).await?;
                 self.record_published(&mut tx, new, None).await?;
                 storage.verify(&mut tx).await?;
                 tx.commit().await?;
                 return Ok(PutSkillResult::Created(SkillRow::from_row(&row)?));
             }
             let select = select_version(tenant, &new.name, &new.version).push(self.db.for_update());
-            // It was there a moment ago; if it was deleted since, the insert will now succeed.
-            let Some(row) = tx.one(select).await? else { continue };
+            // The insert found the version; if it was deleted since, the next insert succeeds.
+            let Some(row) = tx.query_one(select).await? else { continue };
             let old = SkillRow::from_row(&row)?;
             if old.digest == new.digest {
-                // The same content may come back with a signature, or with a new one.
-                signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+                // The same content may be uploaded again to add or renew its signature.
+                signatures::store_signature(&mut tx, tenant, new, self.db.for_update()).await?;
                 tx.commit().await?;
                 return Ok(PutSkillResult::Unchanged(old));
             }
@@ -131,7 +130,7 @@ impl Store {
                 return Err(StoreError::VersionExists);
             }
             let row = replace(&mut tx, tenant, new).await?;
-            signatures::keep(&mut tx, tenant, new, self.db.for_update()).await?;
+            signatures::store_signature(&mut tx, tenant, new, self.db.for_update()).await?;
             self.record_published(&mut tx, new, Some(&old.digest)).await?;
             storage.verify(&mut tx).await?;
             tx.commit().await?;
@@ -140,8 +139,8 @@ impl Store {
         }
     }
 
-    /// The whole row, of `latest` or an exact version as in `find_skill`. Its documents may be
-    /// long: see `SkillMetadata::documents_bytes`.
+    /// The whole row of `latest` or an exact version, as in `find_skill`. Its documents may be
+    /// large: see `SkillMetadata::documents_bytes`.
     pub async fn get_skill(
         &self,
         tenant: &TenantId,
@@ -157,7 +156,7 @@ impl Store {
         row.as_ref().map(SkillRow::from_row).transpose()
     }
 
-    /// What was deleted, or nothing when it was not there. `version` is exact, never `latest`.
+    /// Deletes a version; returns it, or `None` when there is none. `version` is never `latest`.
     pub async fn delete_skill(
         &self,
         tenant: &TenantId,
@@ -171,7 +170,7 @@ impl Store {
             .push(" RETURNING ")
             .push(COLUMNS);
         let mut tx = self.db.begin().await?;
-        let Some(row) = tx.one(delete).await? else { return Ok(None) };
+        let Some(row) = tx.query_one(delete).await? else { return Ok(None) };
         self.record(&mut tx, "skill.delete", format!("{name}@{version}"), json!({})).await?;
         tx.commit().await?;
         SkillRow::from_row(&row).map(Some)
@@ -199,10 +198,10 @@ pub(crate) fn select_version<'a>(tenant: &'a TenantId, name: &'a str, version: &
     select_name(tenant, name).push_arg(" AND version = ", version)
 }
 
-/// Returns no row when the version exists.
+/// Its RETURNING clause has no row when the version exists.
 fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     let now = now();
-    let described = ManifestFields::of(&new.manifest);
+    let fields = ManifestFields::from_manifest(&new.manifest);
     sql("INSERT INTO skills (tenant, name, version, digest, description, lang, mode, manifest, \
          entrypoint, scripts, size_bytes, created_at, updated_at, status, findings, described, idempotent, input_schema) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $16, $17) \
@@ -223,12 +222,12 @@ fn insert<'a>(tenant: &'a TenantId, new: &'a NewSkill) -> Sql<'a> {
     .bind(now)
     .bind(new.status)
     .bind(new.findings.to_string())
-    .bind(described.idempotent)
-    .bind(described.schema_text())
+    .bind(fields.idempotent)
+    .bind(fields.schema_text())
 }
 
 async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<SkillRow, StoreError> {
-    let described = ManifestFields::of(&new.manifest);
+    let fields = ManifestFields::from_manifest(&new.manifest);
     let update = sql("UPDATE skills SET digest = $4, description = $5, lang = $6, mode = $7, \
          manifest = $8, entrypoint = $9, scripts = $10, size_bytes = $11, updated_at = $12, \
          status = $13, findings = $14, described = $4, idempotent = $15, input_schema = $16 WHERE tenant = $1 AND name = $2 AND version = $3 RETURNING ")
@@ -247,8 +246,8 @@ async fn replace(tx: &mut Tx, tenant: &TenantId, new: &NewSkill) -> Result<Skill
     .bind(now())
     .bind(new.status)
     .bind(new.findings.to_string())
-    .bind(described.idempotent)
-    .bind(described.schema_text());
-    let row = tx.one(update).await?.ok_or(StoreError::NotFound)?;
+    .bind(fields.idempotent)
+    .bind(fields.schema_text());
+    let row = tx.query_one(update).await?.ok_or(StoreError::NotFound)?;
     SkillRow::from_row(&row)
 }

@@ -1,7 +1,8 @@
-//! One SQL text and its arguments, understood by both databases.
+//! A statement builder: SQL text with numbered placeholders, valid on both databases, and the
+//! arguments.
 //!
-//! Text comes from string literals only; whatever a caller supplies is an argument. That is why
-//! the one `AssertSqlSafe` below is sound.
+//! Text can only come from `&'static str`; every value from a caller is an argument of a
+//! placeholder. That makes SQL injection impossible and the one `AssertSqlSafe` below sound.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ pub(crate) struct Sql<'a> {
     args: Vec<Arg<'a>>,
 }
 
-/// A value for one placeholder. These three types, and their absence, are all the schema has.
+/// The value of one placeholder. The schema has only these three types, and NULL.
 pub(crate) enum Arg<'a> {
     Text(Option<Cow<'a, str>>),
     Int(Option<i64>),
@@ -30,27 +31,27 @@ pub(crate) fn sql<'a>(text: &'static str) -> Sql<'a> {
 }
 
 impl<'a> Sql<'a> {
-    /// The value of the next `$n` in the text.
+    /// Adds the value of the next `$n` in the text.
     pub fn bind(mut self, value: impl Into<Arg<'a>>) -> Self {
         self.args.push(value.into());
         self
     }
 
-    /// More text.
+    /// Appends text.
     pub fn push(mut self, text: &'static str) -> Self {
         self.text.to_mut().push_str(text);
         self
     }
 
-    /// The whole statement inside another one.
-    pub fn within(mut self, before: &'static str, after: &'static str) -> Self {
+    /// Wraps the whole statement in another one.
+    pub fn wrap(mut self, before: &'static str, after: &'static str) -> Self {
         let text = self.text.to_mut();
         text.insert_str(0, before);
         text.push_str(after);
         self
     }
 
-    /// More text, then a placeholder for `value`.
+    /// Appends text, then a placeholder for `value`.
     pub fn push_arg(self, text: &'static str, value: impl Into<Arg<'a>>) -> Self {
         let mut sql = self.push(text).bind(value);
         let placeholder = format!("${}", sql.args.len());
@@ -58,15 +59,15 @@ impl<'a> Sql<'a> {
         sql
     }
 
-    /// `text` and a placeholder, when there is a value; nothing otherwise.
-    pub fn push_some<T: Into<Arg<'a>>>(self, text: &'static str, value: Option<T>) -> Self {
+    /// Appends text and a placeholder if there is a value, nothing otherwise.
+    pub fn push_optional_arg<T: Into<Arg<'a>>>(self, text: &'static str, value: Option<T>) -> Self {
         match value {
             Some(value) => self.push_arg(text, value),
             None => self,
         }
     }
 
-    /// `($3, $4), ($5, $6), …`: one parenthesis a row.
+    /// Appends one tuple per row: `($3, $4), ($5, $6), …`.
     pub fn push_rows<const N: usize>(self, rows: impl IntoIterator<Item = [Arg<'a>; N]>) -> Self {
         let mut sql = self;
         for (number, row) in rows.into_iter().enumerate() {
@@ -110,8 +111,8 @@ impl<'a> Sql<'a> {
 }
 
 impl<'a> From<&'a str> for Arg<'a> {
-    /// Postgres text cannot hold NUL, and a skill may well print one: it is stored as U+FFFD in
-    /// both databases. A search for such a text finds nothing instead of failing.
+    /// Replaces NUL by U+FFFD. Postgres text cannot hold NUL, but a skill may print one. A query
+    /// for such a text then finds nothing instead of failing, on both databases.
     fn from(text: &'a str) -> Self {
         Arg::Text(Some(if text.contains('\0') {
             Cow::Owned(text.replace('\0', "\u{fffd}"))
@@ -195,11 +196,11 @@ mod tests {
     use super::{Arg, sql};
 
     #[test]
-    fn numbers_its_placeholders() {
+    fn placeholders_are_numbered() {
         let built = sql("SELECT a FROM t WHERE b = $1")
             .bind("x")
-            .push_some(" AND c = ", Some(7))
-            .push_some(" AND d = ", None::<&str>)
+            .push_optional_arg(" AND c = ", Some(7))
+            .push_optional_arg(" AND d = ", None::<&str>)
             .push(" AND (e, f) IN (VALUES ")
             .push_rows([[Arg::from(1), Arg::from("y")], [Arg::from(2), Arg::from("z")]])
             .push(")");
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_nul_in_borrowed_and_owned_text() {
+    fn nul_is_replaced_in_borrowed_and_owned_text() {
         for arg in [Arg::from("a\0b"), Arg::from("a\0b".to_owned())] {
             assert!(matches!(arg, Arg::Text(Some(text)) if text == "a\u{fffd}b"));
         }

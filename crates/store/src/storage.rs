@@ -1,9 +1,9 @@
-//! How many bytes a tenant stores, and may store: skills, files, artifacts with their archive,
-//! inputs, logs and outputs.
+//! The storage quota of a tenant: skills, files, artifacts with their archive, inputs, logs and
+//! outputs.
 //!
-//! The count is kept by triggers (`migrations/0008_storage.*.sql`). Here it is read, and compared
-//! with the limit inside the transaction that adds something: what would exceed the limit is rolled
-//! back.
+//! Triggers maintain the count (`migrations/0008_storage.*.sql`). Here it is read, and compared
+//! with the limit in the transaction that adds something; a transaction that exceeds the limit is
+//! rolled back.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::{Store, StoreError, TenantId};
 
-/// What a tenant stores.
+/// The stored bytes of a tenant and its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageUsage {
     pub used_bytes: i64,
@@ -20,7 +20,7 @@ pub struct StorageUsage {
     pub limit_bytes: Option<i64>,
 }
 
-/// An execution whose archive of artifacts has not been measured.
+/// An execution whose archive of artifacts has no known size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmeasuredArchive {
     pub tenant: TenantId,
@@ -28,11 +28,11 @@ pub struct UnmeasuredArchive {
     pub attempt: i32,
 }
 
-/// What the result of an execution counts for at least, from its acceptance on: the record of one
-/// whose result has no room fits into it.
+/// The minimum that a result counts for, from the acceptance of the execution on. An execution
+/// whose result exceeds the quota is recorded without it, and that record fits into this size.
 pub const MIN_RESULT_BYTES: i64 = 8192;
 
-/// One snapshot for both terms: a change is in one of them.
+/// One statement, so both terms come from one snapshot: each change is in exactly one of them.
 const USAGE: &str = "SELECT max_stored_bytes, stored_bytes + CAST(COALESCE((SELECT SUM(bytes) FROM storage_changes \
      WHERE storage_changes.tenant = tenants.id), 0) AS BIGINT) AS used FROM tenants WHERE id = $1";
 
@@ -52,14 +52,14 @@ const RECOUNT: &str = "SELECT CAST( \
         WHERE tenant = $1) AS BIGINT) AS used";
 
 impl Store {
-    /// The same store with a limit for tenants that have none of their own.
+    /// This store with a default quota for tenants whose policy sets none.
     pub fn with_storage_limit(self, default_bytes: Option<u64>) -> Store {
         let default_storage_limit =
             default_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         Store { default_storage_limit, ..self }
     }
 
-    /// The limit of tenants that have none of their own.
+    /// The quota of tenants whose policy sets none.
     pub fn default_storage_limit(&self) -> Option<i64> {
         self.default_storage_limit
     }
@@ -69,15 +69,15 @@ impl Store {
         StorageUsage::from_row(row, self.default_storage_limit)
     }
 
-    /// What the rows themselves add up to, which the count must equal. It reads everything the
-    /// tenant has.
+    /// The sum over the rows themselves, which the count must equal. Reads all rows of the tenant.
     pub async fn recount_storage(&self, tenant: &TenantId) -> Result<i64, StoreError> {
         let row = self.db.read_one(sql(RECOUNT).bind(tenant)).await?;
         row.map_or(Ok(0), |row| row.get("used"))
     }
 
-    /// Adds up changes that Postgres keeps apart. One statement for each tenant, so that no two
-    /// rows of tenants are locked at once.
+    /// Folds the change rows into the tenants' counts. On Postgres the triggers insert a row per
+    /// change instead of updating the count, so that concurrent transactions of a tenant do not
+    /// wait for its row. One statement per tenant: locking two tenants' rows could deadlock.
     pub async fn fold_storage_changes(&self) -> Result<(), StoreError> {
         let Database::Postgres(_) = self.db else { return Ok(()) };
         for row in
@@ -92,7 +92,7 @@ impl Store {
         Ok(())
     }
 
-    /// Executions recorded by a server that did not measure the archive of their artifacts.
+    /// Executions that were recorded by a version that did not store the size of the archive.
     pub async fn unmeasured_archives(
         &self,
         limit: i64,
@@ -123,8 +123,8 @@ impl Store {
         self.db.write(update).await.map(drop)
     }
 
-    /// Begins to enforce a tenant's limit in a transaction. Others that enforce it wait until this
-    /// one ends, so no two take the same room.
+    /// Starts to enforce a tenant's quota in a transaction. Locks the tenant's row: transactions
+    /// that enforce the same quota run one after the other.
     pub(crate) async fn enforce_storage<'a>(
         &self,
         tx: &mut Tx,
@@ -132,27 +132,27 @@ impl Store {
     ) -> Result<StorageCheck<'a>, StoreError> {
         let lock =
             sql("SELECT id FROM tenants WHERE id = $1").bind(tenant).push(self.db.for_update());
-        tx.one(lock).await?.ok_or(StoreError::NotFound)?;
-        // A statement of its own: with the lock in the same one, Postgres would add up a row that
-        // was changed while waiting and changes as they were before.
-        let before = read(tx, tenant, self.default_storage_limit).await?;
+        tx.query_one(lock).await?.ok_or(StoreError::NotFound)?;
+        // A separate statement, for a new snapshot. In one statement with the lock, Postgres would
+        // add the count from after the wait to change rows from before it.
+        let before = read_usage(tx, tenant, self.default_storage_limit).await?;
         Ok(StorageCheck { tenant, before })
     }
 }
 
-/// What a tenant stored before a transaction changed anything.
+/// The usage of a tenant before the transaction changed anything.
 pub(crate) struct StorageCheck<'a> {
     tenant: &'a TenantId,
     before: StorageUsage,
 }
 
 impl StorageCheck<'_> {
-    /// Fails when the transaction exceeds the limit; the caller must not commit it then. A change
-    /// that frees bytes is always allowed.
+    /// Fails when the transaction exceeds the quota; the caller must not commit it then. A change
+    /// that frees bytes is always allowed, even if the tenant is above its quota.
     pub async fn verify(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let Some(limit_bytes) = self.before.limit_bytes else { return Ok(()) };
         let used_bytes = self.before.used_bytes;
-        let after = read(tx, self.tenant, None).await?.used_bytes;
+        let after = read_usage(tx, self.tenant, None).await?.used_bytes;
         match after > limit_bytes && after > used_bytes {
             true => Err(StoreError::StorageFull {
                 used_bytes,
@@ -164,23 +164,23 @@ impl StorageCheck<'_> {
     }
 }
 
-async fn read(
+async fn read_usage(
     tx: &mut Tx,
     tenant: &TenantId,
     default: Option<i64>,
 ) -> Result<StorageUsage, StoreError> {
-    StorageUsage::from_row(tx.one(sql(USAGE).bind(tenant)).await?, default)
+    StorageUsage::from_row(tx.query_one(sql(USAGE).bind(tenant)).await?, default)
 }
 
-/// Forgets the changes of a tenant that is deleted: another of that name starts at nothing.
-pub(crate) fn forget_changes(tenant: &TenantId) -> Sql<'_> {
+/// Deletes the change rows of a deleted tenant: a new tenant with the same id must start at zero.
+pub(crate) fn delete_storage_changes(tenant: &TenantId) -> Sql<'_> {
     sql("DELETE FROM storage_changes WHERE tenant = $1").bind(tenant)
 }
 
 impl StorageUsage {
     fn from_row(row: Option<Row>, default: Option<i64>) -> Result<StorageUsage, StoreError> {
         let row = row.ok_or(StoreError::NotFound)?;
-        let own: Option<i64> = row.get("max_stored_bytes")?;
-        Ok(StorageUsage { used_bytes: row.get("used")?, limit_bytes: own.or(default) })
+        let tenant_limit: Option<i64> = row.get("max_stored_bytes")?;
+        Ok(StorageUsage { used_bytes: row.get("used")?, limit_bytes: tenant_limit.or(default) })
     }
 }

@@ -1,25 +1,27 @@
-//! Enumerations that are stored, sent and read as one fixed word each.
+//! Enumerations whose variants are stored and sent as fixed strings.
 
-/// A word that is none of those its kind knows.
+/// A string that is no variant of the expected enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not a {kind}")]
+#[error("`{value}` is not a {expected}")]
 pub struct UnknownVariant {
-    pub kind: &'static str,
-    pub word: String,
+    /// What the string should have been, such as `status`.
+    pub expected: &'static str,
+    pub value: String,
 }
 
-/// Declares an enumeration whose spelling is written once, for SQL, serde, `Display` and `FromStr`.
+/// Declares an enumeration. Each string is written once and serves SQL, serde, `Display` and
+/// `FromStr`.
 macro_rules! string_enum {
-    ($(#[$about:meta])* $name:ident, $kind:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+    ($(#[$about:meta])* $name:ident, $expected:literal { $($(#[$doc:meta])* $variant:ident = $string:literal),+ $(,)? }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
+        pub enum $name { $($(#[$doc])* #[serde(rename = $string)] $variant),+ }
 
         impl $name {
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
             pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
+                match self { $($name::$variant => $string),+ }
             }
         }
 
@@ -32,17 +34,17 @@ macro_rules! string_enum {
         impl std::str::FromStr for $name {
             type Err = $crate::UnknownVariant;
 
-            fn from_str(word: &str) -> Result<$name, $crate::UnknownVariant> {
-                match word {
-                    $($word => Ok($name::$variant),)+
-                    _ => Err($crate::UnknownVariant { kind: $kind, word: word.to_owned() }),
+            fn from_str(value: &str) -> Result<$name, $crate::UnknownVariant> {
+                match value {
+                    $($string => Ok($name::$variant),)+
+                    _ => Err($crate::UnknownVariant { expected: $expected, value: value.to_owned() }),
                 }
             }
         }
 
         impl From<$name> for $crate::sql::Arg<'_> {
-            fn from(word: $name) -> Self {
-                word.as_str().into()
+            fn from(variant: $name) -> Self {
+                variant.as_str().into()
             }
         }
     };

@@ -1,150 +1,12 @@
-//! Tenants: who everything else belongs to.
+//! Tenants: the owners of all other objects.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
-use crate::storage::forget_changes;
-use crate::string_enum::string_enum;
-use crate::{Micros, PageRequest, SignaturePolicy, Store, StoreError, UnknownVariant, now};
-
-/// A tenant's name: a letter or digit, then up to 63 of letters, digits, `.`, `_` and `-`.
-///
-/// Holding one means the spelling was checked, so it may stand in a path, a key or a log line.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct TenantId(String);
-
-impl TenantId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<&str> for TenantId {
-    type Error = UnknownVariant;
-
-    fn try_from(name: &str) -> Result<TenantId, UnknownVariant> {
-        let tail = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let good = name.len() <= 64
-            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name.chars().all(tail);
-        if good {
-            Ok(TenantId(name.to_owned()))
-        } else {
-            Err(UnknownVariant { kind: "tenant name", word: name.to_owned() })
-        }
-    }
-}
-
-impl TryFrom<String> for TenantId {
-    type Error = UnknownVariant;
-
-    fn try_from(name: String) -> Result<TenantId, UnknownVariant> {
-        TenantId::try_from(name.as_str())
-    }
-}
-
-impl FromStr for TenantId {
-    type Err = UnknownVariant;
-
-    fn from_str(name: &str) -> Result<TenantId, UnknownVariant> {
-        TenantId::try_from(name)
-    }
-}
-
-impl From<TenantId> for String {
-    fn from(tenant: TenantId) -> String {
-        tenant.0
-    }
-}
-
-impl fmt::Display for TenantId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-string_enum! {
-    /// Whether an uploaded version may be replaced by other content.
-    #[derive(Default)]
-    VersionPolicy, "version policy" {
-        #[default]
-        Mutable = "mutable",
-        Immutable = "immutable",
-    }
-}
-
-string_enum! {
-    /// What becomes of an upload in which the scanner finds an error.
-    #[derive(Default)]
-    ScanPolicy, "scan policy" {
-        /// Nobody looks.
-        Off = "off",
-        /// It is told.
-        #[default]
-        Report = "report",
-        /// It is stored, and does not run until somebody approves it.
-        Review = "review",
-        /// It is refused.
-        Block = "block",
-    }
-}
-
-/// What a tenant may do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TenantPolicy {
-    pub versions: VersionPolicy,
-    pub scan: ScanPolicy,
-    /// How many executions may run at once; `claim_next` leaves the rest queued.
-    pub max_concurrent: Option<u32>,
-    /// How many executions may wait at once; `insert_queued` refuses the rest.
-    pub max_queued: Option<u32>,
-    /// How many executions may be asked for in a minute; see `take_rate_limit_token`.
-    pub rate_per_minute: Option<u32>,
-    /// How many bytes of uploaded files it may keep; `add_file` refuses the rest.
-    pub max_file_bytes: Option<u64>,
-    /// How many bytes it may store in all; without it the server's default holds.
-    pub max_stored_bytes: Option<u64>,
-    /// Its share of the workers, compared with other tenants that wait: 1 to `MAX_WEIGHT`.
-    pub weight: u32,
-    /// What becomes of skills without a signature that it trusts.
-    pub signatures: SignaturePolicy,
-}
-
-impl TenantPolicy {
-    pub const MAX_WEIGHT: u32 = 1000;
-
-    /// As JSON, without the limits that are not set.
-    fn given(&self) -> Value {
-        let mut policy = json!(self);
-        if let Value::Object(fields) = &mut policy {
-            fields.retain(|_, value| !value.is_null());
-        }
-        policy
-    }
-}
-
-impl Default for TenantPolicy {
-    fn default() -> TenantPolicy {
-        TenantPolicy {
-            versions: VersionPolicy::default(),
-            scan: ScanPolicy::default(),
-            max_concurrent: None,
-            max_queued: None,
-            rate_per_minute: None,
-            max_file_bytes: None,
-            max_stored_bytes: None,
-            weight: 1,
-            signatures: SignaturePolicy::default(),
-        }
-    }
-}
+use crate::storage::delete_storage_changes;
+use crate::{Micros, PageRequest, Store, StoreError, TenantId, TenantPolicy, now};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tenant {
@@ -154,7 +16,7 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
         self.id.to_string()
     }
@@ -186,8 +48,8 @@ const INSERT: &str = "INSERT INTO tenants (id, versions, max_concurrent, max_que
 const SELECT: &str = "SELECT id, versions, max_concurrent, max_queued, rate_per_minute, weight, max_file_bytes, signatures, \
     scan, max_stored_bytes, created_at FROM tenants";
 
-/// What a tenant trusts goes with it.
-const TRUST: [&str; 4] = [
+/// Deleted together with a tenant.
+const DELETE_TRUST: [&str; 4] = [
     "DELETE FROM signatures WHERE tenant = $1",
     "DELETE FROM newest_signed WHERE tenant = $1",
     "DELETE FROM revoked_digests WHERE tenant = $1",
@@ -195,13 +57,13 @@ const TRUST: [&str; 4] = [
 ];
 
 impl Store {
-    /// The tenant, made with the default policy if it is new.
+    /// The tenant, created with the default policy if it does not exist.
     pub async fn ensure_tenant(&self, id: &TenantId) -> Result<Tenant, StoreError> {
         if let Some(tenant) = self.get_tenant(id).await? {
             return Ok(tenant);
         }
         match self.create_tenant(id, TenantPolicy::default()).await {
-            // Somebody was quicker.
+            // A concurrent request created it first.
             Err(StoreError::Conflict(_)) => self.get_tenant(id).await?.ok_or(StoreError::NotFound),
             other => other,
         }
@@ -215,7 +77,7 @@ impl Store {
         let created_at = now();
         let insert = bind_policy(sql(INSERT).bind(id), &policy).bind(created_at);
         match self.write_recorded(insert, ("tenant.create", id.as_str()), json!({})).await? {
-            false => Err(StoreError::Conflict("this tenant exists")),
+            false => Err(StoreError::Conflict("this tenant exists already")),
             true => Ok(Tenant { id: id.clone(), policy, created_at }),
         }
     }
@@ -225,10 +87,11 @@ impl Store {
         row.as_ref().map(Tenant::from_row).transpose()
     }
 
-    /// All tenants, by name.
+    /// All tenants, sorted by id.
     pub async fn list_tenants(&self, page: &PageRequest) -> Result<Vec<Tenant>, StoreError> {
-        let select =
-            sql(SELECT).push_some(" WHERE id > ", page.after.as_deref()).push(" ORDER BY id");
+        let select = sql(SELECT)
+            .push_optional_arg(" WHERE id > ", page.after.as_deref())
+            .push(" ORDER BY id");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(Tenant::from_row).collect()
     }
@@ -245,23 +108,23 @@ impl Store {
              max_stored_bytes = $10 WHERE id = $1");
         let update = bind_policy(update.bind(id), policy);
         let action = ("tenant.update", id.as_str());
-        self.write_recorded(update, action, json!({ "policy": policy.given() })).await
+        self.write_recorded(update, action, json!({ "policy": policy.set_fields() })).await
     }
 
-    /// Removes a tenant that owns nothing: no skills, executions or files, and no key that was not
-    /// revoked. False when there is no such tenant. Its audit trail stays.
+    /// Deletes a tenant without skills, executions, files or active API keys. False when there is no
+    /// such tenant. Its audit log stays.
     pub async fn delete_tenant(&self, id: &TenantId) -> Result<bool, StoreError> {
         let mut tx = self.db.begin().await?;
         let keys = sql("DELETE FROM keys WHERE tenant = $1 AND revoked_at IS NOT NULL").bind(id);
         tx.write(keys).await?;
-        for trust in TRUST {
-            tx.write(sql(trust).bind(id)).await?;
+        for statement in DELETE_TRUST {
+            tx.write(sql(statement).bind(id)).await?;
         }
         tx.write(sql("DELETE FROM skill_reviews WHERE tenant = $1").bind(id)).await?;
-        tx.write(forget_changes(id)).await?;
+        tx.write(delete_storage_changes(id)).await?;
         let tenant = sql("DELETE FROM tenants WHERE id = $1").bind(id);
         let deleted = tx.write(tenant).await.map_err(|error| match error {
-            // What a foreign key forbids here is to orphan what the tenant still owns.
+            // Here a foreign key violation means that the tenant still owns something.
             StoreError::NotFound => StoreError::Conflict(
                 "this tenant still owns keys, skills, executions or files; remove them first",
             ),
@@ -286,22 +149,4 @@ fn bind_policy<'a>(sql: Sql<'a>, policy: &TenantPolicy) -> Sql<'a> {
         .bind(policy.signatures)
         .bind(policy.scan)
         .bind(policy.max_stored_bytes.map(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::TenantId;
-
-    #[test]
-    fn accepts_only_names_that_are_safe_everywhere() {
-        let longest = "a".repeat(64);
-        for good in ["a", "Acme", "0", "a.b_c-d", longest.as_str()] {
-            assert_eq!(TenantId::try_from(good).map(String::from).as_deref(), Ok(good));
-        }
-        let too_long = "a".repeat(65);
-        for bad in ["", ".", "..", "-a", "_a", "a/b", "a b", "a\0", "ä", too_long.as_str()] {
-            assert!(TenantId::try_from(bad).is_err(), "{bad:?}");
-            assert!(serde_json::from_value::<TenantId>(bad.into()).is_err(), "{bad:?}");
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Time as the database holds it.
+//! Time as it is stored in the database.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Microseconds since 1970, UTC.
 pub type Micros = i64;
 
-/// The current time, later than every earlier answer in this process.
+/// The current time; every call in this process returns a later time than the one before.
 ///
-/// Lists and `latest` go by time, so two rows written in a row must never look simultaneous,
-/// and a clock set back must not make the newest upload an old one.
+/// Lists and `latest` sort by time. Two rows written one after the other must therefore differ, and
+/// a clock that is set back must not make the newest upload an old one.
 pub fn now() -> Micros {
     static LAST: AtomicI64 = AtomicI64::new(0);
     let clock = SystemTime::now()
@@ -26,7 +26,7 @@ mod tests {
     use super::now;
 
     #[test]
-    fn never_gives_the_same_time_twice() {
+    fn every_call_returns_a_later_time() {
         let times: Vec<_> = (0..10_000).map(|_| now()).collect();
         assert!(times.is_sorted_by(|a, b| a < b));
     }

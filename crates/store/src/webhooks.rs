@@ -1,5 +1,5 @@
-//! Webhooks: one call for each execution that asked for it, owed from the transaction that ended it
-//! until it was delivered or given up. Who calls, and how, is not known here.
+//! Webhooks: one call per execution that requested it, pending from the transaction that ends the
+//! execution until it is delivered or given up. How calls are made is not known here.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -19,23 +19,23 @@ string_enum! {
     }
 }
 
-/// A call to make now, or what became of it.
+/// A call to make, or its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub execution_id: Uuid,
     pub tenant: TenantId,
     pub url: String,
     pub state: WebhookState,
-    /// Which attempt this is, from 1. It also is the fence: an answer to an older attempt changes
-    /// nothing.
+    /// The number of the attempt, from 1. It is also the fencing token: the result of an earlier
+    /// attempt changes nothing.
     pub attempt: i32,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
     pub created_at: Micros,
 }
 
-/// Pauses after each failed attempt, in seconds: ten attempts within 24 hours.
-const PAUSES_S: [i64; 9] = [10, 30, 120, 600, 1800, 3600, 7200, 21_600, 43_200];
+/// The delays after each failed attempt, in seconds: ten attempts within 24 hours.
+const RETRY_DELAYS_S: [i64; 9] = [10, 30, 120, 600, 1800, 3600, 7200, 21_600, 43_200];
 
 const COLUMNS: &str = " execution_id, tenant, url, state, attempts, last_error, created_at";
 
@@ -54,8 +54,8 @@ impl Webhook {
 }
 
 impl Store {
-    /// Calls that are due, each for the caller alone until `lease_ms` have passed; after that it is
-    /// due again.
+    /// Claims calls that are due. Each belongs to the caller for `lease_ms`; then it is due again,
+    /// so the calls of a process that died are made by another.
     pub async fn claim_webhooks(
         &self,
         now: Micros,
@@ -75,7 +75,7 @@ impl Store {
         rows.iter().map(Webhook::from_row).collect()
     }
 
-    /// False when this attempt had run out of time and another was made.
+    /// False when the lease of this attempt expired and another attempt was made.
     pub async fn mark_webhook_delivered(&self, webhook: &Webhook) -> Result<bool, StoreError> {
         let update =
             sql("UPDATE webhooks SET state = 'delivered', last_error = NULL, updated_at = $3 \
@@ -86,24 +86,25 @@ impl Store {
         Ok(self.db.write(update).await? > 0)
     }
 
-    /// When the next attempt is due. After the last one the call is given up, and there is no next.
+    /// Records a failed attempt; returns when the next one is due. After the last attempt the call
+    /// is given up and there is none.
     pub async fn record_webhook_failure(
         &self,
         webhook: &Webhook,
         error: &str,
     ) -> Result<Option<Micros>, StoreError> {
-        let next_at = pause_s(webhook.attempt).map(|seconds| now() + seconds * 1_000_000);
-        self.settle_webhook(webhook, next_at, error).await?;
+        let next_at = retry_delay_s(webhook.attempt).map(|seconds| now() + seconds * 1_000_000);
+        self.record_failed_attempt(webhook, next_at, error).await?;
         Ok(next_at)
     }
 
-    /// Gives a call up before its last attempt, because the receiver wants no more.
+    /// Gives up a call before its last attempt, because the receiver rejected it for good.
     pub async fn give_up_webhook(&self, webhook: &Webhook, error: &str) -> Result<(), StoreError> {
-        self.settle_webhook(webhook, None, error).await
+        self.record_failed_attempt(webhook, None, error).await
     }
 
-    /// Writes a failed attempt down. What is given up has a line in the audit trail.
-    async fn settle_webhook(
+    /// Records a failed attempt. A call that is given up gets an audit entry.
+    async fn record_failed_attempt(
         &self,
         webhook: &Webhook,
         next_at: Option<Micros>,
@@ -122,19 +123,19 @@ impl Store {
             .bind(error)
             .bind(now);
         if tx.write(update).await? > 0 && next_at.is_none() {
-            let gave_up = NewAuditRecord {
+            let given_up = NewAuditRecord {
                 actor: None,
                 action: "webhook.give_up".to_owned(),
                 object: webhook.execution_id.to_string(),
                 detail: json!({ "attempts": webhook.attempt, "error": error }),
                 request_id: None,
             };
-            self.append(&mut tx, &webhook.tenant, &gave_up).await?;
+            self.append(&mut tx, &webhook.tenant, &given_up).await?;
         }
         tx.commit().await
     }
 
-    /// What became of an execution's webhook; `None` when it has not ended, or asked for none.
+    /// The webhook of an execution; `None` when it has not ended, or requested none.
     pub async fn get_webhook(
         &self,
         tenant: &TenantId,
@@ -149,7 +150,7 @@ impl Store {
     }
 }
 
-/// Owes the call of an execution that this transaction ends, if it asked for one.
+/// Enqueues the webhook of an execution that this transaction ends, if it requested one.
 pub(crate) async fn enqueue_webhook(
     tx: &mut Tx,
     execution_id: Uuid,
@@ -163,9 +164,9 @@ pub(crate) async fn enqueue_webhook(
     tx.write(insert).await.map(drop)
 }
 
-fn pause_s(attempt: i32) -> Option<i64> {
+fn retry_delay_s(attempt: i32) -> Option<i64> {
     let index = usize::try_from(attempt).ok()?.checked_sub(1)?;
-    PAUSES_S.get(index).copied()
+    RETRY_DELAYS_S.get(index).copied()
 }
 
 #[cfg(test)]
@@ -174,9 +175,9 @@ mod tests {
 
     #[test]
     fn ten_attempts_fit_into_a_day() {
-        let pauses: Vec<i64> = (1..100).map_while(pause_s).collect();
-        assert_eq!(pauses.len() + 1, 10);
-        assert!(pauses.is_sorted() && pauses.iter().sum::<i64>() < 24 * 3600);
-        assert_eq!(pause_s(0), None);
+        let delays: Vec<i64> = (1..100).map_while(retry_delay_s).collect();
+        assert_eq!(delays.len() + 1, 10);
+        assert!(delays.is_sorted() && delays.iter().sum::<i64>() < 24 * 3600);
+        assert_eq!(retry_delay_s(0), None);
     }
 }

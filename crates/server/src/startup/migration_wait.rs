@@ -31,7 +31,7 @@ pub async fn wait_for_migrations(
     let dsn = config.dsn();
     let why = match Store::check_schema(&dsn).await {
         Ok(()) => return Ok(()),
-        Err(why @ StoreError::Behind { .. }) => why.to_string(),
+        Err(why @ StoreError::SchemaTooOld { .. }) => why.to_string(),
         Err(error) => return Err(ServeError::Store(error)),
     };
     let addr = listener.local_addr().ok();
@@ -53,7 +53,7 @@ async fn poll_schema(dsn: &str) -> Result<(), ServeError> {
         tokio::time::sleep(POLL_INTERVAL).await;
         match Store::check_schema(dsn).await {
             Ok(()) => return Ok(()),
-            Err(StoreError::Behind { .. }) => {}
+            Err(StoreError::SchemaTooOld { .. }) => {}
             Err(error) if error.is_outage() => {
                 tracing::warn!(%error, "the tables could not be looked at")
             }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::support::{TestStore, acme, on_both, other};
 
-on_both!(the_trail_is_kept_newest_first, the_trail_outlives_its_tenant);
+on_both!(audit_log_is_listed_newest_first, audit_log_outlives_its_tenant);
 
 fn entry(action: &str) -> NewAuditRecord {
     NewAuditRecord {
@@ -16,7 +16,7 @@ fn entry(action: &str) -> NewAuditRecord {
     }
 }
 
-async fn the_trail_is_kept_newest_first(store: TestStore) {
+async fn audit_log_is_listed_newest_first(store: TestStore) {
     let new: Vec<_> = ["one", "two", "three"].map(entry).into();
     for entry in &new {
         store.append_audit_record(&acme(), entry).await.expect("appended");
@@ -30,10 +30,10 @@ async fn the_trail_is_kept_newest_first(store: TestStore) {
     assert_eq!(rest.expect("listed"), trail[1..]);
     let refused =
         store.list_audit_records(&acme(), &PageRequest::after("garbage".into(), 50)).await;
-    assert!(matches!(refused, Err(StoreError::Cursor)));
+    assert!(matches!(refused, Err(StoreError::InvalidCursor)));
 }
 
-async fn the_trail_outlives_its_tenant(store: TestStore) {
+async fn audit_log_outlives_its_tenant(store: TestStore) {
     store.append_audit_record(&other(), &entry("tenant.delete")).await.expect("appended");
     assert!(store.delete_tenant(&other()).await.expect("deleted"));
     let trail = store.list_audit_records(&other(), &PageRequest::default()).await.expect("listed");

@@ -17,11 +17,11 @@ use crate::migrations::execute;
 use crate::support::{TestStore, acme, new_skill, on_both};
 
 on_both!(
-    a_change_and_its_entry_are_one_transaction,
-    writers_of_one_tenant_do_not_fork_the_chain,
-    what_is_done_to_a_log_is_found,
-    a_log_that_was_computed_anew_is_never_signed,
-    entries_of_earlier_versions_come_before_the_chain,
+    change_and_audit_entry_share_one_transaction,
+    concurrent_writers_do_not_fork_the_chain,
+    manipulation_of_the_log_is_detected,
+    recomputed_log_is_never_signed,
+    entries_from_before_the_chain_are_counted,
 );
 
 /// Signs with a secret that nobody who writes into the database knows.
@@ -162,7 +162,7 @@ async fn add_file(store: &Store) -> Uuid {
     id
 }
 
-async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
+async fn change_and_audit_entry_share_one_transaction(store: TestStore) {
     let file = add_file(&store).await;
     let actor = Actor {
         tenant: acme(),
@@ -191,7 +191,7 @@ async fn a_change_and_its_entry_are_one_transaction(store: TestStore) {
     store.insert_key(&new_key(&acme(), "control")).await.expect("a key of the server's own");
 }
 
-async fn writers_of_one_tenant_do_not_fork_the_chain(store: TestStore) {
+async fn concurrent_writers_do_not_fork_the_chain(store: TestStore) {
     let stores = [signing(&store), signing(&store.second().await)];
     let writers: Vec<_> = (0..40)
         .map(|number| {
@@ -221,7 +221,7 @@ async fn five(store: &Store, name: &str) -> TenantId {
     tenant
 }
 
-async fn what_is_done_to_a_log_is_found(store: TestStore) {
+async fn manipulation_of_the_log_is_detected(store: TestStore) {
     let attacks: [(&str, &str, AuditProblem); 9] = [
         ("modify", "UPDATE audit SET object = 'x' WHERE seq = 2", AuditProblem::Modified(2)),
         (
@@ -298,7 +298,7 @@ async fn forge(store: &TestStore, tenant: &TenantId) {
     assert_eq!(verify_audit(tenant, &entries, Some(&head)), [], "only the signature tells");
 }
 
-async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
+async fn recomputed_log_is_never_signed(store: TestStore) {
     let (tenant, control) = (five(&store, "forged").await, five(&store, "control").await);
     forge(&store, &tenant).await;
     assert_eq!(signed_head(&store, &tenant).await, None, "the head is not the one that was signed");
@@ -320,7 +320,7 @@ async fn a_log_that_was_computed_anew_is_never_signed(store: TestStore) {
     );
 }
 
-async fn entries_of_earlier_versions_come_before_the_chain(store: TestStore) {
+async fn entries_from_before_the_chain_are_counted(store: TestStore) {
     let old = |id: u32| {
         format!(
             "INSERT INTO audit (id, tenant, action, object, detail, created_at) \

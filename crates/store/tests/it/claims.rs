@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
 
 on_both!(
-    a_claim_takes_the_oldest_and_raises_the_token,
+    claim_takes_the_oldest_and_raises_the_token,
     parallel_claims_take_each_execution_once,
-    a_long_queue_does_not_starve_others,
-    a_newcomer_is_served_next,
-    a_flood_leaves_others_their_turn,
+    long_queue_does_not_starve_other_tenants,
+    new_tenant_is_served_next,
+    flood_of_one_tenant_leaves_others_their_turn,
     weights_share_the_workers,
-    who_was_idle_has_saved_nothing,
-    a_tenant_runs_no_more_than_its_policy_allows,
-    parallel_claims_keep_to_the_policy,
+    idle_tenant_saves_no_credit,
+    max_concurrent_is_enforced,
+    parallel_claims_respect_max_concurrent,
 );
 
 async fn claim(store: &TestStore) -> Option<TenantId> {
@@ -27,7 +27,7 @@ async fn claim(store: &TestStore) -> Option<TenantId> {
     claimed.map(|(execution, _)| execution.tenant)
 }
 
-async fn a_claim_takes_the_oldest_and_raises_the_token(store: TestStore) {
+async fn claim_takes_the_oldest_and_raises_the_token(store: TestStore) {
     assert_eq!(claim(&store).await, None);
     let first = store.queue(&acme()).await;
     let second = store.queue(&acme()).await;
@@ -70,7 +70,7 @@ async fn parallel_claims_take_each_execution_once(store: TestStore) {
     assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), queued, "none left");
 }
 
-async fn a_long_queue_does_not_starve_others(store: TestStore) {
+async fn long_queue_does_not_starve_other_tenants(store: TestStore) {
     for _ in 0..6 {
         store.queue(&acme()).await;
     }
@@ -85,7 +85,7 @@ async fn a_long_queue_does_not_starve_others(store: TestStore) {
     assert_eq!(order, fair);
 }
 
-async fn a_newcomer_is_served_next(store: TestStore) {
+async fn new_tenant_is_served_next(store: TestStore) {
     for _ in 0..4 {
         store.queue(&acme()).await;
         store.queue(&other()).await;
@@ -99,7 +99,7 @@ async fn a_newcomer_is_served_next(store: TestStore) {
     assert_eq!(claim(&store).await, Some(newcomer));
 }
 
-async fn a_flood_leaves_others_their_turn(store: TestStore) {
+async fn flood_of_one_tenant_leaves_others_their_turn(store: TestStore) {
     for _ in 0..2000 {
         store.queue(&acme()).await;
     }
@@ -136,7 +136,7 @@ async fn weights_share_the_workers(store: TestStore) {
     }
 }
 
-async fn who_was_idle_has_saved_nothing(store: TestStore) {
+async fn idle_tenant_saves_no_credit(store: TestStore) {
     // `other` was served once, long ago, and `acme` very often since.
     store.queue(&other()).await;
     for _ in 0..60 {
@@ -160,7 +160,7 @@ async fn limit(store: &TestStore, max_concurrent: u32) {
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
 }
 
-async fn a_tenant_runs_no_more_than_its_policy_allows(store: TestStore) {
+async fn max_concurrent_is_enforced(store: TestStore) {
     limit(&store, 2).await;
     let lease = store.run(&acme()).await;
     for _ in 0..3 {
@@ -176,7 +176,7 @@ async fn a_tenant_runs_no_more_than_its_policy_allows(store: TestStore) {
     assert_eq!(claim(&store).await, None);
 }
 
-async fn parallel_claims_keep_to_the_policy(store: TestStore) {
+async fn parallel_claims_respect_max_concurrent(store: TestStore) {
     limit(&store, 3).await;
     for _ in 0..20 {
         store.queue(&acme()).await;
@@ -198,7 +198,7 @@ async fn parallel_claims_keep_to_the_policy(store: TestStore) {
 /// however long it is, also when Postgres believes that nothing waits because that was so when it
 /// last looked.
 #[tokio::test]
-async fn a_claim_reads_little_of_a_long_queue() {
+async fn claim_reads_few_rows_of_a_long_queue() {
     let store = TestStore::postgres().await;
     let mut look = PgConnection::connect(&store.dsn).await.expect("open");
     for statement in [

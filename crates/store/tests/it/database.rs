@@ -10,8 +10,9 @@ use store::{Status, Store, StoreError};
 use crate::support::{TestStore, acme, finished, on_both};
 
 on_both!(
-    opening_twice_migrates_once, parallel_starts_take_turns, what_is_finished_survives_reopening,
-    what_is_finished_survives_a_kill, a_closed_store_says_so,
+    opening_twice_migrates_once, parallel_starts_migrate_once,
+    finished_execution_survives_reopening, finished_execution_survives_sigkill,
+    closed_store_returns_an_error,
 );
 
 async fn opening_twice_migrates_once(store: TestStore) {
@@ -22,7 +23,7 @@ async fn opening_twice_migrates_once(store: TestStore) {
     assert!(found.is_some());
 }
 
-async fn parallel_starts_take_turns(store: TestStore) {
+async fn parallel_starts_migrate_once(store: TestStore) {
     let starts: Vec<_> = (0..6)
         .map(|_| {
             let dsn = store.dsn.clone();
@@ -34,7 +35,7 @@ async fn parallel_starts_take_turns(store: TestStore) {
     }
 }
 
-async fn what_is_finished_survives_reopening(store: TestStore) {
+async fn finished_execution_survives_reopening(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
     let before = store.execution(&acme(), lease.execution_id).await;
@@ -46,13 +47,13 @@ async fn what_is_finished_survives_reopening(store: TestStore) {
 /// Plays the process to be killed when this is set.
 const VICTIM: &str = "STORE_TEST_VICTIM_DSN";
 
-async fn what_is_finished_survives_a_kill(store: TestStore) {
+async fn finished_execution_survives_sigkill(store: TestStore) {
     #[expect(clippy::disallowed_methods, reason = "how this test starts itself")]
     if let Ok(dsn) = std::env::var(VICTIM) {
         finish_and_wait(&dsn).await;
     }
     let database = if store.dsn.starts_with("sqlite") { "sqlite" } else { "postgres" };
-    let test = format!("database::{database}::what_is_finished_survives_a_kill");
+    let test = format!("database::{database}::finished_execution_survives_sigkill");
     let mut victim = Command::new(std::env::current_exe().expect("this program"))
         .args([&test, "--exact", "--nocapture"])
         .env(VICTIM, &store.dsn)
@@ -82,31 +83,31 @@ async fn finish_and_wait(dsn: &str) {
     std::future::pending::<()>().await;
 }
 
-async fn a_closed_store_says_so(store: TestStore) {
+async fn closed_store_returns_an_error(store: TestStore) {
     store.close().await;
     assert!(matches!(store.ping().await, Err(StoreError::Database(_))));
 }
 
 #[tokio::test]
-async fn a_name_without_a_database_is_refused_with_advice() {
+async fn invalid_dsn_is_rejected_with_a_hint() {
     for dsn in [
         "", "skillbox.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://[",
         "sqlite:/nowhere/at/all.db",
     ] {
         let refused = Store::open(dsn).await;
-        assert!(matches!(refused, Err(StoreError::Dsn(_))), "{dsn}: {refused:?}");
+        assert!(matches!(refused, Err(StoreError::InvalidDsn(_))), "{dsn}: {refused:?}");
     }
 }
 
 #[tokio::test]
-async fn a_message_never_holds_the_password() {
+async fn error_messages_never_contain_the_password() {
     let dsn = "postgres://user:hunter2@%2Fno%2Fsocket/db";
     let error = Store::open(dsn).await.expect_err("nobody listens there");
     assert!(!format!("{error} {error:?}").contains("hunter2"));
 }
 
 #[tokio::test]
-async fn a_sqlite_file_is_for_its_owner_alone() {
+async fn sqlite_file_is_readable_by_its_owner_only() {
     let store = TestStore::sqlite().await;
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     let file = store.dsn.strip_prefix("sqlite:").expect("a path");
@@ -133,7 +134,7 @@ async fn delete_insecurely(dsn: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn what_is_deleted_from_a_sqlite_file_is_overwritten() {
+async fn deleted_content_of_a_sqlite_file_is_overwritten() {
     let store = TestStore::sqlite().await;
     let (deleted, control) = ("hunter2-deleted-by-the-store", "hunter2-deleted-by-others");
     store.revoke_digest(&acme(), "sha256:1", deleted).await.expect("stored");

@@ -9,14 +9,19 @@ use crate::support::{
 };
 
 on_both!(
-    what_is_accepted_is_read_back, an_execution_may_be_born_running, an_id_is_used_once,
-    an_idempotency_key_means_one_execution, twenty_equal_requests_are_one_execution,
-    tenants_do_not_share_idempotency_keys, a_queued_execution_is_cancelled_at_once,
-    a_running_execution_is_asked_to_stop, a_finished_execution_cannot_be_cancelled,
-    running_ones_are_counted,
+    inserted_execution_is_read_back,
+    execution_can_be_inserted_as_running,
+    duplicate_id_is_a_conflict,
+    idempotency_key_means_one_execution,
+    twenty_equal_requests_are_one_execution,
+    tenants_do_not_share_idempotency_keys,
+    queued_execution_is_cancelled_at_once,
+    cancel_of_a_running_execution_is_requested,
+    finished_execution_cannot_be_cancelled,
+    running_executions_are_counted,
 );
 
-async fn what_is_accepted_is_read_back(store: TestStore) {
+async fn inserted_execution_is_read_back(store: TestStore) {
     let new = NewExecution {
         key_id: Some(Uuid::now_v7()),
         ..new_execution(&acme(), InitialState::Queued)
@@ -36,7 +41,7 @@ async fn what_is_accepted_is_read_back(store: TestStore) {
     assert_eq!(store.get_execution(&acme(), Uuid::now_v7()).await.expect("readable"), None);
 }
 
-async fn an_execution_may_be_born_running(store: TestStore) {
+async fn execution_can_be_inserted_as_running(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert_eq!((lease.tenant.clone(), lease.owner.as_str(), lease.token), (acme(), "worker", 1));
     let found = store.execution(&acme(), lease.execution_id).await;
@@ -47,14 +52,14 @@ async fn an_execution_may_be_born_running(store: TestStore) {
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
 }
 
-async fn an_id_is_used_once(store: TestStore) {
+async fn duplicate_id_is_a_conflict(store: TestStore) {
     let new = new_execution(&acme(), InitialState::Queued);
     store.insert_execution(&new).await.expect("stored");
     let again = store.insert_execution(&new).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))), "{again:?}");
 }
 
-async fn an_idempotency_key_means_one_execution(store: TestStore) {
+async fn idempotency_key_means_one_execution(store: TestStore) {
     let request = |key, body| NewExecution {
         idempotency: idempotency(key, body),
         ..new_execution(&acme(), running())
@@ -109,7 +114,7 @@ async fn tenants_do_not_share_idempotency_keys(store: TestStore) {
     }
 }
 
-async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
+async fn queued_execution_is_cancelled_at_once(store: TestStore) {
     let id = store.queue(&acme()).await;
     let cancelled = store.request_cancel(&acme(), id).await.expect("cancelled");
     assert_eq!(cancelled, Some(CancelResult::Cancelled));
@@ -126,10 +131,10 @@ async fn a_queued_execution_is_cancelled_at_once(store: TestStore) {
     assert_eq!(again, Some(CancelResult::AlreadyFinished));
 }
 
-async fn a_running_execution_is_asked_to_stop(store: TestStore) {
+async fn cancel_of_a_running_execution_is_requested(store: TestStore) {
     let lease = store.run(&acme()).await;
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
-    assert!(beat.cancelled.is_empty());
+    assert!(beat.cancel_requested.is_empty());
     for _ in 0..2 {
         let asked = store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
         assert_eq!(asked, Some(CancelResult::Requested));
@@ -139,13 +144,13 @@ async fn a_running_execution_is_asked_to_stop(store: TestStore) {
     assert_eq!((found.finished_at, found.outcome), (None, None));
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
     assert_eq!(
-        (&beat.cancelled, &beat.held),
+        (&beat.cancel_requested, &beat.held),
         (&vec![lease.execution_id], &vec![lease.execution_id])
     );
     assert!(store.finish(&lease, &finished(Status::Cancelled)).await.expect("finished"));
 }
 
-async fn a_finished_execution_cannot_be_cancelled(store: TestStore) {
+async fn finished_execution_cannot_be_cancelled(store: TestStore) {
     let lease = store.run(&acme()).await;
     store.finish(&lease, &finished(Status::Timeout)).await.expect("finished");
     let before = store.execution(&acme(), lease.execution_id).await;
@@ -156,7 +161,7 @@ async fn a_finished_execution_cannot_be_cancelled(store: TestStore) {
     assert_eq!(nothing, None);
 }
 
-async fn running_ones_are_counted(store: TestStore) {
+async fn running_executions_are_counted(store: TestStore) {
     store.queue(&acme()).await;
     let lease = store.run(&acme()).await;
     store.run(&acme()).await;

@@ -14,7 +14,7 @@ use crate::support::{
 
 on_both!(
     skills_are_not_shared, executions_are_not_shared, files_are_not_shared,
-    keys_and_trails_are_not_shared,
+    keys_and_audit_logs_are_not_shared,
 );
 
 async fn skills_are_not_shared(store: TestStore) {
@@ -97,7 +97,7 @@ async fn files_are_not_shared(store: TestStore) {
     assert!(found.expect("readable").is_some());
 }
 
-async fn keys_and_trails_are_not_shared(store: TestStore) {
+async fn keys_and_audit_logs_are_not_shared(store: TestStore) {
     let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
     assert_eq!(store.list_keys(&other(), true, &PageRequest::default()).await.expect("listed"), []);
     assert!(!store.revoke_key(&other(), key.id).await.expect("answered"));

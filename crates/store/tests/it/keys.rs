@@ -4,12 +4,12 @@ use uuid::Uuid;
 use crate::support::{TestStore, acme, on_both, other};
 
 on_both!(
-    a_key_is_found_by_its_hash,
-    one_secret_is_one_key,
-    a_revoked_key_stays_revoked,
+    key_is_found_by_its_hash,
+    duplicate_hash_is_a_conflict,
+    revoked_key_stays_revoked,
     keys_are_listed_newest_first,
     service_keys_are_listed_only_on_request,
-    only_a_live_service_key_with_admin_is_active,
+    only_an_active_service_key_with_scope_admin_counts,
 );
 
 pub fn new_key(tenant: &TenantId, hash: &str) -> NewApiKey {
@@ -25,7 +25,7 @@ pub fn new_key(tenant: &TenantId, hash: &str) -> NewApiKey {
     }
 }
 
-async fn a_key_is_found_by_its_hash(store: TestStore) {
+async fn key_is_found_by_its_hash(store: TestStore) {
     assert_eq!(store.count_keys().await.expect("counted"), 0);
     let new = NewApiKey {
         service: true,
@@ -41,13 +41,13 @@ async fn a_key_is_found_by_its_hash(store: TestStore) {
     assert!(!made.is_active(now() + 2_000_000));
 }
 
-async fn one_secret_is_one_key(store: TestStore) {
+async fn duplicate_hash_is_a_conflict(store: TestStore) {
     store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
     let again = store.insert_key(&new_key(&other(), "hash")).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))));
 }
 
-async fn a_revoked_key_stays_revoked(store: TestStore) {
+async fn revoked_key_stays_revoked(store: TestStore) {
     let key = store.insert_key(&new_key(&acme(), "hash")).await.expect("a key");
     assert!(store.revoke_key(&acme(), key.id).await.expect("revoked"));
     let first = store.find_key("hash").await.expect("readable").expect("still listed");
@@ -88,7 +88,7 @@ async fn service_keys_are_listed_only_on_request(store: TestStore) {
     assert_eq!(store.get_key(&other(), service.id).await.expect("readable"), None);
 }
 
-async fn only_a_live_service_key_with_admin_is_active(store: TestStore) {
+async fn only_an_active_service_key_with_scope_admin_counts(store: TestStore) {
     let admin = |hash: &str, service, expires_at| NewApiKey {
         scopes: vec![Scope::Admin],
         service,

@@ -13,21 +13,21 @@ use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both
 
 on_both!(
     finish_records_everything,
-    a_finish_comes_with_its_files_or_not_at_all,
-    many_files_fit,
-    an_execution_finishes_once,
+    result_and_files_are_stored_atomically,
+    many_files_are_stored,
+    execution_finishes_once,
     parallel_finishes_have_one_winner,
-    a_late_worker_changes_nothing,
-    a_wrong_lease_is_no_lease,
-    a_start_tells_what_was_asked_before_it,
-    what_could_not_be_started_is_given_back,
-    what_was_never_sent_is_given_back_by_who_knows_it,
-    what_may_act_twice_is_given_back_until_it_was_tried_enough,
-    finish_needs_an_end,
-    any_text_a_skill_prints_can_be_stored,
-    heartbeats_keep_leases,
-    heartbeats_tell_which_leases_are_lost,
-    many_leases_beat_together,
+    lost_lease_cannot_change_anything,
+    lease_with_a_wrong_field_is_rejected,
+    mark_started_returns_pending_requests,
+    unstarted_execution_is_requeued,
+    unsent_execution_is_requeued_by_its_owner,
+    idempotent_execution_is_requeued_until_attempts_are_used_up,
+    finish_rejects_a_status_that_is_not_terminal,
+    any_output_text_can_be_stored,
+    heartbeats_extend_leases,
+    heartbeats_report_lost_leases,
+    heartbeat_handles_many_leases,
 );
 
 fn file(name: &str) -> NewFile {
@@ -85,7 +85,7 @@ async fn finish_records_everything(store: TestStore) {
     assert_eq!(none.expect("readable"), None);
 }
 
-async fn a_finish_comes_with_its_files_or_not_at_all(store: TestStore) {
+async fn result_and_files_are_stored_atomically(store: TestStore) {
     let lease = store.run(&acme()).await;
     let twice =
         FinishedExecution { files: vec![file("a"), file("a")], ..finished(Status::Success) };
@@ -98,7 +98,7 @@ async fn a_finish_comes_with_its_files_or_not_at_all(store: TestStore) {
     assert!(store.finish(&lease, &finished(Status::Failed)).await.expect("finished"));
 }
 
-async fn many_files_fit(store: TestStore) {
+async fn many_files_are_stored(store: TestStore) {
     let lease = store.run(&acme()).await;
     let files = (0..1001).map(|n| file(&format!("{n:04}"))).collect();
     let done = FinishedExecution { files, ..finished(Status::Success) };
@@ -107,7 +107,7 @@ async fn many_files_fit(store: TestStore) {
     assert_eq!(files.len(), 1001);
 }
 
-async fn an_execution_finishes_once(store: TestStore) {
+async fn execution_finishes_once(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
     let before = store.execution(&acme(), lease.execution_id).await;
@@ -140,7 +140,7 @@ async fn parallel_finishes_have_one_winner(store: TestStore) {
     assert_eq!((files.len(), &files[0].name), (1, &winners[0]));
 }
 
-async fn a_late_worker_changes_nothing(store: TestStore) {
+async fn lost_lease_cannot_change_anything(store: TestStore) {
     let late = store.run(&acme()).await;
     let current = hand_over(&store, &late).await;
     let before = store.execution(&acme(), late.execution_id).await;
@@ -157,7 +157,7 @@ async fn a_late_worker_changes_nothing(store: TestStore) {
     assert_eq!(store.execution(&acme(), late.execution_id).await.status, Status::Timeout);
 }
 
-async fn a_wrong_lease_is_no_lease(store: TestStore) {
+async fn lease_with_a_wrong_field_is_rejected(store: TestStore) {
     let lease = store.run(&acme()).await;
     let wrong = [
         Lease { token: 2, ..lease.clone() },
@@ -173,18 +173,18 @@ async fn a_wrong_lease_is_no_lease(store: TestStore) {
     assert!(store.execution(&acme(), lease.execution_id).await.started);
 }
 
-async fn a_start_tells_what_was_asked_before_it(store: TestStore) {
+async fn mark_started_returns_pending_requests(store: TestStore) {
     let asked =
         async |lease: &Lease| store.mark_started(lease).await.expect("answered").expect("held");
     let lease = store.run(&acme()).await;
-    assert_eq!(asked(&lease).await, PendingRequests { cancelled: false, watched: false });
+    assert_eq!(asked(&lease).await, PendingRequests { cancel_requested: false, watched: false });
     store.mark_watched(&acme(), lease.execution_id).await.expect("watched");
-    assert_eq!(asked(&lease).await, PendingRequests { cancelled: false, watched: true });
+    assert_eq!(asked(&lease).await, PendingRequests { cancel_requested: false, watched: true });
     store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
-    assert_eq!(asked(&lease).await, PendingRequests { cancelled: true, watched: true });
+    assert_eq!(asked(&lease).await, PendingRequests { cancel_requested: true, watched: true });
 }
 
-async fn what_could_not_be_started_is_given_back(store: TestStore) {
+async fn unstarted_execution_is_requeued(store: TestStore) {
     let lease = store.run(&acme()).await;
     let release = async |lease: &Lease| store.requeue(lease, 3).await.expect("answered");
     assert!(!release(&Lease { token: 2, ..lease.clone() }).await);
@@ -199,7 +199,7 @@ async fn what_could_not_be_started_is_given_back(store: TestStore) {
     assert!(!release(&started).await, "it may have acted");
 }
 
-async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
+async fn unsent_execution_is_requeued_by_its_owner(store: TestStore) {
     let initial_state =
         || InitialState::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
     let lease = async || match store
@@ -230,7 +230,7 @@ async fn what_was_never_sent_is_given_back_by_who_knows_it(store: TestStore) {
     assert!(!release(&unwanted, 3).await, "nobody wants it run");
 }
 
-async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestStore) {
+async fn idempotent_execution_is_requeued_until_attempts_are_used_up(store: TestStore) {
     let initial_state =
         InitialState::Running { owner: "w".into(), lease_ms: LEASE_MS, started: true };
     let new = NewExecution { idempotent: true, ..new_execution(&acme(), initial_state) };
@@ -249,7 +249,7 @@ async fn what_may_act_twice_is_given_back_until_it_was_tried_enough(store: TestS
     assert!(!store.requeue(&lease, 9).await.expect("answered"), "an old lease gives nothing back");
 }
 
-async fn finish_needs_an_end(store: TestStore) {
+async fn finish_rejects_a_status_that_is_not_terminal(store: TestStore) {
     let lease = store.run(&acme()).await;
     for status in [Status::Queued, Status::Running] {
         let refused = store.finish(&lease, &finished(status)).await;
@@ -257,7 +257,7 @@ async fn finish_needs_an_end(store: TestStore) {
     }
 }
 
-async fn any_text_a_skill_prints_can_be_stored(store: TestStore) {
+async fn any_output_text_can_be_stored(store: TestStore) {
     let lease = store.run(&acme()).await;
     let done = FinishedExecution {
         logs: "nul \0, bell \u{7}, smile \u{1f600}, last \u{10ffff}\r\n".into(),
@@ -270,7 +270,7 @@ async fn any_text_a_skill_prints_can_be_stored(store: TestStore) {
     assert_eq!(found.output, done.output);
 }
 
-async fn heartbeats_keep_leases(store: TestStore) {
+async fn heartbeats_extend_leases(store: TestStore) {
     let lease = store.run(&acme()).await;
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS * 10).await.expect("beat");
     assert_eq!(beat.held, [lease.execution_id]);
@@ -279,7 +279,7 @@ async fn heartbeats_keep_leases(store: TestStore) {
     assert_eq!(store.heartbeat(&[], LEASE_MS).await.expect("beat").held, [] as [Uuid; 0]);
 }
 
-async fn heartbeats_tell_which_leases_are_lost(store: TestStore) {
+async fn heartbeats_report_lost_leases(store: TestStore) {
     let lost = store.run(&acme()).await;
     let current = hand_over(&store, &lost).await;
     let done = store.run(&acme()).await;
@@ -291,12 +291,12 @@ async fn heartbeats_tell_which_leases_are_lost(store: TestStore) {
     assert_eq!(beat.held, [current.execution_id]);
 }
 
-async fn many_leases_beat_together(store: TestStore) {
+async fn heartbeat_handles_many_leases(store: TestStore) {
     let store = Arc::new(store);
     let mut leases = Vec::new();
     for _ in 0..501 {
         leases.push(store.run(&acme()).await);
     }
     let beat = store.heartbeat(&leases, LEASE_MS).await.expect("beat");
-    assert_eq!((beat.held.len(), beat.cancelled.len()), (501, 0));
+    assert_eq!((beat.held.len(), beat.cancel_requested.len()), (501, 0));
 }

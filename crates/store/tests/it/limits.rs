@@ -9,17 +9,17 @@ use tokio::task::JoinSet;
 use crate::support::{LEASE_MS, TestStore, acme, idempotency, new_execution, on_both, other};
 
 on_both!(
-    no_more_wait_than_the_policy_allows,
-    parallel_requests_keep_to_the_bound_of_the_queue,
-    a_hundred_parallel_requests_share_ten_tokens,
-    tokens_come_back_with_time,
+    max_queued_is_enforced,
+    parallel_requests_respect_max_queued,
+    hundred_parallel_requests_share_ten_tokens,
+    tokens_refill_over_time,
 );
 
 async fn allow(store: &TestStore, policy: TenantPolicy) {
     assert!(store.update_tenant_policy(&acme(), &policy).await.expect("updated"));
 }
 
-async fn no_more_wait_than_the_policy_allows(store: TestStore) {
+async fn max_queued_is_enforced(store: TestStore) {
     allow(&store, TenantPolicy { max_queued: Some(2), ..TenantPolicy::default() }).await;
     let keyed = |key| NewExecution {
         idempotency: idempotency(key, "body"),
@@ -51,7 +51,7 @@ async fn no_more_wait_than_the_policy_allows(store: TestStore) {
     );
 }
 
-async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
+async fn parallel_requests_respect_max_queued(store: TestStore) {
     allow(&store, TenantPolicy { max_queued: Some(7), ..TenantPolicy::default() }).await;
     let stores = [Arc::new(store.second().await), Arc::new(store.second().await)];
     let mut requests = JoinSet::new();
@@ -73,7 +73,7 @@ async fn parallel_requests_keep_to_the_bound_of_the_queue(store: TestStore) {
     assert_eq!((taken, store.count_queued(&acme()).await.expect("counted")), (7, 7));
 }
 
-async fn a_hundred_parallel_requests_share_ten_tokens(store: TestStore) {
+async fn hundred_parallel_requests_share_ten_tokens(store: TestStore) {
     allow(&store, TenantPolicy { rate_per_minute: Some(10), ..TenantPolicy::default() }).await;
     let stores = [Arc::new(store.second().await), Arc::new(store.second().await)];
     let now = now();
@@ -91,7 +91,7 @@ async fn a_hundred_parallel_requests_share_ten_tokens(store: TestStore) {
     );
 }
 
-async fn tokens_come_back_with_time(store: TestStore) {
+async fn tokens_refill_over_time(store: TestStore) {
     allow(&store, TenantPolicy { rate_per_minute: Some(2), ..TenantPolicy::default() }).await;
     let start = now();
     let take = async |seconds: i64| {

@@ -8,8 +8,11 @@ use uuid::Uuid;
 use crate::support::{TestStore, acme, finished, new_execution, on_both};
 
 on_both!(
-    the_newest_comes_first_and_pages_join_up, new_rows_do_not_shift_the_next_page,
-    filters_restrict_and_combine, a_list_leaves_the_documents_out, nonsense_pages_are_harmless,
+    newest_comes_first_and_pages_are_contiguous,
+    new_rows_do_not_shift_the_next_page,
+    filters_restrict_and_combine,
+    list_omits_documents,
+    invalid_pages_are_harmless,
 );
 
 fn everything() -> ExecutionFilter {
@@ -28,7 +31,7 @@ async fn queue_seven(store: &TestStore) -> Vec<Uuid> {
     newest_first
 }
 
-async fn the_newest_comes_first_and_pages_join_up(store: TestStore) {
+async fn newest_comes_first_and_pages_are_contiguous(store: TestStore) {
     let expected = queue_seven(&store).await;
     let all = store.list_executions(&acme(), &everything(), &PageRequest::default()).await;
     assert_eq!(ids(&all.expect("listed")), expected);
@@ -100,7 +103,7 @@ async fn filters_restrict_and_combine(store: TestStore) {
     assert!(list(none).await.is_empty());
 }
 
-async fn a_list_leaves_the_documents_out(store: TestStore) {
+async fn list_omits_documents(store: TestStore) {
     let lease = store.run(&acme()).await;
     store.finish(&lease, &finished(Status::Success)).await.expect("finished");
     let whole = store.execution(&acme(), lease.execution_id).await;
@@ -116,7 +119,7 @@ async fn a_list_leaves_the_documents_out(store: TestStore) {
     assert_eq!(listed.expect("listed"), [short]);
 }
 
-async fn nonsense_pages_are_harmless(store: TestStore) {
+async fn invalid_pages_are_harmless(store: TestStore) {
     queue_seven(&store).await;
     let list = async |page: PageRequest| store.list_executions(&acme(), &everything(), &page).await;
     assert_eq!(list(PageRequest::first(0)).await.expect("listed"), []);
@@ -125,6 +128,6 @@ async fn nonsense_pages_are_harmless(store: TestStore) {
     assert_eq!(list(negative).await.expect("listed").len(), 7);
     for cursor in ["", ".", "1.", "x.y", "1.not-an-id", "' OR 1=1"] {
         let refused = list(PageRequest::after(cursor.into(), 50)).await;
-        assert!(matches!(refused, Err(StoreError::Cursor)), "{cursor:?}");
+        assert!(matches!(refused, Err(StoreError::InvalidCursor)), "{cursor:?}");
     }
 }

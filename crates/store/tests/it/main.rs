@@ -1,6 +1,5 @@
 //! The store, every test on SQLite and on Postgres.
 
-mod archives;
 mod audit;
 mod audit_chain;
 mod claims;
@@ -11,16 +10,17 @@ mod keys;
 mod leases;
 mod limits;
 mod listings;
-mod load;
+mod log_segments;
 mod migrations;
 mod notifications;
+mod pending_archives;
 mod postgres;
+mod queue_load;
 mod reaping;
 mod retention;
 mod reviews;
-mod segments;
 mod settings;
-mod skill_heads;
+mod skill_metadata;
 mod skills;
 mod storage;
 mod support;

@@ -88,7 +88,7 @@ const LATER: &str = "ALTER TABLE executions ADD COLUMN later TEXT NOT NULL DEFAU
         VALUES (9001, 'later', TRUE, '', 0)";
 
 #[tokio::test]
-async fn every_step_is_taken_once_and_told() {
+async fn every_migration_is_applied_once_and_reported() {
     for dsn in &Empty::make().await.dsns {
         let first = Store::migrate(dsn).await.expect("migrated");
         assert_eq!((first.from, first.to), (0, NEWEST));
@@ -99,7 +99,7 @@ async fn every_step_is_taken_once_and_told() {
 }
 
 #[tokio::test]
-async fn several_at_once_take_each_step_once() {
+async fn parallel_migrations_apply_each_once() {
     for dsn in Empty::make().await.dsns {
         let all: Vec<_> = (0..6)
             .map(|_| {
@@ -116,10 +116,13 @@ async fn several_at_once_take_each_step_once() {
 }
 
 #[tokio::test]
-async fn who_may_not_change_the_tables_is_told_what_they_lack() {
+async fn unmigrated_schema_is_reported() {
     for dsn in &Empty::make().await.dsns {
         let behind = Store::open_unmigrated(dsn).await.expect_err("there are no tables");
-        assert!(matches!(behind, StoreError::Behind { taken: 0, needed: NEWEST }), "{behind}");
+        assert!(
+            matches!(behind, StoreError::SchemaTooOld { current: 0, required: NEWEST }),
+            "{behind}"
+        );
         take_first(dsn, &[INITIAL]).await;
         let behind = Store::check_schema(dsn).await.expect_err("most of the tables are missing");
         assert!(
@@ -133,7 +136,7 @@ async fn who_may_not_change_the_tables_is_told_what_they_lack() {
 }
 
 #[tokio::test]
-async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
+async fn older_program_accepts_an_additive_migration() {
     for dsn in &Empty::make().await.dsns {
         let store = Store::open(dsn).await.expect("open");
         store.ensure_tenant(&acme()).await.expect("a tenant");
@@ -173,7 +176,7 @@ async fn an_older_program_goes_on_beside_a_step_that_only_adds() {
 }
 
 #[tokio::test]
-async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
+async fn older_program_rejects_an_incompatible_migration() {
     for dsn in &Empty::make().await.dsns {
         Store::open(dsn).await.expect("open").close().await;
         execute(dsn, LATER).await;
@@ -188,7 +191,10 @@ async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
             Store::migrate(dsn).await.map(drop),
         ] {
             let error = refused.expect_err("it must not touch these tables");
-            assert!(matches!(error, StoreError::Newer { needed: 9001, known: NEWEST }), "{error}");
+            assert!(
+                matches!(error, StoreError::SchemaTooNew { required: 9001, known: NEWEST }),
+                "{error}"
+            );
             assert!(error.to_string().contains("restore the backup"), "{error}");
         }
         // A program that knows enough is not shut out: the first it must know may be an earlier
@@ -199,7 +205,7 @@ async fn an_older_program_is_refused_by_a_step_that_shuts_it_out() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_not_ours_is_refused() {
+async fn changed_migration_is_rejected() {
     for dsn in &Empty::make().await.dsns {
         Store::open(dsn).await.expect("open").close().await;
         execute(dsn, "UPDATE _sqlx_migrations SET checksum = '' WHERE version = 3").await;
@@ -228,7 +234,7 @@ const LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VA
             '{\"idempotent\":true,\"input_schema\":{\"type\":\"object\"}}')";
 
 #[tokio::test]
-async fn what_the_oldest_tables_hold_goes_on_in_the_newest() {
+async fn data_of_the_first_schema_survives_all_migrations() {
     for dsn in &Empty::make().await.dsns {
         take_first(dsn, &[INITIAL]).await;
         execute(dsn, LEFT).await;
@@ -291,7 +297,7 @@ const MORE_LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_a
         VALUES ('0198c0de-0000-7000-8000-000000000003', 1, 4, 'stdout', 5, 'säid')";
 
 #[tokio::test]
-async fn what_is_stored_already_is_counted() {
+async fn existing_rows_are_counted_by_the_storage_migration() {
     for dsn in &Empty::make().await.dsns {
         take_first(dsn, &UNCOUNTED).await;
         execute(dsn, LEFT).await;
@@ -327,7 +333,7 @@ async fn what_is_stored_already_is_counted() {
 /// A backup or a long query may hold a lock for hours. A step that waits for it must not hold
 /// everybody else up.
 #[tokio::test]
-async fn a_step_that_waits_for_a_lock_lets_others_pass() {
+async fn blocked_migration_lets_other_queries_pass() {
     let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
     Store::migrate(&dsn).await.expect("migrated");
     execute(&dsn, "DROP INDEX files_of_execution; DELETE FROM _sqlx_migrations WHERE version = 6")
@@ -354,7 +360,7 @@ async fn a_step_that_waits_for_a_lock_lets_others_pass() {
 
 /// Where a job migrates, the servers' own user needs no right to change tables.
 #[tokio::test]
-async fn a_user_without_the_right_to_change_tables_can_serve() {
+async fn user_without_ddl_rights_can_serve() {
     let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
     Store::migrate(&dsn).await.expect("migrated");
     let database = dsn.rsplit('/').next().expect("a name");

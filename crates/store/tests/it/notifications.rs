@@ -7,9 +7,9 @@ use store::{InitialState, NewExecution, Notification, Notifications, StaleLeases
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, reap};
 
 on_both!(
-    changes_are_announced_to_clones,
-    an_end_that_nobody_awaits_is_not_announced,
-    what_is_undone_is_not_announced,
+    changes_notify_clones,
+    end_without_waiters_sends_no_notification,
+    rolled_back_change_sends_no_notification,
 );
 
 async fn next(announcements: &mut Notifications) -> Notification {
@@ -40,7 +40,7 @@ async fn listen(store: &store::Store, postgres: bool) -> Notifications {
     announcements
 }
 
-async fn changes_are_announced_to_clones(store: TestStore) {
+async fn changes_notify_clones(store: TestStore) {
     let mut heard = listen(&store.clone(), store.is_postgres()).await;
     let id = store.queue(&acme()).await;
     assert_eq!(news(&mut heard).await, Notification::Queued);
@@ -72,7 +72,7 @@ async fn changes_are_announced_to_clones(store: TestStore) {
     assert_eq!(news(&mut heard).await, Notification::Logs(id));
 }
 
-async fn an_end_that_nobody_awaits_is_not_announced(store: TestStore) {
+async fn end_without_waiters_sends_no_notification(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let quiet = store.run(&acme()).await;
     store.finish(&quiet, &finished(Status::Success)).await.expect("finished");
@@ -86,7 +86,7 @@ async fn an_end_that_nobody_awaits_is_not_announced(store: TestStore) {
     assert_eq!(news(&mut heard).await, Notification::Ended(awaited.execution_id));
 }
 
-async fn what_is_undone_is_not_announced(store: TestStore) {
+async fn rolled_back_change_sends_no_notification(store: TestStore) {
     let mut heard = listen(&store, store.is_postgres()).await;
     let policy = store::TenantPolicy { max_queued: Some(0), ..store::TenantPolicy::default() };
     store.update_tenant_policy(&acme(), &policy).await.expect("updated");
@@ -101,7 +101,7 @@ async fn what_is_undone_is_not_announced(store: TestStore) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_hears_it() {
+async fn other_processes_are_notified() {
     let store = TestStore::postgres().await;
     let second = store.second().await;
     let mut heard = listen(&second, true).await;
@@ -115,7 +115,7 @@ async fn another_process_hears_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_connection_is_told_and_made_again() {
+async fn broken_connection_is_reported_and_reconnected() {
     let store = TestStore::postgres().await;
     let second = store.second().await;
     let mut heard = listen(&second, true).await;

@@ -15,14 +15,14 @@ use uuid::Uuid;
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, other, reap};
 
 on_both!(
-    what_never_started_is_queued_again,
-    what_started_is_lost,
-    a_fence_holds_until_the_end_and_no_longer_than_its_reaper,
-    attempts_are_bounded,
-    an_idempotent_skill_is_run_again_and_counted,
-    a_wish_to_cancel_survives_the_worker,
-    a_restart_reaps_every_other_owner,
-    whatever_happens_each_execution_ends_once,
+    unstarted_execution_is_requeued_by_the_reaper,
+    started_execution_is_lost,
+    fence_expires_with_its_reaper,
+    attempts_are_limited,
+    idempotent_execution_is_retried_and_counted,
+    cancel_request_survives_the_worker,
+    restart_reaps_all_other_owners,
+    every_execution_ends_once_in_any_schedule,
 );
 
 /// A time at which every lease of these tests has expired.
@@ -36,7 +36,7 @@ async fn reap_one(store: &Store, max_attempts: i32) -> ReapedExecution {
     reaped.remove(0)
 }
 
-async fn what_never_started_is_queued_again(store: TestStore) {
+async fn unstarted_execution_is_requeued_by_the_reaper(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert_eq!(reap(&store, StaleLeases::Expired, 3).await, [], "the lease holds");
     let reaped = reap_one(&store, 3).await;
@@ -58,7 +58,7 @@ async fn what_never_started_is_queued_again(store: TestStore) {
 
 /// The database's clock is an hour ahead of ours, and another time an hour behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_are_a_matter_of_the_databases_clock() {
+async fn leases_expire_by_the_database_clock() {
     for hours in [1, -1] {
         let dsn = tokio::task::spawn_blocking(move || {
             let dsn = crate::postgres::database();
@@ -107,7 +107,7 @@ fn assert_lost(execution: &Execution) {
     assert_eq!(execution.request, "", "secrets in the request go with its end");
 }
 
-async fn what_started_is_lost(store: TestStore) {
+async fn started_execution_is_lost(store: TestStore) {
     let lease = store.run(&acme()).await;
     assert!(store.mark_started(&lease).await.expect("marked").is_some());
     assert!(!reap_one(&store, 3).await.requeued);
@@ -117,7 +117,7 @@ async fn what_started_is_lost(store: TestStore) {
     assert_eq!(store.claim_next("w", LEASE_MS).await.expect("claimed"), None);
 }
 
-async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestStore) {
+async fn fence_expires_with_its_reaper(store: TestStore) {
     let lease = store.run(&acme()).await;
     store.mark_started(&lease).await.expect("marked");
     let fenced =
@@ -151,7 +151,7 @@ async fn a_fence_holds_until_the_end_and_no_longer_than_its_reaper(store: TestSt
     assert_lost(&store.execution(&acme(), lease.execution_id).await);
 }
 
-async fn attempts_are_bounded(store: TestStore) {
+async fn attempts_are_limited(store: TestStore) {
     let id = store.queue(&acme()).await;
     for attempt in 1..=3 {
         store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
@@ -160,7 +160,7 @@ async fn attempts_are_bounded(store: TestStore) {
     assert_lost(&store.execution(&acme(), id).await);
 }
 
-async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
+async fn idempotent_execution_is_retried_and_counted(store: TestStore) {
     let initial_state =
         InitialState::Running { owner: "worker".into(), lease_ms: LEASE_MS, started: true };
     let new = NewExecution { idempotent: true, ..new_execution(&acme(), initial_state) };
@@ -196,7 +196,7 @@ async fn an_idempotent_skill_is_run_again_and_counted(store: TestStore) {
     assert_lost(&store.execution(&acme(), cancelled.id).await);
 }
 
-async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {
+async fn cancel_request_survives_the_worker(store: TestStore) {
     let never_started = store.run(&acme()).await;
     let started = store.run(&acme()).await;
     store.mark_started(&started).await.expect("marked");
@@ -214,7 +214,7 @@ async fn a_wish_to_cancel_survives_the_worker(store: TestStore) {
     assert_lost(&store.execution(&acme(), started.execution_id).await);
 }
 
-async fn a_restart_reaps_every_other_owner(store: TestStore) {
+async fn restart_reaps_all_other_owners(store: TestStore) {
     let old = store.run(&acme()).await;
     store.queue(&other()).await;
     let (_, mine) = store.claim_next("me", LEASE_MS).await.expect("claimed").expect("one");
@@ -229,7 +229,7 @@ async fn a_restart_reaps_every_other_owner(store: TestStore) {
 /// Workers claim, start, beat and finish while a reaper takes every lease away at once and somebody
 /// cancels at random. Whatever the interleaving, one side wins each execution, and the row tells
 /// what the winner was told.
-async fn whatever_happens_each_execution_ends_once(store: TestStore) {
+async fn every_execution_ends_once_in_any_schedule(store: TestStore) {
     let mut ids = Vec::new();
     for n in 0..48 {
         let tenant = if n % 2 == 0 { acme() } else { other() };

@@ -8,7 +8,10 @@ use uuid::Uuid;
 
 use crate::support::{TestStore, acme, finished, new_execution, on_both, other, running};
 
-on_both!(what_has_ended_is_found_by_its_end, parts_go_before_the_whole, what_owes_a_call_stays);
+on_both!(
+    ended_executions_are_listed_by_their_end, parts_are_deleted_before_the_execution,
+    execution_with_pending_webhook_is_kept
+);
 
 fn piece() -> LogSegment {
     LogSegment { ends_at: 4, stream: LogStream::Stdout, written_at: now(), text: "line".into() }
@@ -41,7 +44,7 @@ async fn all(store: &TestStore) -> Vec<ExpiredExecution> {
     store.list_ended_before(i64::MAX, 100).await.expect("listed")
 }
 
-async fn what_has_ended_is_found_by_its_end(store: TestStore) {
+async fn ended_executions_are_listed_by_their_end(store: TestStore) {
     let (first, second) = (end(&store, &acme()).await, end(&store, &other()).await);
     store.run(&acme()).await;
     store.queue(&acme()).await;
@@ -60,7 +63,7 @@ async fn what_has_ended_is_found_by_its_end(store: TestStore) {
     assert_eq!(store.list_ended_before(i64::MAX, 1).await.expect("listed").len(), 1);
 }
 
-async fn parts_go_before_the_whole(store: TestStore) {
+async fn parts_are_deleted_before_the_execution(store: TestStore) {
     let (old, kept) = (end(&store, &acme()).await, end(&store, &acme()).await);
     let ended = store.list_ended_before(i64::MAX, 1).await.expect("listed");
     let live = store.run(&acme()).await;
@@ -97,7 +100,7 @@ async fn parts_go_before_the_whole(store: TestStore) {
     assert_eq!(all(&store).await, []);
 }
 
-async fn what_owes_a_call_stays(store: TestStore) {
+async fn execution_with_pending_webhook_is_kept(store: TestStore) {
     let new = NewExecution {
         webhook: Some("https://example.com".into()),
         ..new_execution(&acme(), running())

@@ -3,9 +3,9 @@ use store::{NewSkill, PageRequest, ReviewDecision, SkillStatus, StoreError, Vers
 use crate::support::{TestStore, acme, new_skill, on_both, other};
 
 on_both!(
-    what_is_held_is_not_latest_until_it_is_approved,
-    a_verdict_is_on_the_content_and_stays,
-    other_content_than_was_looked_at_is_not_approved,
+    held_version_is_latest_only_after_approval,
+    decision_applies_to_the_digest_and_stays,
+    replaced_content_is_not_approved,
 );
 
 async fn hold(store: &TestStore, version: &str, digest: &str) {
@@ -19,7 +19,7 @@ async fn latest(store: &TestStore) -> Option<String> {
     store.get_skill(&acme(), "echo", "latest").await.expect("readable").map(|row| row.version)
 }
 
-async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
+async fn held_version_is_latest_only_after_approval(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(latest(&store).await, None);
     let listed = store.list_skills(&acme(), &PageRequest::default()).await.expect("listed");
@@ -43,7 +43,7 @@ async fn what_is_held_is_not_latest_until_it_is_approved(store: TestStore) {
     assert_eq!(stored, Some(row));
 }
 
-async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
+async fn decision_applies_to_the_digest_and_stays(store: TestStore) {
     let status =
         async |digest: &str| store.content_status(&acme(), digest).await.expect("answered");
     assert_eq!(status("sha256:1").await, SkillStatus::Available, "nobody said anything");
@@ -69,7 +69,7 @@ async fn a_verdict_is_on_the_content_and_stays(store: TestStore) {
     assert_eq!(missing.expect("answered"), None);
 }
 
-async fn other_content_than_was_looked_at_is_not_approved(store: TestStore) {
+async fn replaced_content_is_not_approved(store: TestStore) {
     hold(&store, "1.0.0", "sha256:1").await;
     hold(&store, "1.0.0", "sha256:2").await;
     let stale = store

@@ -2,9 +2,9 @@
 
 use crate::support::{TestStore, on_both};
 
-on_both!(the_first_secret_is_the_only_one, a_duty_has_one_holder, marks_are_kept);
+on_both!(first_secret_is_the_only_accepted_one, duty_has_one_holder, progress_is_stored);
 
-async fn the_first_secret_is_the_only_one(store: TestStore) {
+async fn first_secret_is_the_only_accepted_one(store: TestStore) {
     assert!(store.check_secret("one").await.expect("answered"));
     let second = store.second().await;
     assert!(second.check_secret("one").await.expect("answered"));
@@ -12,7 +12,7 @@ async fn the_first_secret_is_the_only_one(store: TestStore) {
     assert!(store.check_secret("one").await.expect("answered"));
 }
 
-async fn a_duty_has_one_holder(store: TestStore) {
+async fn duty_has_one_holder(store: TestStore) {
     let hold = async |owner: &str, lease_ms| {
         store.acquire_or_renew_duty("chore", owner, lease_ms).await.expect("answered")
     };
@@ -24,7 +24,7 @@ async fn a_duty_has_one_holder(store: TestStore) {
     assert!(store.acquire_or_renew_duty("another chore", "a", 60_000).await.expect("answered"));
 }
 
-async fn marks_are_kept(store: TestStore) {
+async fn progress_is_stored(store: TestStore) {
     assert_eq!(store.get_progress("chore").await.expect("read"), None);
     for mark in ["7.a", "1800000000000000.b"] {
         store.set_progress("chore", mark).await.expect("set");

@@ -4,13 +4,13 @@ use crate::support::{TestStore, acme, new_skill, on_both};
 
 on_both!(
     put_creates_then_changes_nothing_then_replaces,
-    put_refuses_to_replace_what_is_immutable,
+    put_rejects_replacement_of_immutable_versions,
     parallel_puts_create_once,
     latest_is_the_last_upload,
-    skills_are_listed_once_a_name,
+    skills_are_listed_once_per_name,
     versions_are_listed_latest_first,
-    delete_answers_what_it_deleted,
-    odd_texts_find_nothing,
+    delete_returns_the_deleted_version,
+    unusual_names_find_nothing,
 );
 
 const MUTABLE: VersionPolicy = VersionPolicy::Mutable;
@@ -37,7 +37,7 @@ async fn put_creates_then_changes_nothing_then_replaces(store: TestStore) {
     assert_eq!(found, Some(row));
 }
 
-async fn put_refuses_to_replace_what_is_immutable(store: TestStore) {
+async fn put_rejects_replacement_of_immutable_versions(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     let before = store.get_skill(&acme(), "echo", "1.0.0").await.expect("readable");
     let other = new_skill("echo", "1.0.0", "sha256:2");
@@ -82,7 +82,7 @@ async fn latest_is_the_last_upload(store: TestStore) {
     assert_eq!(latest().await.as_deref(), Some("1.0.0"));
 }
 
-async fn skills_are_listed_once_a_name(store: TestStore) {
+async fn skills_are_listed_once_per_name(store: TestStore) {
     for name in ["delta", "alpha", "charlie", "bravo"] {
         store.publish(&acme(), name, "2.0.0", "sha256:2").await;
         store.publish(&acme(), name, "1.0.0", "sha256:1").await;
@@ -110,7 +110,7 @@ async fn versions_are_listed_latest_first(store: TestStore) {
     assert_eq!(versions, ["2.0.0", "3.0.0", "1.0.0"]);
 }
 
-async fn delete_answers_what_it_deleted(store: TestStore) {
+async fn delete_returns_the_deleted_version(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     let row = store.get_skill(&acme(), "echo", "1.0.0").await.expect("readable");
     let wrong = store.delete_skill(&acme(), "echo", "latest").await.expect("deleted");
@@ -119,7 +119,7 @@ async fn delete_answers_what_it_deleted(store: TestStore) {
     assert_eq!(store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted"), None);
 }
 
-async fn odd_texts_find_nothing(store: TestStore) {
+async fn unusual_names_find_nothing(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     for odd in ["", "\0", "echo\0", "' OR 1=1 --", "%", "ECHO", "\u{fffd}"] {
         let found = store.get_skill(&acme(), odd, "latest").await;

@@ -13,14 +13,14 @@ use crate::support::{
 };
 
 on_both!(
-    each_kind_of_row_is_counted,
-    the_count_equals_the_rows_after_any_sequence,
-    what_exceeds_the_limit_is_undone,
-    parallel_changes_share_one_limit,
-    changes_are_added_up_while_others_write,
-    an_archive_is_counted_when_it_is_measured,
-    a_deleted_tenant_leaves_no_count,
-    an_execution_keeps_the_archive_of_a_deleted_skill_counted,
+    every_kind_of_row_is_counted,
+    count_equals_the_rows_after_any_sequence,
+    change_above_the_quota_is_rolled_back,
+    parallel_changes_respect_the_quota,
+    changes_are_folded_during_concurrent_writes,
+    archive_counts_once_its_size_is_known,
+    deleted_tenant_leaves_no_count,
+    archive_of_a_deleted_skill_counts_while_an_execution_needs_it,
 );
 
 async fn used(store: &Store, tenant: &TenantId) -> i64 {
@@ -68,7 +68,7 @@ fn bytes_of(done: &FinishedExecution) -> i64 {
     r#"{"n":1}"#.len() as i64 + result.max(MIN_RESULT_BYTES) + done.archive_bytes.unwrap_or(0)
 }
 
-async fn each_kind_of_row_is_counted(store: TestStore) {
+async fn every_kind_of_row_is_counted(store: TestStore) {
     assert_eq!(used(&store, &acme()).await, 0);
     upload(&store, 1000).await.expect("added");
     assert_eq!(used(&store, &acme()).await, 1000);
@@ -124,7 +124,7 @@ impl Dice {
     }
 }
 
-async fn the_count_equals_the_rows_after_any_sequence(store: TestStore) {
+async fn count_equals_the_rows_after_any_sequence(store: TestStore) {
     let mut dice = Dice(0x5eed);
     let mut leases = Vec::new();
     for step in 0..400 {
@@ -251,7 +251,7 @@ fn is_full<T: std::fmt::Debug>(result: Result<T, StoreError>, used: i64) -> bool
     matches!(result, Err(StoreError::StorageFull { used_bytes, limit_bytes: LIMIT, needed_bytes: 1.. }) if used_bytes == used)
 }
 
-async fn what_exceeds_the_limit_is_undone(store: TestStore) {
+async fn change_above_the_quota_is_rolled_back(store: TestStore) {
     let lease = store.run(&acme()).await;
     let before = used(&store, &acme()).await;
     limit(&store, LIMIT as u64).await;
@@ -301,7 +301,7 @@ async fn what_exceeds_the_limit_is_undone(store: TestStore) {
     assert_eq!(defaulted.storage_usage(&acme()).await.expect("read").limit_bytes, Some(LIMIT));
 }
 
-async fn parallel_changes_share_one_limit(store: TestStore) {
+async fn parallel_changes_respect_the_quota(store: TestStore) {
     limit(&store, 1000).await;
     let mut adding = JoinSet::new();
     for number in 0..60 {
@@ -317,7 +317,7 @@ async fn parallel_changes_share_one_limit(store: TestStore) {
     assert_eq!((added, used(&store, &acme()).await), (3, 900));
 }
 
-async fn changes_are_added_up_while_others_write(store: TestStore) {
+async fn changes_are_folded_during_concurrent_writes(store: TestStore) {
     let mut tasks = JoinSet::new();
     for number in 0..8 {
         let store = store.second().await;
@@ -336,7 +336,7 @@ async fn changes_are_added_up_while_others_write(store: TestStore) {
     assert_eq!(used(&store, &acme()).await, 4 * 10 * 7);
 }
 
-async fn an_archive_is_counted_when_it_is_measured(store: TestStore) {
+async fn archive_counts_once_its_size_is_known(store: TestStore) {
     let lease = store.run(&acme()).await;
     // An older program does not say how large it is.
     let done = FinishedExecution { archive_bytes: None, ..with_artifact(10) };
@@ -353,7 +353,7 @@ async fn an_archive_is_counted_when_it_is_measured(store: TestStore) {
     assert_eq!(store.unmeasured_archives(10).await.expect("listed"), []);
 }
 
-async fn a_deleted_tenant_leaves_no_count(store: TestStore) {
+async fn deleted_tenant_leaves_no_count(store: TestStore) {
     let AddFileResult::File(row) = upload(&store, 50).await.expect("added") else {
         panic!("not added")
     };
@@ -367,7 +367,7 @@ async fn a_deleted_tenant_leaves_no_count(store: TestStore) {
     assert_eq!(used(&store, &acme()).await, 0);
 }
 
-async fn an_execution_keeps_the_archive_of_a_deleted_skill_counted(store: TestStore) {
+async fn archive_of_a_deleted_skill_counts_while_an_execution_needs_it(store: TestStore) {
     assert!(
         store.claim_archive_removal(&acme(), "sha256:s", now(), LEASE_MS).await.expect("claimed")
     );

@@ -4,16 +4,16 @@ use crate::keys::new_key;
 use crate::support::{TestStore, acme, on_both, other};
 
 on_both!(
-    ensure_makes_a_tenant_once, create_refuses_a_tenant_that_exists, a_policy_is_kept_and_changed,
-    tenants_are_listed_by_name_and_by_page, only_an_empty_tenant_can_be_deleted,
-    a_missing_tenant_owns_nothing,
+    ensure_creates_a_tenant_once, create_rejects_an_existing_tenant, policy_is_stored_and_updated,
+    tenants_are_listed_by_id_and_page, only_an_empty_tenant_can_be_deleted,
+    missing_tenant_owns_nothing,
 );
 
 fn fresh() -> TenantId {
     TenantId::try_from("fresh").expect("a good name")
 }
 
-async fn ensure_makes_a_tenant_once(store: TestStore) {
+async fn ensure_creates_a_tenant_once(store: TestStore) {
     let store = std::sync::Arc::new(store);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -25,13 +25,13 @@ async fn ensure_makes_a_tenant_once(store: TestStore) {
     assert_eq!(tenants[0].policy, TenantPolicy::default());
 }
 
-async fn create_refuses_a_tenant_that_exists(store: TestStore) {
+async fn create_rejects_an_existing_tenant(store: TestStore) {
     store.create_tenant(&fresh(), TenantPolicy::default()).await.expect("created");
     let again = store.create_tenant(&fresh(), TenantPolicy::default()).await;
     assert!(matches!(again, Err(StoreError::Conflict(_))));
 }
 
-async fn a_policy_is_kept_and_changed(store: TestStore) {
+async fn policy_is_stored_and_updated(store: TestStore) {
     let strict = TenantPolicy {
         versions: VersionPolicy::Immutable,
         scan: ScanPolicy::Review,
@@ -55,7 +55,7 @@ async fn a_policy_is_kept_and_changed(store: TestStore) {
     assert_eq!(store.get_tenant(&nobody).await.expect("readable"), None);
 }
 
-async fn tenants_are_listed_by_name_and_by_page(store: TestStore) {
+async fn tenants_are_listed_by_id_and_page(store: TestStore) {
     store.ensure_tenant(&fresh()).await.expect("a tenant");
     let all = store.list_tenants(&PageRequest::default()).await.expect("listed");
     let names: Vec<_> = all.iter().map(|tenant| tenant.id.as_str()).collect();
@@ -81,7 +81,7 @@ async fn only_an_empty_tenant_can_be_deleted(store: TestStore) {
     }
 }
 
-async fn a_missing_tenant_owns_nothing(store: TestStore) {
+async fn missing_tenant_owns_nothing(store: TestStore) {
     let refused = store.insert_key(&new_key(&fresh(), "hash")).await;
     assert!(matches!(refused, Err(StoreError::NotFound)), "{refused:?}");
     let new = crate::support::new_execution(&fresh(), store::InitialState::Queued);

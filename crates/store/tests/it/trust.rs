@@ -8,21 +8,21 @@ use store::{
 use crate::support::{TestStore, acme, finished, new_skill, on_both, other};
 
 on_both!(
-    keys_are_added_once_and_revoked_for_good,
-    digests_are_revoked_and_taken_back,
-    what_is_trusted_is_read_in_one_piece,
-    a_trusted_signature_replaces_another_and_no_other_does,
-    the_newest_version_only_rises,
-    uploads_at_once_leave_the_highest_version,
-    trust_goes_with_its_tenant,
-    a_receipt_is_kept_word_for_word,
+    trusted_keys_are_added_once_and_revoked_for_good,
+    digests_are_revoked_and_unrevoked,
+    trust_record_is_read_in_one_snapshot,
+    only_a_trusted_signature_replaces_another,
+    newest_signed_version_never_decreases,
+    parallel_uploads_leave_the_highest_version,
+    trust_is_deleted_with_its_tenant,
+    receipt_is_stored_byte_for_byte,
 );
 
 fn new_key(id: &str) -> NewTrustedKey {
     NewTrustedKey { key_id: id.into(), public_key: format!("public {id}"), comment: "ci".into() }
 }
 
-async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
+async fn trusted_keys_are_added_once_and_revoked_for_good(store: TestStore) {
     for id in ["B", "A", "C"] {
         store.add_trusted_key(&acme(), &new_key(id)).await.expect("added");
     }
@@ -52,7 +52,7 @@ async fn keys_are_added_once_and_revoked_for_good(store: TestStore) {
     assert!(store.add_trusted_key(&other(), &new_key("A")).await.is_ok());
 }
 
-async fn digests_are_revoked_and_taken_back(store: TestStore) {
+async fn digests_are_revoked_and_unrevoked(store: TestStore) {
     let revoked = async || {
         store
             .get_trust_record(&acme(), "echo", "1.0.0", "sha256:1")
@@ -86,7 +86,7 @@ async fn put(store: &TestStore, version: &str, digest: &str, text: &str, trusted
     store.put_skill(&acme(), &new, VersionPolicy::Mutable).await.expect("put");
 }
 
-async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
+async fn trust_record_is_read_in_one_snapshot(store: TestStore) {
     let unknown = "nobody".parse().expect("a name");
     assert!(matches!(
         store.get_trust_record(&unknown, "echo", "1.0.0", "x").await,
@@ -127,7 +127,7 @@ async fn what_is_trusted_is_read_in_one_piece(store: TestStore) {
     assert_eq!(signature().await, None);
 }
 
-async fn a_trusted_signature_replaces_another_and_no_other_does(store: TestStore) {
+async fn only_a_trusted_signature_replaces_another(store: TestStore) {
     let signature = async || {
         store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature
     };
@@ -157,7 +157,7 @@ async fn newest(store: &TestStore) -> Option<String> {
         .map(|newest| newest.version)
 }
 
-async fn the_newest_version_only_rises(store: TestStore) {
+async fn newest_signed_version_never_decreases(store: TestStore) {
     for (version, trusted, expected) in [
         ("9.0.0", false, None),
         ("1.9.0", true, Some("1.9.0")),
@@ -181,7 +181,7 @@ async fn the_newest_version_only_rises(store: TestStore) {
     assert_eq!(newest(&store).await, None);
 }
 
-async fn uploads_at_once_leave_the_highest_version(store: TestStore) {
+async fn parallel_uploads_leave_the_highest_version(store: TestStore) {
     let store = std::sync::Arc::new(store);
     let uploads = (0..12).map(|number| {
         let store = std::sync::Arc::clone(&store);
@@ -195,7 +195,7 @@ async fn uploads_at_once_leave_the_highest_version(store: TestStore) {
     assert_eq!(newest(&store).await.as_deref(), Some("1.11.0"));
 }
 
-async fn trust_goes_with_its_tenant(store: TestStore) {
+async fn trust_is_deleted_with_its_tenant(store: TestStore) {
     put(&store, "1.0.0", "sha256:1", "text", true).await;
     store.add_trusted_key(&acme(), &new_key("A")).await.expect("added");
     store.revoke_digest(&acme(), "sha256:2", "").await.expect("revoked");
@@ -208,7 +208,7 @@ async fn trust_goes_with_its_tenant(store: TestStore) {
     assert_eq!(store.trusted_key(&acme(), "A").await.expect("answered"), None);
 }
 
-async fn a_receipt_is_kept_word_for_word(store: TestStore) {
+async fn receipt_is_stored_byte_for_byte(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
     assert_eq!(store.get_receipt(&acme(), id).await.expect("answered"), None);

@@ -9,16 +9,16 @@ use uuid::Uuid;
 use crate::support::{TestStore, acme, finished, on_both, other};
 
 on_both!(
-    a_file_is_added_found_and_listed,
+    file_is_added_found_and_listed,
     versions_count_up_and_keep_the_name,
     parallel_versions_have_their_own_numbers,
     deleting_the_first_version_deletes_all,
-    deleting_an_artifact_takes_the_archive_along,
-    a_blob_is_a_file_or_noted,
-    an_upload_without_its_note_is_too_late,
-    the_quota_counts_uploads_of_the_tenant_alone,
-    parallel_uploads_share_one_quota,
-    later_versions_of_forgotten_artifacts_are_noted,
+    deleting_an_artifact_removes_the_archive,
+    blob_is_a_file_or_pending,
+    upload_without_pending_row_is_too_late,
+    quota_counts_only_uploads_of_the_tenant,
+    parallel_uploads_respect_the_file_quota,
+    later_versions_of_deleted_artifacts_become_pending,
 );
 
 fn new(name: &str, size_bytes: i64) -> NewFile {
@@ -67,7 +67,7 @@ async fn list(store: &TestStore, filter: FileFilter) -> Vec<Uuid> {
     rows.into_iter().map(|row| row.id).collect()
 }
 
-async fn a_file_is_added_found_and_listed(store: TestStore) {
+async fn file_is_added_found_and_listed(store: TestStore) {
     let one = add(&store, &new("a.csv", 3), None).await;
     let two = add(&store, &new("b.csv", 4), None).await;
     assert_eq!((one.version, one.parent_id, one.session_id.as_deref()), (1, None, Some("s1")));
@@ -160,7 +160,7 @@ async fn artifact(store: &TestStore) -> FileRow {
     store.list_execution_files(&acme(), lease.execution_id).await.expect("files").remove(0)
 }
 
-async fn deleting_an_artifact_takes_the_archive_along(store: TestStore) {
+async fn deleting_an_artifact_removes_the_archive(store: TestStore) {
     let file = artifact(&store).await;
     let execution = file.execution_id.expect("an execution's");
     assert_eq!(
@@ -179,7 +179,7 @@ async fn deleting_an_artifact_takes_the_archive_along(store: TestStore) {
     assert!(execution.has_archive && execution.archive_removed);
 }
 
-async fn a_blob_is_a_file_or_noted(store: TestStore) {
+async fn blob_is_a_file_or_pending(store: TestStore) {
     let file = new("a.csv", 3);
     store.add_pending_blob(&acme(), &file.blob_key).await.expect("noted");
     assert_eq!(noted(&store).await, [file.blob_key.as_str()]);
@@ -201,7 +201,7 @@ async fn a_blob_is_a_file_or_noted(store: TestStore) {
     assert!(noted(&store).await.is_empty());
 }
 
-async fn an_upload_without_its_note_is_too_late(store: TestStore) {
+async fn upload_without_pending_row_is_too_late(store: TestStore) {
     let file = new("a.csv", 3);
     assert_eq!(
         store.add_file(&acme(), &file, None, None).await.expect("answered"),
@@ -216,7 +216,7 @@ async fn limit(store: &TestStore, max_file_bytes: u64) {
     assert_eq!(store.get_tenant(&acme()).await.expect("read").expect("acme").policy, policy);
 }
 
-async fn the_quota_counts_uploads_of_the_tenant_alone(store: TestStore) {
+async fn quota_counts_only_uploads_of_the_tenant(store: TestStore) {
     let used =
         async || store.file_quota(&acme()).await.expect("answered").map(|quota| quota.used_bytes);
     assert_eq!(used().await, None);
@@ -239,7 +239,7 @@ async fn the_quota_counts_uploads_of_the_tenant_alone(store: TestStore) {
     assert_eq!(used().await, Some(4));
 }
 
-async fn parallel_uploads_share_one_quota(store: TestStore) {
+async fn parallel_uploads_respect_the_file_quota(store: TestStore) {
     limit(&store, 5).await;
     let mut adding = JoinSet::new();
     for _ in 0..8 {
@@ -257,7 +257,7 @@ async fn parallel_uploads_share_one_quota(store: TestStore) {
     assert_eq!(added.into_iter().filter(|added| *added).count(), 2);
 }
 
-async fn later_versions_of_forgotten_artifacts_are_noted(store: TestStore) {
+async fn later_versions_of_deleted_artifacts_become_pending(store: TestStore) {
     let first = artifact(&store).await;
     let second = add(&store, &new("x", 4), Some(first.id)).await;
     let ended = store.list_ended_before(now() + 1, 9).await.expect("ended");

@@ -11,10 +11,10 @@ use crate::support::{
 };
 
 on_both!(
-    an_end_owes_one_call_and_no_other,
-    every_way_to_end_owes_a_call,
-    a_call_is_one_callers_until_its_time_is_up,
-    failures_are_tried_again_and_then_given_up,
+    end_enqueues_exactly_one_webhook,
+    every_kind_of_end_enqueues_a_webhook,
+    claimed_webhook_is_exclusive_until_its_lease_expires,
+    failed_webhooks_are_retried_then_given_up,
 );
 
 const URL: &str = "https://example.com/hook";
@@ -40,7 +40,7 @@ async fn due(store: &TestStore) -> Vec<Webhook> {
     store.claim_webhooks(now(), 100, LEASE_MS).await.expect("claimed")
 }
 
-async fn an_end_owes_one_call_and_no_other(store: TestStore) {
+async fn end_enqueues_exactly_one_webhook(store: TestStore) {
     let (id, lease) = accept(&store, running()).await;
     let lease = lease.expect("a lease");
     let plain = store.run(&acme()).await;
@@ -64,7 +64,7 @@ async fn an_end_owes_one_call_and_no_other(store: TestStore) {
     assert_eq!(store.get_webhook(&other(), id).await.expect("answered"), None);
 }
 
-async fn every_way_to_end_owes_a_call(store: TestStore) {
+async fn every_kind_of_end_enqueues_a_webhook(store: TestStore) {
     let (cancelled, _) = accept(&store, InitialState::Queued).await;
     store.request_cancel(&acme(), cancelled).await.expect("cancelled");
     let (lost, _) = accept(&store, InitialState::Queued).await;
@@ -83,7 +83,7 @@ async fn every_way_to_end_owes_a_call(store: TestStore) {
     assert_eq!(calls, expected);
 }
 
-async fn a_call_is_one_callers_until_its_time_is_up(store: TestStore) {
+async fn claimed_webhook_is_exclusive_until_its_lease_expires(store: TestStore) {
     for _ in 0..5 {
         ended(&store).await;
     }
@@ -117,7 +117,7 @@ async fn a_call_is_one_callers_until_its_time_is_up(store: TestStore) {
     assert_eq!(found.state, WebhookState::Delivered);
 }
 
-async fn failures_are_tried_again_and_then_given_up(store: TestStore) {
+async fn failed_webhooks_are_retried_then_given_up(store: TestStore) {
     let id = ended(&store).await;
     let mut time = now();
     let mut attempts = 0;

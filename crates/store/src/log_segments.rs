@@ -1,6 +1,6 @@
-//! The log of a running execution that somebody follows, written down piece by piece. A piece is
-//! named by where it ends in the whole text, so a reader can go on anywhere, and go on in the
-//! finished log when the pieces are gone.
+//! Log segments: the log of a running execution that a client follows, stored as it grows. A
+//! segment is identified by its end offset in the whole log, so a client can continue anywhere, and
+//! in the final log after the segments were deleted.
 
 use uuid::Uuid;
 
@@ -10,19 +10,19 @@ use crate::string_enum::string_enum;
 use crate::{Lease, Micros, Store, StoreError, TenantId};
 
 string_enum! {
-    /// Which of a script's streams a piece of its log came from.
+    /// The output stream of a script that a log segment came from.
     LogStream, "log stream" {
         Stdout = "stdout",
         Stderr = "stderr",
-        /// Both in one, or not known any more.
+        /// Both streams in one, or unknown.
         Merged = "merged",
     }
 }
 
-/// A piece of a log.
+/// A segment of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSegment {
-    /// Bytes of the log up to and with this piece.
+    /// The offset of the end of this segment in the log, in bytes.
     pub ends_at: i64,
     pub stream: LogStream,
     pub written_at: Micros,
@@ -41,9 +41,11 @@ impl LogSegment {
 }
 
 impl Store {
-    /// Notes that somebody follows this execution and, while it runs, tells whoever runs it. True
-    /// when it has not ended yet. One that waits is announced once more: a claim at this very
-    /// moment passed the locked row over.
+    /// Marks an execution as watched, because a client follows its log, and notifies its worker.
+    /// True when it has not ended yet.
+    ///
+    /// A queued execution is notified as queued once more: this update locks its row, and a worker
+    /// that claims at this moment skips locked rows and would not look again.
     pub async fn mark_watched(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET watched = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
@@ -53,8 +55,8 @@ impl Store {
         Ok(!self.write_and_notify(update).await?.is_empty())
     }
 
-    /// Notes that somebody in another process may wait for the end, so that it is announced. True
-    /// when it has not ended yet. One that waits is announced once more, as by `watch`.
+    /// Marks an execution as awaited by another process, so that its end is notified. True when it
+    /// has not ended yet. A queued one is notified once more, as in `mark_watched`.
     pub async fn mark_awaited(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET awaited = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \
@@ -64,16 +66,17 @@ impl Store {
         Ok(!self.write_and_notify(update).await?.is_empty())
     }
 
-    /// Writes pieces of a running execution's log down and announces them. Each attempt has its own
-    /// log, so a worker that lost its lease disturbs nobody.
+    /// Stores segments of a running execution's log and notifies its followers. The fencing token
+    /// is part of the key: each attempt has its own log, so a worker that lost its lease cannot
+    /// write into that of the next attempt.
     pub async fn append_log(
         &self,
         lease: &Lease,
         segments: &[LogSegment],
     ) -> Result<(), StoreError> {
-        // Both databases bound the number of placeholders; this stays far below either.
-        for some in segments.chunks(500) {
-            let rows = some.iter().map(|segment| {
+        // Both databases limit the number of placeholders; 500 rows of six stay far below.
+        for chunk in segments.chunks(500) {
+            let rows = chunk.iter().map(|segment| {
                 [
                     Arg::from(lease.execution_id),
                     Arg::from(lease.token),
@@ -87,14 +90,14 @@ impl Store {
                 "INSERT INTO log_segments (execution_id, attempt, ends_at, stream, written_at, text) VALUES ",
             )
             .push_rows(rows)
-            // A try whose answer was lost may have come through.
+            // A retry after a lost answer may find segments that were committed.
             .push(" ON CONFLICT (execution_id, attempt, ends_at) DO NOTHING RETURNING 'logs:' || execution_id AS notification");
             self.write_and_notify(insert).await?;
         }
         Ok(())
     }
 
-    /// The next pieces of one attempt's log behind `after` bytes, in order.
+    /// The next segments of one attempt's log after the offset `after`, in order.
     pub async fn read_log(
         &self,
         tenant: &TenantId,

@@ -4,9 +4,9 @@ use store::{InitialState, QueueLoad, Status};
 
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both, other};
 
-on_both!(what_waits_and_runs_is_counted_across_tenants);
+on_both!(queued_and_running_are_counted_across_tenants);
 
-async fn what_waits_and_runs_is_counted_across_tenants(store: TestStore) {
+async fn queued_and_running_are_counted_across_tenants(store: TestStore) {
     assert_eq!(store.queue_load().await.expect("counted"), QueueLoad::default());
     for tenant in [acme(), acme(), other()] {
         store.queue(&tenant).await;

@@ -1,12 +1,12 @@
-//! How much there is to do, counted for operators. Every count comes from an index that holds only
-//! what waits or runs now, and stops at a bound, so that a look costs little however long history
-//! and queue are.
+//! The load of the installation, for metrics. Every count uses a partial index that holds only
+//! queued, running or pending rows, and stops at a maximum, so that reading it is cheap however
+//! long the history and the queue are.
 
 use crate::db::Database;
 use crate::sql::sql;
 use crate::{Store, StoreError};
 
-/// What waits and runs in the whole installation.
+/// The load of the whole installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueLoad {
     pub queued: i64,
@@ -15,11 +15,11 @@ pub struct QueueLoad {
 }
 
 impl QueueLoad {
-    /// No count goes further: whoever has so much waiting needs no exact number.
+    /// Counts stop here: at such a load the exact number does not matter.
     pub const MAX_COUNT: i64 = 100_000;
 }
 
-/// The connections of this process to its database.
+/// The database connections of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStats {
     pub open: u32,
@@ -28,7 +28,7 @@ pub struct PoolStats {
 }
 
 impl Store {
-    /// Across all tenants, and about none of them.
+    /// Counts over all tenants.
     pub async fn queue_load(&self) -> Result<QueueLoad, StoreError> {
         let select = sql("SELECT \
              (SELECT COUNT(*) FROM (SELECT 1 FROM executions WHERE status = 'queued' LIMIT $1) AS q) AS queued, \
@@ -43,7 +43,7 @@ impl Store {
         })
     }
 
-    /// Readers and writers together.
+    /// Counts readers and writers together.
     pub fn pool_stats(&self) -> PoolStats {
         match &self.db {
             Database::Sqlite { read, write } => PoolStats {

@@ -6,16 +6,16 @@ use uuid::Uuid;
 use crate::support::{LEASE_MS, TestStore, acme, finished, on_both, other};
 
 on_both!(
-    pieces_are_read_back_in_order_from_anywhere,
-    only_what_lives_is_watched,
-    heartbeats_tell_who_is_watched
+    segments_are_read_in_order_from_any_offset,
+    only_active_executions_can_be_watched,
+    heartbeats_report_watched_executions
 );
 
 fn piece(ends_at: i64, text: &str) -> LogSegment {
     LogSegment { ends_at, stream: LogStream::Stdout, written_at: now(), text: text.into() }
 }
 
-async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
+async fn segments_are_read_in_order_from_any_offset(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
     let pieces = [
@@ -43,7 +43,7 @@ async fn pieces_are_read_back_in_order_from_anywhere(store: TestStore) {
     );
 }
 
-async fn only_what_lives_is_watched(store: TestStore) {
+async fn only_active_executions_can_be_watched(store: TestStore) {
     let lease = store.run(&acme()).await;
     let id = lease.execution_id;
     assert!(!store.mark_watched(&other(), id).await.expect("answered"));
@@ -58,7 +58,7 @@ async fn only_what_lives_is_watched(store: TestStore) {
     assert!(asked.watched, "who takes it up must know");
 }
 
-async fn heartbeats_tell_who_is_watched(store: TestStore) {
+async fn heartbeats_report_watched_executions(store: TestStore) {
     let (watched, quiet) = (store.run(&acme()).await, store.run(&acme()).await);
     store.mark_watched(&acme(), watched.execution_id).await.expect("answered");
     let beat = store.heartbeat(&[watched.clone(), quiet], LEASE_MS).await.expect("beat");

@@ -1,8 +1,9 @@
-//! Skills without their documents. A manifest may be a megabyte, and so may what the checks said
-//! about it: lists and lookups that need neither read neither.
+//! Skills without their documents. A manifest may be a megabyte, and so may its findings: lists and
+//! lookups that need neither do not read them.
 
 use serde_json::Value;
 
+use crate::manifest_fields::ManifestFields;
 use crate::row::Row;
 use crate::skills::SkillStatus;
 use crate::sql::{Sql, sql};
@@ -15,18 +16,17 @@ pub struct SkillMetadata {
     pub name: String,
     pub version: String,
     pub digest: String,
-    /// At most [`SkillMetadata::DESCRIPTION_CHARS`] of it; the whole of a longer one is in the
-    /// manifest.
+    /// At most [`SkillMetadata::DESCRIPTION_CHARS`]; the manifest has the whole description.
     pub description: String,
     pub lang: Option<String>,
     pub mode: String,
     pub status: SkillStatus,
     pub entrypoint: Option<String>,
-    /// The manifest says that running the skill twice does no harm.
+    /// The manifest declares that running the skill twice is safe.
     pub idempotent: bool,
-    /// Of the archive.
+    /// The size of the archive.
     pub size_bytes: i64,
-    /// Of the documents that are left out: the manifest, the scripts and the findings.
+    /// The size of the documents that are left out: the manifest, the scripts and the findings.
     pub documents_bytes: u64,
     pub created_at: Micros,
     pub updated_at: Micros,
@@ -39,7 +39,7 @@ pub struct ListedSkill {
     pub findings: FindingCounts,
 }
 
-/// How many findings of each severity an upload had.
+/// The number of findings of an upload, by severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FindingCounts {
     pub error: u32,
@@ -47,26 +47,26 @@ pub struct FindingCounts {
     pub info: u32,
 }
 
-/// A skill as something to call.
+/// A skill with the schema of its input, for callers such as MCP clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallableSkill {
     pub head: SkillMetadata,
-    /// Nothing as well when it is longer than [`CallableSkill::SCHEMA_BYTES`].
+    /// `None` also when it is longer than [`CallableSkill::SCHEMA_BYTES`].
     pub input_schema: Option<Value>,
 }
 
-/// `octet_length` is known to both databases; `LENGTH` counts characters. What the manifest says is
-/// NULL when the content was stored by a program that did not know the columns: see
-/// `Store::describe`.
-const HEAD: &str = "tenant, name, version, digest, SUBSTR(description, 1, 4096) AS description, lang, mode, status, \
+/// `octet_length` works on both databases; `LENGTH` counts characters. The columns of manifest
+/// fields are NULL when a program that did not know them stored the content; see
+/// `Store::backfill_manifest_fields`.
+const COLUMNS: &str = "tenant, name, version, digest, SUBSTR(description, 1, 4096) AS description, lang, mode, status, \
     entrypoint, size_bytes, created_at, updated_at, \
     CASE WHEN described = digest THEN idempotent END AS idempotent, \
     CAST(octet_length(manifest) + octet_length(scripts) + octet_length(findings) AS BIGINT) AS documents_bytes";
 
 const SCHEMA: &str = ", CASE WHEN described = digest THEN input_schema END AS input_schema";
 
-/// Counted in the text: a quotation mark inside a string of JSON has a backslash before it, so
-/// nothing but the field itself is spelled like this.
+/// Counted in the JSON text, to avoid reading it. Quotation marks inside JSON strings are escaped,
+/// so only the field itself can match.
 const COUNTS: &str = ", \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"error\"', ''))) / 18 AS BIGINT) AS errors, \
     CAST((LENGTH(findings) - LENGTH(REPLACE(findings, '\"severity\":\"warning\"', ''))) / 20 AS BIGINT) AS warnings, \
@@ -74,11 +74,11 @@ const COUNTS: &str = ", \
 
 impl SkillMetadata {
     pub const DESCRIPTION_CHARS: usize = 4096;
-    /// What a head takes in memory at most: its texts, each character of them at most four bytes,
-    /// and its fields.
+    /// The maximum size in memory: the description, at most four bytes per character, and the other
+    /// fields.
     pub const MAX_BYTES: u64 = 4 * 4096 + 2048;
 
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
         self.name.clone()
     }
@@ -116,7 +116,7 @@ impl ListedSkill {
 
 impl CallableSkill {
     pub const SCHEMA_BYTES: u64 = 64 << 10;
-    /// What one takes in memory at most: a schema as a tree is some times as large as its text.
+    /// The maximum size in memory: a parsed schema is several times as large as its text.
     pub const MAX_BYTES: u64 = SkillMetadata::MAX_BYTES + 8 * Self::SCHEMA_BYTES;
 
     fn from_row(row: &Row) -> Result<CallableSkill, StoreError> {
@@ -128,7 +128,7 @@ impl CallableSkill {
 }
 
 impl Store {
-    /// `latest` is the version uploaded last of those that are available.
+    /// `latest` is the available version that was uploaded last.
     pub async fn find_skill(
         &self,
         tenant: &TenantId,
@@ -136,7 +136,7 @@ impl Store {
         version: &str,
     ) -> Result<Option<SkillMetadata>, StoreError> {
         let select = self
-            .select_heads("")
+            .select_metadata("")
             .push_arg(" WHERE tenant = ", tenant)
             .push_arg(" AND name = ", name);
         let select = match version {
@@ -145,52 +145,52 @@ impl Store {
             exact => select.push_arg(" AND version = ", exact),
         };
         let Some(row) = self.db.read_one(select).await? else { return Ok(None) };
-        let mut head = SkillMetadata::from_row(&row)?;
-        if !is_described(&row)? {
-            head.idempotent = self.describe(&head).await?.idempotent;
+        let mut metadata = SkillMetadata::from_row(&row)?;
+        if !has_manifest_fields(&row)? {
+            metadata.idempotent = self.backfill_manifest_fields(&metadata).await?.idempotent;
         }
-        Ok(Some(head))
+        Ok(Some(metadata))
     }
 
-    /// The latest version of each skill, by name; of one without an available version, the last
-    /// upload.
+    /// The latest version of each skill, sorted by name; for a skill without an available version,
+    /// the last upload.
     pub async fn list_skills(
         &self,
         tenant: &TenantId,
         page: &PageRequest,
     ) -> Result<Vec<ListedSkill>, StoreError> {
-        let rows = self.latest(self.select_heads(COUNTS), tenant, page).await?;
+        let rows = self.latest(self.select_metadata(COUNTS), tenant, page).await?;
         rows.iter().map(ListedSkill::from_row).collect()
     }
 
-    /// The same for those who only want to know which skills there are.
+    /// The same without the counts of findings.
     pub async fn list_skill_metadata(
         &self,
         tenant: &TenantId,
         page: &PageRequest,
     ) -> Result<Vec<SkillMetadata>, StoreError> {
-        let rows = self.latest(self.select_heads(""), tenant, page).await?;
+        let rows = self.latest(self.select_metadata(""), tenant, page).await?;
         rows.iter().map(SkillMetadata::from_row).collect()
     }
 
-    /// The same with the schemas of their input.
+    /// The same with the input schemas.
     pub async fn list_callable_skills(
         &self,
         tenant: &TenantId,
         page: &PageRequest,
     ) -> Result<Vec<CallableSkill>, StoreError> {
         let mut all = Vec::new();
-        for row in self.latest(self.select_heads(SCHEMA), tenant, page).await? {
+        for row in self.latest(self.select_metadata(SCHEMA), tenant, page).await? {
             let mut skill = CallableSkill::from_row(&row)?;
-            if !is_described(&row)? {
-                skill.input_schema = self.describe(&skill.head).await?.input_schema;
+            if !has_manifest_fields(&row)? {
+                skill.input_schema = self.backfill_manifest_fields(&skill.head).await?.input_schema;
             }
             all.push(skill);
         }
         Ok(all)
     }
 
-    /// The versions of one skill, the latest first. `page.after` does not apply to this list.
+    /// The versions of one skill, latest first. `page.after` does not apply to this list.
     pub async fn list_versions(
         &self,
         tenant: &TenantId,
@@ -198,7 +198,7 @@ impl Store {
         page: &PageRequest,
     ) -> Result<Vec<ListedSkill>, StoreError> {
         let select = self
-            .select_heads(COUNTS)
+            .select_metadata(COUNTS)
             .push_arg(" WHERE tenant = ", tenant)
             .push_arg(" AND name = ", name)
             .push(" ORDER BY updated_at DESC, version DESC");
@@ -206,14 +206,17 @@ impl Store {
         rows.iter().map(ListedSkill::from_row).collect()
     }
 
-    /// Reads the manifest of a skill that was stored without these columns, and fills them in for
-    /// the next time.
-    async fn describe(&self, head: &SkillMetadata) -> Result<ManifestFields, StoreError> {
-        let SkillMetadata { tenant, name, version, digest, .. } = head;
+    /// Reads the manifest of a skill that was stored without these columns, and fills them in. The
+    /// update is conditional on the digest: a concurrent upload may have replaced the content.
+    async fn backfill_manifest_fields(
+        &self,
+        skill: &SkillMetadata,
+    ) -> Result<ManifestFields, StoreError> {
+        let SkillMetadata { tenant, name, version, digest, .. } = skill;
         let Some(row) = self.get_skill(tenant, name, version).await? else {
             return Ok(ManifestFields::default());
         };
-        let described = ManifestFields::of(&row.manifest);
+        let described = ManifestFields::from_manifest(&row.manifest);
         let update = sql("UPDATE skills SET described = $5, idempotent = $6, input_schema = $7 \
              WHERE tenant = $1 AND name = $2 AND version = $3 AND digest = $4")
         .bind(tenant)
@@ -227,8 +230,8 @@ impl Store {
         Ok(described)
     }
 
-    fn select_heads<'a>(&self, more: &'static str) -> Sql<'a> {
-        sql("SELECT ").push(HEAD).push(more).push(" FROM skills AS row")
+    fn select_metadata<'a>(&self, more: &'static str) -> Sql<'a> {
+        sql("SELECT ").push(COLUMNS).push(more).push(" FROM skills AS row")
     }
 
     async fn latest<'a>(
@@ -239,43 +242,21 @@ impl Store {
     ) -> Result<Vec<Row>, StoreError> {
         let select = select
             .push_arg(" WHERE tenant = ", tenant)
-            // Walks the index name by name and stops when the page is full.
+            // The planner walks the index name by name and stops when the page is full.
             .push(
                 " AND NOT EXISTS (SELECT 1 FROM skills AS newer WHERE newer.tenant = row.tenant \
                   AND newer.name = row.name \
                   AND (CASE newer.status WHEN 'available' THEN 1 ELSE 0 END, newer.updated_at, newer.version) \
                     > (CASE row.status WHEN 'available' THEN 1 ELSE 0 END, row.updated_at, row.version))",
             )
-            .push_some(" AND name > ", page.after.as_deref())
+            .push_optional_arg(" AND name > ", page.after.as_deref())
             .push(" ORDER BY name");
         self.db.read(page.limit(select)).await
     }
 }
 
-/// What callers need of a manifest.
-#[derive(Debug, Default)]
-pub(crate) struct ManifestFields {
-    pub idempotent: bool,
-    input_schema: Option<Value>,
-}
-
-impl ManifestFields {
-    pub fn of(manifest: &Value) -> ManifestFields {
-        let schema = manifest.get("input_schema").filter(|schema| !schema.is_null()).cloned();
-        let short = |schema: &Value| schema.to_string().len() as u64 <= CallableSkill::SCHEMA_BYTES;
-        ManifestFields {
-            idempotent: manifest["idempotent"] == true,
-            input_schema: schema.filter(short),
-        }
-    }
-
-    pub fn schema_text(&self) -> Option<String> {
-        self.input_schema.as_ref().map(Value::to_string)
-    }
-}
-
-/// Whether the columns beside the manifest hold for the content of this row.
-fn is_described(row: &Row) -> Result<bool, StoreError> {
+/// Whether the columns of manifest fields belong to the content of this row.
+fn has_manifest_fields(row: &Row) -> Result<bool, StoreError> {
     Ok(row.get::<Option<bool>>("idempotent")?.is_some())
 }
 

@@ -4,18 +4,18 @@ use store::{NewSkill, PageRequest, SkillFileRow, SkillMetadata, VersionPolicy};
 use crate::support::{TestStore, acme, new_skill, on_both, other};
 
 on_both!(
-    a_head_tells_of_the_documents_without_having_them,
+    metadata_gives_document_sizes_without_documents,
     lists_count_findings_by_severity,
-    schemas_come_with_what_can_be_called_unless_they_are_long,
-    files_are_found_by_path_in_their_content_only,
-    files_of_content_that_nobody_has_are_not_recorded,
+    callable_skills_have_schemas_unless_too_long,
+    files_are_found_by_path_within_their_digest,
+    files_of_unknown_digests_are_not_stored,
 );
 
 async fn put(store: &TestStore, new: &NewSkill) {
     store.put_skill(&acme(), new, VersionPolicy::Mutable).await.expect("put");
 }
 
-async fn a_head_tells_of_the_documents_without_having_them(store: TestStore) {
+async fn metadata_gives_document_sizes_without_documents(store: TestStore) {
     let long = "ä".repeat(SkillMetadata::DESCRIPTION_CHARS + 1);
     let manifest =
         json!({ "idempotent": true, "instructions": "x".repeat(10_000), "nul": "\u{0}" });
@@ -62,7 +62,7 @@ async fn lists_count_findings_by_severity(store: TestStore) {
     }
 }
 
-async fn schemas_come_with_what_can_be_called_unless_they_are_long(store: TestStore) {
+async fn callable_skills_have_schemas_unless_too_long(store: TestStore) {
     let schema =
         json!({ "type": "object", "title": "ä\u{0}\"", "maxProperties": 12345678901234567890u64 });
     let long = json!({ "title": "x".repeat(70_000) });
@@ -99,7 +99,7 @@ fn file(path: &str, position: u64) -> SkillFileRow {
     }
 }
 
-async fn files_are_found_by_path_in_their_content_only(store: TestStore) {
+async fn files_are_found_by_path_within_their_digest(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     store.publish(&other(), "echo", "1.0.0", "sha256:1").await;
     let files: Vec<_> = (0..450u64).map(|n| file(&format!("dir/{n:03}"), n * 5)).collect();
@@ -123,7 +123,7 @@ async fn files_are_found_by_path_in_their_content_only(store: TestStore) {
     assert_eq!(store.count_skill_files(&acme(), "sha256:1").await.expect("counted"), 0);
 }
 
-async fn files_of_content_that_nobody_has_are_not_recorded(store: TestStore) {
+async fn files_of_unknown_digests_are_not_stored(store: TestStore) {
     store.put_skill_files(&acme(), "sha256:1", &[file("a", 0)]).await.expect("answered");
     assert_eq!(store.count_skill_files(&acme(), "sha256:1").await.expect("counted"), 0);
 }

@@ -1,4 +1,4 @@
-//! What a tenant trusts: the keys that may sign its skills, and the content it has revoked.
+//! Trusted keys, whose signatures a tenant accepts, and revoked digests of packages.
 
 use serde::Serialize;
 use serde_json::json;
@@ -9,21 +9,21 @@ use crate::string_enum::string_enum;
 use crate::{Micros, PageRequest, Store, StoreError, TenantId, now};
 
 string_enum! {
-    /// What becomes of skills without a signature that the tenant trusts.
+    /// What happens to skills without a trusted signature.
     #[derive(Default)]
     SignaturePolicy, "signature policy" {
-        /// Nobody asks.
+        /// Signatures are not required.
         #[default]
         Off = "off",
-        /// They are stored and run, and it is said.
+        /// Such skills are accepted with a warning.
         Warn = "warn",
-        /// They are refused.
+        /// Such skills are rejected.
         Require = "require",
     }
 }
 
-/// A public key whose signatures count. The store knows no cryptography: to it a key is a name and
-/// a text.
+/// A public key whose signatures the tenant accepts. The store knows no cryptography: here a key is
+/// an id and a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrustedKey {
     pub key_id: String,
@@ -50,7 +50,7 @@ pub struct RevokedDigest {
 const KEY_COLUMNS: &str = "key_id, public_key, comment, added_at, revoked_at";
 
 impl TrustedKey {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
         self.key_id.clone()
     }
@@ -67,7 +67,7 @@ impl TrustedKey {
 }
 
 impl RevokedDigest {
-    /// What `PageRequest::after` takes to continue behind this row.
+    /// For `PageRequest::after`, to continue after this row.
     pub fn cursor(&self) -> String {
         self.digest.clone()
     }
@@ -82,8 +82,8 @@ impl RevokedDigest {
 }
 
 impl Store {
-    /// A key that was added before is a conflict, also when it was revoked since: who wants to go
-    /// on signing takes a new one.
+    /// Adding a key id again is a conflict, also after a revocation: a revoked key may be in the
+    /// wrong hands, so its owner must sign with a new one.
     pub async fn add_trusted_key(
         &self,
         tenant: &TenantId,
@@ -99,8 +99,8 @@ impl Store {
             .bind(&new.comment)
             .bind(now());
         let mut tx = self.db.begin().await?;
-        let row = tx.one(insert).await?.ok_or(StoreError::Conflict(
-            "a key of this id was added before; one that was revoked is never trusted again",
+        let row = tx.query_one(insert).await?.ok_or(StoreError::Conflict(
+            "a key with this id exists already; a revoked key cannot be trusted again",
         ))?;
         let key = TrustedKey::from_row(&row)?;
         let detail = json!({ "public_key": key.public_key, "comment": key.comment });
@@ -109,30 +109,30 @@ impl Store {
         Ok(key)
     }
 
-    /// The key of this id, revoked or not.
+    /// The key with this id, revoked or not.
     pub async fn trusted_key(
         &self,
         tenant: &TenantId,
         key_id: &str,
     ) -> Result<Option<TrustedKey>, StoreError> {
-        let row = self.db.read_one(keys(tenant).push_arg(" AND key_id = ", key_id)).await?;
+        let row = self.db.read_one(select_keys(tenant).push_arg(" AND key_id = ", key_id)).await?;
         row.as_ref().map(TrustedKey::from_row).transpose()
     }
 
-    /// All keys by their id, the revoked ones too.
+    /// All keys, revoked ones too, sorted by id.
     pub async fn list_trusted_keys(
         &self,
         tenant: &TenantId,
         page: &PageRequest,
     ) -> Result<Vec<TrustedKey>, StoreError> {
-        let select = keys(tenant)
-            .push_some(" AND key_id > ", page.after.as_deref())
+        let select = select_keys(tenant)
+            .push_optional_arg(" AND key_id > ", page.after.as_deref())
             .push(" ORDER BY key_id");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(TrustedKey::from_row).collect()
     }
 
-    /// False when there is no such key. One that is revoked already keeps its time.
+    /// False when there is no such key. Revoking again keeps the first time.
     pub async fn revoke_trusted_key(
         &self,
         tenant: &TenantId,
@@ -146,7 +146,7 @@ impl Store {
         self.write_recorded(update, ("trust.key.revoke", key_id), json!({})).await
     }
 
-    /// Revoking again changes the reason and not the time.
+    /// Revoking again changes the reason and keeps the time.
     pub async fn revoke_digest(
         &self,
         tenant: &TenantId,
@@ -161,13 +161,13 @@ impl Store {
         .bind(reason)
         .bind(now());
         let mut tx = self.db.begin().await?;
-        let row = tx.one(insert).await?.ok_or(StoreError::NotFound)?;
+        let row = tx.query_one(insert).await?.ok_or(StoreError::NotFound)?;
         self.record(&mut tx, "trust.digest.revoke", digest, json!({ "reason": reason })).await?;
         tx.commit().await?;
         RevokedDigest::from_row(&row)
     }
 
-    /// False when it was not revoked.
+    /// False when the digest was not revoked.
     pub async fn unrevoke_digest(
         &self,
         tenant: &TenantId,
@@ -187,13 +187,13 @@ impl Store {
         let select =
             sql("SELECT digest, reason, revoked_at FROM revoked_digests WHERE tenant = $1")
                 .bind(tenant)
-                .push_some(" AND digest > ", page.after.as_deref())
+                .push_optional_arg(" AND digest > ", page.after.as_deref())
                 .push(" ORDER BY digest");
         let rows = self.db.read(page.limit(select)).await?;
         rows.iter().map(RevokedDigest::from_row).collect()
     }
 }
 
-fn keys(tenant: &TenantId) -> Sql<'_> {
+fn select_keys(tenant: &TenantId) -> Sql<'_> {
     sql("SELECT ").push(KEY_COLUMNS).push_arg(" FROM trusted_keys WHERE tenant = ", tenant)
 }

@@ -1,4 +1,4 @@
-//! Cancels: what waits ends at once, what runs is asked to stop.
+//! Cancellation: a queued execution ends at once; a running one is stopped by its worker.
 
 use uuid::Uuid;
 
@@ -6,12 +6,12 @@ use crate::sql::{Sql, sql};
 use crate::webhooks::enqueue_webhook;
 use crate::{Micros, Status, Store, StoreError, TenantId, now};
 
-/// What `request_cancel` did.
+/// The result of `request_cancel`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelResult {
-    /// It was queued and will never run.
+    /// The execution was queued and will never run.
     Cancelled,
-    /// It is running; whoever holds the lease is told.
+    /// The execution is running; the holder of its lease is notified.
     Requested,
     AlreadyFinished,
 }
@@ -19,8 +19,8 @@ pub enum CancelResult {
 pub(crate) const CANCELLED_BEFORE_START: &str = "The execution was cancelled before it started.";
 
 impl Store {
-    /// Ends a queued execution at once and asks a running one to stop. `None` when the tenant has
-    /// no such execution.
+    /// Ends a queued execution at once and requests that a running one stops. `None` when the
+    /// tenant has no such execution.
     pub async fn request_cancel(
         &self,
         tenant: &TenantId,
@@ -28,15 +28,16 @@ impl Store {
     ) -> Result<Option<CancelResult>, StoreError> {
         let now = now();
         let mut tx = self.db.begin().await?;
-        let Some(row) = tx.one(self.with_notification(cancel(tenant, id, now))).await? else {
+        let Some(row) = tx.query_one(self.with_notification(cancel(tenant, id, now))).await? else {
             drop(tx);
             return Ok(self
                 .get_execution(tenant, id)
                 .await?
                 .map(|_| CancelResult::AlreadyFinished));
         };
-        let cancel = match row.parse("status")? {
+        let result = match row.parse("status")? {
             Status::Running => CancelResult::Requested,
+            // The new status; the statement changes only queued and running executions.
             _ => {
                 enqueue_webhook(&mut tx, id, now).await?;
                 CancelResult::Cancelled
@@ -44,11 +45,12 @@ impl Store {
         };
         tx.commit().await?;
         self.notify_local(&[row])?;
-        Ok(Some(cancel))
+        Ok(Some(result))
     }
 }
 
-/// One statement, so that a worker that claims it meanwhile is either stopped or told.
+/// One statement for both cases. A worker that claims the execution at the same time commits either
+/// before it, and is notified as a running one, or after it, and finds nothing to claim.
 fn cancel(tenant: &TenantId, id: Uuid, now: Micros) -> Sql<'_> {
     sql("UPDATE executions SET cancel_requested = TRUE, \
          finished_at = CASE status WHEN 'queued' THEN $3 ELSE finished_at END, \

@@ -5,15 +5,15 @@ use store::{ArchiveUse, InitialState, Status, now};
 use crate::support::{LEASE_MS, TestStore, acme, finished, new_execution, on_both};
 
 on_both!(
-    an_archive_is_in_use_until_nobody_needs_it,
-    an_upload_that_never_ended_is_found,
-    an_upload_and_a_removal_keep_out_of_each_others_way,
-    a_removal_that_must_wait_is_named_again,
+    archive_is_in_use_until_the_last_user_ends,
+    unfinished_upload_is_listed,
+    upload_and_removal_exclude_each_other,
+    deferred_removal_is_listed_again,
 );
 
 const DIGEST: &str = "sha256:echo";
 
-async fn an_archive_is_in_use_until_nobody_needs_it(store: TestStore) {
+async fn archive_is_in_use_until_the_last_user_ends(store: TestStore) {
     let used = async || store.archive_use(&acme(), DIGEST).await.expect("readable");
     assert_eq!(used().await, ArchiveUse::Unused);
     store.publish(&acme(), "echo", "1.0.0", DIGEST).await;
@@ -31,7 +31,7 @@ async fn loose(store: &TestStore, noted_before: i64) -> usize {
     store.pending_archives(noted_before, 100).await.expect("listed").len()
 }
 
-async fn an_upload_that_never_ended_is_found(store: TestStore) {
+async fn unfinished_upload_is_listed(store: TestStore) {
     let before = now();
     let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
     assert_eq!(
@@ -46,7 +46,7 @@ async fn an_upload_that_never_ended_is_found(store: TestStore) {
     assert_eq!(loose(&store, before).await, 1, "what came to nothing is old at once");
 }
 
-async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
+async fn upload_and_removal_exclude_each_other(store: TestStore) {
     let start = now();
     let second = store.second().await;
     let claim = async || {
@@ -71,7 +71,7 @@ async fn an_upload_and_a_removal_keep_out_of_each_others_way(store: TestStore) {
     assert!(store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").is_some());
 }
 
-async fn a_removal_that_must_wait_is_named_again(store: TestStore) {
+async fn deferred_removal_is_listed_again(store: TestStore) {
     assert!(store.claim_archive_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
     assert_eq!(loose(&store, now()).await, 0, "somebody is at it");
     store.defer_archive_removal(&acme(), DIGEST, 7).await.expect("put off");

@@ -1,12 +1,16 @@
-//! Notes of archives that may belong to no skill, so that none is lost sight of and none is removed
-//! while another server counts on it. The archives themselves are blobs, which this crate does not
-//! know.
+//! Pending archives: skill archives in blob storage that may belong to no skill.
+//!
+//! A row in `loose_archives` exists from before an archive is uploaded until its skill is stored,
+//! and from the deletion of its last skill until the archive is removed. Servers may upload and
+//! remove the same digest at the same time; this row is what they agree on. A removal is a lease
+//! (`removing_until`): while it is valid, an upload of the digest waits. An upload is marked by its
+//! time (`noted_at`): an archive that was uploaded recently is not removed.
 
 use crate::row::Row;
 use crate::sql::{Sql, sql};
 use crate::{Micros, Store, StoreError, TenantId, now};
 
-/// An upload under way.
+/// An upload of an archive in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveUpload {
     tenant: TenantId,
@@ -14,57 +18,62 @@ pub struct ArchiveUpload {
     noted_at: Micros,
 }
 
-/// Who still needs an archive.
+/// Whether an archive is still in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveUse {
-    /// A version of a skill has it.
+    /// A version of a skill has this digest.
     Published,
-    /// Only an execution that was accepted and has not ended.
+    /// Only an execution that has not ended has this digest.
     Needed,
     Unused,
 }
 
 impl Store {
-    /// Notes that an archive is about to be stored. Nothing when a removal of it is under way: look
-    /// again.
+    /// Registers an upload before the archive is written. `None` while the archive is being
+    /// removed: retry, because the removal could delete what is uploaded now.
     pub async fn begin_archive_upload(
         &self,
         tenant: &TenantId,
         digest: &str,
     ) -> Result<Option<ArchiveUpload>, StoreError> {
         let noted_at = now();
-        let note = sql("INSERT INTO loose_archives (tenant, digest, noted_at, removing_until) VALUES ($1, $2, $3, 0) \
+        let insert = sql("INSERT INTO loose_archives (tenant, digest, noted_at, removing_until) VALUES ($1, $2, $3, 0) \
              ON CONFLICT (tenant, digest) DO UPDATE SET noted_at = excluded.noted_at \
              WHERE loose_archives.removing_until < $3")
         .bind(tenant)
         .bind(digest)
         .bind(noted_at);
-        let noted = self.db.write(note).await? > 0;
-        Ok(noted.then(|| ArchiveUpload {
+        let registered = self.db.write(insert).await? > 0;
+        Ok(registered.then(|| ArchiveUpload {
             tenant: tenant.clone(),
             digest: digest.to_owned(),
             noted_at,
         }))
     }
 
-    /// Drops the note of an upload whose skill is stored; a later upload of the same content keeps
-    /// its own.
-    pub async fn commit_archive_upload(&self, note: &ArchiveUpload) -> Result<(), StoreError> {
-        let delete = of(sql("DELETE FROM loose_archives"), &note.tenant, &note.digest)
-            .push_arg(" AND noted_at = ", note.noted_at)
-            .push(" AND removing_until = 0");
+    /// Completes an upload whose skill is stored. The row stays if another upload of the same
+    /// digest has registered since, or a removal has begun.
+    pub async fn commit_archive_upload(&self, upload: &ArchiveUpload) -> Result<(), StoreError> {
+        let delete =
+            where_archive(sql("DELETE FROM loose_archives"), &upload.tenant, &upload.digest)
+                .push_arg(" AND noted_at = ", upload.noted_at)
+                .push(" AND removing_until = 0");
         self.db.write(delete).await.map(drop)
     }
 
-    /// Turns the note of an upload that came to nothing into one of an archive to be removed.
-    pub async fn abort_archive_upload(&self, note: &ArchiveUpload) -> Result<(), StoreError> {
-        let update = of(sql("UPDATE loose_archives SET noted_at = 0"), &note.tenant, &note.digest);
-        self.db.write(update.push_arg(" AND noted_at = ", note.noted_at)).await.map(drop)
+    /// Aborts an upload: the archive may be removed from now on.
+    pub async fn abort_archive_upload(&self, upload: &ArchiveUpload) -> Result<(), StoreError> {
+        let update = where_archive(
+            sql("UPDATE loose_archives SET noted_at = 0"),
+            &upload.tenant,
+            &upload.digest,
+        );
+        self.db.write(update.push_arg(" AND noted_at = ", upload.noted_at)).await.map(drop)
     }
 
-    /// The right to remove an archive for a while, unless an upload of it was noted after
-    /// `noted_before` or somebody else is at it. Whoever has it looks whether the archive is in
-    /// use, and only then.
+    /// Acquires a lease to remove an archive. False when an upload was registered after
+    /// `noted_before` or another server removes it. The holder must check `archive_use` after this
+    /// call: from now on no upload of the digest can begin, so the answer stays true.
     pub async fn claim_archive_removal(
         &self,
         tenant: &TenantId,
@@ -85,7 +94,7 @@ impl Store {
         Ok(self.db.write(claim).await? > 0)
     }
 
-    /// Who needs this archive.
+    /// Whether this archive is in use.
     pub async fn archive_use(
         &self,
         tenant: &TenantId,
@@ -105,17 +114,20 @@ impl Store {
         })
     }
 
-    /// Ends a removal: the archive is gone, or belongs to a skill after all.
+    /// Finishes a removal: the archive was removed, or a skill uses it again.
     pub async fn finish_archive_removal(
         &self,
         tenant: &TenantId,
         digest: &str,
     ) -> Result<(), StoreError> {
-        self.db.write(of(sql("DELETE FROM loose_archives"), tenant, digest)).await.map(drop)
+        self.db
+            .write(where_archive(sql("DELETE FROM loose_archives"), tenant, digest))
+            .await
+            .map(drop)
     }
 
-    /// Ends a removal that has to wait for an execution; `loose_archives` names it again. Until
-    /// then its bytes count as the tenant's.
+    /// Gives up a removal because an execution needs the archive; `pending_archives` returns it
+    /// again later. Until then its bytes count towards the tenant's quota.
     pub async fn defer_archive_removal(
         &self,
         tenant: &TenantId,
@@ -124,10 +136,10 @@ impl Store {
     ) -> Result<(), StoreError> {
         let update = sql("UPDATE loose_archives SET noted_at = 0, removing_until = 0")
             .push_arg(", size_bytes = ", size_bytes);
-        self.db.write(of(update, tenant, digest)).await.map(drop)
+        self.db.write(where_archive(update, tenant, digest)).await.map(drop)
     }
 
-    /// Archives noted before this time that nobody is removing.
+    /// Archives registered before this time that no server is removing.
     pub async fn pending_archives(
         &self,
         noted_before: Micros,
@@ -138,11 +150,11 @@ impl Store {
         .bind(noted_before)
         .bind(now())
         .bind(limit);
-        let name = |row: &Row| Ok((row.parse("tenant")?, row.get("digest")?));
-        self.db.read(select).await?.iter().map(name).collect()
+        let archive = |row: &Row| Ok((row.parse("tenant")?, row.get("digest")?));
+        self.db.read(select).await?.iter().map(archive).collect()
     }
 }
 
-fn of<'a>(sql: Sql<'a>, tenant: &'a TenantId, digest: &'a str) -> Sql<'a> {
+fn where_archive<'a>(sql: Sql<'a>, tenant: &'a TenantId, digest: &'a str) -> Sql<'a> {
     sql.push_arg(" WHERE tenant = ", tenant).push_arg(" AND digest = ", digest)
 }
