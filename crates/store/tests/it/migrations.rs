@@ -126,7 +126,7 @@ async fn unmigrated_schema_is_reported() {
         take_first(dsn, &[INITIAL]).await;
         let behind = Store::check_schema(dsn).await.expect_err("most of the tables are missing");
         assert!(
-            behind.to_string().contains("step 1")
+            behind.to_string().contains("migration 1")
                 && behind.to_string().contains("skillbox migrate"),
             "{behind}"
         );
