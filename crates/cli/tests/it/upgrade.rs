@@ -60,7 +60,11 @@ async fn a_rolling_upgrade_loses_nothing() {
     fleet.database.execute(SHUT_OUT);
     let mut refused = fleet.begin("worker");
     assert_eq!(refused.wait().code(), Some(2));
-    assert!(refused.log().contains("the database schema needs a newer Skillbox"), "{}", refused.log());
+    assert!(
+        refused.log().contains("the database schema needs a newer Skillbox"),
+        "{}",
+        refused.log()
+    );
     let still = api
         .run(&json!({ "skill": "echo", "input": { "number": 20 } }), None)
         .await
