@@ -30,7 +30,7 @@ impl From<StoreError> for ApiError {
                 Slug::VersionExists,
                 "This version exists with different content, and the tenant's versions are immutable. Publish a new version.",
             ),
-            StoreError::Cursor => ApiError::bad_request("The cursor is not from this list."),
+            StoreError::InvalidCursor => ApiError::bad_request("The cursor is not from this list."),
             StoreError::IdempotencyMismatch => RunError::IdempotencyMismatch.into(),
             other if other.is_outage() => ApiError::unavailable(error_chain(&other)),
             other => ApiError::internal(error_chain(&other)),
