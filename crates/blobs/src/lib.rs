@@ -5,6 +5,8 @@
 //! database. A key starts with its tenant; there is no other way to name a blob, so no caller can
 //! reach another tenant's by mistake.
 
+#![forbid(unsafe_code)]
+
 mod directory;
 mod error;
 mod key;

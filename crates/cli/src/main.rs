@@ -3,6 +3,8 @@
 //! This crate owns messages, tables and exit codes. The format of skills, their execution and their
 //! storage belong to the crates below. It reaches a server only through `client`.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod commands;
 mod connection;

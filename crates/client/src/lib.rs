@@ -3,6 +3,8 @@
 //! It owns how a call is sent and how an answer or a failure is read. It must not know any of our
 //! other crates: everything it knows of the server is the wire contract.
 
+#![forbid(unsafe_code)]
+
 mod audit;
 mod client;
 mod download;

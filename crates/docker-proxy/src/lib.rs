@@ -7,6 +7,8 @@
 //! only containers and volumes that carry its own label. It knows no other crate of ours; the
 //! seccomp profile to insist on comes from its caller.
 
+#![forbid(unsafe_code)]
+
 mod address;
 mod config;
 mod container;

@@ -4,6 +4,8 @@
 //! one language needs, such as reading a Python docstring, is in `crates/skill/src/languages`.
 //! docs/architecture.md lists the steps for adding a language.
 
+#![forbid(unsafe_code)]
+
 mod starters;
 mod table;
 

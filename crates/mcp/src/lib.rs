@@ -6,6 +6,8 @@
 //! directory, one for a server elsewhere and one inside a server. It is the only crate with the
 //! protocol's SDK, and knows no routes and no keys.
 
+#![forbid(unsafe_code)]
+
 mod arguments;
 mod connection;
 mod extension;

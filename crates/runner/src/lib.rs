@@ -5,6 +5,8 @@
 //! queue with its worker loop, the leases with their heartbeat, and the reaper. This crate knows
 //! nothing of HTTP, of keys' secrets, or of how a sandbox is made.
 
+#![forbid(unsafe_code)]
+
 mod accept;
 mod admission;
 mod announced;

@@ -5,6 +5,8 @@
 //! [`Job`], watches it under a deadline, and collects what it left, treating the guest as hostile
 //! from its first byte. This crate knows nothing of skills, tenants, storage or HTTP.
 
+#![forbid(unsafe_code)]
+
 mod contained;
 mod conversation;
 mod delivery;

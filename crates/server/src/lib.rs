@@ -4,6 +4,8 @@
 //! read a skill's files directly. [`router`] lists every route; [`error`] maps failures to HTTP;
 //! only [`config`] reads the environment.
 
+#![forbid(unsafe_code)]
+
 mod app;
 mod audit;
 mod auth;

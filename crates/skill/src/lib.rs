@@ -7,6 +7,8 @@
 //! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) end in the same
 //! [`Package`]; the same content gives the same digest whichever way it came.
 
+#![forbid(unsafe_code)]
+
 mod archive;
 mod canonical;
 mod dialect;

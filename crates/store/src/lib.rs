@@ -5,6 +5,8 @@
 //! exceptions are `find_key` (the key identifies the tenant) and the functions on leases, webhooks
 //! and retention, which work on all tenants at once.
 
+#![forbid(unsafe_code)]
+
 mod acceptance;
 mod audit;
 mod audit_append;

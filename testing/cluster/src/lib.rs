@@ -22,6 +22,8 @@
 //! Nobody but tests may depend on it. It needs root, and the programs `runc`, `unshare`, `nsenter`
 //! and `openssl`.
 
+#![forbid(unsafe_code)]
+
 mod access;
 mod admission;
 mod api;

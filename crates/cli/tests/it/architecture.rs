@@ -65,6 +65,10 @@ const OWNERS: &[(&str, &[&str])] = &[
 /// Where the command line may know the store: nowhere but in what measures it.
 const MEASURED: &str = "cli/src/commands/bench/store";
 
+/// The only crate with unsafe code: it makes system calls that no library covers, between `clone` and
+/// `exec`.
+const UNSAFE: &str = "guest";
+
 /// The only file of the product that may read the environment.
 const ENVIRONMENT: &str = "server/src/config.rs";
 
@@ -208,6 +212,23 @@ fn the_environment_is_read_in_one_file() {
         .filter(|path| ![ENVIRONMENT, INSIDE_THE_SANDBOX].contains(&path.as_str()))
         .collect();
     assert!(strangers.is_empty(), "the environment is read in {strangers:?}");
+}
+
+#[test]
+fn unsafe_code_is_forbidden_outside_the_guest() {
+    let repository = crates().join("..");
+    let packages = EDGES.iter().map(|(name, _)| repository.join("crates").join(name));
+    let testing = TESTING.iter().map(|(name, _)| repository.join("testing").join(name));
+    for package in packages.chain(testing).filter(|package| !package.ends_with(UNSAFE)) {
+        let roots = ["src/lib.rs", "src/main.rs"].map(|root| package.join(root));
+        let roots: Vec<_> = roots.iter().filter(|root| root.exists()).collect();
+        assert!(!roots.is_empty(), "{} has no root", package.display());
+        for root in roots {
+            let source = std::fs::read_to_string(root).expect("a source");
+            let forbids = source.lines().any(|line| line == "#![forbid(unsafe_code)]");
+            assert!(forbids, "{} does not forbid unsafe code", root.display());
+        }
+    }
 }
 
 fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
