@@ -1,7 +1,7 @@
 //! A skill ready to run: unpacked, with compiled schemas.
 
 use serde_json::Value;
-use skill::{Finding, Manifest, Package, Script, Severity, SkillFile};
+use skill::{Finding, Manifest, Package, Severity, SkillFile, SkillScript};
 
 use crate::Schema;
 
@@ -12,8 +12,8 @@ pub struct LoadedSkill {
     pub files: Vec<SkillFile>,
     /// The sum of the files' sizes.
     pub files_bytes: u64,
-    pub scripts: Vec<Script>,
-    pub entrypoint: Option<Script>,
+    pub scripts: Vec<SkillScript>,
+    pub entrypoint: Option<SkillScript>,
     pub input_schema: Option<Schema>,
     pub output_schema: Option<Schema>,
 }
@@ -58,7 +58,7 @@ pub fn unusable_schemas(package: &Package) -> Vec<Finding> {
             line: None,
             message,
         };
-        Some(package.at_schema(what, finding))
+        Some(package.locate_schema_finding(what, finding))
     };
     schemas.into_iter().filter_map(unusable).collect()
 }

@@ -135,13 +135,13 @@ fn weight(memory_bytes: u64) -> u32 {
 /// The limits of uploads do not apply: they may have been lowered since the upload, and the digest
 /// proves that the archive was accepted. These limits are the largest of a canonical archive.
 fn unpack(archive: &[u8], digest: &str) -> Result<Package, SkillError> {
-    let any_size = skill::Limits {
+    let any_size = skill::PackageLimits {
         entries: usize::from(u16::MAX),
         unpacked_bytes: u64::from(u32::MAX),
         path_bytes: usize::from(u16::MAX),
         depth: usize::from(u16::MAX),
         skill_file_bytes: u64::from(u32::MAX),
-        ..skill::Limits::default()
+        ..skill::PackageLimits::default()
     };
     let package = skill::read_archive(archive, &any_size)?;
     if package.digest == digest { Ok(package) } else { Err(SkillError::Digest) }

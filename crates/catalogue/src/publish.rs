@@ -8,7 +8,7 @@ use std::time::Duration;
 use blobs::BlobKey;
 use bytes::Bytes;
 use serde_json::json;
-use skill::{Finding, Mode, Package};
+use skill::{Finding, Package, SkillMode};
 use store::{
     Actor, ArchiveUpload, ArchiveUse, Micros, NewSkill, PutSkillResult, SkillStatus, TenantId,
     TenantPolicy,
@@ -88,7 +88,7 @@ impl Catalogue {
     /// Records the positions of the files in the archive. The first read would do the same, so a
     /// failure does not undo the upload.
     async fn index_files(&self, tenant: &TenantId, digest: &str, archive: Bytes) {
-        let indexing = tokio::task::spawn_blocking(move || skill::file_index(&archive));
+        let indexing = tokio::task::spawn_blocking(move || skill::index_files(&archive));
         let recorded = match indexing.await {
             Ok(Ok(files)) => self.record_files(tenant, digest, files).await,
             Ok(Err(error)) => Err(CatalogueError::Archive(error)),
@@ -216,8 +216,8 @@ fn row(package: &Package) -> NewSkill {
         description: manifest.description.clone(),
         lang: package.lang().map(|lang| lang.to_string()),
         mode: match manifest.mode {
-            Mode::Executable => "executable".to_owned(),
-            Mode::Cognitive => "cognitive".to_owned(),
+            SkillMode::Executable => "executable".to_owned(),
+            SkillMode::Cognitive => "cognitive".to_owned(),
         },
         manifest: serde_json::to_value(manifest).expect("a manifest has only string keys"),
         entrypoint: package.entrypoint.as_ref().map(|script| script.path.clone()),

@@ -82,7 +82,7 @@ mod tests {
         let manifest = format!("---\nname: demo\ndescription: d\n{frontmatter}---\n");
         let mut parts = vec![("SKILL.md".to_owned(), manifest.into_bytes())];
         parts.extend(files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec())));
-        let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
+        let package = skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill");
         let scanned = skill::scan(&package.files, package.entrypoint.as_ref());
         let blocked = decide(ScanPolicy::Block, &scanned, None);
         let status = decide(ScanPolicy::Review, &scanned, None).expect("stored");

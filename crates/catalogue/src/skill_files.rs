@@ -57,7 +57,7 @@ impl Catalogue {
         let archive = archive.ok_or(CatalogueError::Archive(SkillError::Digest))?;
         let expected = digest.clone();
         let indexing =
-            tokio::task::spawn_blocking(move || skill::index_canonical(&archive, &expected));
+            tokio::task::spawn_blocking(move || skill::verify_and_index(&archive, &expected));
         let files = indexing
             .await
             .map_err(|_| CatalogueError::TaskPanicked)?

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use skill::signature::{KeyId, PublicKey, Signature, Statement, Verified};
+use skill::signature::{KeyId, PublicKey, Signature, SkillStatement, VerifiedSignature};
 use store::{Micros, NewestSigned, SignaturePolicy, TrustedKey};
 
 /// The version that means the newest one.
@@ -76,10 +76,10 @@ impl fmt::Display for TrustProblem {
 /// Verifies a signature with the key that has its id. A revoked key is never valid, not even for
 /// signatures from before the revocation: their dates are the signer's own claim.
 pub fn verify_signature(
-    statement: Statement<'_>,
+    statement: SkillStatement<'_>,
     signature: &Signature,
     key: Option<&TrustedKey>,
-) -> Result<Verified, TrustProblem> {
+) -> Result<VerifiedSignature, TrustProblem> {
     let id = signature.key_id();
     let Some(key) = key else { return Err(TrustProblem::KeyUntrusted(id)) };
     if key.revoked_at.is_some() {
@@ -110,8 +110,8 @@ mod tests {
 
     use super::*;
 
-    const STATEMENT: Statement<'_> =
-        Statement { name: "demo", version: "1.0.0", digest: "sha256:aa" };
+    const STATEMENT: SkillStatement<'_> =
+        SkillStatement { name: "demo", version: "1.0.0", digest: "sha256:aa" };
 
     fn key(seed: u8) -> SecretKey {
         SecretKey::from_seed([seed; 32]).expect("a key")
@@ -133,9 +133,9 @@ mod tests {
         let verified = verify(STATEMENT, Some(trusted(&key, None))).expect("it is valid");
         assert_eq!(verified.signed_at, Some(77));
         for other in [
-            Statement { name: "demo2", ..STATEMENT },
-            Statement { version: "1.0.1", ..STATEMENT },
-            Statement { digest: "sha256:ab", ..STATEMENT },
+            SkillStatement { name: "demo2", ..STATEMENT },
+            SkillStatement { version: "1.0.1", ..STATEMENT },
+            SkillStatement { digest: "sha256:ab", ..STATEMENT },
         ] {
             assert_eq!(
                 verify(other, Some(trusted(&key, None))),

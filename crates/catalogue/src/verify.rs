@@ -3,7 +3,7 @@
 //! Everything is read from the store at that moment, so that a revocation is effective at once and
 //! on every server. A failure to read never counts as trust.
 
-use skill::signature::{SIGNATURE_FILE, Signature, Statement, Verified};
+use skill::signature::{SIGNATURE_FILE, Signature, SkillStatement, VerifiedSignature};
 use skill::{Finding, Package, Severity};
 use store::{
     Micros, NewSignature, SignaturePolicy, SkillRow, Store, StoreError, TenantId, TrustRecord,
@@ -37,7 +37,7 @@ pub struct SignatureStatus {
     /// The text of the signature file.
     pub text: String,
     pub key_id: String,
-    pub result: Result<Verified, TrustProblem>,
+    pub result: Result<VerifiedSignature, TrustProblem>,
 }
 
 impl Catalogue {
@@ -47,7 +47,7 @@ impl Catalogue {
         tenant: &TenantId,
         package: &Package,
     ) -> Result<CheckedUpload, CatalogueError> {
-        let statement = Statement::of(package);
+        let statement = SkillStatement::from_package(package);
         let trust = self
             .store
             .get_trust_record(tenant, statement.name, statement.version, statement.digest)
@@ -77,7 +77,7 @@ impl Catalogue {
     async fn upload_rollback(
         &self,
         tenant: &TenantId,
-        statement: Statement<'_>,
+        statement: SkillStatement<'_>,
         trust: &TrustRecord,
     ) -> Result<Option<TrustProblem>, StoreError> {
         let Some(newest) =
@@ -95,7 +95,7 @@ impl Catalogue {
     pub async fn check_run(
         &self,
         tenant: &TenantId,
-        statement: Statement<'_>,
+        statement: SkillStatement<'_>,
         requested_version: &str,
         accepted_at: Micros,
     ) -> Result<TrustDecision, StoreError> {
@@ -127,7 +127,8 @@ impl Catalogue {
         &self,
         row: &SkillRow,
     ) -> Result<Option<SignatureStatus>, CatalogueError> {
-        let statement = Statement { name: &row.name, version: &row.version, digest: &row.digest };
+        let statement =
+            SkillStatement { name: &row.name, version: &row.version, digest: &row.digest };
         let trust =
             self.store.get_trust_record(&row.tenant, &row.name, &row.version, &row.digest).await?;
         let Some(text) = trust.signature else { return Ok(None) };
@@ -145,9 +146,9 @@ impl Catalogue {
 async fn read_and_verify(
     store: &Store,
     tenant: &TenantId,
-    statement: Statement<'_>,
+    statement: SkillStatement<'_>,
     signature: Option<&str>,
-) -> Result<Result<Verified, TrustProblem>, StoreError> {
+) -> Result<Result<VerifiedSignature, TrustProblem>, StoreError> {
     let Some(text) = signature else { return Ok(Err(TrustProblem::SignatureMissing)) };
     let Ok(signature) = text.parse::<Signature>() else {
         return Ok(Err(TrustProblem::SignatureInvalid));

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use skill::{Finding, Limits, Package, SkillError, Tree};
+use skill::{Finding, OpenDirectory, Package, PackageLimits, SkillError};
 
 /// Reads a directory or a zip. The outer error is an I/O error of ours (no such file), the inner
 /// one says why the content is not a valid skill.
@@ -14,19 +14,23 @@ pub fn read(path: &Path) -> Result<Result<Package, SkillError>> {
 }
 
 /// Like [`read`], and also returns the open directory that the skill was read from, if it was one.
-pub fn read_with_directory(path: &Path) -> Result<(Result<Package, SkillError>, Option<Tree>)> {
+pub fn read_with_directory(
+    path: &Path,
+) -> Result<(Result<Package, SkillError>, Option<OpenDirectory>)> {
     let context = || format!("cannot read {}", path.display());
     // Opened once, so that the type check and the content use the same descriptor: the path could
     // be replaced between two opens.
-    let mut zip = match Tree::from_file(File::open(path).with_context(context)?, path)
+    let mut zip = match OpenDirectory::from_file(File::open(path).with_context(context)?, path)
         .with_context(context)?
     {
-        Ok(tree) => return Ok((skill::read_tree(&tree, &Limits::default()), Some(tree))),
+        Ok(tree) => {
+            return Ok((skill::read_open_directory(&tree, &PackageLimits::default()), Some(tree)));
+        }
         Err(file) => file,
     };
     let mut bytes = Vec::new();
     zip.read_to_end(&mut bytes).with_context(context)?;
-    Ok((skill::read_archive(&bytes, &Limits::default()), None))
+    Ok((skill::read_archive(&bytes, &PackageLimits::default()), None))
 }
 
 /// Findings beyond those of the linter: from the scanner, and for schemas that a server could not

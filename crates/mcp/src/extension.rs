@@ -154,7 +154,7 @@ mod tests {
             ("SKILL.md".to_owned(), text.into_bytes()),
             ("run.sh".to_owned(), b"true\n".to_vec()),
         ];
-        skill::read_parts(parts, &skill::Limits::default()).expect("a skill").into()
+        skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill").into()
     }
 
     #[test]

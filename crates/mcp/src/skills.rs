@@ -5,7 +5,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use skill::{Manifest, Package, Script, SkillFile};
+use skill::{Manifest, Package, SkillFile, SkillScript};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -77,7 +77,7 @@ pub struct SkillOverview {
 #[derive(Debug)]
 pub struct LoadedSkill {
     pub manifest: Manifest,
-    pub scripts: Vec<Script>,
+    pub scripts: Vec<SkillScript>,
     pub entrypoint: Option<String>,
     /// The frontmatter of `SKILL.md` as it was written.
     pub frontmatter: Map<String, Value>,
@@ -231,7 +231,7 @@ impl From<Package> for LoadedSkill {
 
 /// The frontmatter of a `SKILL.md` as it was written; nothing when it cannot be read.
 pub fn parse_frontmatter(skill_md: &[u8]) -> Map<String, Value> {
-    match skill::frontmatter(skill_md) {
+    match skill::read_frontmatter(skill_md) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     }

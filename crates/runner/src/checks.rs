@@ -119,7 +119,7 @@ mod tests {
         let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema:\n  type: object\n  \
             required: [text]\n  properties:\n    text: {type: string}\n---\n";
         let parts = vec![("SKILL.md".to_owned(), skill_md.as_bytes().to_vec())];
-        let package = skill::read_parts(parts, &skill::Limits::default()).expect("a skill");
+        let package = skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill");
         let skill = Skill::compile(package).expect("a good schema");
         let refused = "The input does not match the skill's input_schema: #/text: value is not of type \"string\"";
         assert_eq!(check_input_here(&skill, r#"{"text":5}"#), Err(refused.to_owned()));

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use sandbox::{Job, JobFile, OutputLimits, Shape, StreamMode, StreamedFile, paths};
-use skill::{Script, Shim};
+use skill::{Shim, SkillScript};
 
 use crate::env;
 use crate::halt::Halt;
@@ -84,7 +84,7 @@ fn image(skill: &Skill, policy: &Policy) -> Option<String> {
 /// What a skill asks for and nobody grants is refused by name: a run without it would fail in some
 /// other, stranger way.
 fn check_permissions(skill: &Skill) -> Result<(), Halt> {
-    let refused = skill.manifest.permissions.refused();
+    let refused = skill.manifest.permissions.list_refused();
     if refused.is_empty() {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn check_env(skill: &Skill, request: &Request) -> Result<(), Halt> {
 }
 
 /// A script is chosen from the skill's own list, so a path can never lead anywhere else.
-fn choose_script<'a>(skill: &'a Skill, request: &Request) -> Result<&'a Script, Halt> {
+fn choose_script<'a>(skill: &'a Skill, request: &Request) -> Result<&'a SkillScript, Halt> {
     let Some(asked) = &request.script else {
         return skill.entrypoint.as_ref().ok_or_else(|| {
             Halt::refused(format!(
@@ -125,7 +125,7 @@ fn choose_script<'a>(skill: &'a Skill, request: &Request) -> Result<&'a Script, 
     })
 }
 
-fn list(scripts: &[Script]) -> String {
+fn list(scripts: &[SkillScript]) -> String {
     const SHOWN: usize = 20;
     let shown: Vec<&str> = scripts.iter().take(SHOWN).map(|script| script.path.as_str()).collect();
     match scripts.len() {
@@ -138,7 +138,7 @@ fn list(scripts: &[Script]) -> String {
 /// What is written to disk lies in memory and counts against its limit. Half of it leaves the
 /// interpreter enough room that a full disk shows as one, with an error the script can handle,
 /// before the memory limit kills it.
-fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
+fn shape(script: &SkillScript, limits: &Limits, policy: &Policy) -> Shape {
     Shape {
         language: script.lang,
         image: None,
@@ -150,7 +150,12 @@ fn shape(script: &Script, limits: &Limits, policy: &Policy) -> Shape {
     }
 }
 
-fn files(skill: &Skill, script: &Script, input: &str, shape: &Shape) -> Result<Vec<JobFile>, Halt> {
+fn files(
+    skill: &Skill,
+    script: &SkillScript,
+    input: &str,
+    shape: &Shape,
+) -> Result<Vec<JobFile>, Halt> {
     let placed =
         |path: &str, bytes: Bytes| JobFile { path: path.to_owned(), bytes, executable: false };
     let of_skill = skill.files.iter().map(|file| JobFile {
@@ -180,7 +185,7 @@ fn check_room(sizes: impl Iterator<Item = u64>, shape: &Shape) -> Result<(), Hal
     Ok(())
 }
 
-fn argv(script: &Script, skill: &Skill, request: &Request) -> Vec<String> {
+fn argv(script: &SkillScript, skill: &Skill, request: &Request) -> Vec<String> {
     let spec = script.lang.spec();
     let mut argv = vec![spec.program.to_owned()];
     argv.extend(spec.program_options.iter().map(|&option| option.to_owned()));

@@ -1,4 +1,4 @@
-use skill::Limits;
+use skill::PackageLimits;
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn skill(frontmatter: &str, files: &[(&str, &str)]) -> Skill {
     parts.extend(
         files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())),
     );
-    let package = skill::read_parts(parts, &Limits::default()).expect("a good skill");
+    let package = skill::read_parts(parts, &PackageLimits::default()).expect("a good skill");
     Skill::compile(package).expect("good schemas")
 }
 

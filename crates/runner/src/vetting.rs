@@ -2,7 +2,7 @@
 
 use catalogue::{TrustDecision, TrustProblem};
 use serde_json::json;
-use skill::signature::Statement;
+use skill::signature::SkillStatement;
 use store::NewAuditRecord;
 
 use crate::Doubt;
@@ -22,7 +22,7 @@ pub struct Cleared {
 impl Runner {
     /// Before every run, also of what was queued: the rules of this moment count.
     pub(crate) async fn clear(&self, order: &Order) -> Result<Cleared, Halt> {
-        let statement = Statement {
+        let statement = SkillStatement {
             name: &order.skill_name,
             version: &order.skill_version,
             digest: &order.digest,

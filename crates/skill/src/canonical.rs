@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::SkillError;
 use crate::archive::{CENTRAL_LEN, CENTRAL_MAGIC, END_LEN, END_MAGIC, LOCAL_LEN, LOCAL_MAGIC};
-use crate::intake::Source;
+use crate::collector::SourceFile;
 
 /// A file of a skill. The bytes are a view into the skill's archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct SkillFile {
 }
 
 /// A canonical archive with everything that is known about it.
-pub(crate) struct Canonical {
+pub(crate) struct CanonicalArchive {
     pub archive: Bytes,
     pub digest: String,
     pub files: Vec<SkillFile>,
@@ -36,7 +36,7 @@ const DATE: u16 = 1 << 5 | 1;
 const MODE_FILE: u32 = 0o100_644;
 const MODE_EXECUTABLE: u32 = 0o100_755;
 
-struct Record {
+struct PackedFile {
     path: String,
     local_at: u32,
     data_at: usize,
@@ -48,9 +48,9 @@ struct Record {
 /// Packs files whose paths are checked and distinct.
 ///
 /// Contents go straight to their final place, so that the peak of memory is one copy of them.
-pub(crate) fn pack(mut sources: Vec<Source<'_>>) -> Result<Canonical, SkillError> {
+pub(crate) fn pack(mut sources: Vec<SourceFile<'_>>) -> Result<CanonicalArchive, SkillError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut out = Vec::with_capacity(packed_len(&sources)?);
+    let mut out = Vec::with_capacity(archive_len(&sources)?);
     let mut records = Vec::with_capacity(sources.len());
     for source in sources {
         records.push(append_file(&mut out, source)?);
@@ -58,12 +58,12 @@ pub(crate) fn pack(mut sources: Vec<Source<'_>>) -> Result<Canonical, SkillError
     append_directory(&mut out, &records);
 
     let archive = Bytes::from(out);
-    let file = |record: Record| SkillFile {
+    let file = |record: PackedFile| SkillFile {
         bytes: archive.slice(record.data_at..record.data_at + record.size as usize),
         path: record.path,
         executable: record.executable,
     };
-    Ok(Canonical {
+    Ok(CanonicalArchive {
         digest: digest(&archive),
         files: records.into_iter().map(file).collect(),
         archive,
@@ -78,8 +78,8 @@ pub(crate) fn digest(archive: &[u8]) -> String {
 
 /// The exact length of the archive to come; fails where the format without its 64-bit extension
 /// ends.
-fn packed_len(sources: &[Source<'_>]) -> Result<usize, SkillError> {
-    let entry = |source: &Source<'_>| {
+fn archive_len(sources: &[SourceFile<'_>]) -> Result<usize, SkillError> {
+    let entry = |source: &SourceFile<'_>| {
         let headers = LOCAL_LEN + CENTRAL_LEN + 2 * source.path.len();
         source.size.saturating_add(headers as u64)
     };
@@ -91,31 +91,31 @@ fn packed_len(sources: &[Source<'_>]) -> Result<usize, SkillError> {
     usize::try_from(total).map_err(|_| too_large)
 }
 
-fn append_file(out: &mut Vec<u8>, source: Source<'_>) -> Result<Record, SkillError> {
+fn append_file(out: &mut Vec<u8>, source: SourceFile<'_>) -> Result<PackedFile, SkillError> {
     let local_at = out.len();
     let data_at = local_at + LOCAL_LEN + source.path.len();
     out.resize(data_at, 0);
     let crc = source.content.append_to(out, &source.path)?;
 
     let content = &out[data_at..];
-    let record = Record {
+    let record = PackedFile {
         executable: source.executable.unwrap_or_else(|| content.starts_with(b"#!")),
         path: source.path,
-        local_at: small(local_at),
+        local_at: to_u32(local_at),
         data_at,
-        size: small(content.len()),
+        size: to_u32(content.len()),
         crc,
     };
     let mut header = Vec::with_capacity(data_at - local_at);
     header.extend_from_slice(&LOCAL_MAGIC);
-    append_shared(&mut header, &record);
+    append_common_fields(&mut header, &record);
     header.extend_from_slice(record.path.as_bytes());
     out[local_at..data_at].copy_from_slice(&header);
     Ok(record)
 }
 
 /// The fields that the local and the central header have in common, in the same order in both.
-fn append_shared(out: &mut Vec<u8>, record: &Record) {
+fn append_common_fields(out: &mut Vec<u8>, record: &PackedFile) {
     const STORED: u16 = 0;
     const MIDNIGHT: u16 = 0;
     const NO_EXTRA: u16 = 0;
@@ -125,38 +125,39 @@ fn append_shared(out: &mut Vec<u8>, record: &Record) {
     for field in [record.crc, record.size, record.size] {
         out.extend_from_slice(&field.to_le_bytes());
     }
-    for field in [short(record.path.len()), NO_EXTRA] {
+    for field in [to_u16(record.path.len()), NO_EXTRA] {
         out.extend_from_slice(&field.to_le_bytes());
     }
 }
 
-fn append_directory(out: &mut Vec<u8>, records: &[Record]) {
+fn append_directory(out: &mut Vec<u8>, records: &[PackedFile]) {
     let start = out.len();
     for record in records {
         let mode = if record.executable { MODE_EXECUTABLE } else { MODE_FILE };
         out.extend_from_slice(&CENTRAL_MAGIC);
         out.extend_from_slice(&MADE_BY_UNIX.to_le_bytes());
-        append_shared(out, record);
+        append_common_fields(out, record);
         // No comment, first disk, no internal attributes.
         out.extend_from_slice(&[0; 6]);
         out.extend_from_slice(&(mode << 16).to_le_bytes());
         out.extend_from_slice(&record.local_at.to_le_bytes());
         out.extend_from_slice(record.path.as_bytes());
     }
-    let (count, len) = (short(records.len()), small(out.len() - start));
+    let (count, len) = (to_u16(records.len()), to_u32(out.len() - start));
     out.extend_from_slice(&END_MAGIC);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&count.to_le_bytes());
     out.extend_from_slice(&count.to_le_bytes());
     out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&small(start).to_le_bytes());
+    out.extend_from_slice(&to_u32(start).to_le_bytes());
     out.extend_from_slice(&[0; 2]);
 }
 
-fn small(value: usize) -> u32 {
-    u32::try_from(value).expect("packed_len() keeps the whole archive below 4 GiB")
+fn to_u32(value: usize) -> u32 {
+    u32::try_from(value).expect("archive_len() keeps the whole archive below 4 GiB")
 }
 
-fn short(value: usize) -> u16 {
-    u16::try_from(value).expect("packed_len() bounds the count, path::check() the length of a name")
+fn to_u16(value: usize) -> u16 {
+    u16::try_from(value)
+        .expect("archive_len() bounds the count, path::check() the length of a name")
 }

@@ -1,6 +1,6 @@
 //! Reading a skill from a directory, for the command line.
 //!
-//! With [`Tree`], the only place of this crate that touches the file system. Links are refused
+//! With [`OpenDirectory`], the only place of this crate that touches the file system. Links are refused
 //! rather than followed, so that packing a directory never picks up anything from outside it, not
 //! even while another process changes it.
 
@@ -10,85 +10,93 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
-use crate::intake::{Content, Intake};
+use crate::collector::{FileCollector, FileContent};
 use crate::package::{self, Package};
-use crate::{Hazard, Limits, SkillError, Tree, path};
+use crate::{Hazard, OpenDirectory, PackageLimits, SkillError, path};
 
 /// Reads the skill in `dir` as it would arrive from an upload of that directory.
-pub fn read_directory(dir: &Path, limits: &Limits) -> Result<Package, SkillError> {
-    let tree = Tree::open(dir).map_err(|source| unreadable(dir, source))?;
-    read_tree(&tree, limits)
+pub fn read_directory(dir: &Path, limits: &PackageLimits) -> Result<Package, SkillError> {
+    let tree = OpenDirectory::open(dir).map_err(|source| unreadable(dir, source))?;
+    read_open_directory(&tree, limits)
 }
 
 /// The same for a directory that is open already.
-pub fn read_tree(tree: &Tree, limits: &Limits) -> Result<Package, SkillError> {
-    package::assemble(list(tree, limits)?, tree.name())
+pub fn read_open_directory(
+    tree: &OpenDirectory,
+    limits: &PackageLimits,
+) -> Result<Package, SkillError> {
+    package::assemble(list_files(tree, limits)?, tree.directory_name())
 }
 
-/// Names and sizes of all files; contents are read later and compared with these.
-fn list<'a>(root: &Tree, limits: &'a Limits) -> Result<Intake<'a>, SkillError> {
-    let mut intake = Intake::new(limits);
+/// PathSet and sizes of all files; contents are read later and compared with these.
+fn list_files<'a>(
+    root: &OpenDirectory,
+    limits: &'a PackageLimits,
+) -> Result<FileCollector<'a>, SkillError> {
+    let mut collector = FileCollector::new(limits);
     // Paths below the root, with `/` between components and at the end.
-    let mut waiting = vec![String::new()];
-    while let Some(prefix) = waiting.pop() {
+    let mut pending = vec![String::new()];
+    while let Some(prefix) = pending.pop() {
         let relative = Path::new(&prefix);
         let directory = root
-            .enter(relative)
+            .open_subdirectory(relative)
             .map_err(|source| unreadable(&root.path().join(relative), source))?;
-        for name in directory.names().map_err(|source| unreadable(directory.path(), source))? {
-            let shown = String::from_utf8_lossy(&name);
+        for name in
+            directory.entry_names().map_err(|source| unreadable(directory.path(), source))?
+        {
+            let printable = String::from_utf8_lossy(&name);
             let name = std::str::from_utf8(&name)
-                .map_err(|_| Hazard::UnsafePath.of(&format!("{prefix}{shown}")))?;
+                .map_err(|_| Hazard::UnsafePath.in_entry(&format!("{prefix}{printable}")))?;
             let path = format!("{prefix}{name}");
             if !path::is_junk(&path) {
-                waiting.extend(take(root, &directory, name, path, &mut intake)?);
+                pending.extend(add_entry(root, &directory, name, path, &mut collector)?);
             }
         }
     }
-    Ok(intake)
+    Ok(collector)
 }
 
 /// Takes one entry in; for a directory returns its path, still to be walked.
 ///
 /// The type found here only chooses the error message. A directory or file is opened without
 /// following links later.
-fn take(
-    root: &Tree,
-    directory: &Tree,
+fn add_entry(
+    root: &OpenDirectory,
+    directory: &OpenDirectory,
     name: &str,
     path: String,
-    intake: &mut Intake<'_>,
+    collector: &mut FileCollector<'_>,
 ) -> Result<Option<String>, SkillError> {
     let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|source| unreadable(&directory.path().join(name), source.into()))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
-            intake.directory(&path)?;
+            collector.add_directory(&path)?;
             Ok(Some(path + "/"))
         }
         FileType::RegularFile => {
             let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
             let content =
-                Content::OnDisk { root: root.clone(), relative: PathBuf::from(&path), size };
-            intake.file(&path, Some(stat.st_mode & 0o111 != 0), size, content)?;
+                FileContent::OnDisk { root: root.clone(), relative: PathBuf::from(&path), size };
+            collector.add_file(&path, Some(stat.st_mode & 0o111 != 0), size, content)?;
             Ok(None)
         }
-        FileType::Symlink => Err(Hazard::Link.of(&path)),
-        _ => Err(Hazard::SpecialFile.of(&path)),
+        FileType::Symlink => Err(Hazard::Link.in_entry(&path)),
+        _ => Err(Hazard::SpecialFile.in_entry(&path)),
     }
 }
 
 /// Appends the content of a file that was listed before; one that changed since is an error,
 /// because its space is already reserved.
 pub(crate) fn append_file(
-    root: &Tree,
+    root: &OpenDirectory,
     relative: &Path,
     size: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), SkillError> {
     let failed = |source| unreadable(&root.path().join(relative), source);
     let (file, metadata) = root.open_file(relative).map_err(|source| match is_link(&source) {
-        true => Hazard::Link.of(&relative.display().to_string()),
+        true => Hazard::Link.in_entry(&relative.display().to_string()),
         false => failed(source),
     })?;
     let changed = || failed(std::io::Error::other("the file changed while it was read"));
@@ -136,12 +144,12 @@ mod tests {
     /// way by path.
     fn read_around(swap: impl FnOnce(&Path)) -> (Result<Package, SkillError>, String) {
         let home = skill();
-        let limits = Limits::default();
-        let tree = Tree::open(&home.path().join("skill")).unwrap();
-        let intake = list(&tree, &limits).unwrap();
+        let limits = PackageLimits::default();
+        let tree = OpenDirectory::open(&home.path().join("skill")).unwrap();
+        let collector = list_files(&tree, &limits).unwrap();
         swap(home.path());
         let by_path = fs::read_to_string(home.path().join("skill/data/file")).unwrap_or_default();
-        (package::assemble(intake, None), by_path)
+        (package::assemble(collector, None), by_path)
     }
 
     #[test]
@@ -188,21 +196,24 @@ mod tests {
         });
         assert!(read.unwrap_err().to_string().contains("changed while it was read"));
         let home = skill();
-        let limits = Limits::default();
-        let tree = Tree::open(&home.path().join("skill")).unwrap();
-        let intake = list(&tree, &limits).unwrap();
+        let limits = PackageLimits::default();
+        let tree = OpenDirectory::open(&home.path().join("skill")).unwrap();
+        let collector = list_files(&tree, &limits).unwrap();
         let file = home.path().join("skill/data/file");
         fs::remove_file(&file).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).unwrap();
         assert!(
-            package::assemble(intake, None).unwrap_err().to_string().contains("not a regular file")
+            package::assemble(collector, None)
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file")
         );
     }
 
     #[test]
     fn a_path_that_leads_out_is_not_opened() {
         let home = skill();
-        let tree = Tree::open(&home.path().join("skill")).unwrap();
+        let tree = OpenDirectory::open(&home.path().join("skill")).unwrap();
         assert!(tree.open_file(Path::new("data/file")).is_ok());
         let absolute = home.path().join("secret/file");
         for path in [
@@ -212,7 +223,7 @@ mod tests {
             Path::new(".."),
         ] {
             assert!(
-                tree.open_file(path).is_err() && tree.enter(path).is_err(),
+                tree.open_file(path).is_err() && tree.open_subdirectory(path).is_err(),
                 "{}",
                 path.display()
             );

@@ -20,10 +20,10 @@ pub enum SkillError {
     NoSkillFile,
     /// What a manifest says cannot be used. At least one finding; a reader who mends them all is
     /// done.
-    #[error("{}", told(.0))]
+    #[error("{}", summarize(.0))]
     Invalid(Vec<Finding>),
     /// Content that no honest tool makes, or that would unpack differently elsewhere.
-    #[error("{}{}", of_entry(.entry), .hazard.sentence())]
+    #[error("{}{}", entry_prefix(.entry), .hazard.message())]
     Refused { hazard: Hazard, entry: Option<String> },
     #[error("the skill unpacks to more than {limit_bytes} bytes; leave out what it does not need")]
     TooLarge { limit_bytes: u64 },
@@ -72,7 +72,7 @@ impl SkillError {
     }
 
     /// True when less of the same would have been accepted.
-    pub fn too_large(&self) -> bool {
+    pub fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
     }
 
@@ -86,12 +86,12 @@ impl SkillError {
         line: u32,
         message: impl Into<String>,
     ) -> Self {
-        Self::Invalid(vec![Finding::noted(code, message).at(path, line)])
+        Self::Invalid(vec![Finding::from_rule(code, message).at(path, line)])
     }
 
     /// The same told as findings, each with its precise code, for callers who only want to know.
     pub fn findings(&self) -> Vec<Finding> {
-        let one = |code| Finding::noted(code, self.to_string());
+        let one = |code| Finding::from_rule(code, self.to_string());
         match self {
             Self::Invalid(findings) => findings.clone(),
             Self::Archive(_) => vec![one("not_an_archive")],
@@ -127,7 +127,7 @@ impl Hazard {
         }
     }
 
-    fn sentence(self) -> &'static str {
+    fn message(self) -> &'static str {
         match self {
             Self::UnsafePath => {
                 "the path is not a plain relative one in UTF-8 (no leading slash, drive, `..`, backslash, control character, `;` and a number at the end, nor excessive length or depth)"
@@ -154,29 +154,29 @@ impl Hazard {
     }
 
     /// This hazard found in the named entry.
-    pub(crate) fn of(self, entry: &str) -> SkillError {
-        SkillError::Refused { hazard: self, entry: Some(shown(entry)) }
+    pub(crate) fn in_entry(self, entry: &str) -> SkillError {
+        SkillError::Refused { hazard: self, entry: Some(printable(entry)) }
     }
 
     /// This hazard found in the archive as a whole.
-    pub(crate) fn anywhere(self) -> SkillError {
+    pub(crate) fn in_archive(self) -> SkillError {
         SkillError::Refused { hazard: self, entry: None }
     }
 }
 
 /// Text from a hostile file as it may stand in a message: short, and without anything a terminal
 /// would obey.
-pub(crate) fn shown(text: &str) -> String {
-    const LONGEST: usize = 80;
-    let mut short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
-    if text.chars().nth(LONGEST).is_some() {
+pub(crate) fn printable(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    let mut short: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
         short.push('…');
     }
     short
 }
 
 /// The first of them, and how many more there are.
-fn told(findings: &[Finding]) -> String {
+fn summarize(findings: &[Finding]) -> String {
     let first = findings.first().map(Finding::to_string).unwrap_or_default();
     match findings.len() {
         0 | 1 => first,
@@ -185,6 +185,6 @@ fn told(findings: &[Finding]) -> String {
     }
 }
 
-fn of_entry(entry: &Option<String>) -> String {
+fn entry_prefix(entry: &Option<String>) -> String {
     entry.as_ref().map(|entry| format!("`{entry}`: ")).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-use crate::{Limits, SkillError, archive};
+use crate::{PackageLimits, SkillError, archive};
 
 /// One file of a canonical archive, which stores files as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,22 +20,22 @@ pub struct IndexedFile {
 }
 
 /// The files of a stored archive after checking that it is the one the digest names.
-pub fn index_canonical(
+pub fn verify_and_index(
     archive: &[u8],
     expected_digest: &str,
 ) -> Result<Vec<IndexedFile>, SkillError> {
     if crate::canonical::digest(archive) != expected_digest {
         return Err(SkillError::Digest);
     }
-    file_index(archive)
+    index_files(archive)
 }
 
 /// The files of an archive that was packed just now. Hashes all of them, so not for a thread that
 /// others wait for.
-pub fn file_index(archive: &[u8]) -> Result<Vec<IndexedFile>, SkillError> {
+pub fn index_files(archive: &[u8]) -> Result<Vec<IndexedFile>, SkillError> {
     // It was measured when it was packed.
-    let any_size = Limits { entries: usize::MAX, ..Limits::default() };
-    let stored = archive::stored_files(archive, &any_size)?;
+    let any_size = PackageLimits { entries: usize::MAX, ..PackageLimits::default() };
+    let stored = archive::list_stored_files(archive, &any_size)?;
     let file = |(path, range, executable): (String, std::ops::Range<usize>, bool)| {
         let bytes = &archive[range.clone()];
         IndexedFile {
@@ -64,13 +64,13 @@ mod tests {
             ("empty.txt".to_owned(), Vec::new()),
             ("run.sh".to_owned(), b"#!/bin/sh\ntrue\n".to_vec()),
         ];
-        let package = read_parts(parts, &Limits::default()).expect("a skill");
-        let index = file_index(&package.archive).expect("our own archive");
+        let package = read_parts(parts, &PackageLimits::default()).expect("a skill");
+        let index = index_files(&package.archive).expect("our own archive");
         assert_eq!(
-            index_canonical(&package.archive, &package.digest).expect("the same archive"),
+            verify_and_index(&package.archive, &package.digest).expect("the same archive"),
             index
         );
-        assert!(matches!(index_canonical(&package.archive, "sha256:0"), Err(SkillError::Digest)));
+        assert!(matches!(verify_and_index(&package.archive, "sha256:0"), Err(SkillError::Digest)));
         assert_eq!(index.len(), package.files.len());
         for (entry, file) in index.iter().zip(&package.files) {
             let start = entry.position as usize;

@@ -53,7 +53,7 @@ impl Finding {
 
     /// A finding as the default profile judges it. What that profile does not show is kept as
     /// information, for the profiles that do.
-    pub(crate) fn noted(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn from_rule(code: &'static str, message: impl Into<String>) -> Self {
         let severity = rules::severity(code, crate::Profile::Default);
         Self::new(code, severity.unwrap_or(Severity::Info), message)
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Finding {
 
 /// What is noticed while a skill is read: what keeps it from being accepted, and what does not.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
-    pub problems: Vec<Finding>,
-    pub remarks: Vec<Finding>,
+pub(crate) struct Diagnostics {
+    pub errors: Vec<Finding>,
+    pub lints: Vec<Finding>,
 }

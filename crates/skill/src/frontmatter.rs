@@ -1,8 +1,8 @@
 //! Taking `SKILL.md` apart: the YAML between the fences, and the Markdown after them.
 
-use crate::error::shown;
-use crate::yaml::{self, Node};
-use crate::{Limits, SkillError};
+use crate::error::printable;
+use crate::yaml::{self, YamlNode};
+use crate::{PackageLimits, SkillError};
 
 /// A `SKILL.md` whose frontmatter was read but not yet understood.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Frontmatter<'a> {
     /// `SKILL.md`, as the file is really spelled.
     pub path: &'a str,
     /// The mapping; lines count from the opening fence, so add one for a line of the file.
-    pub root: Option<Node>,
+    pub root: Option<YamlNode>,
     /// The line the Markdown begins on.
     pub body_line: u32,
     /// The Markdown, without blank lines around it.
@@ -23,11 +23,11 @@ impl<'a> Frontmatter<'a> {
     pub(crate) fn read(
         path: &'a str,
         bytes: &'a [u8],
-        limits: &Limits,
+        limits: &PackageLimits,
     ) -> Result<Self, SkillError> {
-        check_len(path, bytes.len() as u64, limits)?;
-        let text = clean_text(path, bytes)?;
-        let (yaml, body) = split(path, text)?;
+        check_size(path, bytes.len() as u64, limits)?;
+        let text = validate_text(path, bytes)?;
+        let (yaml, body) = split_fences(path, text)?;
         let (root, repaired_line) = parse(path, yaml)?;
         let body = body.trim_start_matches(['\r', '\n']);
         let body_line = line_number(&text[..text.len() - body.len()]);
@@ -36,13 +36,13 @@ impl<'a> Frontmatter<'a> {
 }
 
 /// The frontmatter of a `SKILL.md` as it was written, nothing judged.
-pub fn frontmatter(bytes: &[u8]) -> Result<serde_json::Value, SkillError> {
-    let read = Frontmatter::read("SKILL.md", bytes, &Limits::default())?;
+pub fn read_frontmatter(bytes: &[u8]) -> Result<serde_json::Value, SkillError> {
+    let read = Frontmatter::read("SKILL.md", bytes, &PackageLimits::default())?;
     Ok(read.root.map_or(serde_json::Value::Null, |root| root.to_json()))
 }
 
 /// Looked at before the file is unpacked, and when it is read.
-pub(crate) fn check_len(path: &str, len: u64, limits: &Limits) -> Result<(), SkillError> {
+pub(crate) fn check_size(path: &str, len: u64, limits: &PackageLimits) -> Result<(), SkillError> {
     if len <= limits.skill_file_bytes {
         return Ok(());
     }
@@ -60,7 +60,7 @@ fn line_number(before: impl AsRef<[u8]>) -> u32 {
 }
 
 /// The file as text, without a byte order mark; anything but text is an error with its line.
-pub(crate) fn clean_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, SkillError> {
+pub(crate) fn validate_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, SkillError> {
     let line_at = |offset: usize| line_number(&bytes[..offset]);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let message = "the file is not valid UTF-8; save it as UTF-8";
@@ -77,20 +77,20 @@ pub(crate) fn clean_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, Ski
 }
 
 /// The text between the two fences, and the text after them. A fence is a line of exactly `---`.
-fn split<'a>(path: &str, text: &'a str) -> Result<(&'a str, &'a str), SkillError> {
+fn split_fences<'a>(path: &str, text: &'a str) -> Result<(&'a str, &'a str), SkillError> {
     const FENCE: &str = "---";
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
-    if bare(first) != FENCE {
+    if trim_line_end(first) != FENCE {
         let message = format!(
             "the first line must be exactly `---`, with name and description below it, but is `{}`",
-            shown(bare(first))
+            printable(trim_line_end(first))
         );
         return Err(SkillError::invalid("frontmatter_missing", path, 1, message));
     }
     let mut at = first.len();
     for line in lines {
-        if bare(line) == FENCE {
+        if trim_line_end(line) == FENCE {
             return Ok((&text[first.len()..at], &text[at + line.len()..]));
         }
         at += line.len();
@@ -99,14 +99,14 @@ fn split<'a>(path: &str, text: &'a str) -> Result<(&'a str, &'a str), SkillError
     Err(SkillError::invalid("frontmatter_unclosed", path, 1, message))
 }
 
-fn bare(line: &str) -> &str {
+fn trim_line_end(line: &str) -> &str {
     let line = line.strip_suffix('\n').unwrap_or(line);
     line.strip_suffix('\r').unwrap_or(line)
 }
 
 /// Reads the YAML; when it is none only for a colon in the description, as in many published
 /// skills, quotes that first.
-fn parse(path: &str, yaml: &str) -> Result<(Option<Node>, Option<u32>), SkillError> {
+fn parse(path: &str, yaml: &str) -> Result<(Option<YamlNode>, Option<u32>), SkillError> {
     let error = match yaml::parse(yaml) {
         Ok(root) => return Ok((root, None)),
         Err(error) => error,
@@ -136,7 +136,7 @@ fn quote_description(yaml: &str) -> Option<(String, u32)> {
         start += line.len();
         line_number += 1;
     }
-    let continued = |line: &&str| line.starts_with([' ', '\t']) || bare(line).is_empty();
+    let continued = |line: &&str| line.starts_with([' ', '\t']) || trim_line_end(line).is_empty();
     let key_line = lines.next()?;
     let end = start + key_line.len() + lines.take_while(continued).map(str::len).sum::<usize>();
     let after_key = &yaml[start + KEY.len()..end];
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Frontmatter<'_>, SkillError> {
-        Frontmatter::read("SKILL.md", text.as_bytes(), &Limits::default())
+        Frontmatter::read("SKILL.md", text.as_bytes(), &PackageLimits::default())
     }
 
     #[test]
@@ -205,8 +205,9 @@ mod tests {
                 other => panic!("{text:?}: {other:?}"),
             }
         }
-        let error = Frontmatter::read("SKILL.md", b"---\na: \xff\n---\n", &Limits::default())
-            .expect_err("not UTF-8");
+        let error =
+            Frontmatter::read("SKILL.md", b"---\na: \xff\n---\n", &PackageLimits::default())
+                .expect_err("not UTF-8");
         assert_eq!(
             error.to_string(),
             "SKILL.md line 2: the file is not valid UTF-8; save it as UTF-8"

@@ -12,7 +12,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || is_bidi(c)
 }
 
-/// Whether this character changes the order in which the text around it is shown.
+/// Whether this character changes the order in which the text around it is printable.
 pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

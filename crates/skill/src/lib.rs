@@ -11,18 +11,20 @@
 
 mod archive;
 mod canonical;
-mod dialect;
+mod collector;
 mod directory;
 mod error;
 mod file_index;
 mod finding;
 mod frontmatter;
-mod intake;
+
 mod invisible;
 mod languages;
 mod limits;
 mod lint;
 mod manifest;
+mod manifest_sources;
+mod open_directory;
 mod package;
 mod path;
 mod permissions;
@@ -31,27 +33,29 @@ mod rules;
 mod scan;
 mod script;
 pub mod signature;
-mod tree;
 mod units;
 mod yaml;
 
-pub use archive::{read_archive, unpacked_bytes};
+pub use archive::{declared_unpacked_bytes, read_archive};
 pub use canonical::SkillFile;
-pub use directory::{read_directory, read_tree};
+pub use directory::{read_directory, read_open_directory};
 pub use error::{Hazard, SkillError};
-pub use file_index::{IndexedFile, file_index, index_canonical};
+pub use file_index::{IndexedFile, index_files, verify_and_index};
 pub use finding::{Finding, Severity};
-pub use frontmatter::frontmatter;
-pub use limits::Limits;
-pub use manifest::{Manifest, Mode, Resources};
+pub use frontmatter::read_frontmatter;
+pub use limits::PackageLimits;
+pub use manifest::{Manifest, SkillMode, SkillResources};
+pub use open_directory::OpenDirectory;
 pub use package::{Package, read_parts};
 pub use path::is_skill;
-pub use permissions::{Egress, EnvVars, Filesystem, Network, Permissions, Syscalls};
+pub use permissions::{
+    EgressRule, EnvVarPermissions, FilesystemPermissions, NetworkPermissions, Permissions,
+    SyscallPermissions,
+};
 pub use profile::Profile;
-pub use rules::{RULES, Rule};
+pub use rules::{FindingRule, RULES};
 pub use scan::{SCAN_RULES, scan};
-pub use script::{Script, Shim};
-pub use tree::Tree;
+pub use script::{Shim, SkillScript};
 pub use units::{
     UnitError, format_cpu, format_duration, format_memory, parse_cpu, parse_duration, parse_memory,
 };

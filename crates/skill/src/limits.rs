@@ -2,7 +2,7 @@
 
 /// Bounds on what a reader accepts; the defaults are the contract's.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct PackageLimits {
     /// Entries of an archive, directories included.
     pub entries: usize,
     /// Sum of all file contents, counted while they are unpacked.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub skill_file_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for PackageLimits {
     fn default() -> Self {
         Self {
             entries: 2_000,

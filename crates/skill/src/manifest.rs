@@ -1,5 +1,5 @@
 //! What a skill says about itself, judged: the frontmatter of `SKILL.md`, or the manifest of
-//! another dialect, with the sidecar beside it.
+//! another manifest_sources, with the sidecar beside it.
 //!
 //! A field that is wrong is a problem; one that is merely unusual becomes a remark. All problems
 //! are collected, so that an author sees them at once. Nothing here looks at the skill's other
@@ -15,14 +15,14 @@ mod sidecar;
 mod skillware;
 mod values;
 
-use crate::finding::{Finding, Notes};
-use crate::frontmatter::{Frontmatter, clean_text};
-use crate::yaml::{self, Node};
+use crate::finding::{Diagnostics, Finding};
+use crate::frontmatter::{Frontmatter, validate_text};
+use crate::yaml::{self, YamlNode};
 use crate::{Permissions, SkillError};
-use fields::{Document, Fields, Said};
-use settings::{Merged, Settings};
-use sidecar::Sidecar;
-pub(crate) use skillware::has_execute;
+use fields::{Document, Located, YamlFields};
+use settings::{ManifestSettings, MergedSettings};
+use sidecar::SidecarManifest;
+pub(crate) use skillware::defines_execute;
 
 /// What a skill says about itself, and its instructions. It is stored as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,8 +46,8 @@ pub struct Manifest {
     pub starts_in_skill: bool,
     pub timeout_ms: Option<u64>,
     #[serde(default)]
-    pub resources: Resources,
-    pub mode: Mode,
+    pub resources: SkillResources,
+    pub mode: SkillMode,
     /// The author's promise that running it twice with one request does no more than running it
     /// once.
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct Manifest {
 
 /// What a run of the skill asks for; the server's and the tenant's limits still hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resources {
+pub struct SkillResources {
     pub memory_bytes: Option<u64>,
     pub cpu_millis: Option<u32>,
     /// Of the log and of the output document, each.
@@ -83,38 +83,39 @@ pub struct Resources {
 /// Whether a skill is there to be run or to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum SkillMode {
     Executable,
     Cognitive,
 }
 
 const DEFAULT_VERSION: &str = "1.0.0";
-/// Fields of ours that the specification does not know.
+/// YamlFields of ours that the specification does not know.
 const NOT_IN_SPEC: [&str; 11] = [
     "version", "lang", "image", "entrypoint", "timeout", "resources", "mode", "idempotent",
     "input_schema", "output_schema", "permissions",
 ];
 
 /// The documents of a skill, read but not yet understood.
-pub(crate) enum Sheets<'a> {
+pub(crate) enum ManifestSources<'a> {
     /// `SKILL.md`, and perhaps a sidecar.
-    Open(Frontmatter<'a>, Option<Sheet<'a>>),
+    SkillFile(Frontmatter<'a>, Option<YamlDocument<'a>>),
     /// A Skillware manifest with its instructions, and perhaps a sidecar.
-    Skillware(Sheet<'a>, &'a str, Option<Sheet<'a>>),
+    Skillware(YamlDocument<'a>, &'a str, Option<YamlDocument<'a>>),
     /// Nothing but the sidecar.
-    Sidecar(Sheet<'a>),
+    Sidecar(YamlDocument<'a>),
 }
 
 /// A file that is YAML as a whole.
-pub(crate) struct Sheet<'a> {
+pub(crate) struct YamlDocument<'a> {
     document: Document<'a>,
-    root: Option<Node>,
+    root: Option<YamlNode>,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> YamlDocument<'a> {
     pub(crate) fn read(path: &'a str, bytes: &[u8]) -> Result<Self, SkillError> {
-        yaml::check_len(bytes.len() as u64).map_err(|error| error.in_file(path, 0))?;
-        let root = yaml::parse(clean_text(path, bytes)?).map_err(|error| error.in_file(path, 0))?;
+        yaml::check_size(bytes.len() as u64).map_err(|error| error.in_file(path, 0))?;
+        let root =
+            yaml::parse(validate_text(path, bytes)?).map_err(|error| error.in_file(path, 0))?;
         Ok(Self { document: Document { path, lines_above: 0 }, root })
     }
 }
@@ -124,9 +125,9 @@ impl<'a> Sheet<'a> {
 pub(crate) struct Origin<'a> {
     pub path: &'a str,
     lines: Vec<(String, u32)>,
-    /// The place that names the entrypoint, which may be another file.
+    /// The settings that names the entrypoint, which may be another file.
     entrypoint: Option<(&'a str, u32)>,
-    /// The places of both schemas, which may stand under other keys.
+    /// The settings of both schemas, which may stand under other keys.
     pub input_schema: Option<(&'a str, u32)>,
     pub output_schema: Option<(&'a str, u32)>,
 }
@@ -146,9 +147,9 @@ impl Origin<'_> {
     }
 }
 
-/// What the naming document says, before the settings of all places are put together.
+/// What the naming document says, before the settings of all settings are put together.
 #[derive(Default)]
-struct Basis<'a> {
+struct ManifestParts<'a> {
     origin: Origin<'a>,
     name: String,
     description: String,
@@ -158,83 +159,97 @@ struct Basis<'a> {
     allowed_tools: Option<String>,
     unknown: Map<String, Value>,
     instructions: String,
-    places: Vec<Settings<'a>>,
+    settings: Vec<ManifestSettings<'a>>,
 }
 
-/// How the entrypoint is started, where its place says more than a path.
+/// How the entrypoint is started, where its settings says more than a path.
 #[derive(Default)]
-struct Start {
+struct EntrypointOptions {
     args: Vec<String>,
     /// Options of this language's interpreter.
     flags: Option<(Language, Vec<String>)>,
     /// In the skill's own directory.
-    in_skill: bool,
+    starts_in_skill: bool,
 }
 
 impl Manifest {
     /// Understands the documents. `has_scripts` decides the mode where the author did not.
     pub(crate) fn read<'a>(
-        sheets: Sheets<'a>,
+        sources: ManifestSources<'a>,
         has_scripts: bool,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> (Self, Origin<'a>) {
-        let (mut basis, sidecar) = match sheets {
-            Sheets::Open(frontmatter, sidecar) => (of_frontmatter(frontmatter, notes), sidecar),
-            Sheets::Skillware(sheet, text, sidecar) => {
-                (skillware::read(sheet, text, notes), sidecar)
+        let (mut parts, sidecar) = match sources {
+            ManifestSources::SkillFile(frontmatter, sidecar) => {
+                (from_frontmatter(frontmatter, diagnostics), sidecar)
             }
-            Sheets::Sidecar(sheet) => return of_sidecar(sheet, has_scripts, notes),
+            ManifestSources::Skillware(document, text, sidecar) => {
+                (skillware::read(document, text, diagnostics), sidecar)
+            }
+            ManifestSources::Sidecar(document) => {
+                return read_sidecar_only(document, has_scripts, diagnostics);
+            }
         };
-        let mut start = Start::default();
-        if let Some(sheet) = sidecar {
-            let sidecar = Sidecar::read(sheet, notes);
-            sidecar.compare_name(&basis.name, notes);
+        let mut start = EntrypointOptions::default();
+        if let Some(document) = sidecar {
+            let sidecar = SidecarManifest::read(document, diagnostics);
+            sidecar.compare_name(&parts.name, diagnostics);
             start = sidecar.start;
-            basis.places.push(sidecar.settings);
+            parts.settings.push(sidecar.settings);
         }
         // They belong to the sidecar's script, which counts only where nobody else names one.
-        if basis.places.iter().rev().skip(1).any(|place| place.entrypoint.is_some()) {
-            start = Start::default();
+        if parts.settings.iter().rev().skip(1).any(|settings| settings.entrypoint.is_some()) {
+            start = EntrypointOptions::default();
         }
-        basis.merge(start, has_scripts, notes)
+        parts.merge(start, has_scripts, diagnostics)
     }
 }
 
-impl<'a> Basis<'a> {
-    fn merge(self, start: Start, has_scripts: bool, notes: &mut Notes) -> (Manifest, Origin<'a>) {
+impl<'a> ManifestParts<'a> {
+    fn merge(
+        self,
+        start: EntrypointOptions,
+        has_scripts: bool,
+        diagnostics: &mut Diagnostics,
+    ) -> (Manifest, Origin<'a>) {
         let origin = Origin {
-            entrypoint: place_of(&self.places, |place| place.entrypoint.as_ref()),
-            input_schema: place_of(&self.places, |place| place.input_schema.as_ref()),
-            output_schema: place_of(&self.places, |place| place.output_schema.as_ref()),
+            entrypoint: location_of(&self.settings, |settings| settings.entrypoint.as_ref()),
+            input_schema: location_of(&self.settings, |settings| settings.input_schema.as_ref()),
+            output_schema: location_of(&self.settings, |settings| settings.output_schema.as_ref()),
             ..self.origin
         };
-        let mut merged = Merged { places: self.places };
-        let lang = merged.first(|place| place.lang.take(), notes);
+        let mut merged = MergedSettings { settings: self.settings };
+        let lang = merged.first_value(|settings| settings.lang.take(), diagnostics);
         let own_flags = start.flags.filter(|(own, _)| lang == Some(*own));
-        let default_mode = if has_scripts { Mode::Executable } else { Mode::Cognitive };
+        let default_mode = if has_scripts { SkillMode::Executable } else { SkillMode::Cognitive };
         let manifest = Manifest {
             name: self.name,
             description: self.description,
             version: merged
-                .first(|place| place.version.take(), notes)
+                .first_value(|settings| settings.version.take(), diagnostics)
                 .unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
             lang,
-            image: merged.first(|place| place.image.take(), notes),
-            entrypoint: merged.first(|place| place.entrypoint.take(), notes),
+            image: merged.first_value(|settings| settings.image.take(), diagnostics),
+            entrypoint: merged.first_value(|settings| settings.entrypoint.take(), diagnostics),
             entrypoint_args: start.args,
             entrypoint_flags: own_flags.map(|(_, flags)| flags),
-            starts_in_skill: start.in_skill,
-            timeout_ms: merged.timeout(notes),
-            resources: merged.resources(notes),
-            mode: merged.first(|place| place.mode.take(), notes).unwrap_or(default_mode),
-            idempotent: merged.first(|place| place.idempotent.take(), notes).unwrap_or(false),
+            starts_in_skill: start.starts_in_skill,
+            timeout_ms: merged.timeout(diagnostics),
+            resources: merged.resources(diagnostics),
+            mode: merged
+                .first_value(|settings| settings.mode.take(), diagnostics)
+                .unwrap_or(default_mode),
+            idempotent: merged
+                .first_value(|settings| settings.idempotent.take(), diagnostics)
+                .unwrap_or(false),
             license: self.license,
             compatibility: self.compatibility,
             metadata: self.metadata,
             allowed_tools: self.allowed_tools,
-            input_schema: merged.first(|place| place.input_schema.take(), notes),
-            output_schema: merged.first(|place| place.output_schema.take(), notes),
-            permissions: merged.permissions(notes),
+            input_schema: merged.first_value(|settings| settings.input_schema.take(), diagnostics),
+            output_schema: merged
+                .first_value(|settings| settings.output_schema.take(), diagnostics),
+            permissions: merged.permissions(diagnostics),
             unknown: self.unknown,
             instructions: self.instructions,
         };
@@ -242,82 +257,95 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// Where the first of these places that says it says it.
-fn place_of<'a, 's, T: 's>(
-    places: &'s [Settings<'a>],
-    part: impl Fn(&'s Settings<'a>) -> Option<&'s Said<'a, T>>,
+/// Where the first of these settings that says it says it.
+fn location_of<'a, 's, T: 's>(
+    settings: &'s [ManifestSettings<'a>],
+    part: impl Fn(&'s ManifestSettings<'a>) -> Option<&'s Located<'a, T>>,
 ) -> Option<(&'a str, u32)> {
-    places.iter().find_map(part).map(|said| (said.path, said.line))
+    settings.iter().find_map(part).map(|located| (located.path, located.line))
 }
 
-fn of_frontmatter<'a>(frontmatter: Frontmatter<'a>, notes: &mut Notes) -> Basis<'a> {
+fn from_frontmatter<'a>(
+    frontmatter: Frontmatter<'a>,
+    diagnostics: &mut Diagnostics,
+) -> ManifestParts<'a> {
     let document = Document { path: frontmatter.path, lines_above: 1 };
-    let mut fields = Fields::new(document, frontmatter.root, notes);
+    let mut fields = YamlFields::new(document, frontmatter.root, diagnostics);
     let origin = Origin { path: frontmatter.path, lines: fields.lines(), ..Origin::default() };
     for key in NOT_IN_SPEC.iter().filter(|key| origin.has(key)) {
         let message = format!(
             "the specification does not know `{key}`; write it as `skillbox.{key}` under `metadata`"
         );
-        notes.remarks.push(origin.at(Finding::noted("key_not_in_spec", message), key));
+        diagnostics.lints.push(origin.at(Finding::from_rule("key_not_in_spec", message), key));
     }
-    let metadata = fields.nested("metadata", notes);
-    let own = Settings::of_frontmatter(&mut fields, notes);
-    let [flat, more] = Settings::of_metadata(&metadata, notes);
-    Basis {
-        name: fields.required("name", "name_missing", values::name, notes),
+    let metadata = fields.nested("metadata", diagnostics);
+    let own = ManifestSettings::from_frontmatter(&mut fields, diagnostics);
+    let [flat, more] = ManifestSettings::from_metadata(&metadata, diagnostics);
+    ManifestParts {
+        name: fields.required("name", "name_missing", values::name, diagnostics),
         description: fields.required(
             "description",
             "description_missing",
             |text| Ok(text.trim().to_owned()),
-            notes,
+            diagnostics,
         ),
-        license: fields.prose("license", notes),
-        compatibility: fields.prose("compatibility", notes),
-        metadata: metadata.into_text_map("metadata_not_strings", notes),
-        allowed_tools: read_allowed_tools(&mut fields, notes),
-        unknown: fields.rest(notes),
+        license: fields.text_or_list("license", diagnostics),
+        compatibility: fields.text_or_list("compatibility", diagnostics),
+        metadata: metadata.into_text_map("metadata_not_strings", diagnostics),
+        allowed_tools: read_allowed_tools(&mut fields, diagnostics),
+        unknown: fields.report_unknown(diagnostics),
         instructions: frontmatter.body.to_owned(),
-        places: vec![own, flat, more],
+        settings: vec![own, flat, more],
         origin,
     }
 }
 
 /// A directory with nothing but the sidecar to say what it is.
-fn of_sidecar<'a>(
-    sheet: Sheet<'a>,
+fn read_sidecar_only<'a>(
+    document: YamlDocument<'a>,
     has_scripts: bool,
-    notes: &mut Notes,
+    diagnostics: &mut Diagnostics,
 ) -> (Manifest, Origin<'a>) {
-    let sidecar = Sidecar::read(sheet, notes);
+    let sidecar = SidecarManifest::read(document, diagnostics);
     let origin = Origin { path: sidecar.path, lines: sidecar.lines, ..Origin::default() };
-    let mut required = |said: Option<Said<'a, String>>, key: &str, missing| {
+    let mut required = |located: Option<Located<'a, String>>, key: &str, missing| {
         let message = format!("`skill.{key}` is missing or cannot be used; every skill needs one");
-        if said.is_none() {
-            notes.problems.push(origin.at(Finding::noted(missing, message), key));
+        if located.is_none() {
+            diagnostics.errors.push(origin.at(Finding::from_rule(missing, message), key));
         }
-        said.map(|said| said.value).unwrap_or_default()
+        located.map(|located| located.value).unwrap_or_default()
     };
     let name = required(sidecar.name, "name", "name_missing");
     let description = required(sidecar.description, "description", "description_missing");
     let message = format!("other runtimes read SKILL.md only; add one beside `{}`", origin.path);
-    notes.remarks.push(Finding::noted("skill_file_foreign", message).at(origin.path, 1));
-    let basis =
-        Basis { name, description, origin, places: vec![sidecar.settings], ..Basis::default() };
-    basis.merge(sidecar.start, has_scripts, notes)
+    diagnostics.lints.push(Finding::from_rule("skill_file_foreign", message).at(origin.path, 1));
+    let parts = ManifestParts {
+        name,
+        description,
+        origin,
+        settings: vec![sidecar.settings],
+        ..ManifestParts::default()
+    };
+    parts.merge(sidecar.start, has_scripts, diagnostics)
 }
 
-fn read_allowed_tools(fields: &mut Fields<'_>, notes: &mut Notes) -> Option<String> {
-    let said = fields.texts("allowed-tools", notes)?;
-    if said.value.is_list {
+fn read_allowed_tools(
+    fields: &mut YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<String> {
+    let located = fields.text_list("allowed-tools", diagnostics)?;
+    if located.value.is_list {
         let message = "write `allowed-tools` as one string with spaces between the tools; not every runtime reads a list";
-        notes.remarks.push(Finding::noted("allowed_tools_list", message).at(said.path, said.line));
-    } else if said.value.items.iter().any(|text| has_outer_comma(text)) {
+        diagnostics
+            .lints
+            .push(Finding::from_rule("allowed_tools_list", message).at(located.path, located.line));
+    } else if located.value.items.iter().any(|text| has_outer_comma(text)) {
         let message = "write spaces between the tools of `allowed-tools`, without commas";
-        notes
-            .remarks
-            .push(Finding::noted("allowed_tools_commas", message).at(said.path, said.line));
+        diagnostics.lints.push(
+            Finding::from_rule("allowed_tools_commas", message).at(located.path, located.line),
+        );
     }
-    Some(said.value.items.join(" "))
+    Some(located.value.items.join(" "))
 }
 
 /// A comma between tools, as opposed to one in the brackets of a tool.
@@ -333,7 +361,7 @@ fn has_outer_comma(text: &str) -> bool {
     })
 }
 
-impl Mode {
+impl SkillMode {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Executable => "executable",
@@ -342,13 +370,13 @@ impl Mode {
     }
 }
 
-impl std::fmt::Display for Mode {
+impl std::fmt::Display for SkillMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl std::str::FromStr for Mode {
+impl std::str::FromStr for SkillMode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -357,7 +385,7 @@ impl std::str::FromStr for Mode {
             "cognitive" => Ok(Self::Cognitive),
             other => Err(format!(
                 "`{}` is not a mode; write executable or cognitive",
-                crate::error::shown(other)
+                crate::error::printable(other)
             )),
         }
     }

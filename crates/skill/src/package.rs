@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use language::Language;
 
-use crate::canonical::{self, Canonical, SkillFile};
-use crate::finding::Notes;
-use crate::intake::{Content, Intake, Source};
-use crate::manifest::{Manifest, Origin, Sheets};
-use crate::script::{self, Script};
+use crate::canonical::{self, CanonicalArchive, SkillFile};
+use crate::collector::{FileCollector, FileContent, SourceFile};
+use crate::finding::Diagnostics;
+use crate::manifest::{Manifest, ManifestSources, Origin};
+use crate::script::{self, SkillScript};
 use crate::signature::{self, SIGNATURE_FILE};
-use crate::{Finding, Limits, Profile, SkillError, dialect, lint, path};
+use crate::{Finding, PackageLimits, Profile, SkillError, lint, manifest_sources, path};
 
 /// A skill, whole and checked.
 #[derive(Debug, Clone)]
@@ -18,9 +18,9 @@ pub struct Package {
     /// All files in path order; the bytes are views into `archive`.
     pub files: Vec<SkillFile>,
     /// The files that can run.
-    pub scripts: Vec<Script>,
+    pub scripts: Vec<SkillScript>,
     /// What runs when the caller names no script.
-    pub entrypoint: Option<Script>,
+    pub entrypoint: Option<SkillScript>,
     /// `sha256:<hex>` of `archive`.
     pub digest: String,
     /// The canonical zip, which is what is stored.
@@ -31,7 +31,7 @@ pub struct Package {
     /// all that was checked.
     pub signature: Option<String>,
     /// All that any profile could say.
-    remarks: Vec<Finding>,
+    lints: Vec<Finding>,
     /// Where the schemas stand.
     schemas: [Option<(String, u32)>; 2],
 }
@@ -39,7 +39,7 @@ pub struct Package {
 impl Package {
     /// What this profile has to say about the skill.
     pub fn findings_for(&self, profile: Profile) -> Vec<Finding> {
-        profile.judge(&self.remarks)
+        profile.evaluate(&self.lints)
     }
 
     pub fn has_schema(&self) -> bool {
@@ -47,7 +47,7 @@ impl Package {
     }
 
     /// A finding about `input_schema` or `output_schema`, with the place where that stands.
-    pub fn at_schema(&self, key: &str, finding: Finding) -> Finding {
+    pub fn locate_schema_finding(&self, key: &str, finding: Finding) -> Finding {
         let [input, output] = &self.schemas;
         match if key == "input_schema" { input } else { output } {
             Some((path, line)) => finding.at(path, *line),
@@ -62,13 +62,13 @@ impl Package {
     }
 
     /// A zip to send the skill in: the canonical one, with the signature in it if there is one.
-    pub fn for_transport(&self) -> Result<Bytes, SkillError> {
+    pub fn to_upload_archive(&self) -> Result<Bytes, SkillError> {
         let Some(signature) = &self.signature else { return Ok(self.archive.clone()) };
-        let source = |path: &str, executable, bytes: &[u8]| Source {
+        let source = |path: &str, executable, bytes: &[u8]| SourceFile {
             path: path.to_owned(),
             executable: Some(executable),
             size: bytes.len() as u64,
-            content: Content::Bytes(bytes.to_vec()),
+            content: FileContent::Bytes(bytes.to_vec()),
         };
         let files = self.files.iter().map(|file| source(&file.path, file.executable, &file.bytes));
         let signature = source(SIGNATURE_FILE, false, signature.as_bytes());
@@ -78,50 +78,53 @@ impl Package {
 
 /// Reads a skill that arrived as separate files, each with its path below the skill or below one
 /// wrapper directory.
-pub fn read_parts(parts: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<Package, SkillError> {
-    let mut intake = Intake::new(limits);
+pub fn read_parts(
+    parts: Vec<(String, Vec<u8>)>,
+    limits: &PackageLimits,
+) -> Result<Package, SkillError> {
+    let mut collector = FileCollector::new(limits);
     for (name, bytes) in parts {
-        intake.file(&name, None, bytes.len() as u64, Content::Bytes(bytes))?;
+        collector.add_file(&name, None, bytes.len() as u64, FileContent::Bytes(bytes))?;
     }
-    assemble(intake, None)
+    assemble(collector, None)
 }
 
 /// Turns what a reader took in into a package. `directory` is the name of the directory it lay in,
 /// if it did.
 pub(crate) fn assemble(
-    mut intake: Intake<'_>,
+    mut collector: FileCollector<'_>,
     directory: Option<String>,
 ) -> Result<Package, SkillError> {
-    let directory = intake.unwrap().or(directory);
+    let directory = collector.strip_wrapper().or(directory);
     // Looked for before anything is unpacked, so that what is no skill costs nothing.
-    if !path::is_skill(intake.sources.iter().map(|source| source.path.as_str())) {
+    if !path::is_skill(collector.sources.iter().map(|source| source.path.as_str())) {
         return Err(SkillError::NoSkillFile);
     }
-    let signature = signature::take(&mut intake)?;
-    if let Some(documents) = intake.rehearse()? {
-        understand(&documents, &mut [], intake.limits, &mut Notes::default())?;
+    let signature = signature::take_signature(&mut collector)?;
+    if let Some(documents) = collector.precheck()? {
+        read_manifest(&documents, &mut [], collector.limits, &mut Diagnostics::default())?;
     }
-    let Intake { limits, sources, junk, .. } = intake;
-    let Canonical { archive, digest, files } = canonical::pack(sources)?;
+    let FileCollector { limits, sources, dropped_junk_files, .. } = collector;
+    let CanonicalArchive { archive, digest, files } = canonical::pack(sources)?;
 
     let mut scripts = script::find_scripts(&files);
-    let mut notes = Notes::default();
-    let (manifest, origin) = understand(&files, &mut scripts, limits, &mut notes)?;
+    let mut diagnostics = Diagnostics::default();
+    let (manifest, origin) = read_manifest(&files, &mut scripts, limits, &mut diagnostics)?;
     let entrypoint = find_entrypoint(&manifest, &files, &scripts);
 
-    let subject = lint::Subject {
+    let lint_input = lint::LintInput {
         manifest: &manifest,
         origin: &origin,
         files: &files,
         scripts: &scripts,
         entrypoint: entrypoint.as_ref(),
         directory: directory.as_deref(),
-        junk,
+        dropped_junk_files,
     };
-    let mut remarks = notes.remarks;
-    remarks.extend(subject.remarks());
-    let remarks = in_order(remarks, origin.path);
-    let findings = Profile::Default.judge(&remarks);
+    let mut lints = diagnostics.lints;
+    lints.extend(lint_input.lint());
+    let lints = sort_findings(lints, origin.path);
+    let findings = Profile::Default.evaluate(&lints);
     let schemas = [origin.input_schema, origin.output_schema]
         .map(|place| place.map(|(path, line)| (path.to_owned(), line)));
     Ok(Package {
@@ -131,7 +134,7 @@ pub(crate) fn assemble(
         digest,
         archive,
         findings,
-        remarks,
+        lints,
         schemas,
         files,
         signature,
@@ -139,27 +142,27 @@ pub(crate) fn assemble(
 }
 
 /// What the skill says about itself, or every problem with that. No other file is looked at.
-fn understand<'a>(
+fn read_manifest<'a>(
     files: &'a [SkillFile],
-    scripts: &mut [Script],
-    limits: &Limits,
-    notes: &mut Notes,
+    scripts: &mut [SkillScript],
+    limits: &PackageLimits,
+    diagnostics: &mut Diagnostics,
 ) -> Result<(Manifest, Origin<'a>), SkillError> {
-    let sheets = dialect::sheets(files, limits, notes)?;
-    if let Sheets::Skillware(..) = sheets {
-        dialect::mark_shim(scripts);
+    let sources = manifest_sources::find(files, limits, diagnostics)?;
+    if let ManifestSources::Skillware(..) = sources {
+        manifest_sources::set_shim(scripts);
     }
-    let (manifest, origin) = Manifest::read(sheets, !scripts.is_empty(), notes);
-    let problems = std::mem::take(&mut notes.problems);
+    let (manifest, origin) = Manifest::read(sources, !scripts.is_empty(), diagnostics);
+    let problems = std::mem::take(&mut diagnostics.errors);
     if problems.is_empty() {
         Ok((manifest, origin))
     } else {
-        Err(SkillError::Invalid(in_order(problems, origin.path)))
+        Err(SkillError::Invalid(sort_findings(problems, origin.path)))
     }
 }
 
 /// As a reader goes through them: the manifest from top to bottom, then the other files.
-fn in_order(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
+fn sort_findings(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| {
             (finding.path.as_deref() != Some(manifest), finding.path.clone(), finding.line)
@@ -170,16 +173,20 @@ fn in_order(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
 }
 
 /// The declared entrypoint if it can run, else the default one if none is declared.
-fn find_entrypoint(manifest: &Manifest, files: &[SkillFile], scripts: &[Script]) -> Option<Script> {
+fn find_entrypoint(
+    manifest: &Manifest,
+    files: &[SkillFile],
+    scripts: &[SkillScript],
+) -> Option<SkillScript> {
     let path = match &manifest.entrypoint {
         Some(declared) => declared.strip_prefix("./").unwrap_or(declared),
         None => script::default_entrypoint(scripts, manifest.lang)?.path.as_str(),
     };
     let file = files.iter().find(|file| file.path == path)?;
     let lang = manifest.lang.or_else(|| script::detect_language(file))?;
-    let script = Script::new(file, lang);
+    let script = SkillScript::new(file, lang);
     // A command that names the interpreter does not look at the first line of the file.
     let flags = manifest.entrypoint_flags.clone().unwrap_or_else(|| script.flags.clone());
     let found = scripts.iter().find(|script| script.path == path).cloned();
-    Some(Script { lang, flags, ..found.unwrap_or(script) })
+    Some(SkillScript { lang, flags, ..found.unwrap_or(script) })
 }

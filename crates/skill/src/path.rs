@@ -1,5 +1,5 @@
 //! The names inside a skill: which are safe, which collide, which are junk, which are a mere
-//! wrapper.
+//! find_wrapper.
 //!
 //! A path that passed here is relative, has plain components only, and means the same file on every
 //! file system.
@@ -8,16 +8,16 @@ use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization;
 
-use crate::{Hazard, Limits, SkillError, invisible};
+use crate::{Hazard, PackageLimits, SkillError, invisible};
 
 /// A zip header counts the bytes of a name in sixteen bits.
-const LONGEST_IN_ZIP: usize = 65_535;
+const MAX_ZIP_NAME_BYTES: usize = 65_535;
 
 /// Checks one path and gives back its plain form, without a leading `./` and without the slash that
 /// marks a directory.
 ///
 /// The root itself (`./`) becomes the empty path.
-pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, SkillError> {
+pub(crate) fn normalize<'a>(name: &'a str, limits: &PackageLimits) -> Result<&'a str, SkillError> {
     let path = name.strip_prefix("./").unwrap_or(name);
     if path.is_empty() && !name.is_empty() {
         return Ok(path);
@@ -25,13 +25,13 @@ pub(crate) fn check<'a>(name: &'a str, limits: &Limits) -> Result<&'a str, Skill
     let path = path.strip_suffix('/').unwrap_or(path);
     let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
     let plain = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
-    let safe = path.len() <= limits.path_bytes.min(LONGEST_IN_ZIP)
+    let safe = path.len() <= limits.path_bytes.min(MAX_ZIP_NAME_BYTES)
         && !drive
         && !path.contains(|c: char| c == '\\' || c.is_control())
         && path.split('/').all(plain)
         && !has_file_version(path)
         && path.split('/').count() <= limits.depth.saturating_add(1);
-    if safe { Ok(path) } else { Err(Hazard::UnsafePath.of(name)) }
+    if safe { Ok(path) } else { Err(Hazard::UnsafePath.in_entry(name)) }
 }
 
 /// `a;1` is the first version of `a` on VMS, and Info-ZIP unpacks it as `a` wherever it runs.
@@ -55,19 +55,19 @@ pub(crate) fn is_junk(path: &str) -> bool {
 /// A tree, so that a deep path costs the length of its components and not that of all its parents'
 /// paths.
 #[derive(Default)]
-pub(crate) struct Names {
-    /// By the parent's number and the folded name in it. The root is number 0.
-    nodes: HashMap<(usize, String), Node>,
+pub(crate) struct PathSet {
+    /// By the parent's number and the fold name in it. The root is number 0.
+    nodes: HashMap<(usize, String), PathNode>,
 }
 
-struct Node {
+struct PathNode {
     number: usize,
     spelling: String,
-    kind: Kind,
+    kind: PathKind,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum PathKind {
     File,
     /// A directory with an entry of its own, of which there may be one.
     Directory,
@@ -75,33 +75,35 @@ enum Kind {
     Implied,
 }
 
-impl Names {
+impl PathSet {
     /// Adds a checked path; fails when another path could not exist beside it.
-    pub(crate) fn add(&mut self, path: &str, directory: bool) -> Result<(), SkillError> {
+    pub(crate) fn insert(&mut self, path: &str, directory: bool) -> Result<(), SkillError> {
         let mut parent = 0;
         let mut parts = path.split('/').peekable();
         while let Some(part) = parts.next() {
             let kind = match (parts.peek(), directory) {
-                (Some(_), _) => Kind::Implied,
-                (None, true) => Kind::Directory,
-                (None, false) => Kind::File,
+                (Some(_), _) => PathKind::Implied,
+                (None, true) => PathKind::Directory,
+                (None, false) => PathKind::File,
             };
-            parent = self.place(parent, part, kind).ok_or_else(|| Hazard::Duplicate.of(path))?;
+            parent = self
+                .insert_part(parent, part, kind)
+                .ok_or_else(|| Hazard::Duplicate.in_entry(path))?;
         }
         Ok(())
     }
 
     /// The number of the name in its directory, unless something there stands in its way.
-    fn place(&mut self, parent: usize, name: &str, kind: Kind) -> Option<usize> {
+    fn insert_part(&mut self, parent: usize, name: &str, kind: PathKind) -> Option<usize> {
         let number = self.nodes.len() + 1;
-        let new = || Node { number, spelling: name.to_owned(), kind };
-        let node = self.nodes.entry((parent, folded(name))).or_insert_with(new);
+        let new = || PathNode { number, spelling: name.to_owned(), kind };
+        let node = self.nodes.entry((parent, fold(name))).or_insert_with(new);
         if node.number == number {
             return Some(number);
         }
         match (node.kind, kind) {
-            (Kind::Implied | Kind::Directory, Kind::Implied) => {}
-            (Kind::Implied, Kind::Directory) => node.kind = Kind::Directory,
+            (PathKind::Implied | PathKind::Directory, PathKind::Implied) => {}
+            (PathKind::Implied, PathKind::Directory) => node.kind = PathKind::Directory,
             _ => return None,
         }
         (node.spelling == name).then_some(node.number)
@@ -109,7 +111,7 @@ impl Names {
 }
 
 /// What two names have in common that some file system takes for one.
-fn folded(name: &str) -> String {
+fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_uppercase();
     }
@@ -121,7 +123,7 @@ fn folded(name: &str) -> String {
 }
 
 /// The single top directory that holds everything, when the skill lies in it and not at the root.
-pub(crate) fn wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub(crate) fn find_wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let (top, _) = paths.clone().next()?.split_once('/')?;
     let inside = |path: &'a str| path.strip_prefix(top)?.strip_prefix('/');
     if !paths.clone().all(|path| inside(path).is_some()) {
@@ -171,7 +173,7 @@ mod tests {
             ("a;b", "a;b"),
             ("d;1/a", "d;1/a"),
         ] {
-            assert_eq!(check(name, &Limits::default()).ok(), Some(plain), "{name}");
+            assert_eq!(normalize(name, &PackageLimits::default()).ok(), Some(plain), "{name}");
         }
     }
 
@@ -185,14 +187,14 @@ mod tests {
             ".", "a//b", "a//", "a;1", "d/a;", "a;b;22", "..\\x", "a\\b", "\\\\host\\x", "C:\\x",
             "C:/x", "c:x", "a\0b", "a\nb", "a\u{7f}", "a\u{85}b", ".//x", &long, &longer, &deep,
         ] {
-            let error = check(name, &Limits::default()).expect_err(name);
+            let error = normalize(name, &PackageLimits::default()).expect_err(name);
             assert_eq!(error.slug(), "unsafe_path", "{name}");
         }
     }
 
     #[test]
     fn names_that_cannot_live_together_are_refused() {
-        for (names, together) in [
+        for (names, compatible) in [
             (&["a", "b", "c/d", "c/e", "c/"][..], true),
             (&["c/", "c/d"], true),
             (&["a", "a"], false),
@@ -217,11 +219,11 @@ mod tests {
             (&["x/a", "y/a"], true),
             (&["e", "é"], true),
         ] {
-            let mut seen = Names::default();
+            let mut seen = PathSet::default();
             let added = names
                 .iter()
-                .try_for_each(|name| seen.add(name.trim_end_matches('/'), name.ends_with('/')));
-            assert_eq!(added.is_ok(), together, "{names:?}");
+                .try_for_each(|name| seen.insert(name.trim_end_matches('/'), name.ends_with('/')));
+            assert_eq!(added.is_ok(), compatible, "{names:?}");
         }
     }
 
@@ -237,7 +239,7 @@ mod tests {
             (&["SKILL.md"], None),
             (&[], None),
         ] {
-            assert_eq!(wrapper(paths.iter().copied()), expected, "{paths:?}");
+            assert_eq!(find_wrapper(paths.iter().copied()), expected, "{paths:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a skill asks for beyond what every sandbox has, and which of it can be granted.
+//! What a skill requests_something for beyond what every sandbox has, and which of it can be granted.
 //!
 //! Nothing a skill says is refused here for its shape: what is not understood is kept under its
 //! name, and is then something that cannot be granted. Whoever runs the skill refuses it by those
@@ -10,41 +10,41 @@ mod reading;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::shown;
+use crate::error::printable;
 
 /// The capability manifest. Of each part, `None` means that nothing was said about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Value")]
 pub struct Permissions {
-    #[serde(skip_serializing_if = "Network::is_unsaid")]
-    pub network: Network,
-    #[serde(skip_serializing_if = "Filesystem::is_unsaid")]
-    pub filesystem: Filesystem,
-    #[serde(skip_serializing_if = "EnvVars::is_unsaid")]
-    pub env_vars: EnvVars,
-    #[serde(skip_serializing_if = "Syscalls::is_unsaid")]
-    pub syscalls: Syscalls,
+    #[serde(skip_serializing_if = "NetworkPermissions::is_unset")]
+    pub network: NetworkPermissions,
+    #[serde(skip_serializing_if = "FilesystemPermissions::is_unset")]
+    pub filesystem: FilesystemPermissions,
+    #[serde(skip_serializing_if = "EnvVarPermissions::is_unset")]
+    pub env_vars: EnvVarPermissions,
+    #[serde(skip_serializing_if = "SyscallPermissions::is_unset")]
+    pub syscalls: SyscallPermissions,
     /// Names and shapes we do not know, as they were written.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Network {
+pub struct NetworkPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Vec<Egress>>,
+    pub egress: Option<Vec<EgressRule>>,
 }
 
 /// One host a skill wants to reach; without ports, on any of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Egress {
+pub struct EgressRule {
     pub domain: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Filesystem {
+pub struct FilesystemPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,36 +53,36 @@ pub struct Filesystem {
 
 /// The names a caller may pass, when the skill limits them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct EnvVars {
+pub struct EnvVarPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Syscalls {
+pub struct SyscallPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
 }
 
-/// Places below which every sandbox lets a script write.
+/// Places is_within which every sandbox lets a script write.
 const WRITABLE: [&str; 4] = ["/sandbox", "/workspace", "/tmp", "/dev/shm"];
-/// Places below which every sandbox lets a script read, besides those.
+/// Places is_within which every sandbox lets a script read, besides those.
 const READABLE: [&str; 5] = ["/skills", "/usr", "/bin", "/lib", "/lib64"];
 /// Loopback is up in every sandbox.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// The one filter of system calls there is.
-const PROFILE: &str = "default";
+const DEFAULT_SYSCALL_PROFILE: &str = "default";
 
 impl Permissions {
-    /// What no sandbox here gives, one phrase each. A skill that asks for any of it is not run.
-    pub fn refused(&self) -> Vec<String> {
+    /// What no sandbox here gives, one phrase each. A skill that requests_something for any of it is not run.
+    pub fn list_refused(&self) -> Vec<String> {
         let mut refused = Vec::new();
         for egress in self.network.egress.iter().flatten().filter(|egress| !egress.is_loopback()) {
-            refused.push(format!("network egress to {}", egress.shown()));
+            refused.push(format!("network egress to {}", egress.describe()));
         }
         let outside = |paths: &Option<Vec<String>>, granted: &[&str]| -> Vec<String> {
-            let wanted = paths.iter().flatten().filter(|path| !lies_in(path, granted));
-            wanted.map(|path| shown(path)).collect()
+            let wanted = paths.iter().flatten().filter(|path| !is_within_any(path, granted));
+            wanted.map(|path| printable(path)).collect()
         };
         let readable = [&WRITABLE[..], &READABLE[..]].concat();
         refused.extend(
@@ -92,17 +92,21 @@ impl Permissions {
             outside(&self.filesystem.write, &WRITABLE).iter().map(|path| format!("writing {path}")),
         );
         if let Some(profile) =
-            self.syscalls.profile.as_deref().filter(|profile| *profile != PROFILE)
+            self.syscalls.profile.as_deref().filter(|profile| *profile != DEFAULT_SYSCALL_PROFILE)
         {
-            refused.push(format!("the system call profile {}", shown(profile)));
+            refused.push(format!("the system call profile {}", printable(profile)));
         }
-        refused.extend(self.unknown_names().map(|name| format!("the permission {}", shown(name))));
+        refused
+            .extend(self.unknown_names().map(|name| format!("the permission {}", printable(name))));
         refused
     }
 
     /// The names among `unknown` under which something is asked for.
     pub fn unknown_names(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().filter(|(_, value)| asks(value)).map(|(name, _)| name.as_str())
+        self.unknown
+            .iter()
+            .filter(|(_, value)| requests_something(value))
+            .map(|(name, _)| name.as_str())
     }
 
     /// Whether a caller may pass this variable.
@@ -111,62 +115,62 @@ impl Permissions {
     }
 }
 
-impl Network {
-    fn is_unsaid(&self) -> bool {
+impl NetworkPermissions {
+    fn is_unset(&self) -> bool {
         self.egress.is_none()
     }
 }
 
-impl Filesystem {
-    fn is_unsaid(&self) -> bool {
+impl FilesystemPermissions {
+    fn is_unset(&self) -> bool {
         self.read.is_none() && self.write.is_none()
     }
 }
 
-impl EnvVars {
-    fn is_unsaid(&self) -> bool {
+impl EnvVarPermissions {
+    fn is_unset(&self) -> bool {
         self.allow.is_none()
     }
 }
 
-impl Syscalls {
-    fn is_unsaid(&self) -> bool {
+impl SyscallPermissions {
+    fn is_unset(&self) -> bool {
         self.profile.is_none()
     }
 }
 
-impl Egress {
+impl EgressRule {
     fn is_loopback(&self) -> bool {
         LOOPBACK.contains(&self.domain.as_str())
     }
 
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
-        let domain = shown(&self.domain);
+        let domain = printable(&self.domain);
         if ports.is_empty() { domain } else { format!("{domain}:{}", ports.join(",")) }
     }
 }
 
 /// Whether an unknown entry wants anything: `false`, nothing and `none` do not.
-fn asks(value: &Value) -> bool {
+fn requests_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !matches!(text.as_str(), "" | "none" | "false"),
-        Value::Array(items) => items.iter().any(asks),
-        Value::Object(entries) => entries.values().any(asks),
+        Value::Array(items) => items.iter().any(requests_something),
+        Value::Object(entries) => entries.values().any(requests_something),
         _ => true,
     }
 }
 
 /// Whether a path lies in one of the places, by whole components. What is relative lies in the
 /// skill.
-fn lies_in(path: &str, places: &[&str]) -> bool {
+fn is_within_any(path: &str, places: &[&str]) -> bool {
     let plain = !path.split('/').any(|part| part == "..");
     let relative = !path.starts_with(['/', '~', '$', '%', '\\']);
-    plain && (relative || places.iter().any(|place| below(path, place)))
+    plain && (relative || places.iter().any(|place| is_within(path, place)))
 }
 
-fn below(path: &str, place: &str) -> bool {
+fn is_within(path: &str, place: &str) -> bool {
     path.strip_prefix(place)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || place.ends_with('/'))
 }

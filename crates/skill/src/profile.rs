@@ -34,7 +34,7 @@ impl Profile {
 
     /// The findings this profile makes of all remarks. A code without a rule keeps the severity it
     /// came with.
-    pub fn judge(self, remarks: &[Finding]) -> Vec<Finding> {
+    pub fn evaluate(self, remarks: &[Finding]) -> Vec<Finding> {
         let judged = |finding: &Finding| match rules::find(finding.code) {
             None => Some(finding.clone()),
             Some(rule) => {
@@ -58,7 +58,10 @@ impl FromStr for Profile {
         let named = Self::ALL.into_iter().find(|profile| profile.as_str() == text);
         named.ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join(", ");
-            format!("`{}` is not a profile; the profiles are {names}", crate::error::shown(text))
+            format!(
+                "`{}` is not a profile; the profiles are {names}",
+                crate::error::printable(text)
+            )
         })
     }
 }

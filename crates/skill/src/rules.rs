@@ -7,14 +7,14 @@ use crate::{Profile, Severity};
 
 /// What is known about one code.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct FindingRule {
     pub code: &'static str,
     /// One sentence: what is the matter, and what to do.
     pub help: &'static str,
     by_profile: [Option<Severity>; 4],
 }
 
-impl Rule {
+impl FindingRule {
     /// How much it matters under this profile, which may not show it at all.
     pub fn severity(&self, profile: Profile) -> Option<Severity> {
         let [default, strict, anthropic, openai] = self.by_profile;
@@ -27,7 +27,7 @@ impl Rule {
     }
 }
 
-pub(crate) fn find(code: &str) -> Option<&'static Rule> {
+pub(crate) fn find(code: &str) -> Option<&'static FindingRule> {
     RULES.iter().find(|rule| rule.code == code)
 }
 
@@ -41,107 +41,130 @@ const I: Option<Severity> = Some(Severity::Info);
 const N: Option<Severity> = None;
 
 /// In the order default, strict, anthropic, openai.
-const fn rule(code: &'static str, by_profile: [Option<Severity>; 4], help: &'static str) -> Rule {
-    Rule { code, help, by_profile }
+const fn rule(
+    code: &'static str,
+    by_profile: [Option<Severity>; 4],
+    help: &'static str,
+) -> FindingRule {
+    FindingRule { code, help, by_profile }
 }
 
 /// A skill with one of these is not accepted by anybody.
-const fn refusal(code: &'static str, help: &'static str) -> Rule {
+const fn error_rule(code: &'static str, help: &'static str) -> FindingRule {
     rule(code, [E, E, E, E], help)
 }
 
 /// The same for everybody.
-pub(crate) const fn always(code: &'static str, severity: Severity, help: &'static str) -> Rule {
+pub(crate) const fn scan_rule(
+    code: &'static str,
+    severity: Severity,
+    help: &'static str,
+) -> FindingRule {
     let severity = Some(severity);
     rule(code, [severity, severity, severity, severity], help)
 }
 
 /// All rules of the format: first what is refused, then what is only remarked upon.
-pub static RULES: &[Rule] = &[
-    refusal(
+pub static RULES: &[FindingRule] = &[
+    error_rule(
         "no_skill_file",
         "There is no SKILL.md; put one at the root of the skill or inside its single top directory.",
     ),
-    refusal("skill_file_large", "SKILL.md is too long; move detail into files beside it."),
-    refusal("not_utf8", "The file is not UTF-8; save it as UTF-8."),
-    refusal("control_character", "The text contains a control character; remove it."),
-    refusal(
+    error_rule("skill_file_large", "SKILL.md is too long; move detail into files beside it."),
+    error_rule("not_utf8", "The file is not UTF-8; save it as UTF-8."),
+    error_rule("control_character", "The text contains a control character; remove it."),
+    error_rule(
         "frontmatter_missing",
         "SKILL.md must begin with a line of exactly `---`; put name and description below it.",
     ),
-    refusal(
+    error_rule(
         "frontmatter_unclosed",
         "The frontmatter never ends; close it with a line of exactly `---`.",
     ),
-    refusal(
+    error_rule(
         "frontmatter_not_mapping",
         "The document is not a list of keys; write `key: value` lines.",
     ),
-    refusal(
+    error_rule(
         "yaml_syntax",
         "The text is not YAML; check the indentation, and quote values that contain `: ` or `#`.",
     ),
-    refusal("yaml_duplicate_key", "A key occurs twice; keep one of them."),
-    refusal(
+    error_rule("yaml_duplicate_key", "A key occurs twice; keep one of them."),
+    error_rule(
         "yaml_anchor",
         "YAML anchors and aliases are not read; write the value where it is needed.",
     ),
-    refusal("yaml_tag", "YAML tags are not read; write the plain value."),
-    refusal("yaml_key", "A key is not plain text; write a word."),
-    refusal("yaml_documents", "There is more than one YAML document; keep the first."),
-    refusal(
+    error_rule("yaml_tag", "YAML tags are not read; write the plain value."),
+    error_rule("yaml_key", "A key is not plain text; write a word."),
+    error_rule("yaml_documents", "There is more than one YAML document; keep the first."),
+    error_rule(
         "yaml_large",
         "The YAML is too long, too deep or has too many values; move detail into the instructions.",
     ),
-    refusal("name_missing", "Every skill needs a `name`; add one."),
-    refusal(
+    error_rule("name_missing", "Every skill needs a `name`; add one."),
+    error_rule(
         "name_invalid",
         "The name cannot be used; take at most 128 letters, digits, `.`, `_` and `-`, a letter or digit first.",
     ),
-    refusal(
+    error_rule(
         "description_missing",
         "Every skill needs a `description`; say what it does and when to use it.",
     ),
-    refusal("version_invalid", "The version is not one; write three numbers such as 1.2.0."),
-    refusal("lang_invalid", "The language is not supported; use one that the message lists."),
-    refusal("mode_invalid", "The mode is not one; write executable or cognitive."),
-    refusal("timeout_invalid", "The timeout is not a duration; write 500ms, 60s or 1m30s."),
-    refusal(
+    error_rule("version_invalid", "The version is not one; write three numbers such as 1.2.0."),
+    error_rule("lang_invalid", "The language is not supported; use one that the message lists."),
+    error_rule("mode_invalid", "The mode is not one; write executable or cognitive."),
+    error_rule("timeout_invalid", "The timeout is not a duration; write 500ms, 60s or 1m30s."),
+    error_rule(
         "resources_invalid",
         "The amount is not understood; write memory as 256Mi and CPU as 0.5.",
     ),
-    refusal("idempotent_invalid", "`idempotent` is neither true nor false; write one of them."),
-    refusal("schema_invalid", "The schema is not a JSON Schema; write it as a mapping."),
-    refusal(
+    error_rule("idempotent_invalid", "`idempotent` is neither true nor false; write one of them."),
+    error_rule("schema_invalid", "The schema is not a JSON Schema; write it as a mapping."),
+    error_rule(
         "schema_unusable",
         "The schema cannot be enforced; the message says which part of it to change.",
     ),
-    refusal("field_type", "The field has another shape than it must have; the message says which."),
-    refusal("not_an_archive", "The file is not a zip that can be read; pack the directory again."),
-    refusal(
+    error_rule(
+        "field_type",
+        "The field has another shape than it must have; the message says which.",
+    ),
+    error_rule(
+        "not_an_archive",
+        "The file is not a zip that can be read; pack the directory again.",
+    ),
+    error_rule(
         "unsafe_path",
         "A path is absolute, leaves the skill or has odd characters; rename the file.",
     ),
-    refusal("link_entry", "Links are not accepted; put the file itself into the skill."),
-    refusal("special_file", "Only regular files and directories are accepted; leave the rest out."),
-    refusal("duplicate_entry", "Two names are equal or differ only in case; rename one."),
-    refusal("too_many_entries", "The skill has too many files; leave out what it does not need."),
-    refusal("too_large", "The skill is too large; leave out what it does not need."),
-    refusal("zip_bomb", "The archive unpacks to far more than it holds; leave such files out."),
-    refusal("header_mismatch", "The archive contradicts itself; pack it again."),
-    refusal(
+    error_rule("link_entry", "Links are not accepted; put the file itself into the skill."),
+    error_rule(
+        "special_file",
+        "Only regular files and directories are accepted; leave the rest out.",
+    ),
+    error_rule("duplicate_entry", "Two names are equal or differ only in case; rename one."),
+    error_rule(
+        "too_many_entries",
+        "The skill has too many files; leave out what it does not need.",
+    ),
+    error_rule("too_large", "The skill is too large; leave out what it does not need."),
+    error_rule("zip_bomb", "The archive unpacks to far more than it holds; leave such files out."),
+    error_rule("header_mismatch", "The archive contradicts itself; pack it again."),
+    error_rule(
         "unsupported_method",
         "Only stored and deflated entries are read; pack with plain zip.",
     ),
-    refusal("encrypted_entry", "Encrypted entries are not read; pack without a password."),
-    refusal("trailing_data", "The archive has bytes that belong to no file; pack it again."),
-    refusal("overlapping_entries", "Files of the archive overlap; pack it again."),
-    refusal(
+    error_rule("encrypted_entry", "Encrypted entries are not read; pack without a password."),
+    error_rule("trailing_data", "The archive has bytes that belong to no file; pack it again."),
+    error_rule("overlapping_entries", "Files of the archive overlap; pack it again."),
+    error_rule(
         "signature_invalid",
         "SKILL.md.minisig is no signature; sign the skill again, or remove the file.",
     ),
-    refusal("unreadable", "A file could not be read; check that it exists and is yours to read."),
-    refusal(
+    error_rule(
+        "unreadable",
+        "A file could not be read; check that it exists and is yours to read.",
+    ),
+    error_rule(
         "digest_mismatch",
         "The stored archive is not the one that was published; publish it again.",
     ),
@@ -329,7 +352,7 @@ mod tests {
 
     #[test]
     fn codes_are_plain_and_stand_once_and_every_help_is_a_sentence() {
-        let rules: Vec<&Rule> = RULES.iter().chain(crate::SCAN_RULES).collect();
+        let rules: Vec<&FindingRule> = RULES.iter().chain(crate::SCAN_RULES).collect();
         for (at, rule) in rules.iter().enumerate() {
             assert!(
                 rule.code

@@ -8,7 +8,7 @@ use crate::languages::{describe, split_options};
 
 /// A file that can run, and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Script {
+pub struct SkillScript {
     pub path: String,
     pub lang: Language,
     /// What its `--help` would say first, as far as the text shows it.
@@ -31,10 +31,11 @@ pub enum Shim {
     Skillware,
 }
 
-impl Script {
+impl SkillScript {
     pub(crate) fn new(file: &SkillFile, lang: Language) -> Self {
         let description = describe(&file.bytes, lang);
-        let flags = Shebang::of(file, lang).map(|shebang| shebang.flags).unwrap_or_default();
+        let flags =
+            Shebang::for_language(file, lang).map(|shebang| shebang.flags).unwrap_or_default();
         Self { path: file.path.clone(), lang, description, shim: None, flags }
     }
 }
@@ -65,16 +66,16 @@ pub(crate) struct Shebang {
 impl Shebang {
     /// The file's own, if it is for this language: somebody who named another meant other options
     /// too.
-    pub(crate) fn of(file: &SkillFile, lang: Language) -> Option<Self> {
+    pub(crate) fn for_language(file: &SkillFile, lang: Language) -> Option<Self> {
         Self::read(&file.bytes).filter(|shebang| shebang.lang == lang)
     }
 
     /// The interpreter directly or through `env`, with or without its `-S`. Words are told apart
     /// where the kernel would hand over one long argument, because that is what their author meant.
     fn read(bytes: &[u8]) -> Option<Self> {
-        const LONGEST_LINE: usize = 256;
+        const MAX_LINE_BYTES: usize = 256;
         let line = bytes.strip_prefix(b"#!")?;
-        let line = &line[..line.len().min(LONGEST_LINE)];
+        let line = &line[..line.len().min(MAX_LINE_BYTES)];
         let line = line.split(|byte| *byte == b'\n').next()?;
         let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let mut program = base_name(words.next()?);
@@ -95,15 +96,18 @@ impl Shebang {
 }
 
 /// Every file that can run, in path order.
-pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<Script> {
-    files.iter().filter_map(|file| Some(Script::new(file, detect_language(file)?))).collect()
+pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<SkillScript> {
+    files.iter().filter_map(|file| Some(SkillScript::new(file, detect_language(file)?))).collect()
 }
 
 /// The script that runs when the caller names none and the manifest has no `entrypoint`.
 ///
 /// A declared language narrows the choice: a Node skill with a helper called `run.py` means its
 /// `main.js`.
-pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Language>) -> Option<&Script> {
+pub(crate) fn default_entrypoint(
+    scripts: &[SkillScript],
+    lang: Option<Language>,
+) -> Option<&SkillScript> {
     let names =
         || Language::ALL.into_iter().flat_map(|language| language.spec().default_entrypoints);
     let at_root = names().map(|name| (*name).to_owned());
@@ -111,7 +115,7 @@ pub(crate) fn default_entrypoint(scripts: &[Script], lang: Option<Language>) -> 
     if let Some(shimmed) = scripts.iter().find(|script| script.shim.is_some()) {
         return Some(shimmed);
     }
-    let found: Vec<&Script> = at_root
+    let found: Vec<&SkillScript> = at_root
         .chain(in_scripts)
         .filter_map(|path| scripts.iter().find(|script| script.path == path))
         .collect();
@@ -181,8 +185,10 @@ mod tests {
             ("echo -e\n", Language::Bash, &[], &[]),
         ] {
             let file = file("main", text, true);
-            assert_eq!(Script::new(&file, lang).flags, flags, "{text:?}");
-            let seen = Shebang::of(&file, lang).map(|shebang| shebang.dropped).unwrap_or_default();
+            assert_eq!(SkillScript::new(&file, lang).flags, flags, "{text:?}");
+            let seen = Shebang::for_language(&file, lang)
+                .map(|shebang| shebang.dropped)
+                .unwrap_or_default();
             assert_eq!(seen, dropped, "{text:?}");
         }
     }

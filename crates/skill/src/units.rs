@@ -26,8 +26,8 @@ pub fn parse_duration(text: &str) -> Result<u64, UnitError> {
         let (number, tail) = rest.split_at(number_len);
         let unit_len = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_len);
-        let unit_nanos = nanos_in(unit).ok_or_else(failed)?;
-        nanos += scaled(number, unit_nanos).ok_or_else(failed)?;
+        let unit_nanos = unit_nanos_of(unit).ok_or_else(failed)?;
+        nanos += parse_scaled(number, unit_nanos).ok_or_else(failed)?;
         rest = tail;
     }
     if text.is_empty() {
@@ -44,7 +44,7 @@ pub fn format_duration(ms: u64) -> String {
     if ms < 1_000 {
         return format!("{ms}ms");
     }
-    let (minutes, seconds) = (ms / 60_000, decimal(ms % 60_000));
+    let (minutes, seconds) = (ms / 60_000, format_thousandths(ms % 60_000));
     match (minutes / 60, minutes % 60) {
         (0, 0) => format!("{seconds}s"),
         (0, minutes) => format!("{minutes}m{seconds}s"),
@@ -69,7 +69,7 @@ pub fn parse_memory(text: &str) -> Result<u64, UnitError> {
         "Ti" => 1 << 40,
         _ => return Err(failed()),
     };
-    let bytes = scaled(number, unit_bytes).ok_or_else(failed)?;
+    let bytes = parse_scaled(number, unit_bytes).ok_or_else(failed)?;
     u64::try_from(bytes).map_err(|_| failed())
 }
 
@@ -87,18 +87,18 @@ pub fn format_memory(bytes: u64) -> String {
 pub fn parse_cpu(text: &str) -> Result<u32, UnitError> {
     let failed = || unit_error(text, CPU);
     let millis = match text.strip_suffix('m') {
-        Some(millis) => scaled(millis, 1),
-        None => scaled(text, 1_000),
+        Some(millis) => parse_scaled(millis, 1),
+        None => parse_scaled(text, 1_000),
     };
     u32::try_from(millis.ok_or_else(failed)?).map_err(|_| failed())
 }
 
 /// Writes thousandths of a core as cores: `0.5`.
 pub fn format_cpu(millis: u32) -> String {
-    decimal(u64::from(millis))
+    format_thousandths(u64::from(millis))
 }
 
-fn nanos_in(unit: &str) -> Option<u128> {
+fn unit_nanos_of(unit: &str) -> Option<u128> {
     Some(match unit {
         "ns" => 1,
         "us" | "µs" | "μs" => 1_000,
@@ -112,7 +112,7 @@ fn nanos_in(unit: &str) -> Option<u128> {
 
 /// `number × unit`, for a decimal number of at most fifteen digits before and nine after the point,
 /// cut to a whole.
-fn scaled(number: &str, unit: u128) -> Option<u128> {
+fn parse_scaled(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
@@ -127,7 +127,7 @@ fn scaled(number: &str, unit: u128) -> Option<u128> {
 }
 
 /// Thousandths as a decimal number without trailing zeros.
-fn decimal(thousandths: u64) -> String {
+fn format_thousandths(thousandths: u64) -> String {
     let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
     if part == 0 {
         return whole.to_string();
@@ -136,7 +136,7 @@ fn decimal(thousandths: u64) -> String {
 }
 
 fn unit_error(text: &str, what: &'static str) -> UnitError {
-    UnitError { text: crate::error::shown(text), what }
+    UnitError { text: crate::error::printable(text), what }
 }
 
 #[cfg(test)]

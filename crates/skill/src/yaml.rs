@@ -13,24 +13,24 @@ use serde_saphyr::granit_parser::{
 };
 
 use crate::SkillError;
-use crate::error::shown;
+use crate::error::printable;
 
 /// One value and the line of the YAML text it starts on, counted from one.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub line: u32,
-    pub data: Data,
+    pub data: YamlData,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Data {
+pub(crate) enum YamlData {
     Scalar { text: String, plain: bool },
-    Sequence(Vec<Node>),
-    Mapping(Vec<(Key, Node)>),
+    Sequence(Vec<YamlNode>),
+    Mapping(Vec<(YamlKey, YamlNode)>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct YamlKey {
     pub line: u32,
     pub text: String,
 }
@@ -48,14 +48,14 @@ pub(crate) const SYNTAX: &str = "yaml_syntax";
 
 /// Hand-written frontmatter is a page; this is forty.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
-const LARGE: &str = "yaml_large";
+const TOO_LARGE: &str = "yaml_large";
 const MAX_NODES: usize = 10_000;
 const MAX_DEPTH: usize = 32;
-const TOO_MUCH: &str =
+const TOO_LARGE_MESSAGE: &str =
     "there are too many values, or they nest too deeply; move detail into the instructions";
 
 /// Looked at before the text is even unpacked, and when it is read.
-pub(crate) fn check_len(len: u64) -> Result<(), YamlError> {
+pub(crate) fn check_size(len: u64) -> Result<(), YamlError> {
     if len <= MAX_BYTES as u64 {
         return Ok(());
     }
@@ -63,12 +63,12 @@ pub(crate) fn check_len(len: u64) -> Result<(), YamlError> {
         "the YAML is longer than {} KiB; move detail into the instructions",
         MAX_BYTES >> 10
     );
-    Err(refused(1, LARGE, message))
+    Err(yaml_error(1, TOO_LARGE, message))
 }
 
 /// Reads one YAML document; an empty one is `None`.
-pub(crate) fn parse(text: &str) -> Result<Option<Node>, YamlError> {
-    check_len(text.len() as u64)?;
+pub(crate) fn parse(text: &str) -> Result<Option<YamlNode>, YamlError> {
+    check_size(text.len() as u64)?;
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
@@ -76,24 +76,25 @@ pub(crate) fn parse(text: &str) -> Result<Option<Node>, YamlError> {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut reader = Reader { events: Parser::new_from_str_with_options(text, options), nodes: 0 };
-    reader.stream()
+    let mut reader =
+        NodeReader { events: Parser::new_from_str_with_options(text, options), nodes: 0 };
+    reader.read_stream()
 }
 
-struct Reader<'a> {
+struct NodeReader<'a> {
     events: Parser<'a, StrInput<'a>>,
     nodes: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn stream(&mut self) -> Result<Option<Node>, YamlError> {
+impl<'a> NodeReader<'a> {
+    fn read_stream(&mut self) -> Result<Option<YamlNode>, YamlError> {
         let mut root = None;
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(root),
                 (Event::StreamStart | Event::DocumentEnd, _) => {}
                 (Event::DocumentStart(..), line) if root.is_some() => {
-                    return Err(refused(
+                    return Err(yaml_error(
                         line,
                         "yaml_documents",
                         "there is more than one YAML document; keep the first",
@@ -101,10 +102,10 @@ impl<'a> Reader<'a> {
                 }
                 (Event::DocumentStart(..), _) => {
                     let event = self.next()?;
-                    root = Some(self.node(event, 0)?);
+                    root = Some(self.read_node(event, 0)?);
                 }
                 (_, line) => {
-                    return Err(refused(
+                    return Err(yaml_error(
                         line,
                         SYNTAX,
                         "the YAML is not well-formed; check the indentation",
@@ -116,19 +117,23 @@ impl<'a> Reader<'a> {
 
     fn next(&mut self) -> Result<(Event<'a>, u32), YamlError> {
         match self.events.next_event() {
-            Some(Ok((event, span))) => Ok((event, line_of(&span))),
-            Some(Err(error)) => Err(malformed(&error)),
-            None => Err(refused(1, SYNTAX, "the YAML ends too early; check the indentation")),
+            Some(Ok((event, span))) => Ok((event, start_line(&span))),
+            Some(Err(error)) => Err(syntax_error(&error)),
+            None => Err(yaml_error(1, SYNTAX, "the YAML ends too early; check the indentation")),
         }
     }
 
-    fn node(&mut self, (event, line): (Event<'a>, u32), depth: usize) -> Result<Node, YamlError> {
+    fn read_node(
+        &mut self,
+        (event, line): (Event<'a>, u32),
+        depth: usize,
+    ) -> Result<YamlNode, YamlError> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || depth > MAX_DEPTH {
-            return Err(refused(line, LARGE, TOO_MUCH));
+            return Err(yaml_error(line, TOO_LARGE, TOO_LARGE_MESSAGE));
         }
         if event.tag().is_some() {
-            return Err(refused(
+            return Err(yaml_error(
                 line,
                 "yaml_tag",
                 "YAML tags (`!…`) are not allowed; write the plain value",
@@ -136,77 +141,78 @@ impl<'a> Reader<'a> {
         }
         if event.anchor_id().is_some() {
             let message = "YAML anchors (`&…`) are not allowed; write the value where it is needed";
-            return Err(refused(line, "yaml_anchor", message));
+            return Err(yaml_error(line, "yaml_anchor", message));
         }
         let data = match event {
             Event::Scalar(text, style, ..) => scalar(text.into_owned(), style, line)?,
-            Event::SequenceStart(..) => self.sequence(depth)?,
-            Event::MappingStart(..) => self.mapping(depth)?,
+            Event::SequenceStart(..) => self.read_sequence(depth)?,
+            Event::MappingStart(..) => self.read_mapping(depth)?,
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 let message = "YAML aliases (`*…`) are not allowed; write the value, in quotes if it is text that starts with `*`";
-                return Err(refused(line, "yaml_anchor", message));
+                return Err(yaml_error(line, "yaml_anchor", message));
             }
             _ => {
-                return Err(refused(
+                return Err(yaml_error(
                     line,
                     SYNTAX,
                     "the YAML is not well-formed; check the indentation",
                 ));
             }
         };
-        Ok(Node { line, data })
+        Ok(YamlNode { line, data })
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Data, YamlError> {
+    fn read_sequence(&mut self, depth: usize) -> Result<YamlData, YamlError> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Ok(Data::Sequence(items)),
-                event => items.push(self.node(event, depth + 1)?),
+                (Event::SequenceEnd, _) => return Ok(YamlData::Sequence(items)),
+                event => items.push(self.read_node(event, depth + 1)?),
             }
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Data, YamlError> {
-        let mut pairs: Vec<(Key, Node)> = Vec::new();
+    fn read_mapping(&mut self, depth: usize) -> Result<YamlData, YamlError> {
+        let mut pairs: Vec<(YamlKey, YamlNode)> = Vec::new();
         let mut seen = HashSet::new();
         loop {
             let event = match self.next()? {
-                (Event::MappingEnd, _) => return Ok(Data::Mapping(pairs)),
+                (Event::MappingEnd, _) => return Ok(YamlData::Mapping(pairs)),
                 event => event,
             };
-            let node = self.node(event, depth + 1)?;
+            let node = self.read_node(event, depth + 1)?;
             let line = node.line;
-            let Data::Scalar { text, .. } = node.data else {
-                return Err(refused(line, "yaml_key", "a key must be plain text; write a word"));
+            let YamlData::Scalar { text, .. } = node.data else {
+                return Err(yaml_error(line, "yaml_key", "a key must be plain text; write a word"));
             };
             if !seen.insert(text.clone()) {
-                let message = format!("the key `{}` occurs twice; keep one of them", shown(&text));
-                return Err(refused(line, "yaml_duplicate_key", message));
+                let message =
+                    format!("the key `{}` occurs twice; keep one of them", printable(&text));
+                return Err(yaml_error(line, "yaml_duplicate_key", message));
             }
             let event = self.next()?;
-            let value = self.node(event, depth + 1)?;
-            pairs.push((Key { line, text }, value));
+            let value = self.read_node(event, depth + 1)?;
+            pairs.push((YamlKey { line, text }, value));
         }
     }
 }
 
 /// Escapes such as `"\0"` can spell what the file itself may not contain.
-fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<Data, YamlError> {
+fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<YamlData, YamlError> {
     if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Err(refused(
+        return Err(yaml_error(
             line,
             "control_character",
             "a value contains a control character; remove it",
         ));
     }
     let plain = style == ScalarStyle::Plain;
-    Ok(Data::Scalar { text, plain })
+    Ok(YamlData::Scalar { text, plain })
 }
 
-impl Node {
+impl YamlNode {
     pub(crate) fn is_null(&self) -> bool {
-        matches!(&self.data, Data::Scalar { text, plain: true } if is_null(text))
+        matches!(&self.data, YamlData::Scalar { text, plain: true } if is_null(text))
     }
 
     /// The value with numbers, booleans and null told apart, as in YAML's core schema.
@@ -230,12 +236,15 @@ impl Node {
 
     fn convert(&self, plain_scalar: &dyn Fn(&str) -> Value) -> Value {
         match &self.data {
-            Data::Scalar { text, plain: true } => plain_scalar(text),
-            Data::Scalar { text, .. } => text.as_str().into(),
-            Data::Sequence(items) => items.iter().map(|item| item.convert(plain_scalar)).collect(),
-            Data::Mapping(pairs) => {
-                let pair =
-                    |(key, value): &(Key, Node)| (key.text.clone(), value.convert(plain_scalar));
+            YamlData::Scalar { text, plain: true } => plain_scalar(text),
+            YamlData::Scalar { text, .. } => text.as_str().into(),
+            YamlData::Sequence(items) => {
+                items.iter().map(|item| item.convert(plain_scalar)).collect()
+            }
+            YamlData::Mapping(pairs) => {
+                let pair = |(key, value): &(YamlKey, YamlNode)| {
+                    (key.text.clone(), value.convert(plain_scalar))
+                };
                 Value::Object(pairs.iter().map(pair).collect::<Map<_, _>>())
             }
         }
@@ -267,7 +276,7 @@ fn to_number(text: &str) -> Option<Number> {
     text.parse::<f64>().ok().and_then(Number::from_f64)
 }
 
-fn line_of(span: &Span) -> u32 {
+fn start_line(span: &Span) -> u32 {
     number(span.start.line())
 }
 
@@ -276,20 +285,20 @@ fn number(line: usize) -> u32 {
 }
 
 /// What the library has against the text, in its words but with our advice.
-fn malformed(error: &ScanError) -> YamlError {
-    const LONGEST: usize = 200;
+fn syntax_error(error: &ScanError) -> YamlError {
+    const MAX_CHARS: usize = 200;
     let line = number(error.marker().line());
     if *error.kind() == ErrorKind::RecursionLimitExceeded {
-        return refused(line, LARGE, TOO_MUCH);
+        return yaml_error(line, TOO_LARGE, TOO_LARGE_MESSAGE);
     }
-    let complaint: String = error.info().chars().take(LONGEST).collect();
+    let complaint: String = error.info().chars().take(MAX_CHARS).collect();
     let message = format!(
         "this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them"
     );
     YamlError { line, code: SYNTAX, message }
 }
 
-fn refused(line: u32, code: &'static str, message: impl Into<String>) -> YamlError {
+fn yaml_error(line: u32, code: &'static str, message: impl Into<String>) -> YamlError {
     YamlError { line, code, message: message.into() }
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use skill::{Limits, Package, SkillError, Tree};
+use skill::{OpenDirectory, Package, PackageLimits, SkillError};
 
 use crate::output::{Output, note};
 use crate::text;
@@ -24,7 +24,7 @@ pub struct ListArgs {
 /// Directories that are not searched: they hold thousands of directories and no skills of the user.
 const SKIPPED_DIRECTORIES: [&str; 2] = [".git", "node_modules"];
 
-/// Limits the recursion, because a directory tree may be endless (through a mount, for example).
+/// PackageLimits the recursion, because a directory tree may be endless (through a mount, for example).
 const MAX_DEPTH: usize = 12;
 
 /// A directory that is a skill, or that could not be read.
@@ -34,7 +34,7 @@ struct ListedSkill {
 }
 
 pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
-    let tree = Tree::open(&args.dir)
+    let tree = OpenDirectory::open(&args.dir)
         .with_context(|| format!("cannot read the directory {}", args.dir.display()))?;
     let mut skills = Vec::new();
     search(&tree, MAX_DEPTH, &mut skills);
@@ -58,7 +58,7 @@ pub fn run(args: &ListArgs, output: Output) -> Result<ExitCode> {
 /// The skills below a directory that can be used, in the order of their paths.
 pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
     let mut skills = Vec::new();
-    if let Ok(tree) = Tree::open(directory) {
+    if let Ok(tree) = OpenDirectory::open(directory) {
         search(&tree, MAX_DEPTH, &mut skills);
     }
     skills.into_iter().filter_map(|ListedSkill { path, read }| Some((path, read.ok()?))).collect()
@@ -67,18 +67,21 @@ pub fn valid_below(directory: &Path) -> Vec<(PathBuf, Package)> {
 /// Adds the skills below a directory. The directories inside a skill belong to it and are not
 /// searched. A link is followed only if it points directly to a skill, so that the search cannot
 /// loop or leave the tree.
-fn search(tree: &Tree, depth: usize, skills: &mut Vec<ListedSkill>) {
+fn search(tree: &OpenDirectory, depth: usize, skills: &mut Vec<ListedSkill>) {
     let path = tree.path().to_owned();
-    let mut names = match tree.names() {
+    let mut names = match tree.entry_names() {
         Ok(names) => names,
         Err(source) => return skills.push(unreadable(path, source)),
     };
     if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
-        return skills.push(ListedSkill { path, read: skill::read_tree(tree, &Limits::default()) });
+        return skills.push(ListedSkill {
+            path,
+            read: skill::read_open_directory(tree, &PackageLimits::default()),
+        });
     }
     names.sort();
     for name in names.iter().map(|name| OsStr::from_bytes(name)) {
-        match tree.enter(Path::new(name)) {
+        match tree.open_subdirectory(Path::new(name)) {
             Ok(below)
                 if depth > 0 && !SKIPPED_DIRECTORIES.iter().any(|skipped| name == *skipped) =>
             {
@@ -90,7 +93,7 @@ fn search(tree: &Tree, depth: usize, skills: &mut Vec<ListedSkill>) {
             }
             // A link, or not a directory.
             Err(_) => {
-                if let Ok(target) = tree.follow(name) {
+                if let Ok(target) = tree.open_entry_following_links(name) {
                     read_if_skill(&target, skills);
                 }
             }
@@ -100,10 +103,10 @@ fn search(tree: &Tree, depth: usize, skills: &mut Vec<ListedSkill>) {
 
 /// The check uses the open directory and not its path, so that a link that changes in between cannot
 /// redirect the read.
-fn read_if_skill(tree: &Tree, skills: &mut Vec<ListedSkill>) {
-    let names = tree.names().unwrap_or_default();
+fn read_if_skill(tree: &OpenDirectory, skills: &mut Vec<ListedSkill>) {
+    let names = tree.entry_names().unwrap_or_default();
     if skill::is_skill(names.iter().filter_map(|name| std::str::from_utf8(name).ok())) {
-        let read = skill::read_tree(tree, &Limits::default());
+        let read = skill::read_open_directory(tree, &PackageLimits::default());
         skills.push(ListedSkill { path: tree.path().to_owned(), read });
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use runner::{Policy, Request, StandaloneResult, StandaloneRun};
 use sandbox::{HostNetworkPermit, LaunchError, Sink, StreamMode, UnconfinedPermit};
 use server::config::StandaloneConfig;
-use skill::{Network, Package, Permissions, Tree};
+use skill::{NetworkPermissions, OpenDirectory, Package, Permissions};
 use tokio_util::sync::CancellationToken;
 
 use super::backend::{self, Backend, SandboxOptions};
@@ -167,7 +167,7 @@ fn drop_granted_permissions(permissions: &mut Permissions, metadata: &RunMetadat
         };
     }
     if metadata.network_allowed {
-        permissions.network = Network::default();
+        permissions.network = NetworkPermissions::default();
     }
 }
 
@@ -185,7 +185,7 @@ fn with_network_advice(error: anyhow::Error, package: &Package) -> anyhow::Error
 fn read_skill(
     path: &Path,
     metadata: &mut RunMetadata,
-) -> Result<(Package, SkillPolicy, Option<Tree>)> {
+) -> Result<(Package, SkillPolicy, Option<OpenDirectory>)> {
     let (package, directory) = skill_reader::read_with_directory(path)?;
     let mut package =
         package.with_context(|| format!("{} is not a skill that can be run", path.display()))?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use runner::Policy;
 use sandbox::Control;
 use serde::Deserialize;
-use skill::{Package, Tree, UnitError, parse_cpu, parse_duration, parse_memory};
+use skill::{OpenDirectory, Package, UnitError, parse_cpu, parse_duration, parse_memory};
 
 use super::LocalSandbox;
 use super::policy_file::{Quantity, deserialize_controls, parse_policy};
@@ -68,7 +68,7 @@ impl TryFrom<String> for NetworkGrant {
 impl NetworkGrant {
     /// `directory` is the open directory that the package was read from. Comparing the open
     /// descriptor and not the path means that the directory cannot be exchanged after the check.
-    fn matches(&self, package: &Package, directory: Option<&Tree>) -> bool {
+    fn matches(&self, package: &Package, directory: Option<&OpenDirectory>) -> bool {
         match (self, directory) {
             (Self::Digest(digest), _) => *digest == package.digest,
             (Self::Directory(path), Some(directory)) => directory.is_same_as(path),
@@ -91,7 +91,7 @@ impl UserPolicy {
     }
 
     /// Whether this package may use the network.
-    pub fn allows_network(&self, package: &Package, directory: Option<&Tree>) -> bool {
+    pub fn allows_network(&self, package: &Package, directory: Option<&OpenDirectory>) -> bool {
         self.allow_network.iter().any(|grant| grant.matches(package, directory))
     }
 
@@ -133,7 +133,7 @@ pub(super) mod tests {
         let manifest = "---\nname: fetch\ndescription: d\ntimeout: 20s\n---\n";
         let parts = [("SKILL.md", manifest), ("main.sh", "true\n"), (POLICY_FILE, policy)];
         let parts = parts.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).to_vec();
-        skill::read_parts(parts, &skill::Limits::default()).expect("a skill")
+        skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill")
     }
 
     #[test]
@@ -147,7 +147,7 @@ pub(super) mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let tree = |name: &str| {
             std::fs::create_dir_all(home.path().join(name)).expect("a directory");
-            Tree::open(&home.path().join(name)).expect("a directory")
+            OpenDirectory::open(&home.path().join(name)).expect("a directory")
         };
         let (own, other, skill) = (tree("own"), tree("other"), package(""));
         let allowing = |entry: &str| {

@@ -168,7 +168,7 @@ async fn every_kind_of_script_runs_without_its_executable_bit() {
     write("i.sh", "exec \"$SKILL_DIR/bin/j\"", 0o644);
     write("bin/j", "#!/bin/sh\necho executable", 0o755);
     let package =
-        skill::read_directory(directory.path(), &skill::Limits::default()).expect("a skill");
+        skill::read_directory(directory.path(), &skill::PackageLimits::default()).expect("a skill");
     bench
         .catalogue
         .publish(None, &acme(), package, &[], &TenantPolicy::default())

@@ -187,7 +187,7 @@ pub fn package(files: &[(&str, &str)]) -> skill::Package {
         .iter()
         .map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec()))
         .collect();
-    skill::read_parts(parts, &skill::Limits::default()).expect("a skill")
+    skill::read_parts(parts, &skill::PackageLimits::default()).expect("a skill")
 }
 
 pub fn acme() -> TenantId {

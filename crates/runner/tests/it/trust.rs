@@ -8,7 +8,7 @@ use blobs::{BlobKey, Blobs};
 use catalogue::{CatalogueError, PublishedSkill, TrustProblem};
 use runner::{Runner, RunnerConfig};
 use skill::Package;
-use skill::signature::{SecretKey, Statement};
+use skill::signature::{SecretKey, SkillStatement};
 use store::{
     Execution, NewTrustedKey, PageRequest, SignaturePolicy, SkillRow, Status, Store, TenantPolicy,
     VersionPolicy,
@@ -149,7 +149,7 @@ fn demo(version: &str, more: &str) -> Package {
 }
 
 fn signed(mut package: Package, key: &SecretKey) -> Package {
-    package.signature = Some(Statement::of(&package).sign(key, 1).to_string());
+    package.signature = Some(SkillStatement::from_package(&package).sign(key, 1).to_string());
     package
 }
 

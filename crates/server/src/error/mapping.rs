@@ -53,7 +53,7 @@ impl From<SkillError> for ApiError {
         if matches!(error, SkillError::Digest | SkillError::Unreadable { .. }) {
             return ApiError::internal(error_chain(&error));
         }
-        let slug = if error.too_large() {
+        let slug = if error.is_too_large() {
             Slug::TooLarge
         } else if error.is_hostile() {
             Slug::from_code(error.slug()).unwrap_or(Slug::InvalidSkill)

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Multipart, Request};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::Limited;
-use skill::{Finding, Limits, Package, SkillError};
+use skill::{Finding, Package, PackageLimits, SkillError};
 
 use crate::app::{App, SharedApp};
 use crate::error::{ApiError, Slug};
@@ -83,9 +83,9 @@ impl Content {
     }
 
     /// As it will be when it is unpacked, as far as can be told without unpacking it.
-    fn unpacked_bytes(&self, limits: &Limits) -> Result<u64, SkillError> {
+    fn unpacked_bytes(&self, limits: &PackageLimits) -> Result<u64, SkillError> {
         match self {
-            Content::Archive(zip) => skill::unpacked_bytes(zip, limits),
+            Content::Archive(zip) => skill::declared_unpacked_bytes(zip, limits),
             Content::Directory(_) => Ok(self.bytes()),
         }
     }
@@ -99,7 +99,7 @@ impl Upload {
         app: &App,
         scan: bool,
     ) -> Result<Result<Incoming, SkillError>, ApiError> {
-        let limits = Limits::default();
+        let limits = PackageLimits::default();
         let Upload { content, mut permit } = self;
         let unpacked = match content.unpacked_bytes(&limits) {
             Ok(bytes) => bytes,
@@ -146,7 +146,7 @@ async fn form(request: Request, limit: usize) -> Result<Content, ApiError> {
     let mut archive = None;
     let mut parts = Vec::new();
     let mut total = 0;
-    let most = Limits::default().entries;
+    let most = PackageLimits::default().entries;
     while let Some(field) = form.next_field().await.map_err(|error| refusal(&error, limit))? {
         match field.name() {
             // The form is read to its end all the same: a client that is still sending would take

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use skill::signature::{SIGNATURE_FILE, SecretKey, Statement};
+use skill::signature::{SIGNATURE_FILE, SecretKey, SkillStatement};
 
 use crate::support::{Server, manifest, refused, zip};
 
@@ -18,10 +18,10 @@ pub fn signed(version: &str, key: &SecretKey) -> Vec<(String, String)> {
     ];
     let parts =
         files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
-    let package = skill::read_parts(parts, &skill::Limits::default()).unwrap();
+    let package = skill::read_parts(parts, &skill::PackageLimits::default()).unwrap();
     files.push((
         SIGNATURE_FILE.to_owned(),
-        Statement::of(&package).sign(key, 1_794_857_806).to_string(),
+        SkillStatement::from_package(&package).sign(key, 1_794_857_806).to_string(),
     ));
     files
 }

@@ -5,15 +5,16 @@
 use std::io::{Cursor, Read};
 
 use libfuzzer_sys::fuzz_target;
-use skill::{Limits, Package, index_canonical, read_archive, unpacked_bytes};
+use skill::{Package, PackageLimits, declared_unpacked_bytes, read_archive, verify_and_index};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(package) = read_archive(bytes, &Limits::default()) else { return };
+    let Ok(package) = read_archive(bytes, &PackageLimits::default()) else { return };
     compare(bytes, &package);
 
-    let unpacked = unpacked_bytes(bytes, &Limits::default()).expect("what is read can be measured");
+    let unpacked = declared_unpacked_bytes(bytes, &PackageLimits::default())
+        .expect("what is read can be measured");
     assert!(package.files.iter().map(|file| file.bytes.len() as u64).sum::<u64>() <= unpacked);
-    let index = index_canonical(&package.archive, &package.digest).expect("what was packed opens");
+    let index = verify_and_index(&package.archive, &package.digest).expect("what was packed opens");
     assert_eq!(index.len(), package.files.len());
     for (entry, file) in index.iter().zip(&package.files) {
         let start = entry.position as usize;
@@ -22,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
             (&file.path, &file.bytes[..])
         );
     }
-    let again = read_archive(&package.archive, &Limits::default())
+    let again = read_archive(&package.archive, &PackageLimits::default())
         .expect("the canonical form is an archive");
     assert_eq!(again.archive, package.archive);
 });

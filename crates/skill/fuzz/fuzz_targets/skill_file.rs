@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill::{Limits, read_parts};
+use skill::{PackageLimits, read_parts};
 
 fuzz_target!(|bytes: &[u8]| {
     let parts = vec![("SKILL.md".to_owned(), bytes.to_vec()), ("main.py".to_owned(), Vec::new())];
-    match read_parts(parts, &Limits::default()) {
+    match read_parts(parts, &PackageLimits::default()) {
         Ok(package) => {
             // YAML takes a carriage return alone for the end of a line.
             let lines =

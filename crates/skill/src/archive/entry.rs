@@ -1,34 +1,34 @@
 //! One entry as the central directory describes it.
 
-use super::fields::{Fields, cut_short, zip64};
-use super::{CENTRAL_MAGIC, extra::Extra, packed::Method};
+use super::fields::{HeaderReader, damaged, zip64_unsupported};
+use super::{CENTRAL_MAGIC, extra::ExtraFields, packed::CompressionMethod};
 use crate::{Hazard, SkillError};
 
 /// The fields of a central header that mean something to us, already judged one by one.
-pub(super) struct Entry<'a> {
+pub(super) struct CentralEntry<'a> {
     pub name: &'a str,
-    pub flags: Flags,
-    pub method: Method,
+    pub flags: EntryFlags,
+    pub method: CompressionMethod,
     pub crc: u32,
     pub packed_len: u32,
     pub size: u32,
     pub local_at: u32,
-    pub kind: Kind,
+    pub kind: EntryKind,
     made_by: u16,
     mode: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     File,
     Directory,
 }
 
 /// The general purpose bits that change what an entry means; the rest are hints of the packer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Flags(u16);
+pub(super) struct EntryFlags(u16);
 
-impl Flags {
+impl EntryFlags {
     const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
     const DESCRIPTOR: u16 = 1 << 3;
     const PATCHED: u16 = 1 << 5;
@@ -49,10 +49,10 @@ impl Flags {
 }
 
 /// A four-byte field with this value says that the true one is in a Zip64 field.
-const IN_ZIP64: u32 = u32::MAX;
+const ZIP64_MARKER: u32 = u32::MAX;
 
 /// Version 6.3 of the format, which is the last one; other readers refuse more, so we do.
-const NEWEST_VERSION: u16 = 63;
+const MAX_VERSION: u16 = 63;
 
 /// Attributes of DOS: the label of a volume, which Info-ZIP passes over, and a directory.
 const DOS_LABEL: u32 = 0x08;
@@ -63,10 +63,10 @@ const TYPE_FILE: u32 = 0o100_000;
 const TYPE_DIRECTORY: u32 = 0o040_000;
 const TYPE_LINK: u32 = 0o120_000;
 
-impl<'a> Entry<'a> {
-    pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, SkillError> {
+impl<'a> CentralEntry<'a> {
+    pub(super) fn read(fields: &mut HeaderReader<'a>) -> Result<Self, SkillError> {
         if fields.take(CENTRAL_MAGIC.len())? != CENTRAL_MAGIC {
-            return Err(cut_short());
+            return Err(damaged());
         }
         let (made_by, version_needed) = (fields.u16()?, fields.u16()?);
         let (flags, method) = (fields.u16()?, fields.u16()?);
@@ -76,32 +76,33 @@ impl<'a> Entry<'a> {
         let (disk, _internal) = (fields.u16()?, fields.u16()?);
         let (attributes, local_at) = (fields.u32()?, fields.u32()?);
         let name = fields.take(name_len.into())?;
-        let extra = Extra::read(fields.take(extra_len.into())?, name)?;
+        let extra = ExtraFields::read(fields.take(extra_len.into())?, name)?;
         fields.take(comment_len.into())?;
 
-        if disk != 0 || [packed_len, size, local_at].contains(&IN_ZIP64) {
-            return Err(zip64());
+        if disk != 0 || [packed_len, size, local_at].contains(&ZIP64_MARKER) {
+            return Err(zip64_unsupported());
         }
-        if version_needed & 0xff > NEWEST_VERSION {
+        if version_needed & 0xff > MAX_VERSION {
             return Err(SkillError::archive(
                 "the zip is of a newer kind than any we know; pack it with plain zip",
             ));
         }
-        let flags = Flags::new(flags);
-        let name = extra.name_of(name, flags, made_by)?;
-        if flags.0 & Flags::ENCRYPTED != 0 {
-            return Err(Hazard::Encrypted.of(name));
+        let flags = EntryFlags::new(flags);
+        let name = extra.decode_name(name, flags, made_by)?;
+        if flags.0 & EntryFlags::ENCRYPTED != 0 {
+            return Err(Hazard::Encrypted.in_entry(name));
         }
-        let known = Method::from_number(method).filter(|_| flags.0 & Flags::PATCHED == 0);
+        let known =
+            CompressionMethod::from_number(method).filter(|_| flags.0 & EntryFlags::PATCHED == 0);
         let kind = kind(name, attributes)?;
         extra.check_kind(kind, name)?;
-        if kind == Kind::Directory && size > 0 {
-            return Err(Hazard::HeaderMismatch.of(name));
+        if kind == EntryKind::Directory && size > 0 {
+            return Err(Hazard::HeaderMismatch.in_entry(name));
         }
         Ok(Self {
             name,
             flags,
-            method: known.ok_or_else(|| Hazard::Method.of(name))?,
+            method: known.ok_or_else(|| Hazard::Method.in_entry(name))?,
             crc,
             packed_len,
             size,
@@ -121,30 +122,30 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl Kind {
+impl EntryKind {
     /// What a Unix mode says, if it says anything; whatever is neither file nor directory is
     /// refused.
-    pub(super) fn of_mode(mode: u32, name: &str) -> Result<Option<Self>, SkillError> {
+    pub(super) fn from_mode(mode: u32, name: &str) -> Result<Option<Self>, SkillError> {
         match mode & TYPE_MASK {
             0 => Ok(None),
             TYPE_FILE => Ok(Some(Self::File)),
             TYPE_DIRECTORY => Ok(Some(Self::Directory)),
-            TYPE_LINK => Err(Hazard::Link.of(name)),
-            _ => Err(Hazard::SpecialFile.of(name)),
+            TYPE_LINK => Err(Hazard::Link.in_entry(name)),
+            _ => Err(Hazard::SpecialFile.in_entry(name)),
         }
     }
 }
 
 /// File or directory, by name and by attributes, whatever system claims to have made them.
-fn kind(name: &str, attributes: u32) -> Result<Kind, SkillError> {
-    let by_name = if name.ends_with('/') { Kind::Directory } else { Kind::File };
-    let by_mode = Kind::of_mode(attributes >> 16, name)?.unwrap_or(by_name);
+fn kind(name: &str, attributes: u32) -> Result<EntryKind, SkillError> {
+    let by_name = if name.ends_with('/') { EntryKind::Directory } else { EntryKind::File };
+    let by_mode = EntryKind::from_mode(attributes >> 16, name)?.unwrap_or(by_name);
     if attributes & DOS_LABEL != 0 {
-        return Err(Hazard::SpecialFile.of(name));
+        return Err(Hazard::SpecialFile.in_entry(name));
     }
-    let dos_directory = by_name == Kind::File && attributes & DOS_DIRECTORY != 0;
+    let dos_directory = by_name == EntryKind::File && attributes & DOS_DIRECTORY != 0;
     if by_mode != by_name || dos_directory {
-        return Err(Hazard::HeaderMismatch.of(name));
+        return Err(Hazard::HeaderMismatch.in_entry(name));
     }
     Ok(by_name)
 }

@@ -4,15 +4,15 @@
 //! an entry, turn it into a link or hide its content are read, because readers differ in whether
 //! they obey them.
 
-use super::entry::{Flags, Kind};
-use super::fields::{Fields, cut_short, zip64};
-use crate::error::shown;
+use super::entry::{EntryFlags, EntryKind};
+use super::fields::{HeaderReader, damaged, zip64_unsupported};
+use crate::error::printable;
 use crate::{Hazard, SkillError};
 
 const ZIP64: u16 = 0x0001;
 /// PKWARE's own for Unix: times and owners and, of a link or a device, where it leads.
 const PKWARE_UNIX: u16 = 0x000d;
-const PKWARE_UNIX_OF_FILE: usize = 12;
+const PKWARE_UNIX_FILE_BYTES: usize = 12;
 const STRONG_ENCRYPTION: u16 = 0x0017;
 /// A Unix mode that Info-ZIP obeys when the header itself has none.
 const ASI_UNIX: u16 = 0x756e;
@@ -21,37 +21,41 @@ const UNICODE_PATH: u16 = 0x7075;
 const AES_ENCRYPTION: u16 = 0x9901;
 
 /// What the extra fields of one header say, beyond what is refused at once.
-pub(super) struct Extra {
+pub(super) struct ExtraFields {
     /// The name stands there once more, in UTF-8.
     name_repeated: bool,
     mode: Option<u16>,
 }
 
-impl Extra {
+impl ExtraFields {
     pub(super) fn read(bytes: &[u8], name: &[u8]) -> Result<Self, SkillError> {
-        let shown = || String::from_utf8_lossy(name);
+        let printable = || String::from_utf8_lossy(name);
         let mut extra = Self { name_repeated: false, mode: None };
-        let mut fields = Fields::at(bytes, 0);
+        let mut fields = HeaderReader::at(bytes, 0);
         while fields.remaining() >= 4 {
             let (id, len) = (fields.u16()?, usize::from(fields.u16()?));
-            let mut field = Fields::at(fields.take(len)?, 0);
+            let mut field = HeaderReader::at(fields.take(len)?, 0);
             match id {
-                ZIP64 => return Err(zip64()),
-                PKWARE_UNIX if len > PKWARE_UNIX_OF_FILE => return Err(Hazard::Link.of(&shown())),
-                STRONG_ENCRYPTION | AES_ENCRYPTION => return Err(Hazard::Encrypted.of(&shown())),
+                ZIP64 => return Err(zip64_unsupported()),
+                PKWARE_UNIX if len > PKWARE_UNIX_FILE_BYTES => {
+                    return Err(Hazard::Link.in_entry(&printable()));
+                }
+                STRONG_ENCRYPTION | AES_ENCRYPTION => {
+                    return Err(Hazard::Encrypted.in_entry(&printable()));
+                }
                 ASI_UNIX => {
                     let _checksum = field.u32()?;
                     let mode = field.u16()?;
                     // Of two that differ, each is somebody's truth.
                     if extra.mode.is_some_and(|other| other != mode) {
-                        return Err(Hazard::HeaderMismatch.of(&shown()));
+                        return Err(Hazard::HeaderMismatch.in_entry(&printable()));
                     }
                     extra.mode = Some(mode);
                 }
                 UNICODE_PATH => {
                     let _version_and_checksum = field.take(5)?;
                     if field.take(field.remaining())? != name {
-                        return Err(Hazard::HeaderMismatch.of(&shown()));
+                        return Err(Hazard::HeaderMismatch.in_entry(&printable()));
                     }
                     extra.name_repeated = true;
                 }
@@ -62,20 +66,20 @@ impl Extra {
         // begin a field to others.
         let padding = fields.take(fields.remaining())?;
         if padding.iter().any(|byte| *byte != 0) {
-            return Err(cut_short());
+            return Err(damaged());
         }
         Ok(extra)
     }
 
     /// The name, provided that every reader decodes it to the same text.
-    pub(super) fn name_of<'a>(
+    pub(super) fn decode_name<'a>(
         &self,
         name: &'a [u8],
-        flags: Flags,
+        flags: EntryFlags,
         made_by: u16,
     ) -> Result<&'a str, SkillError> {
         let Ok(text) = std::str::from_utf8(name) else {
-            return Err(Hazard::UnsafePath.of(&String::from_utf8_lossy(name)));
+            return Err(Hazard::UnsafePath.in_entry(&String::from_utf8_lossy(name)));
         };
         // Without the mark a name beyond ASCII is in whatever code page its reader prefers; and
         // from the two systems that had such code pages Info-ZIP believes the mark only when the
@@ -87,15 +91,15 @@ impl Extra {
         }
         Err(SkillError::archive(format!(
             "`{}`: not every program reads this name alike, because of how the zip encodes it; pack it with `skillbox skill package`, or rename the file in plain ASCII",
-            shown(text)
+            printable(text)
         )))
     }
 
     /// Makes sure that the mode here, if there is one, is that of such an entry.
-    pub(super) fn check_kind(&self, kind: Kind, name: &str) -> Result<(), SkillError> {
+    pub(super) fn check_kind(&self, kind: EntryKind, name: &str) -> Result<(), SkillError> {
         let Some(mode) = self.mode else { return Ok(()) };
-        match Kind::of_mode(mode.into(), name)? {
-            Some(other) if other != kind => Err(Hazard::HeaderMismatch.of(name)),
+        match EntryKind::from_mode(mode.into(), name)? {
+            Some(other) if other != kind => Err(Hazard::HeaderMismatch.in_entry(name)),
             _ => Ok(()),
         }
     }

@@ -3,11 +3,11 @@
 use crate::SkillError;
 
 /// The rest of a header that is being read.
-pub(super) struct Fields<'a> {
+pub(super) struct HeaderReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> HeaderReader<'a> {
     /// Starts at an offset; one beyond the end leaves nothing to read.
     pub(super) fn at(bytes: &'a [u8], offset: usize) -> Self {
         let rest = bytes.get(offset..).unwrap_or_default();
@@ -15,19 +15,19 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], SkillError> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(cut_short)?;
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(damaged)?;
         self.rest = rest;
         Ok(taken)
     }
 
     pub(super) fn u16(&mut self) -> Result<u16, SkillError> {
-        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(cut_short)?;
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(damaged)?;
         self.rest = rest;
         Ok(u16::from_le_bytes(*taken))
     }
 
     pub(super) fn u32(&mut self) -> Result<u32, SkillError> {
-        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(cut_short)?;
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(damaged)?;
         self.rest = rest;
         Ok(u32::from_le_bytes(*taken))
     }
@@ -37,11 +37,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(super) fn cut_short() -> SkillError {
+pub(super) fn damaged() -> SkillError {
     SkillError::archive("the zip is damaged or cut short; pack and upload it again")
 }
 
-pub(super) fn zip64() -> SkillError {
+pub(super) fn zip64_unsupported() -> SkillError {
     SkillError::archive(
         "the zip uses the Zip64 extension, which is only needed above 4 GiB; pack the files to disk with plain zip, not through a pipe",
     )

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::central::Directory;
-use super::entry::{Entry, Flags};
-use super::extra::Extra;
-use super::fields::Fields;
-use super::packed::Method;
+use super::central::CentralDirectory;
+use super::entry::{CentralEntry, EntryFlags};
+use super::extra::ExtraFields;
+use super::fields::HeaderReader;
+use super::packed::CompressionMethod;
 use super::{LOCAL_LEN, LOCAL_MAGIC};
 use crate::{Hazard, SkillError};
 
@@ -19,58 +19,61 @@ const DESCRIPTOR_MAGIC: [u8; 4] = *b"PK\x07\x08";
 /// hides data, what does not fit overlaps.
 pub(super) fn locate(
     zip: &[u8],
-    directory: &Directory<'_>,
+    directory: &CentralDirectory<'_>,
 ) -> Result<Vec<Range<usize>>, SkillError> {
     let entries = &directory.entries;
     let before_directory = &zip[..directory.start];
     let mut by_offset: Vec<usize> = (0..entries.len()).collect();
     by_offset.sort_by_key(|index| entries[*index].local_at);
 
-    let mut places = vec![0..0; entries.len()];
+    let mut data_ranges = vec![0..0; entries.len()];
     let mut next = 0;
     for index in by_offset {
         let entry = &entries[index];
         let at = entry.local_at as usize;
         if at < next {
-            return Err(Hazard::Overlap.of(entry.name));
+            return Err(Hazard::Overlap.in_entry(entry.name));
         }
         if at > next {
-            return Err(Hazard::StrayData.anywhere());
+            return Err(Hazard::StrayData.in_archive());
         }
-        let (place, end) = read_local(before_directory, entry)?;
-        places[index] = place;
+        let (place, end) = read_local_header(before_directory, entry)?;
+        data_ranges[index] = place;
         next = end;
     }
     if next != directory.start {
-        return Err(Hazard::StrayData.anywhere());
+        return Err(Hazard::StrayData.in_archive());
     }
-    Ok(places)
+    Ok(data_ranges)
 }
 
 /// Reads one local header and returns the place of the data and the end of all that belongs to the
 /// entry.
-fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), SkillError> {
-    let mismatch = || Hazard::HeaderMismatch.of(entry.name);
+fn read_local_header(
+    zip: &[u8],
+    entry: &CentralEntry<'_>,
+) -> Result<(Range<usize>, usize), SkillError> {
+    let mismatch = || Hazard::HeaderMismatch.in_entry(entry.name);
     let at = entry.local_at as usize;
-    let mut fields = Fields::at(zip, at);
+    let mut fields = HeaderReader::at(zip, at);
     if fields.take(LOCAL_MAGIC.len())? != LOCAL_MAGIC {
         return Err(mismatch());
     }
     let _version_needed = fields.u16()?;
-    let (flags, method) = (Flags::new(fields.u16()?), fields.u16()?);
+    let (flags, method) = (EntryFlags::new(fields.u16()?), fields.u16()?);
     let _time_and_date = fields.u32()?;
     let sizes = [fields.u32()?, fields.u32()?, fields.u32()?];
     let (name_len, extra_len) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
     let name = fields.take(name_len)?;
-    let extra = Extra::read(fields.take(extra_len)?, name)?;
+    let extra = ExtraFields::read(fields.take(extra_len)?, name)?;
 
     // A streaming packer leaves at zero what it does not know yet, and Info-ZIP knows some of it.
     let agrees = |(given, true_value): (&u32, u32)| {
         *given == true_value || (flags.has_descriptor() && *given == 0)
     };
-    let sizes_agree = sizes.iter().zip(expected(entry)).all(agrees);
+    let sizes_agree = sizes.iter().zip(expected_values(entry)).all(agrees);
     let same = flags == entry.flags
-        && Method::from_number(method) == Some(entry.method)
+        && CompressionMethod::from_number(method) == Some(entry.method)
         && name == entry.name.as_bytes()
         && sizes_agree;
     if !same {
@@ -81,22 +84,22 @@ fn read_local(zip: &[u8], entry: &Entry<'_>) -> Result<(Range<usize>, usize), Sk
     let start = at + LOCAL_LEN + name_len + extra_len;
     let end = start + entry.packed_len as usize;
     if end > zip.len() {
-        return Err(Hazard::Overlap.of(entry.name));
+        return Err(Hazard::Overlap.in_entry(entry.name));
     }
     if !flags.has_descriptor() {
         return Ok((start..end, end));
     }
     // The end of stored data is found by its descriptor in readers that do not look at the
     // directory.
-    if entry.method == Method::Stored && holds(&zip[start..end], DESCRIPTOR_MAGIC) {
+    if entry.method == CompressionMethod::Stored && contains(&zip[start..end], DESCRIPTOR_MAGIC) {
         return Err(mismatch());
     }
     Ok((start..end, end + descriptor_len(zip, end, entry)?))
 }
 
 /// The length of the data descriptor, which may or may not begin with a signature.
-fn descriptor_len(zip: &[u8], at: usize, entry: &Entry<'_>) -> Result<usize, SkillError> {
-    let values: Vec<u8> = expected(entry).into_iter().flat_map(u32::to_le_bytes).collect();
+fn descriptor_len(zip: &[u8], at: usize, entry: &CentralEntry<'_>) -> Result<usize, SkillError> {
+    let values: Vec<u8> = expected_values(entry).into_iter().flat_map(u32::to_le_bytes).collect();
     let rest = &zip[at..];
     if rest.strip_prefix(&DESCRIPTOR_MAGIC).is_some_and(|rest| rest.starts_with(&values)) {
         return Ok(DESCRIPTOR_MAGIC.len() + values.len());
@@ -104,13 +107,13 @@ fn descriptor_len(zip: &[u8], at: usize, entry: &Entry<'_>) -> Result<usize, Ski
     if rest.starts_with(&values) {
         return Ok(values.len());
     }
-    Err(Hazard::HeaderMismatch.of(entry.name))
+    Err(Hazard::HeaderMismatch.in_entry(entry.name))
 }
 
-fn holds(data: &[u8], magic: [u8; 4]) -> bool {
+fn contains(data: &[u8], magic: [u8; 4]) -> bool {
     data.windows(magic.len()).any(|window| window == magic)
 }
 
-fn expected(entry: &Entry<'_>) -> [u32; 3] {
+fn expected_values(entry: &CentralEntry<'_>) -> [u32; 3] {
     [entry.crc, entry.packed_len, entry.size]
 }

@@ -14,13 +14,13 @@ mod packed;
 
 use std::ops::Range;
 
-pub(crate) use packed::Packed;
+pub(crate) use packed::PackedData;
 
-use crate::intake::{Content, Intake};
+use crate::collector::{FileCollector, FileContent};
 use crate::package::{self, Package};
-use crate::{Hazard, Limits, SkillError};
-use central::Directory;
-use entry::{Entry, Kind};
+use crate::{Hazard, PackageLimits, SkillError};
+use central::CentralDirectory;
+use entry::{CentralEntry, EntryKind};
 
 pub(crate) const LOCAL_MAGIC: [u8; 4] = *b"PK\x03\x04";
 pub(crate) const CENTRAL_MAGIC: [u8; 4] = *b"PK\x01\x02";
@@ -30,22 +30,22 @@ pub(crate) const CENTRAL_LEN: usize = 46;
 pub(crate) const END_LEN: usize = 22;
 
 /// Reads an uploaded zip.
-pub fn read_archive(zip: &[u8], limits: &Limits) -> Result<Package, SkillError> {
-    let directory = Directory::read(zip, limits)?;
-    let places = layout::locate(zip, &directory)?;
+pub fn read_archive(zip: &[u8], limits: &PackageLimits) -> Result<Package, SkillError> {
+    let directory = CentralDirectory::read(zip, limits)?;
+    let data_ranges = layout::locate(zip, &directory)?;
     check_ratio(zip, &directory.entries, limits)?;
-    let mut intake = Intake::new(limits);
-    for (entry, place) in directory.entries.iter().zip(places) {
-        take(entry, &zip[place], &mut intake)?;
+    let mut collector = FileCollector::new(limits);
+    for (entry, place) in directory.entries.iter().zip(data_ranges) {
+        add_entry(entry, &zip[place], &mut collector)?;
     }
-    package::assemble(intake, None)
+    package::assemble(collector, None)
 }
 
 /// What an uploaded zip says that its files have in all, by which [`read_archive`] never lets it
 /// exceed. Nothing is unpacked. A zip that cannot be read, or that says more than the limits allow,
 /// is refused as it is there.
-pub fn unpacked_bytes(zip: &[u8], limits: &Limits) -> Result<u64, SkillError> {
-    let directory = Directory::read(zip, limits)?;
+pub fn declared_unpacked_bytes(zip: &[u8], limits: &PackageLimits) -> Result<u64, SkillError> {
+    let directory = CentralDirectory::read(zip, limits)?;
     check_ratio(zip, &directory.entries, limits)?;
     let total = directory.entries.iter().map(|entry| u64::from(entry.size)).sum();
     match total > limits.unpacked_bytes {
@@ -54,50 +54,58 @@ pub fn unpacked_bytes(zip: &[u8], limits: &Limits) -> Result<u64, SkillError> {
     }
 }
 
-fn take<'a>(entry: &Entry<'a>, data: &'a [u8], intake: &mut Intake<'a>) -> Result<(), SkillError> {
-    let packed = Packed { data, method: entry.method, size: entry.size, crc: entry.crc };
+fn add_entry<'a>(
+    entry: &CentralEntry<'a>,
+    data: &'a [u8],
+    collector: &mut FileCollector<'a>,
+) -> Result<(), SkillError> {
+    let packed = PackedData { data, method: entry.method, size: entry.size, crc: entry.crc };
     match entry.kind {
-        Kind::File => {
-            let content = Content::Packed(packed);
-            intake.file(entry.name, entry.executable(), entry.size.into(), content)
+        EntryKind::File => {
+            let content = FileContent::Packed(packed);
+            collector.add_file(entry.name, entry.executable(), entry.size.into(), content)
         }
-        Kind::Directory => {
+        EntryKind::Directory => {
             // A directory has no content, so nothing may hide where the content would be.
-            packed.check(entry.name)?;
-            intake.directory(entry.name)
+            packed.verify(entry.name)?;
+            collector.add_directory(entry.name)
         }
     }
 }
 
 /// Where the files of our own canonical form lie, which stores everything without compression.
-pub(crate) fn stored_files(
+pub(crate) fn list_stored_files(
     zip: &[u8],
-    limits: &Limits,
+    limits: &PackageLimits,
 ) -> Result<Vec<(String, Range<usize>, bool)>, SkillError> {
-    let directory = Directory::read(zip, limits)?;
-    let places = layout::locate(zip, &directory)?;
-    let file = |(entry, place): (&Entry<'_>, Range<usize>)| {
+    let directory = CentralDirectory::read(zip, limits)?;
+    let data_ranges = layout::locate(zip, &directory)?;
+    let file = |(entry, place): (&CentralEntry<'_>, Range<usize>)| {
         let executable = entry.executable().unwrap_or(false);
         (entry.name.to_owned(), place, executable)
     };
-    Ok(directory.entries.iter().zip(places).map(file).collect())
+    Ok(directory.entries.iter().zip(data_ranges).map(file).collect())
 }
 
 /// Refuses compression that only a bomb has, by the announced sizes; that they are true is checked
 /// while unpacking.
-fn check_ratio(zip: &[u8], entries: &[Entry<'_>], limits: &Limits) -> Result<(), SkillError> {
+fn check_ratio(
+    zip: &[u8],
+    entries: &[CentralEntry<'_>],
+    limits: &PackageLimits,
+) -> Result<(), SkillError> {
     let is_bomb = |unpacked: u64, packed: u64| {
         unpacked > limits.ratio_from_bytes && unpacked > packed.saturating_mul(limits.ratio)
     };
     let mut total = 0u64;
     for entry in entries {
         if is_bomb(entry.size.into(), entry.packed_len.into()) {
-            return Err(Hazard::Bomb.of(entry.name));
+            return Err(Hazard::Bomb.in_entry(entry.name));
         }
         total += u64::from(entry.size);
     }
     if is_bomb(total, zip.len() as u64) {
-        return Err(Hazard::Bomb.anywhere());
+        return Err(Hazard::Bomb.in_archive());
     }
     Ok(())
 }

@@ -2,17 +2,17 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::fields::cut_short;
+use super::fields::damaged;
 use crate::{Hazard, SkillError};
 
 /// The compression methods we read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Method {
+pub(crate) enum CompressionMethod {
     Stored,
     Deflated,
 }
 
-impl Method {
+impl CompressionMethod {
     pub(super) fn from_number(number: u16) -> Option<Self> {
         match number {
             0 => Some(Self::Stored),
@@ -24,27 +24,27 @@ impl Method {
 
 /// An entry's data as it lies in the archive, with what must come out of it.
 #[derive(Clone)]
-pub(crate) struct Packed<'a> {
+pub(crate) struct PackedData<'a> {
     pub data: &'a [u8],
-    pub method: Method,
+    pub method: CompressionMethod,
     pub size: u32,
     pub crc: u32,
 }
 
 /// How much is unpacked at a time when it is only looked at.
-const WINDOW_BYTES: usize = 32 << 10;
+const CHECK_BUFFER_BYTES: usize = 32 << 10;
 
-impl Packed<'_> {
-    /// Unpacks everything and keeps nothing: all that `append_to` could complain about is found
+impl PackedData<'_> {
+    /// Unpacks everything and keeps nothing: all that `unpack_into` could complain about is found
     /// without its memory.
-    pub(crate) fn check(&self, name: &str) -> Result<(), SkillError> {
-        if self.method == Method::Stored {
+    pub(crate) fn verify(&self, name: &str) -> Result<(), SkillError> {
+        if self.method == CompressionMethod::Stored {
             return self.check_stored(name);
         }
-        let mismatch = || Hazard::HeaderMismatch.of(name);
+        let mismatch = || Hazard::HeaderMismatch.in_entry(name);
         let mut crc = flate2::Crc::new();
         let mut stream = Decompress::new(false);
-        let mut window = vec![0; WINDOW_BYTES];
+        let mut window = vec![0; CHECK_BUFFER_BYTES];
         loop {
             let (read, made) = (stream.total_in(), stream.total_out());
             let status = self.step(&mut stream, &mut window)?;
@@ -62,19 +62,19 @@ impl Packed<'_> {
         {
             return Err(mismatch());
         }
-        if crc.sum() == self.crc { Ok(()) } else { Err(cut_short()) }
+        if crc.sum() == self.crc { Ok(()) } else { Err(damaged()) }
     }
 
     /// Appends the unpacked bytes to `out` and returns their CRC-32, which was checked.
-    pub(crate) fn append_to(&self, out: &mut Vec<u8>, name: &str) -> Result<u32, SkillError> {
+    pub(crate) fn unpack_into(&self, out: &mut Vec<u8>, name: &str) -> Result<u32, SkillError> {
         let start = out.len();
         match self.method {
-            Method::Stored => {
+            CompressionMethod::Stored => {
                 self.check_stored(name)?;
                 out.extend_from_slice(self.data);
                 return Ok(self.crc);
             }
-            Method::Deflated => {
+            CompressionMethod::Deflated => {
                 out.resize(start + self.size as usize, 0);
                 self.inflate(&mut out[start..], name)?;
             }
@@ -82,18 +82,18 @@ impl Packed<'_> {
         let mut crc = flate2::Crc::new();
         crc.update(&out[start..]);
         if crc.sum() != self.crc {
-            return Err(cut_short());
+            return Err(damaged());
         }
         Ok(self.crc)
     }
 
     fn check_stored(&self, name: &str) -> Result<(), SkillError> {
         if self.data.len() != self.size as usize {
-            return Err(Hazard::HeaderMismatch.of(name));
+            return Err(Hazard::HeaderMismatch.in_entry(name));
         }
         let mut crc = flate2::Crc::new();
         crc.update(self.data);
-        if crc.sum() == self.crc { Ok(()) } else { Err(cut_short()) }
+        if crc.sum() == self.crc { Ok(()) } else { Err(damaged()) }
     }
 
     /// Fills `out` and makes sure that the stream ends with it, and the data with the stream.
@@ -110,12 +110,12 @@ impl Packed<'_> {
         if status == Status::StreamEnd && consumed && filled {
             return Ok(());
         }
-        Err(Hazard::HeaderMismatch.of(name))
+        Err(Hazard::HeaderMismatch.in_entry(name))
     }
 
     fn step(&self, stream: &mut Decompress, out: &mut [u8]) -> Result<Status, SkillError> {
-        let read = usize::try_from(stream.total_in()).map_err(|_| cut_short())?;
+        let read = usize::try_from(stream.total_in()).map_err(|_| damaged())?;
         let rest = self.data.get(read..).unwrap_or_default();
-        stream.decompress(rest, out, FlushDecompress::Finish).map_err(|_| cut_short())
+        stream.decompress(rest, out, FlushDecompress::Finish).map_err(|_| damaged())
     }
 }

@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::shown;
-use crate::finding::{Finding, Notes};
-use crate::yaml::{self, Data, Key, Node};
+use crate::error::printable;
+use crate::finding::{Diagnostics, Finding};
+use crate::yaml::{self, YamlData, YamlKey, YamlNode};
 
 /// A YAML document and the file it stands in.
 #[derive(Clone, Copy)]
@@ -23,20 +23,20 @@ impl Document<'_> {
 }
 
 /// The pairs not yet taken.
-pub(super) struct Fields<'a> {
+pub(super) struct YamlFields<'a> {
     pub document: Document<'a>,
     /// What stands before the keys in messages: empty, or `resources.`.
     prefix: String,
     /// Values are single texts, and a mapping is written as JSON in one of them.
     flat: bool,
     /// There was no mapping at all, so that a missing key is not worth another word.
-    broken: bool,
-    pairs: Vec<(Key, Node)>,
+    invalid: bool,
+    pairs: Vec<(YamlKey, YamlNode)>,
 }
 
-/// A value and where it was said.
+/// A value and where it was located.
 #[derive(Clone)]
-pub(super) struct Said<'a, T> {
+pub(super) struct Located<'a, T> {
     pub value: T,
     pub path: &'a str,
     /// With what stands before it: `metadata.skillbox.timeout`.
@@ -45,27 +45,31 @@ pub(super) struct Said<'a, T> {
 }
 
 /// A field that may be written as one text or as a list of them.
-pub(super) struct Texts {
+pub(super) struct TextList {
     pub items: Vec<String>,
     pub is_list: bool,
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn new(document: Document<'a>, root: Option<Node>, notes: &mut Notes) -> Self {
-        let mut broken = false;
+impl<'a> YamlFields<'a> {
+    pub(super) fn new(
+        document: Document<'a>,
+        root: Option<YamlNode>,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut invalid = false;
         let pairs = match root {
             None => Vec::new(),
             Some(node) if node.is_null() => Vec::new(),
-            Some(Node { data: Data::Mapping(pairs), .. }) => pairs,
+            Some(YamlNode { data: YamlData::Mapping(pairs), .. }) => pairs,
             Some(node) => {
-                broken = true;
+                invalid = true;
                 let message = "there must be `key: value` lines here";
-                let problem = Finding::noted("frontmatter_not_mapping", message);
-                notes.problems.push(problem.at(document.path, document.line(node.line)));
+                let problem = Finding::from_rule("frontmatter_not_mapping", message);
+                diagnostics.errors.push(problem.at(document.path, document.line(node.line)));
                 Vec::new()
             }
         };
-        Self { document, prefix: String::new(), flat: false, broken, pairs }
+        Self { document, prefix: String::new(), flat: false, invalid, pairs }
     }
 
     /// Keys and the lines they stand on, as long as nothing was taken.
@@ -79,7 +83,7 @@ impl<'a> Fields<'a> {
         key: &str,
         missing: &'static str,
         read: impl FnOnce(&str) -> Result<String, String>,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> String {
         // Empty, it is complained about where it stands.
         let line = self
@@ -87,14 +91,16 @@ impl<'a> Fields<'a> {
             .iter()
             .find(|(found, _)| found.text == key)
             .map_or(1, |(found, _)| self.document.line(found.line));
-        let known = notes.problems.len();
-        if let Some(said) = self.optional(key, read, notes) {
-            return said.value;
+        let known = diagnostics.errors.len();
+        if let Some(located) = self.optional(key, read, diagnostics) {
+            return located.value;
         }
-        if notes.problems.len() == known && !self.broken {
+        if diagnostics.errors.len() == known && !self.invalid {
             let message =
                 format!("`{}{key}` is missing or empty; every skill needs one", self.prefix);
-            notes.problems.push(Finding::noted(missing, message).at(self.document.path, line));
+            diagnostics
+                .errors
+                .push(Finding::from_rule(missing, message).at(self.document.path, line));
         }
         String::new()
     }
@@ -104,121 +110,149 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &str,
         read: impl FnOnce(&str) -> Result<T, String>,
-        notes: &mut Notes,
-    ) -> Option<Said<'a, T>> {
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Located<'a, T>> {
         let node = self.take(key)?;
-        let Data::Scalar { text, .. } = &node.data else {
-            self.wrong("field_type", key, &node, "it must be a single value", notes);
+        let YamlData::Scalar { text, .. } = &node.data else {
+            self.report_invalid("field_type", key, &node, "it must be a single value", diagnostics);
             return None;
         };
         if text.trim().is_empty() {
             return None;
         }
         match read(text) {
-            Ok(value) => Some(self.said(key, &node, value)),
+            Ok(value) => Some(self.located(key, &node, value)),
             Err(message) => {
-                self.wrong(code_of(key), key, &node, &message, notes);
+                self.report_invalid(code_of(key), key, &node, &message, diagnostics);
                 None
             }
         }
     }
 
-    pub(super) fn text(&mut self, key: &str, notes: &mut Notes) -> Option<Said<'a, String>> {
-        self.optional(key, |text| Ok(text.trim().to_owned()), notes)
+    pub(super) fn text(
+        &mut self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Located<'a, String>> {
+        self.optional(key, |text| Ok(text.trim().to_owned()), diagnostics)
     }
 
     /// A text for people to read, for which other tools take lists and mappings too.
-    pub(super) fn prose(&mut self, key: &str, notes: &mut Notes) -> Option<String> {
+    pub(super) fn text_or_list(
+        &mut self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<String> {
         let node = self.take(key)?;
         let text = match &node.data {
-            Data::Scalar { text, .. } => {
+            YamlData::Scalar { text, .. } => {
                 return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
             }
-            Data::Sequence(nodes) => {
+            YamlData::Sequence(nodes) => {
                 nodes.iter().filter_map(scalar_text).collect::<Vec<_>>().join(", ")
             }
-            Data::Mapping(_) => node.to_text().to_string(),
+            YamlData::Mapping(_) => node.to_text().to_string(),
         };
         let message = format!("`{}{key}` is not a single text; write it as one", self.prefix);
         let line = self.document.line(node.line);
-        notes.remarks.push(Finding::noted("text_not_single", message).at(self.document.path, line));
+        diagnostics
+            .lints
+            .push(Finding::from_rule("text_not_single", message).at(self.document.path, line));
         Some(text).filter(|text| !text.is_empty())
     }
 
     /// A text or a list of texts.
-    pub(super) fn texts(&mut self, key: &str, notes: &mut Notes) -> Option<Said<'a, Texts>> {
+    pub(super) fn text_list(
+        &mut self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Located<'a, TextList>> {
         let node = self.take(key)?;
         let (items, is_list) = match &node.data {
-            Data::Scalar { text, .. } => (vec![text.trim().to_owned()], false),
-            Data::Sequence(nodes) => (nodes.iter().filter_map(scalar_text).collect(), true),
-            Data::Mapping(_) => {
-                self.wrong("field_type", key, &node, "it must be one string", notes);
+            YamlData::Scalar { text, .. } => (vec![text.trim().to_owned()], false),
+            YamlData::Sequence(nodes) => (nodes.iter().filter_map(scalar_text).collect(), true),
+            YamlData::Mapping(_) => {
+                self.report_invalid("field_type", key, &node, "it must be one string", diagnostics);
                 return None;
             }
         };
-        Some(self.said(key, &node, Texts { items, is_list }))
+        Some(self.located(key, &node, TextList { items, is_list }))
     }
 
     /// A value as JSON, with numbers and booleans as such.
-    pub(super) fn json(&mut self, key: &str, notes: &mut Notes) -> Option<Said<'a, Value>> {
+    pub(super) fn json(
+        &mut self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Located<'a, Value>> {
         let node = self.take(key)?;
-        let node = self.unfolded(node, key, notes)?;
-        Some(self.said(key, &node, node.to_json()))
+        let node = self.parse_flat_value(node, key, diagnostics)?;
+        Some(self.located(key, &node, node.to_json()))
     }
 
     /// An inline JSON Schema.
-    pub(super) fn schema(&mut self, key: &str, notes: &mut Notes) -> Option<Said<'a, Value>> {
-        let said = self.json(key, notes)?;
-        if matches!(said.value, Value::Object(_) | Value::Bool(_)) {
-            return Some(said);
+    pub(super) fn schema(
+        &mut self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Located<'a, Value>> {
+        let located = self.json(key, diagnostics)?;
+        if matches!(located.value, Value::Object(_) | Value::Bool(_)) {
+            return Some(located);
         }
-        let message = format!("`{}`: it must be a JSON Schema, written as a mapping", said.key);
-        notes.problems.push(Finding::noted("schema_invalid", message).at(said.path, said.line));
+        let message = format!("`{}`: it must be a JSON Schema, written as a mapping", located.key);
+        diagnostics
+            .errors
+            .push(Finding::from_rule("schema_invalid", message).at(located.path, located.line));
         None
     }
 
     /// The fields of a mapping within this one.
-    pub(super) fn nested(&mut self, key: &str, notes: &mut Notes) -> Self {
+    pub(super) fn nested(&mut self, key: &str, diagnostics: &mut Diagnostics) -> Self {
         let prefix = format!("{}{key}.", self.prefix);
         let pairs = match self.take(key) {
             None => Vec::new(),
-            Some(Node { data: Data::Mapping(pairs), .. }) => pairs,
+            Some(YamlNode { data: YamlData::Mapping(pairs), .. }) => pairs,
             Some(node) => {
-                self.wrong("field_type", key, &node, MUST_BE_MAPPING, notes);
+                self.report_invalid("field_type", key, &node, MUST_BE_MAPPING, diagnostics);
                 Vec::new()
             }
         };
-        Self { document: self.document, prefix, flat: false, broken: false, pairs }
+        Self { document: self.document, prefix, flat: false, invalid: false, pairs }
     }
 
     /// The keys that begin with `start`, without it; their values are single texts.
-    pub(super) fn flat(&self, start: &str) -> Self {
-        let own = |(key, node): &(Key, Node)| {
+    pub(super) fn with_prefix(&self, start: &str) -> Self {
+        let own = |(key, node): &(YamlKey, YamlNode)| {
             let text = key.text.strip_prefix(start)?.to_owned();
-            Some((Key { line: key.line, text }, node.clone()))
+            Some((YamlKey { line: key.line, text }, node.clone()))
         };
         let pairs = self.pairs.iter().filter_map(own).collect();
         Self {
             document: self.document,
             prefix: format!("{}{start}", self.prefix),
             flat: true,
-            broken: false,
+            invalid: false,
             pairs,
         }
     }
 
     /// All of it as a mapping whose scalars stay text; what is no text is remarked upon.
-    pub(super) fn into_text_map(self, code: &'static str, notes: &mut Notes) -> Map<String, Value> {
+    pub(super) fn into_text_map(
+        self,
+        code: &'static str,
+        diagnostics: &mut Diagnostics,
+    ) -> Map<String, Value> {
         let mut map = Map::new();
         for (key, node) in self.pairs {
-            if !matches!(node.data, Data::Scalar { .. }) {
+            if !matches!(node.data, YamlData::Scalar { .. }) {
                 let message = format!(
                     "`{}{}` is not a single text; write it as one",
                     self.prefix,
-                    shown(&key.text)
+                    printable(&key.text)
                 );
-                notes.remarks.push(
-                    Finding::noted(code, message)
+                diagnostics.lints.push(
+                    Finding::from_rule(code, message)
                         .at(self.document.path, self.document.line(key.line)),
                 );
             }
@@ -228,58 +262,65 @@ impl<'a> Fields<'a> {
     }
 
     /// All that was never asked for: kept, and reported.
-    pub(super) fn rest(self, notes: &mut Notes) -> Map<String, Value> {
+    pub(super) fn report_unknown(self, diagnostics: &mut Diagnostics) -> Map<String, Value> {
         let mut rest = Map::new();
         for (key, node) in self.pairs {
             let message = format!(
                 "`{}{}` is not a field we know; it is kept but does nothing. Check its spelling, or move it under `metadata`",
                 self.prefix,
-                shown(&key.text)
+                printable(&key.text)
             );
             let line = self.document.line(key.line);
-            notes.remarks.push(Finding::noted("unknown_key", message).at(self.document.path, line));
+            diagnostics
+                .lints
+                .push(Finding::from_rule("unknown_key", message).at(self.document.path, line));
             rest.insert(key.text, node.to_text());
         }
         rest
     }
 
     /// The value as it is, for fields that come in several shapes.
-    pub(super) fn take(&mut self, key: &str) -> Option<Node> {
+    pub(super) fn take(&mut self, key: &str) -> Option<YamlNode> {
         let at = self.pairs.iter().position(|(found, _)| found.text == key)?;
-        let (Key { line, .. }, node) = self.pairs.remove(at);
+        let (YamlKey { line, .. }, node) = self.pairs.remove(at);
         // A value is spoken of where its key stands, also when it begins further down.
-        Some(Node { line, ..node }).filter(|node| !node.is_null())
+        Some(YamlNode { line, ..node }).filter(|node| !node.is_null())
     }
 
-    pub(super) fn said<T>(&self, key: &str, node: &Node, value: T) -> Said<'a, T> {
+    pub(super) fn located<T>(&self, key: &str, node: &YamlNode, value: T) -> Located<'a, T> {
         let line = self.document.line(node.line);
-        Said { value, path: self.document.path, key: format!("{}{key}", self.prefix), line }
+        Located { value, path: self.document.path, key: format!("{}{key}", self.prefix), line }
     }
 
-    pub(super) fn wrong(
+    pub(super) fn report_invalid(
         &self,
         code: &'static str,
         key: &str,
-        node: &Node,
+        node: &YamlNode,
         message: &str,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) {
         let message = format!("`{}{key}`: {message}", self.prefix);
-        notes.problems.push(
-            Finding::noted(code, message).at(self.document.path, self.document.line(node.line)),
+        diagnostics.errors.push(
+            Finding::from_rule(code, message).at(self.document.path, self.document.line(node.line)),
         );
     }
 
     /// What a flat value spells out: JSON is read as the YAML it is, with all its bounds.
-    fn unfolded(&self, node: Node, key: &str, notes: &mut Notes) -> Option<Node> {
-        let Data::Scalar { text, .. } = &node.data else { return Some(node) };
+    fn parse_flat_value(
+        &self,
+        node: YamlNode,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<YamlNode> {
+        let YamlData::Scalar { text, .. } = &node.data else { return Some(node) };
         if !self.flat {
             return Some(node);
         }
         match yaml::parse(text) {
-            Ok(inner) => inner.map(|inner| Node { line: node.line, ..inner }),
+            Ok(inner) => inner.map(|inner| YamlNode { line: node.line, ..inner }),
             Err(error) => {
-                self.wrong(error.code, key, &node, &error.message, notes);
+                self.report_invalid(error.code, key, &node, &error.message, diagnostics);
                 None
             }
         }
@@ -303,9 +344,9 @@ fn code_of(key: &str) -> &'static str {
     }
 }
 
-fn scalar_text(node: &Node) -> Option<String> {
+fn scalar_text(node: &YamlNode) -> Option<String> {
     match &node.data {
-        Data::Scalar { text, .. } => Some(text.clone()),
+        YamlData::Scalar { text, .. } => Some(text.clone()),
         _ => None,
     }
 }

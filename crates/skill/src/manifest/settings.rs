@@ -1,177 +1,197 @@
-//! What one place says about how a skill runs, and what several places say together.
+//! What one settings says about how a skill runs, and what several settings say together.
 //!
 //! The same settings may stand in the frontmatter, as flat keys under `metadata`, and in a sidecar
-//! file. Limits and permissions merge by intersection, so that the tighter one counts; of
-//! everything else the first place counts. Where places contradict each other, that is remarked
+//! file. PackageLimits and permissions merge by intersection, so that the tighter one counts; of
+//! everything else the first settings counts. Where settings contradict each other, that is remarked
 //! upon and nothing is guessed.
 
 use language::Language;
 use serde_json::Value;
 
-use super::fields::{Fields, Said};
-use super::{Mode, Resources, values};
-use crate::error::shown;
-use crate::finding::{Finding, Notes};
+use super::fields::{Located, YamlFields};
+use super::{SkillMode, SkillResources, values};
+use crate::error::printable;
+use crate::finding::{Diagnostics, Finding};
 use crate::{Permissions, format_cpu, format_duration, format_memory};
 
-/// One place's settings; everything may be missing.
+/// One settings's settings; everything may be missing.
 #[derive(Default)]
-pub(super) struct Settings<'a> {
-    pub version: Option<Said<'a, String>>,
-    pub lang: Option<Said<'a, Language>>,
-    pub image: Option<Said<'a, String>>,
-    pub entrypoint: Option<Said<'a, String>>,
-    pub mode: Option<Said<'a, Mode>>,
-    pub idempotent: Option<Said<'a, bool>>,
-    pub timeout_ms: Option<Said<'a, u64>>,
-    pub memory_bytes: Option<Said<'a, u64>>,
-    pub cpu_millis: Option<Said<'a, u32>>,
-    pub output_bytes: Option<Said<'a, u64>>,
-    pub input_schema: Option<Said<'a, Value>>,
-    pub output_schema: Option<Said<'a, Value>>,
-    pub permissions: Option<Said<'a, Permissions>>,
+pub(super) struct ManifestSettings<'a> {
+    pub version: Option<Located<'a, String>>,
+    pub lang: Option<Located<'a, Language>>,
+    pub image: Option<Located<'a, String>>,
+    pub entrypoint: Option<Located<'a, String>>,
+    pub mode: Option<Located<'a, SkillMode>>,
+    pub idempotent: Option<Located<'a, bool>>,
+    pub timeout_ms: Option<Located<'a, u64>>,
+    pub memory_bytes: Option<Located<'a, u64>>,
+    pub cpu_millis: Option<Located<'a, u32>>,
+    pub output_bytes: Option<Located<'a, u64>>,
+    pub input_schema: Option<Located<'a, Value>>,
+    pub output_schema: Option<Located<'a, Value>>,
+    pub permissions: Option<Located<'a, Permissions>>,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> ManifestSettings<'a> {
     /// The keys of our own format. `memory` and `cpu` are left to whoever knows where they stand.
-    pub(super) fn read(fields: &mut Fields<'a>, notes: &mut Notes) -> Self {
+    pub(super) fn read(fields: &mut YamlFields<'a>, diagnostics: &mut Diagnostics) -> Self {
         Self {
-            version: read_version(fields, notes),
-            lang: fields.optional("lang", values::language, notes),
-            image: fields.text("image", notes),
-            entrypoint: fields.text("entrypoint", notes),
-            mode: fields.optional("mode", str::parse, notes),
-            idempotent: fields.optional("idempotent", values::flag, notes),
-            timeout_ms: fields.optional("timeout", values::timeout, notes),
-            input_schema: fields.schema("input_schema", notes),
-            output_schema: fields.schema("output_schema", notes),
-            permissions: read_permissions(fields, notes),
+            version: read_version(fields, diagnostics),
+            lang: fields.optional("lang", values::language, diagnostics),
+            image: fields.text("image", diagnostics),
+            entrypoint: fields.text("entrypoint", diagnostics),
+            mode: fields.optional("mode", str::parse, diagnostics),
+            idempotent: fields.optional("idempotent", values::flag, diagnostics),
+            timeout_ms: fields.optional("timeout", values::timeout, diagnostics),
+            input_schema: fields.schema("input_schema", diagnostics),
+            output_schema: fields.schema("output_schema", diagnostics),
+            permissions: read_permissions(fields, diagnostics),
             ..Self::default()
         }
     }
 
     /// The frontmatter's own: amounts stand under `resources`.
-    pub(super) fn of_frontmatter(fields: &mut Fields<'a>, notes: &mut Notes) -> Self {
-        let mut settings = Self::read(fields, notes);
-        let mut resources = fields.nested("resources", notes);
-        settings.memory_bytes = resources.optional("memory", values::memory, notes);
-        settings.cpu_millis = resources.optional("cpu", values::cpu, notes);
-        resources.rest(notes);
+    pub(super) fn from_frontmatter(
+        fields: &mut YamlFields<'a>,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut settings = Self::read(fields, diagnostics);
+        let mut resources = fields.nested("resources", diagnostics);
+        settings.memory_bytes = resources.optional("memory", values::memory, diagnostics);
+        settings.cpu_millis = resources.optional("cpu", values::cpu, diagnostics);
+        resources.report_unknown(diagnostics);
         settings
     }
 
     /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators. Amounts have
-    /// two spellings, each of which is a place of its own, so that one beside the other is not
+    /// two spellings, each of which is a settings of its own, so that one beside the other is not
     /// lost.
-    pub(super) fn of_metadata(metadata: &Fields<'a>, notes: &mut Notes) -> [Self; 2] {
-        let mut fields = metadata.flat("skillbox.");
-        let settings = Self::read(&mut fields, notes);
+    pub(super) fn from_metadata(
+        metadata: &YamlFields<'a>,
+        diagnostics: &mut Diagnostics,
+    ) -> [Self; 2] {
+        let mut fields = metadata.with_prefix("skillbox.");
+        let settings = Self::read(&mut fields, diagnostics);
         let mut amounts = |memory, cpu| {
-            let memory = fields.optional(memory, values::memory, notes);
-            (memory, fields.optional(cpu, values::cpu, notes))
+            let memory = fields.optional(memory, values::memory, diagnostics);
+            (memory, fields.optional(cpu, values::cpu, diagnostics))
         };
         let (memory_bytes, cpu_millis) = amounts("memory", "cpu");
         let short = Self { memory_bytes, cpu_millis, ..settings };
         let (memory_bytes, cpu_millis) = amounts("resources.memory", "resources.cpu");
         let long = Self { memory_bytes, cpu_millis, ..Self::default() };
-        fields.rest(notes);
+        fields.report_unknown(diagnostics);
         [short, long]
     }
 }
 
 /// A version that had to be filled up is remarked upon, because elsewhere it is another word.
 pub(super) fn read_version<'a>(
-    fields: &mut Fields<'a>,
-    notes: &mut Notes,
-) -> Option<Said<'a, String>> {
+    fields: &mut YamlFields<'a>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Located<'a, String>> {
     let mut written = String::new();
     let read = |text: &str| {
         written = text.to_owned();
         values::version(text)
     };
-    let said = fields.optional("version", read, notes)?;
-    if said.value != written {
+    let located = fields.optional("version", read, diagnostics)?;
+    if located.value != written {
         let message =
-            format!("`{}` is read as {}; write three numbers", shown(&written), said.value);
-        notes.remarks.push(Finding::noted("version_adapted", message).at(said.path, said.line));
+            format!("`{}` is read as {}; write three numbers", printable(&written), located.value);
+        diagnostics
+            .lints
+            .push(Finding::from_rule("version_adapted", message).at(located.path, located.line));
     }
-    Some(said)
+    Some(located)
 }
 
 pub(super) fn read_permissions<'a>(
-    fields: &mut Fields<'a>,
-    notes: &mut Notes,
-) -> Option<Said<'a, Permissions>> {
-    let Said { value, path, key, line } = fields.json("permissions", notes)?;
-    Some(Said { value: Permissions::from(value), path, key, line })
+    fields: &mut YamlFields<'a>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Located<'a, Permissions>> {
+    let Located { value, path, key, line } = fields.json("permissions", diagnostics)?;
+    Some(Located { value: Permissions::from(value), path, key, line })
 }
 
-/// Several places in the order in which they count.
-pub(super) struct Merged<'a> {
-    pub places: Vec<Settings<'a>>,
+/// Several settings in the order in which they count.
+pub(super) struct MergedSettings<'a> {
+    pub settings: Vec<ManifestSettings<'a>>,
 }
 
-impl<'a> Merged<'a> {
-    /// What the first place says that says anything.
-    pub(super) fn first<T: PartialEq>(
+impl<'a> MergedSettings<'a> {
+    /// What the first settings says that says anything.
+    pub(super) fn first_value<T: PartialEq>(
         &mut self,
-        part: impl Fn(&mut Settings<'a>) -> Option<Said<'a, T>>,
-        notes: &mut Notes,
+        part: impl Fn(&mut ManifestSettings<'a>) -> Option<Located<'a, T>>,
+        diagnostics: &mut Diagnostics,
     ) -> Option<T> {
-        let mut all = self.places.iter_mut().filter_map(part);
+        let mut all = self.settings.iter_mut().filter_map(part);
         let first = all.next()?;
         for other in all.filter(|other| other.value != first.value) {
             let message = format!(
                 "`{}` says something else than `{}` in {} line {}, which counts; make them equal or remove one",
                 other.key, first.key, first.path, first.line
             );
-            notes.remarks.push(conflict(&other, message));
+            diagnostics.lints.push(conflict_finding(&other, message));
         }
         Some(first.value)
     }
 
     /// The smallest of all.
-    pub(super) fn tightest<T: Ord + Copy>(
+    pub(super) fn smallest<T: Ord + Copy>(
         &mut self,
-        part: impl Fn(&mut Settings<'a>) -> Option<Said<'a, T>>,
+        part: impl Fn(&mut ManifestSettings<'a>) -> Option<Located<'a, T>>,
         show: impl Fn(T) -> String,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> Option<T> {
-        let all: Vec<Said<'a, T>> = self.places.iter_mut().filter_map(part).collect();
-        let tightest = all.iter().min_by_key(|said| said.value)?;
-        for other in all.iter().filter(|other| other.value != tightest.value) {
+        let all: Vec<Located<'a, T>> = self.settings.iter_mut().filter_map(part).collect();
+        let smallest = all.iter().min_by_key(|located| located.value)?;
+        for other in all.iter().filter(|other| other.value != smallest.value) {
             let message = format!(
                 "`{}` is {}, and `{}` in {} line {} is {}, which is tighter and counts; make them equal or remove one",
                 other.key,
                 show(other.value),
-                tightest.key,
-                tightest.path,
-                tightest.line,
-                show(tightest.value)
+                smallest.key,
+                smallest.path,
+                smallest.line,
+                show(smallest.value)
             );
-            notes.remarks.push(conflict(other, message));
+            diagnostics.lints.push(conflict_finding(other, message));
         }
-        Some(tightest.value)
+        Some(smallest.value)
     }
 
-    pub(super) fn resources(&mut self, notes: &mut Notes) -> Resources {
-        Resources {
-            memory_bytes: self.tightest(|place| place.memory_bytes.take(), format_memory, notes),
-            cpu_millis: self.tightest(|place| place.cpu_millis.take(), format_cpu, notes),
-            output_bytes: self.tightest(|place| place.output_bytes.take(), format_memory, notes),
+    pub(super) fn resources(&mut self, diagnostics: &mut Diagnostics) -> SkillResources {
+        SkillResources {
+            memory_bytes: self.smallest(
+                |settings| settings.memory_bytes.take(),
+                format_memory,
+                diagnostics,
+            ),
+            cpu_millis: self.smallest(
+                |settings| settings.cpu_millis.take(),
+                format_cpu,
+                diagnostics,
+            ),
+            output_bytes: self.smallest(
+                |settings| settings.output_bytes.take(),
+                format_memory,
+                diagnostics,
+            ),
         }
     }
 
-    pub(super) fn timeout(&mut self, notes: &mut Notes) -> Option<u64> {
-        self.tightest(|place| place.timeout_ms.take(), format_duration, notes)
+    pub(super) fn timeout(&mut self, diagnostics: &mut Diagnostics) -> Option<u64> {
+        self.smallest(|settings| settings.timeout_ms.take(), format_duration, diagnostics)
     }
 
-    /// What all of them grant; what cannot be granted at all is said where it is asked for.
-    pub(super) fn permissions(&mut self, notes: &mut Notes) -> Permissions {
-        let all: Vec<Said<'a, Permissions>> =
-            self.places.iter_mut().filter_map(|place| place.permissions.take()).collect();
-        for said in &all {
-            remark_on_permissions(said, notes);
+    /// What all of them grant; what cannot be granted at all is located where it is asked for.
+    pub(super) fn permissions(&mut self, diagnostics: &mut Diagnostics) -> Permissions {
+        let all: Vec<Located<'a, Permissions>> =
+            self.settings.iter_mut().filter_map(|settings| settings.permissions.take()).collect();
+        for located in &all {
+            report_permissions(located, diagnostics);
         }
         let mut all = all.into_iter();
         let Some(first) = all.next() else { return Permissions::default() };
@@ -182,7 +202,7 @@ impl<'a> Merged<'a> {
                     "`{}` asks for something else than {} line {}; only what both ask for counts, so make them equal",
                     other.key, first.path, first.line
                 );
-                notes.remarks.push(conflict(&other, message));
+                diagnostics.lints.push(conflict_finding(&other, message));
             }
             granted = granted.intersect(other.value);
         }
@@ -190,27 +210,32 @@ impl<'a> Merged<'a> {
     }
 }
 
-fn conflict<T>(said: &Said<'_, T>, message: String) -> Finding {
-    Finding::noted("setting_conflict", message).at(said.path, said.line)
+fn conflict_finding<T>(located: &Located<'_, T>, message: String) -> Finding {
+    Finding::from_rule("setting_conflict", message).at(located.path, located.line)
 }
 
-fn remark_on_permissions(said: &Said<'_, Permissions>, notes: &mut Notes) {
-    let unknown: Vec<&str> = said.value.unknown_names().collect();
+fn report_permissions(located: &Located<'_, Permissions>, diagnostics: &mut Diagnostics) {
+    let unknown: Vec<&str> = located.value.unknown_names().collect();
     if !unknown.is_empty() {
-        let names: Vec<String> = unknown.iter().map(|name| format!("`{}`", shown(name))).collect();
+        let names: Vec<String> =
+            unknown.iter().map(|name| format!("`{}`", printable(name))).collect();
         let message = format!(
             "no permission is called {}, so no run is allowed; the permissions are network, filesystem, env_vars and syscalls",
             names.join(" or ")
         );
-        notes.remarks.push(Finding::noted("unknown_permission", message).at(said.path, said.line));
+        diagnostics
+            .lints
+            .push(Finding::from_rule("unknown_permission", message).at(located.path, located.line));
     }
-    let known = Permissions { unknown: serde_json::Map::new(), ..said.value.clone() };
-    let refused = known.refused();
+    let known = Permissions { unknown: serde_json::Map::new(), ..located.value.clone() };
+    let refused = known.list_refused();
     if !refused.is_empty() {
         let message = format!(
             "no sandbox here grants {}, so no run is allowed; leave it out",
             refused.join(", ")
         );
-        notes.remarks.push(Finding::noted("permission_refused", message).at(said.path, said.line));
+        diagnostics
+            .lints
+            .push(Finding::from_rule("permission_refused", message).at(located.path, located.line));
     }
 }

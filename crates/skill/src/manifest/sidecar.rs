@@ -3,47 +3,48 @@
 
 use language::Language;
 
-use super::fields::{Fields, Said};
-use super::settings::{Settings, read_permissions, read_version};
-use super::{Sheet, Start, values};
-use crate::error::shown;
-use crate::finding::{Finding, Notes};
+use super::fields::{Located, YamlFields};
+use super::settings::{ManifestSettings, read_permissions, read_version};
+use super::{EntrypointOptions, YamlDocument, values};
+use crate::error::printable;
+use crate::finding::{Diagnostics, Finding};
 use crate::languages::split_options;
-use crate::yaml::{Data, Node};
+use crate::yaml::{YamlData, YamlNode};
 
-pub(super) struct Sidecar<'a> {
+pub(super) struct SidecarManifest<'a> {
     pub path: &'a str,
     /// Of the mapping `skill`, with the lines of its keys.
     pub lines: Vec<(String, u32)>,
-    pub name: Option<Said<'a, String>>,
-    pub description: Option<Said<'a, String>>,
-    pub settings: Settings<'a>,
-    pub start: Start,
+    pub name: Option<Located<'a, String>>,
+    pub description: Option<Located<'a, String>>,
+    pub settings: ManifestSettings<'a>,
+    pub start: EntrypointOptions,
 }
 
-impl<'a> Sidecar<'a> {
-    pub(super) fn read(sheet: Sheet<'a>, notes: &mut Notes) -> Self {
-        let mut fields = Fields::new(sheet.document, sheet.root, notes);
-        let mut skill = fields.nested("skill", notes);
+impl<'a> SidecarManifest<'a> {
+    pub(super) fn read(document: YamlDocument<'a>, diagnostics: &mut Diagnostics) -> Self {
+        let mut fields = YamlFields::new(document.document, document.root, diagnostics);
+        let mut skill = fields.nested("skill", diagnostics);
         let lines = skill.lines();
-        let name = skill.optional("name", values::name, notes);
-        let description = skill.text("description", notes);
-        let version = read_version(&mut skill, notes);
+        let name = skill.optional("name", values::name, diagnostics);
+        let description = skill.text("description", diagnostics);
+        let version = read_version(&mut skill, diagnostics);
         skill.take("author");
-        skill.rest(notes);
+        skill.report_unknown(diagnostics);
 
-        let mut settings = read_resources(fields.nested("resources", notes), notes);
+        let mut settings = read_resources(fields.nested("resources", diagnostics), diagnostics);
         settings.version = version;
-        settings.permissions = read_permissions(&mut fields, notes);
-        let command = fields.take("entrypoint").and_then(|node| read_command(&fields, node, notes));
-        fields.rest(notes);
+        settings.permissions = read_permissions(&mut fields, diagnostics);
+        let command =
+            fields.take("entrypoint").and_then(|node| read_command(&fields, node, diagnostics));
+        fields.report_unknown(diagnostics);
         let mut sidecar = Self {
-            path: sheet.document.path,
+            path: document.document.path,
             lines,
             name,
             description,
             settings,
-            start: Start::default(),
+            start: EntrypointOptions::default(),
         };
         if let Some(command) = command {
             sidecar.take_command(command);
@@ -51,54 +52,67 @@ impl<'a> Sidecar<'a> {
         sidecar
     }
 
-    fn take_command(&mut self, command: Said<'a, Command>) {
-        let Said { value, path, key, line } = command;
-        let said = |value| Said { value, path, key: key.clone(), line };
-        self.settings.entrypoint = Some(said(value.script));
-        self.settings.lang = value.lang.map(|value| Said { value, path, key: key.clone(), line });
+    fn take_command(&mut self, command: Located<'a, EntrypointCommand>) {
+        let Located { value, path, key, line } = command;
+        let located = |value| Located { value, path, key: key.clone(), line };
+        self.settings.entrypoint = Some(located(value.script));
+        self.settings.lang =
+            value.lang.map(|value| Located { value, path, key: key.clone(), line });
         let flags = value.lang.map(|lang| (lang, value.flags));
-        self.start = Start { args: value.args, flags, in_skill: true };
+        self.start = EntrypointOptions { args: value.args, flags, starts_in_skill: true };
     }
 
     /// A name that contradicts the one in `SKILL.md`, which counts.
-    pub(super) fn compare_name(&self, name: &str, notes: &mut Notes) {
-        if let Some(said) = self.name.as_ref().filter(|said| said.value != name && !name.is_empty())
+    pub(super) fn compare_name(&self, name: &str, diagnostics: &mut Diagnostics) {
+        if let Some(located) =
+            self.name.as_ref().filter(|located| located.value != name && !name.is_empty())
         {
             let message = format!(
                 "`skill.name` is `{}`, and SKILL.md says `{name}`, which counts; make them equal",
-                said.value
+                located.value
             );
-            notes
-                .remarks
-                .push(Finding::noted("setting_conflict", message).at(said.path, said.line));
+            diagnostics.lints.push(
+                Finding::from_rule("setting_conflict", message).at(located.path, located.line),
+            );
         }
     }
 }
 
-fn read_resources<'a>(mut resources: Fields<'a>, notes: &mut Notes) -> Settings<'a> {
+fn read_resources<'a>(
+    mut resources: YamlFields<'a>,
+    diagnostics: &mut Diagnostics,
+) -> ManifestSettings<'a> {
     /// A weight of 1,024 is one core, as container engines count.
     const SHARES_OF_A_CORE: u64 = 1_024;
     let shares = |text: &str| {
         let millis = values::whole(text, 1_000)? / SHARES_OF_A_CORE;
-        u32::try_from(millis.max(1)).map_err(|_| format!("`{}` is too much", shown(text)))
+        u32::try_from(millis.max(1)).map_err(|_| format!("`{}` is too much", printable(text)))
     };
-    let settings = Settings {
-        memory_bytes: resources.optional("memory_mb", |text| values::whole(text, 1 << 20), notes),
-        cpu_millis: resources.optional("cpu_shares", shares, notes),
+    let settings = ManifestSettings {
+        memory_bytes: resources.optional(
+            "memory_mb",
+            |text| values::whole(text, 1 << 20),
+            diagnostics,
+        ),
+        cpu_millis: resources.optional("cpu_shares", shares, diagnostics),
         timeout_ms: resources.optional(
             "max_runtime_seconds",
             |text| values::whole(text, 1_000),
-            notes,
+            diagnostics,
         ),
-        output_bytes: resources.optional("max_output_bytes", |text| values::whole(text, 1), notes),
-        ..Settings::default()
+        output_bytes: resources.optional(
+            "max_output_bytes",
+            |text| values::whole(text, 1),
+            diagnostics,
+        ),
+        ..ManifestSettings::default()
     };
-    resources.rest(notes);
+    resources.report_unknown(diagnostics);
     settings
 }
 
 /// What is to be started: a file of the skill, what runs it, and its arguments.
-struct Command {
+struct EntrypointCommand {
     script: String,
     lang: Option<Language>,
     /// Of the interpreter.
@@ -108,41 +122,45 @@ struct Command {
 
 /// `entrypoint` as `{command, args, workdir}`, or as one line.
 fn read_command<'a>(
-    fields: &Fields<'a>,
-    node: Node,
-    notes: &mut Notes,
-) -> Option<Said<'a, Command>> {
+    fields: &YamlFields<'a>,
+    node: YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<Located<'a, EntrypointCommand>> {
     let words = match &node.data {
-        Data::Scalar { text, .. } => text.split_whitespace().map(str::to_owned).collect(),
-        Data::Mapping(_) => {
-            let mut inner = Fields::new(fields.document, Some(node.clone()), notes);
-            let command = inner.text("command", notes).map(|said| said.value);
-            let args = inner.texts("args", notes).map(|said| said.value.items).unwrap_or_default();
-            if let Some(said) =
-                inner.text("workdir", notes).filter(|said| !is_skill_directory(&said.value))
+        YamlData::Scalar { text, .. } => text.split_whitespace().map(str::to_owned).collect(),
+        YamlData::Mapping(_) => {
+            let mut inner = YamlFields::new(fields.document, Some(node.clone()), diagnostics);
+            let command = inner.text("command", diagnostics).map(|located| located.value);
+            let args = inner
+                .text_list("args", diagnostics)
+                .map(|located| located.value.items)
+                .unwrap_or_default();
+            if let Some(located) = inner
+                .text("workdir", diagnostics)
+                .filter(|located| !is_skill_directory(&located.value))
             {
                 let message = format!(
                     "`entrypoint.workdir` is `{}`, and the entrypoint starts in the skill's directory all the same; leave it out",
-                    shown(&said.value)
+                    printable(&located.value)
                 );
-                notes
-                    .remarks
-                    .push(Finding::noted("setting_ignored", message).at(said.path, said.line));
+                diagnostics.lints.push(
+                    Finding::from_rule("setting_ignored", message).at(located.path, located.line),
+                );
             }
-            inner.rest(notes);
+            inner.report_unknown(diagnostics);
             command.into_iter().chain(args).collect()
         }
-        Data::Sequence(_) => Vec::new(),
+        YamlData::Sequence(_) => Vec::new(),
     };
     match command(words) {
-        Some(command) => Some(fields.said("entrypoint", &node, command)),
+        Some(command) => Some(fields.located("entrypoint", &node, command)),
         None => {
-            fields.wrong(
+            fields.report_invalid(
                 "field_type",
                 "entrypoint",
                 &node,
                 "it must have a `command`, such as python3",
-                notes,
+                diagnostics,
             );
             None
         }
@@ -159,7 +177,7 @@ fn is_skill_directory(workdir: &str) -> bool {
 
 /// The script of a command line: what follows the interpreter and its options, or the first word
 /// itself.
-fn command(words: Vec<String>) -> Option<Command> {
+fn command(words: Vec<String>) -> Option<EntrypointCommand> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (first, rest) = words.split_first().filter(|(first, _)| !first.is_empty())?;
     let lang = Language::from_program(first);
@@ -169,7 +187,7 @@ fn command(words: Vec<String>) -> Option<Command> {
         _ => (first, rest),
     };
     let script = script.strip_prefix("/skill/").unwrap_or(script).to_owned();
-    Some(Command {
+    Some(EntrypointCommand {
         script,
         lang,
         flags,

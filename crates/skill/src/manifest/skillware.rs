@@ -5,20 +5,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, Said};
-use super::settings::{Settings, read_version};
-use super::{Basis, Origin, Sheet, values};
-use crate::error::shown;
-use crate::finding::{Finding, Notes};
+use super::fields::{Located, YamlFields};
+use super::settings::{ManifestSettings, read_version};
+use super::{ManifestParts, Origin, YamlDocument, values};
+use crate::error::printable;
+use crate::finding::{Diagnostics, Finding};
 
 /// What the manifest says for readers and for its own runtime; kept, and nothing is done with it
 /// here.
-const FOR_OTHERS: [&str; 9] = [
+const IGNORED_KEYS: [&str; 9] = [
     "short_description", "issuer", "category", "outputs", "presentation", "constitution",
     "env_vars", "requirements", "tags",
 ];
 /// Those among them that its own runtime acts upon, and what to do here instead.
-const ACTED_UPON: [(&str, &str); 2] = [
+const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
     (
         "requirements",
         "are not installed here; use an image that has them, or ship them with the skill",
@@ -28,7 +28,7 @@ const ACTED_UPON: [(&str, &str); 2] = [
 
 /// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it
 /// runs.
-pub(crate) fn has_execute(code: &[u8]) -> bool {
+pub(crate) fn defines_execute(code: &[u8]) -> bool {
     let lines = code.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let starts = |line: &[u8]| {
         [&b"def execute("[..], b"async def execute(", b"async def aexecute("]
@@ -38,68 +38,72 @@ pub(crate) fn has_execute(code: &[u8]) -> bool {
     lines.into_iter().any(starts)
 }
 
-pub(super) fn read<'a>(sheet: Sheet<'a>, instructions: &str, notes: &mut Notes) -> Basis<'a> {
-    let path = sheet.document.path;
-    let mut fields = Fields::new(sheet.document, sheet.root, notes);
+pub(super) fn read<'a>(
+    document: YamlDocument<'a>,
+    instructions: &str,
+    diagnostics: &mut Diagnostics,
+) -> ManifestParts<'a> {
+    let path = document.document.path;
+    let mut fields = YamlFields::new(document.document, document.root, diagnostics);
     let origin = Origin { path, lines: fields.lines(), ..Origin::default() };
     let mut full_name = None;
     let last_part = |text: &str| {
         full_name = Some(text.to_owned());
         values::name(text.trim().rsplit('/').next().unwrap_or_default())
     };
-    let name = fields.required("name", "name_missing", last_part, notes);
+    let name = fields.required("name", "name_missing", last_part, diagnostics);
     if let Some(full) = full_name.filter(|full| *full != name && !name.is_empty()) {
         let message = format!(
             "the name `{}` cannot be used here, so the skill is called `{name}`; call it that",
-            shown(&full)
+            printable(&full)
         );
-        notes.remarks.push(origin.at(Finding::noted("name_adapted", message), "name"));
+        diagnostics.lints.push(origin.at(Finding::from_rule("name_adapted", message), "name"));
     }
     let description = fields.required(
         "description",
         "description_missing",
         |text| Ok(text.trim().to_owned()),
-        notes,
+        diagnostics,
     );
-    let settings = Settings {
-        version: read_version(&mut fields, notes),
-        input_schema: parameters(&mut fields, notes),
-        ..Settings::default()
+    let settings = ManifestSettings {
+        version: read_version(&mut fields, diagnostics),
+        input_schema: parameters(&mut fields, diagnostics),
+        ..ManifestSettings::default()
     };
     let mut metadata = Map::new();
-    for key in FOR_OTHERS {
+    for key in IGNORED_KEYS {
         if let Some(node) = fields.take(key) {
-            notes
-                .remarks
+            diagnostics
+                .lints
                 .extend(ignored(key, &node.to_text()).map(|finding| origin.at(finding, key)));
             metadata.insert(key.to_owned(), node.to_text());
         }
     }
     let message = "other runtimes read SKILL.md only; add one beside `manifest.yaml`";
-    notes.remarks.push(Finding::noted("skill_file_foreign", message).at(path, 1));
+    diagnostics.lints.push(Finding::from_rule("skill_file_foreign", message).at(path, 1));
     if instructions.is_empty() {
         let message =
             "there are no instructions; say in `instructions.md` when and how to use the skill";
-        notes.remarks.push(Finding::noted("no_instructions", message).at(path, 1));
+        diagnostics.lints.push(Finding::from_rule("no_instructions", message).at(path, 1));
     }
-    Basis {
+    ManifestParts {
         origin,
         name,
         description,
         metadata,
         instructions: instructions.to_owned(),
-        places: vec![settings],
-        unknown: fields.rest(notes),
-        ..Basis::default()
+        settings: vec![settings],
+        unknown: fields.report_unknown(diagnostics),
+        ..ManifestParts::default()
     }
 }
 
 /// A remark about what is asked for in vain, by name.
 fn ignored(key: &str, value: &Value) -> Option<Finding> {
-    let (_, instead) = ACTED_UPON.iter().find(|(acted_upon, _)| *acted_upon == key)?;
+    let (_, instead) = UNSUPPORTED_KEYS.iter().find(|(acted_upon, _)| *acted_upon == key)?;
     let names = names(value);
-    let message = format!("`{key}` ({}) {instead}", shown(&names.join(", ")));
-    (!names.is_empty()).then(|| Finding::noted("setting_ignored", message))
+    let message = format!("`{key}` ({}) {instead}", printable(&names.join(", ")));
+    (!names.is_empty()).then(|| Finding::from_rule("setting_ignored", message))
 }
 
 /// What a list names, whether it has texts, mappings with a `name`, or is a mapping itself.
@@ -119,15 +123,18 @@ fn names(value: &Value) -> Vec<&str> {
 
 /// The input schema: `parameters` as one, or a mapping of names to theirs, in older skills called
 /// `inputs`.
-fn parameters<'a>(fields: &mut Fields<'a>, notes: &mut Notes) -> Option<Said<'a, Value>> {
-    let parameters = fields.schema("parameters", notes);
-    let inputs = fields.schema("inputs", notes);
-    let Said { value, path, key, line } = parameters.or(inputs)?;
+fn parameters<'a>(
+    fields: &mut YamlFields<'a>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Located<'a, Value>> {
+    let parameters = fields.schema("parameters", diagnostics);
+    let inputs = fields.schema("inputs", diagnostics);
+    let Located { value, path, key, line } = parameters.or(inputs)?;
     let value = match value {
         Value::Object(map) if !is_schema(&map) => schema_of(map),
         schema => schema,
     };
-    Some(Said { value, path, key, line })
+    Some(Located { value, path, key, line })
 }
 
 fn is_schema(map: &Map<String, Value>) -> bool {

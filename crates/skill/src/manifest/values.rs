@@ -2,7 +2,7 @@
 
 use language::{Language, UnknownLanguage};
 
-use crate::error::shown;
+use crate::error::printable;
 use crate::{parse_cpu, parse_duration, parse_memory};
 
 /// `^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`
@@ -14,7 +14,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     }
     Err(format!(
         "`{}` cannot be a name; use at most 128 letters, digits, `.`, `_` and `-`, starting with a letter or digit",
-        shown(text)
+        printable(text)
     ))
 }
 
@@ -37,19 +37,19 @@ pub(super) fn version(text: &str) -> Result<String, String> {
     }
     Err(format!(
         "`{}` is not a version; write three numbers such as 1.2.0, or 1.2.0-beta.1",
-        shown(text)
+        printable(text)
     ))
 }
 
 pub(super) fn language(text: &str) -> Result<Language, String> {
-    text.parse().map_err(|error: UnknownLanguage| format!("`{}` is {error}", shown(text)))
+    text.parse().map_err(|error: UnknownLanguage| format!("`{}` is {error}", printable(text)))
 }
 
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     match text.trim() {
         "true" => Ok(true),
         "false" => Ok(false),
-        other => Err(format!("`{}` is neither true nor false", shown(other))),
+        other => Err(format!("`{}` is neither true nor false", printable(other))),
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn cpu(text: &str) -> Result<u32, String> {
 pub(super) fn whole(text: &str, scale: u64) -> Result<u64, String> {
     let number = text.trim().parse::<u64>().ok().filter(|number| *number > 0);
     let scaled = number.and_then(|number| number.checked_mul(scale));
-    scaled.ok_or_else(|| format!("`{}` is not a whole number above zero", shown(text)))
+    scaled.ok_or_else(|| format!("`{}` is not a whole number above zero", printable(text)))
 }
 
 fn positive<T: PartialOrd + Default>(value: Result<T, crate::UnitError>) -> Result<T, String> {

@@ -1,44 +1,44 @@
 //! Two places that speak of permissions: what both of them grant.
 
-use super::{Egress, EnvVars, Filesystem, Network, PROFILE, Permissions, Syscalls, below};
+use super::{
+    DEFAULT_SYSCALL_PROFILE, EgressRule, EnvVarPermissions, FilesystemPermissions,
+    NetworkPermissions, Permissions, SyscallPermissions, is_within,
+};
 
 impl Permissions {
     /// What both of two places grant. Where only one of them says anything, that counts; what
     /// nobody knows stays asked for.
     pub(crate) fn intersect(self, other: Self) -> Self {
-        let egress = both(self.network.egress, other.network.egress, shared_egress);
-        let read = both(self.filesystem.read, other.filesystem.read, shared_paths);
-        let write = both(self.filesystem.write, other.filesystem.write, shared_paths);
-        let allow = both(self.env_vars.allow, other.env_vars.allow, |a, b| {
+        let egress = combine(self.network.egress, other.network.egress, intersect_egress);
+        let read = combine(self.filesystem.read, other.filesystem.read, intersect_paths);
+        let write = combine(self.filesystem.write, other.filesystem.write, intersect_paths);
+        let allow = combine(self.env_vars.allow, other.env_vars.allow, |a, b| {
             a.into_iter().filter(|name| b.contains(name)).collect()
         });
         // The one that differs from ours is the one that has to be refused.
-        let profile =
-            both(
-                self.syscalls.profile,
-                other.syscalls.profile,
-                |a, b| if a == PROFILE { b } else { a },
-            );
+        let profile = combine(self.syscalls.profile, other.syscalls.profile, |a, b| {
+            if a == DEFAULT_SYSCALL_PROFILE { b } else { a }
+        });
         let mut unknown = self.unknown;
         unknown.extend(other.unknown);
         Self {
-            network: Network { egress },
-            filesystem: Filesystem { read, write },
-            env_vars: EnvVars { allow },
-            syscalls: Syscalls { profile },
+            network: NetworkPermissions { egress },
+            filesystem: FilesystemPermissions { read, write },
+            env_vars: EnvVarPermissions { allow },
+            syscalls: SyscallPermissions { profile },
             unknown,
         }
     }
 }
 
-fn both<T>(a: Option<T>, b: Option<T>, shared: impl FnOnce(T, T) -> T) -> Option<T> {
+fn combine<T>(a: Option<T>, b: Option<T>, shared: impl FnOnce(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(shared(a, b)),
         (one, other) => one.or(other),
     }
 }
 
-fn shared_egress(a: Vec<Egress>, b: Vec<Egress>) -> Vec<Egress> {
+fn intersect_egress(a: Vec<EgressRule>, b: Vec<EgressRule>) -> Vec<EgressRule> {
     let mut shared = Vec::new();
     for one in &a {
         for other in b.iter().filter(|other| other.domain == one.domain) {
@@ -50,16 +50,20 @@ fn shared_egress(a: Vec<Egress>, b: Vec<Egress>) -> Vec<Egress> {
             // Two lists without a common port share nothing, while an empty list would mean every
             // port.
             if !ports.is_empty() || (one.ports.is_empty() && other.ports.is_empty()) {
-                shared.push(Egress { domain: one.domain.clone(), ports });
+                shared.push(EgressRule { domain: one.domain.clone(), ports });
             }
         }
     }
     shared
 }
 
-fn shared_paths(a: Vec<String>, b: Vec<String>) -> Vec<String> {
+fn intersect_paths(a: Vec<String>, b: Vec<String>) -> Vec<String> {
     let narrower = |these: &[String], those: &[String]| -> Vec<String> {
-        these.iter().filter(|path| those.iter().any(|place| below(path, place))).cloned().collect()
+        these
+            .iter()
+            .filter(|path| those.iter().any(|place| is_within(path, place)))
+            .cloned()
+            .collect()
     };
     let mut shared = narrower(&a, &b);
     let more: Vec<String> =

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Egress, Permissions};
+use super::{EgressRule, Permissions};
 
 impl From<Value> for Permissions {
     fn from(value: Value) -> Self {
@@ -10,7 +10,7 @@ impl From<Value> for Permissions {
         match value {
             Value::Object(map) => {
                 for (name, value) in map {
-                    permissions.take(&name, value);
+                    permissions.set_part_of(&name, value);
                 }
             }
             Value::Array(names) => {
@@ -30,7 +30,7 @@ impl From<Value> for Permissions {
 }
 
 impl Permissions {
-    fn take(&mut self, name: &str, value: Value) {
+    fn set_part_of(&mut self, name: &str, value: Value) {
         let parts = match (name, value) {
             (_, Value::Null) => return,
             ("network" | "filesystem" | "env_vars" | "syscalls", Value::Object(parts)) => parts,
@@ -40,13 +40,13 @@ impl Permissions {
             }
         };
         for (part, value) in parts {
-            if !self.take_part(name, &part, &value) {
+            if !self.set_value(name, &part, &value) {
                 self.unknown.insert(format!("{name}.{part}"), value);
             }
         }
     }
 
-    fn take_part(&mut self, name: &str, part: &str, value: &Value) -> bool {
+    fn set_value(&mut self, name: &str, part: &str, value: &Value) -> bool {
         fn put<T>(slot: &mut Option<T>, read: Option<T>) -> bool {
             let understood = read.is_some();
             *slot = read;
@@ -56,7 +56,7 @@ impl Permissions {
             (_, _) if value.is_null() => true,
             ("network", "egress") => {
                 let rules =
-                    value.as_array().and_then(|items| items.iter().map(Egress::read).collect());
+                    value.as_array().and_then(|items| items.iter().map(EgressRule::read).collect());
                 put(&mut self.network.egress, rules)
             }
             ("filesystem", "read") => put(&mut self.filesystem.read, read_texts(value)),
@@ -89,7 +89,7 @@ fn read_ports(value: &Value) -> Option<Vec<u16>> {
     }
 }
 
-impl Egress {
+impl EgressRule {
     /// An entry of the list: a mapping, or a host with or without a port.
     fn read(value: &Value) -> Option<Self> {
         if let Value::String(text) = value {

@@ -17,7 +17,7 @@ fn what_every_sandbox_has_is_granted() {
         json!({"env_vars": {"allow": ["API_KEY", "PATH"]}, "syscalls": {"profile": "default"}}),
         json!({"gpu": false, "clipboard": null, "camera": "none", "network": {"ingress": []}}),
     ] {
-        assert_eq!(read(harmless.clone()).refused(), Vec::<String>::new(), "{harmless}");
+        assert_eq!(read(harmless.clone()).list_refused(), Vec::<String>::new(), "{harmless}");
     }
 }
 
@@ -50,7 +50,7 @@ fn what_cannot_be_granted_is_named() {
         (json!(["network", "files"]), &["the permission network", "the permission files"]),
         (json!("all"), &["the permission all"]),
     ] {
-        assert_eq!(read(wish.clone()).refused(), names, "{wish}");
+        assert_eq!(read(wish.clone()).list_refused(), names, "{wish}");
     }
 }
 

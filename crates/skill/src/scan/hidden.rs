@@ -1,27 +1,27 @@
-//! Text that is not shown, or shown in another order than it is read.
+//! Text that is not printable, or printable in another order than it is read.
 
-use super::source::{Kind, Source};
-use crate::error::shown;
+use super::source::{ScannedFile, TextKind};
+use crate::error::printable;
 use crate::invisible::{is_bidi, is_invisible, is_tag};
 use crate::{Finding, Severity};
 
 /// So many characters without width in a row carry a message; scripts and emoji need one or two.
-const MESSAGE_CHARS: usize = 8;
+const MIN_HIDDEN_RUN: usize = 8;
 
-pub(super) fn name(path: &str) -> Option<Finding> {
+pub(super) fn check_file_name(path: &str) -> Option<Finding> {
     if path.chars().any(is_bidi) {
         let message = "the file's name contains a character that turns the direction of text, so it is not what it looks like; rename it";
         return Some(
-            Finding::new("bidirectional_text", Severity::Error, message).at(&shown(path), None),
+            Finding::new("bidirectional_text", Severity::Error, message).at(&printable(path), None),
         );
     }
     let message = "the file's name contains an invisible character; rename it";
     path.chars().any(is_invisible).then(|| {
-        Finding::new("invisible_character", Severity::Warning, message).at(&shown(path), None)
+        Finding::new("invisible_character", Severity::Warning, message).at(&printable(path), None)
     })
 }
 
-pub(super) fn text(source: &Source<'_>) -> Vec<Finding> {
+pub(super) fn check_text(source: &ScannedFile<'_>) -> Vec<Finding> {
     if source.text.is_ascii() {
         return Vec::new();
     }
@@ -30,29 +30,32 @@ pub(super) fn text(source: &Source<'_>) -> Vec<Finding> {
         // A byte order mark stands at the start of a file and nowhere else.
         let line = if number == 1 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
         if !line.is_ascii() {
-            findings.extend(look(source, line).map(|finding| finding.at(source.path, number)));
+            findings
+                .extend(check_line(source, line).map(|finding| finding.at(source.path, number)));
         }
     }
     findings
 }
 
-/// The gravest thing about one line.
-fn look(source: &Source<'_>, line: &str) -> Option<Finding> {
-    if let Some(message) = message(line) {
+/// The keep_most_severe thing about one line.
+fn check_line(source: &ScannedFile<'_>, line: &str) -> Option<Finding> {
+    if let Some(message) = hidden_message(line) {
         let message = format!(
             "the line carries text that nobody sees and models read (`{}`); remove it",
-            shown(&message)
+            printable(&message)
         );
         return Some(Finding::new("hidden_text", Severity::Error, message));
     }
-    if line.contains(is_bidi) && !(source.kind != Kind::Code && is_written_from_right(line)) {
-        let severity = if source.kind == Kind::Code { Severity::Error } else { Severity::Warning };
-        let message = "a character turns the direction of the text, so it is not read as it is shown; remove it";
+    if line.contains(is_bidi) && !(source.kind != TextKind::Code && is_right_to_left(line)) {
+        let severity =
+            if source.kind == TextKind::Code { Severity::Error } else { Severity::Warning };
+        let message = "a character turns the direction of the text, so it is not read as it is printable; remove it";
         return Some(Finding::new("bidirectional_text", severity, message));
     }
     // Data is full of what people pasted; nobody acts on it.
     let character = line.chars().find(|c| is_invisible(*c) && !is_bidi(*c) && !is_tag(*c))?;
-    let matters = source.kind != Kind::Data && !(is_mark(character) && is_written_from_right(line));
+    let matters =
+        source.kind != TextKind::Data && !(is_direction_mark(character) && is_right_to_left(line));
     let message = format!(
         "the invisible character U+{:04X} can hide text from people that models read; remove it",
         u32::from(character)
@@ -61,8 +64,8 @@ fn look(source: &Source<'_>, line: &str) -> Option<Finding> {
 }
 
 /// What is written in characters that show nothing, if anything is.
-fn message(line: &str) -> Option<String> {
-    let tags = without_flags(line);
+fn hidden_message(line: &str) -> Option<String> {
+    let tags = decode_tag_text(line);
     if !tags.is_empty() {
         return Some(tags);
     }
@@ -70,7 +73,7 @@ fn message(line: &str) -> Option<String> {
     for c in line.chars() {
         let silent = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0100}'..='\u{e01ef}');
         run = if silent { run + 1 } else { 0 };
-        if run == MESSAGE_CHARS {
+        if run == MIN_HIDDEN_RUN {
             return Some("characters without width".to_owned());
         }
     }
@@ -79,14 +82,14 @@ fn message(line: &str) -> Option<String> {
 
 /// The text in tag characters, decoded, without the flags of regions such as Scotland, which are
 /// spelt in them.
-fn without_flags(line: &str) -> String {
+fn decode_tag_text(line: &str) -> String {
     const FLAG: char = '\u{1f3f4}';
-    const LONGEST_REGION: usize = 6;
+    const MAX_REGION_CHARS: usize = 6;
     let mut text = String::new();
     let mut of_flag = 0;
     for c in line.chars() {
         if c == FLAG {
-            of_flag = LONGEST_REGION + 1;
+            of_flag = MAX_REGION_CHARS + 1;
         } else if !is_tag(c) {
             of_flag = 0;
         } else if of_flag > 0 {
@@ -98,13 +101,13 @@ fn without_flags(line: &str) -> String {
     text
 }
 
-fn is_mark(c: char) -> bool {
+fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}')
 }
 
 /// Whether the line has letters of Hebrew, Arabic and their neighbours, which need such characters
 /// now and then.
-fn is_written_from_right(line: &str) -> bool {
+fn is_right_to_left(line: &str) -> bool {
     line.chars().any(
         |c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'),
     )

@@ -6,8 +6,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::patterns;
-use super::source::{Kind, Source};
-use crate::error::shown;
+use super::source::{ScannedFile, TextKind};
+use crate::error::printable;
 use crate::{Finding, Severity};
 
 static SETUP_HOOK: LazyLock<Regex> = LazyLock::new(|| {
@@ -19,19 +19,19 @@ static SETUP_HOOK: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Lines of a requirements file, or arguments of pip and npm, that name another place than the
 /// usual index.
-static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
+static FOREIGN_SOURCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?:^|[\s=@'\x22])(?:(?:git|hg|svn|bzr)\+[a-z]+://|https?://)\S+|(?:^|\s)(?:-i\s|--index-url|--extra-index-url|--trusted-host|--find-links|-f\s|--registry)[\s=]*\S+",
     )
     .expect("a constant pattern")
 });
 
-static INSTALL: LazyLock<Regex> = LazyLock::new(|| {
+static INSTALL_COMMAND: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\b(?:pip[0-9.]*|uv\s+pip)["',\s]+install\b[^\n;&|]*|\b(?:npm|pnpm|yarn)["',\s]+(?:i|install|add)\b[^\n;&|]*"#)
         .expect("a constant pattern")
 });
 
-pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
+pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
     let name = source.file_name();
     match name {
         "package.json" => package_json(source),
@@ -51,23 +51,24 @@ pub(super) fn is_requirements(name: &str) -> bool {
     name.starts_with("requirements") && name.ends_with(".txt")
 }
 
-fn package_json(source: &Source<'_>) -> Vec<Finding> {
+fn package_json(source: &ScannedFile<'_>) -> Vec<Finding> {
     let Ok(package) = serde_json::from_str::<Value>(source.text) else { return Vec::new() };
     let mut findings = Vec::new();
     for hook in ["preinstall", "install", "postinstall"] {
         let Some(command) = package["scripts"][hook].as_str() else { continue };
         let at = source.text.find(&format!("\"{hook}\"")).unwrap_or(0);
-        let severity = if patterns::is_bad(command) { Severity::Error } else { Severity::Warning };
+        let severity =
+            if patterns::matches_any(command) { Severity::Error } else { Severity::Warning };
         let message = format!(
             "npm runs `{}` whenever this is installed; let the user call it",
-            shown(command)
+            printable(command)
         );
         findings.push(source.finding("install_hook", severity, at, &message));
     }
     for group in ["dependencies", "devDependencies", "optionalDependencies"] {
         let Some(packages) = package[group].as_object() else { continue };
         for (name, place) in packages {
-            let Some(place) = place.as_str().filter(|place| FOREIGN.is_match(place)) else {
+            let Some(place) = place.as_str().filter(|place| FOREIGN_SOURCE.is_match(place)) else {
                 continue;
             };
             let at = source.text.find(&format!("\"{name}\"")).unwrap_or(0);
@@ -77,15 +78,16 @@ fn package_json(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-fn setup_py(source: &Source<'_>) -> Option<Finding> {
+fn setup_py(source: &ScannedFile<'_>) -> Option<Finding> {
     let (number, _) = source.lines().find(|(_, line)| SETUP_HOOK.is_match(line))?;
-    let severity = if patterns::is_bad(source.text) { Severity::Error } else { Severity::Warning };
+    let severity =
+        if patterns::matches_any(source.text) { Severity::Error } else { Severity::Warning };
     let message = "pip runs this when the package is installed; describe the package in pyproject.toml and let the user call the rest";
     Some(Finding::new("install_hook", severity, message).at(source.path, number))
 }
 
 /// Python executes the lines of such a file that begin with `import`.
-fn pth(source: &Source<'_>) -> Option<Finding> {
+fn pth(source: &ScannedFile<'_>) -> Option<Finding> {
     let (number, _) = source
         .lines()
         .find(|(_, line)| line.starts_with("import ") || line.starts_with("import\t"))?;
@@ -94,12 +96,12 @@ fn pth(source: &Source<'_>) -> Option<Finding> {
     Some(Finding::new("install_hook", Severity::Error, message).at(source.path, number))
 }
 
-fn requirements(source: &Source<'_>) -> Vec<Finding> {
+fn requirements(source: &ScannedFile<'_>) -> Vec<Finding> {
     let mut at = 0;
     let mut findings = Vec::new();
     for line in source.text.split_inclusive('\n') {
         let place = line.trim();
-        if !place.starts_with('#') && FOREIGN.is_match(place) {
+        if !place.starts_with('#') && FOREIGN_SOURCE.is_match(place) {
             findings.push(foreign(source, at, place));
         }
         at += line.len();
@@ -107,7 +109,7 @@ fn requirements(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-fn registry(source: &Source<'_>) -> Vec<Finding> {
+fn registry(source: &ScannedFile<'_>) -> Vec<Finding> {
     let setting = |(number, line): (u32, &str)| {
         let line = line.trim();
         let (name, value) = line.split_once('=')?;
@@ -116,7 +118,7 @@ fn registry(source: &Source<'_>) -> Vec<Finding> {
             || matches!(name, "index-url" | "extra-index-url" | "trusted-host");
         let usual = value.contains("registry.npmjs.org") || value.contains("pypi.org");
         let message =
-            format!("packages come from `{}` instead of the usual index", shown(value.trim()));
+            format!("packages come from `{}` instead of the usual index", printable(value.trim()));
         (other && !usual && !line.starts_with(['#', ';'])).then(|| {
             Finding::new("foreign_package", Severity::Warning, message).at(source.path, number)
         })
@@ -125,13 +127,13 @@ fn registry(source: &Source<'_>) -> Vec<Finding> {
 }
 
 /// `pip install` and `npm install` in scripts.
-fn commands(source: &Source<'_>) -> Vec<Finding> {
-    if source.kind == Kind::Data {
+fn commands(source: &ScannedFile<'_>) -> Vec<Finding> {
+    if source.kind == TextKind::Data {
         return Vec::new();
     }
     let mut findings = Vec::new();
-    for found in INSTALL.find_iter(source.text) {
-        let Some(place) = FOREIGN.find(found.as_str()) else { continue };
+    for found in INSTALL_COMMAND.find_iter(source.text) {
+        let Some(place) = FOREIGN_SOURCE.find(found.as_str()) else { continue };
         let Some(severity) = source.severity_at(found.start(), Severity::Warning) else { continue };
         let mut finding = foreign(source, found.start(), place.as_str());
         finding.severity = severity;
@@ -140,10 +142,10 @@ fn commands(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-fn foreign(source: &Source<'_>, at: usize, place: &str) -> Finding {
+fn foreign(source: &ScannedFile<'_>, at: usize, place: &str) -> Finding {
     let message = format!(
         "`{}` does not come from the usual index, so nobody can take it back or vouch for it; pin a released version",
-        shown(place.trim())
+        printable(place.trim())
     );
     source.finding("foreign_package", Severity::Warning, at, &message)
 }

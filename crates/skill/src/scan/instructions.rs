@@ -5,18 +5,18 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::source::{Kind, Source};
+use super::source::{ScannedFile, TextKind};
 use crate::{Finding, Severity};
 
-/// What is not shown when the text is rendered.
-static UNSEEN: LazyLock<Regex> = LazyLock::new(|| {
+/// What is not printable when the text is rendered.
+static INVISIBLE_MARKUP: LazyLock<Regex> = LazyLock::new(|| {
     let element = r#"<(?:span|div|p)\b[^>]*(?:display:\s*none|visibility:\s*hidden|font-size:\s*0|opacity:\s*0)\b[^>]*>[^<]+"#;
     Regex::new(&format!(r"(?is)<!--.*?-->|{element}")).expect("a constant pattern")
 });
 
 /// What nobody writes into a comment for people: orders to disobey, or to keep something from the
 /// user.
-static ORDER: LazyLock<Regex> = LazyLock::new(|| {
+static SUSPICIOUS_ORDER: LazyLock<Regex> = LazyLock::new(|| {
     let orders = [
         r"(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?(?:previous|prior|above|earlier|preceding|other|system)\s+(?:instructions?|rules|prompts?|guidelines|messages)",
         r"(?:do\s+not|don'?t|never)\s+(?:tell|inform|mention|reveal|show|disclose|report|alert|notify)\b.{0,40}\b(?:user|human|operator|anyone)",
@@ -27,13 +27,13 @@ static ORDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?is){}", orders.join("|"))).expect("a constant pattern")
 });
 
-pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
-    if source.kind != Kind::Prose {
+pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
+    if source.kind != TextKind::Prose {
         return Vec::new();
     }
     let order = |unseen: regex::Match<'_>| {
-        let order = ORDER.find(unseen.as_str())?;
-        let message = "a part of the text that is not shown tells a model to disobey or to keep something from its user; remove it";
+        let order = SUSPICIOUS_ORDER.find(unseen.as_str())?;
+        let message = "a part of the text that is not printable tells a model to disobey or to keep something from its user; remove it";
         Some(source.finding(
             "hidden_instruction",
             Severity::Error,
@@ -41,5 +41,5 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
             message,
         ))
     };
-    UNSEEN.find_iter(source.text).filter_map(order).collect()
+    INVISIBLE_MARKUP.find_iter(source.text).filter_map(order).collect()
 }

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::MOST_OF_ONE_KIND;
-use super::source::Source;
+use super::MAX_FINDINGS_PER_CODE;
+use super::source::ScannedFile;
 use crate::{Finding, Severity};
 
-struct Pattern {
+struct ScanPattern {
     code: &'static str,
     severity: Severity,
     message: &'static str,
@@ -29,7 +29,7 @@ const INTO_SHELL: &str = r"\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?bin/)?(?:en
 
 /// Matching is linear in the text, so stars are cheap here and counted repetitions are not: each
 /// count is a state.
-static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+static PATTERNS: LazyLock<Vec<ScanPattern>> = LazyLock::new(|| {
     use Severity::{Error, Warning};
     let address = r"(?:http://|https?://(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b|https?://(?:bit\.ly|tinyurl\.com|t\.co|is\.gd|paste\.|pastebin\.com|rentry\.co|transfer\.sh)[^\s]*)";
     [
@@ -75,7 +75,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             r"(?:post|put|urlopen|request|fetch|send)\s*\([^\n]*(?:(?:dict|str|repr|json\.dumps)\s*\(\s*(?:dict\s*\(\s*)?os\.environ|(?:json|data)\s*=\s*(?:dict\s*\(\s*)?os\.environ\b\s*[,)]|JSON\.stringify\s*\(\s*process\.env\s*\))".to_owned(),
         ),
     ]
-    .map(|(code, severity, message, pattern)| Pattern {
+    .map(|(code, severity, message, pattern)| ScanPattern {
         code,
         severity,
         message,
@@ -84,18 +84,18 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     .into()
 });
 
-pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
-    let found_by = |pattern: &'static Pattern| {
+pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
+    let found_by = |pattern: &'static ScanPattern| {
         let finding = |found: regex::Match<'_>| {
             let severity = source.severity_at(found.start(), pattern.severity)?;
             Some(source.finding(pattern.code, severity, found.start(), pattern.message))
         };
-        pattern.pattern.find_iter(source.text).filter_map(finding).take(MOST_OF_ONE_KIND)
+        pattern.pattern.find_iter(source.text).filter_map(finding).take(MAX_FINDINGS_PER_CODE)
     };
     PATTERNS.iter().flat_map(found_by).collect()
 }
 
 /// Whether a command, given as text, contains any of it.
-pub(super) fn is_bad(command: &str) -> bool {
+pub(super) fn matches_any(command: &str) -> bool {
     PATTERNS.iter().any(|pattern| pattern.pattern.is_match(command))
 }

@@ -9,17 +9,17 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::MOST_OF_ONE_KIND;
-use super::source::Source;
+use super::MAX_FINDINGS_PER_CODE;
+use super::source::ScannedFile;
 use crate::{Finding, Severity};
 
 /// A kind of token. The group `secret` of its pattern is the part that is drawn at random.
-struct Token {
+struct TokenPattern {
     what: &'static str,
     pattern: Regex,
 }
 
-static TOKENS: LazyLock<Vec<Token>> = LazyLock::new(|| {
+static TOKENS: LazyLock<Vec<TokenPattern>> = LazyLock::new(|| {
     [
         ("an access key of AWS", r"\b(?:AKIA|ASIA)(?<secret>[A-Z2-7]{16})\b"),
         (
@@ -41,7 +41,7 @@ static TOKENS: LazyLock<Vec<Token>> = LazyLock::new(|| {
         ("a key of SendGrid", r"\bSG\.(?<secret>[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})\b"),
         ("a token of a Telegram bot", r"\b[0-9]{8,10}:AA(?<secret>[A-Za-z0-9_-]{33})\b"),
     ]
-    .map(|(what, pattern)| Token { what, pattern: Regex::new(pattern).expect("a constant pattern") })
+    .map(|(what, pattern)| TokenPattern { what, pattern: Regex::new(pattern).expect("a constant pattern") })
     .into()
 });
 
@@ -51,11 +51,11 @@ static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// A key is longer than this; a placeholder is not.
-const LEAST_KEY_CHARS: usize = 100;
+const MIN_KEY_CHARS: usize = 100;
 /// How far behind its first line the body of a key is looked for.
-const KEY_WINDOW: usize = 1_000;
+const MAX_KEY_SEARCH_BYTES: usize = 1_000;
 
-pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
+pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
     // Made-up keys belong to tests, and nobody can tell them from real ones.
     let severity = if source.is_test_data() { Severity::Info } else { Severity::Error };
     let secret = |what: &str, at| {
@@ -72,11 +72,11 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
     for token in TOKENS.iter() {
         let real = |found: regex::Captures<'_>| {
             let at = found.get(0)?.start();
-            let real = looks_random(&found["secret"]) && !says_example(source.around(at));
+            let real = looks_random(&found["secret"]) && !mentions_example(source.around(at));
             real.then(|| secret(token.what, at))
         };
         findings.extend(
-            token.pattern.captures_iter(source.text).filter_map(real).take(MOST_OF_ONE_KIND),
+            token.pattern.captures_iter(source.text).filter_map(real).take(MAX_FINDINGS_PER_CODE),
         );
     }
     findings
@@ -84,12 +84,12 @@ pub(super) fn find(source: &Source<'_>) -> Vec<Finding> {
 
 /// Whether enough random Base64 follows, on lines of its own or as the `\n` of a JSON string.
 fn has_key_body(rest: &str) -> bool {
-    let end = rest.find("-----END").unwrap_or(rest.len()).min(KEY_WINDOW);
+    let end = rest.find("-----END").unwrap_or(rest.len()).min(MAX_KEY_SEARCH_BYTES);
     let end = (0..=end).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(0);
     let body = rest[..end].replace("\\n", "");
     let body: String =
         body.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/')).collect();
-    body.len() >= LEAST_KEY_CHARS && looks_random(&body)
+    body.len() >= MIN_KEY_CHARS && looks_random(&body)
 }
 
 /// Whether the characters could have been drawn at random: many different ones, and no word of
@@ -103,10 +103,10 @@ fn looks_random(secret: &str) -> bool {
     // In a long secret such a word may stand by chance.
     let short = secret.len() <= 64;
     !(short && MADE_UP.iter().any(|word| lower.contains(word)))
-        && entropy(secret) >= least_entropy(secret.len())
+        && entropy(secret) >= min_entropy(secret.len())
 }
 
-fn says_example(around: &str) -> bool {
+fn mentions_example(around: &str) -> bool {
     let lower = around.to_ascii_lowercase();
     ["example", "placeholder", "dummy", "fake", "not a real"]
         .iter()
@@ -128,7 +128,7 @@ fn entropy(text: &str) -> f64 {
 }
 
 /// Of sixteen random characters some are the same; of forty nearly five bits each remain.
-fn least_entropy(length: usize) -> f64 {
+fn min_entropy(length: usize) -> f64 {
     if length < 24 { 2.9 } else { 3.6 }
 }
 

@@ -7,7 +7,7 @@ use crate::{Finding, Severity};
 
 /// What becomes of a file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TextKind {
     /// An interpreter reads it.
     Code,
     /// People and models read it.
@@ -17,10 +17,10 @@ pub(super) enum Kind {
 }
 
 /// The text of one file.
-pub(super) struct Source<'a> {
+pub(super) struct ScannedFile<'a> {
     pub path: &'a str,
     pub text: &'a str,
-    pub kind: Kind,
+    pub kind: TextKind,
     line_starts: Vec<usize>,
     /// The insides of fenced blocks, in prose.
     fences: Vec<Range<usize>>,
@@ -34,7 +34,7 @@ const CODE: &[&str] = &[
 const PROSE: &[&str] = &["md", "markdown", "mdx", "txt", "rst", "adoc", "html", "htm"];
 const CODE_NAMES: &[&str] = &["Makefile", "Dockerfile", "Containerfile", "Justfile"];
 
-impl Kind {
+impl TextKind {
     fn of(path: &str, text: &str) -> Self {
         let name = file_name(path);
         let extension = name
@@ -68,7 +68,11 @@ impl Kind {
 ///
 /// One odd byte keeps no interpreter and no model from the rest, so only data must be text
 /// throughout. A NUL is left out, because that is what a shell does with it.
-pub(super) fn read<'a>(path: &str, bytes: &'a [u8], runs: bool) -> Option<(Cow<'a, str>, Kind)> {
+pub(super) fn read<'a>(
+    path: &str,
+    bytes: &'a [u8],
+    runs: bool,
+) -> Option<(Cow<'a, str>, TextKind)> {
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
         // Cut in the middle of a character.
@@ -80,15 +84,15 @@ pub(super) fn read<'a>(path: &str, bytes: &'a [u8], runs: bool) -> Option<(Cow<'
     let clean = whole.filter(|text| !text.contains('\0')).map(Cow::Borrowed);
     let is_text = clean.is_some();
     let text = clean.unwrap_or_else(|| String::from_utf8_lossy(bytes).replace('\0', "").into());
-    let kind = Kind::of(path, &text);
-    (is_text || runs || kind != Kind::Data).then_some((text, kind))
+    let kind = TextKind::of(path, &text);
+    (is_text || runs || kind != TextKind::Data).then_some((text, kind))
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(path: &'a str, text: &'a str, kind: Kind) -> Self {
+impl<'a> ScannedFile<'a> {
+    pub(super) fn new(path: &'a str, text: &'a str, kind: TextKind) -> Self {
         let line_starts =
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let fences = if kind == Kind::Prose { fences(text) } else { Vec::new() };
+        let fences = if kind == TextKind::Prose { fences(text) } else { Vec::new() };
         Self { path, text, kind, line_starts, fences }
     }
 
@@ -141,14 +145,14 @@ impl<'a> Source<'a> {
     /// fenced block in prose is run by whoever follows it, who can see what it is.
     pub(super) fn severity_at(&self, at: usize, severity: Severity) -> Option<Severity> {
         match self.kind {
-            Kind::Code => (!is_comment(self.line_at(at))).then_some(severity),
-            Kind::Prose if self.fences.iter().any(|fence| fence.contains(&at)) => {
+            TextKind::Code => (!is_comment(self.line_at(at))).then_some(severity),
+            TextKind::Prose if self.fences.iter().any(|fence| fence.contains(&at)) => {
                 Some(match severity {
                     Severity::Error => Severity::Warning,
                     _ => Severity::Info,
                 })
             }
-            Kind::Prose | Kind::Data => None,
+            TextKind::Prose | TextKind::Data => None,
         }
     }
 
@@ -206,7 +210,7 @@ mod tests {
     fn what_runs_is_told_from_what_is_read() {
         let severity = |path: &str, text: &'static str| {
             let (_, kind) = read(path, text.as_bytes(), false).expect("text");
-            Source::new(path, text, kind)
+            ScannedFile::new(path, text, kind)
                 .severity_at(text.find("evil").expect("there"), Severity::Error)
         };
         for (path, text, expected) in [
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn lines_are_counted_from_one_and_a_cut_keeps_whole_characters() {
         let (text, kind) = read("a", &"a\nbé".as_bytes()[..4], false).expect("text");
-        let source = Source::new("a", &text, kind);
+        let source = ScannedFile::new("a", &text, kind);
         assert_eq!((source.text, source.line_of(0), source.line_of(2)), ("a\nb", 1, 2));
     }
 
@@ -238,9 +242,9 @@ mod tests {
             [(&b"a\xffb"[..], "a\u{fffd}b"), (b"a\0b", "ab"), (b"\xff\0", "\u{fffd}")]
         {
             assert_eq!(read("a.bin", bytes, false), None);
-            assert_eq!(read("a.bin", bytes, true), Some((text.into(), Kind::Data)));
-            assert_eq!(read("a.sh", bytes, false), Some((text.into(), Kind::Code)));
-            assert_eq!(read("a.md", bytes, false), Some((text.into(), Kind::Prose)));
+            assert_eq!(read("a.bin", bytes, true), Some((text.into(), TextKind::Data)));
+            assert_eq!(read("a.sh", bytes, false), Some((text.into(), TextKind::Code)));
+            assert_eq!(read("a.md", bytes, false), Some((text.into(), TextKind::Prose)));
         }
     }
 }

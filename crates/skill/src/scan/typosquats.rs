@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::install::is_requirements;
 use super::popular::{NPM, PYPI, PYTHON_MODULES, SQUATS, UNRELATED};
-use super::source::{Kind, Source};
-use crate::error::shown;
+use super::source::{ScannedFile, TextKind};
+use crate::error::printable;
 use crate::{Finding, Severity, SkillFile};
 
 /// Among shorter names a neighbour means nothing.
-const SHORTEST: usize = 5;
+const MIN_NAME_CHARS: usize = 5;
 
 static PYTHON_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
@@ -29,7 +29,7 @@ static REQUIREMENT: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern")
 });
 
-pub(super) fn find(source: &Source<'_>, files: &[SkillFile]) -> Vec<Finding> {
+pub(super) fn find(source: &ScannedFile<'_>, files: &[SkillFile]) -> Vec<Finding> {
     let name = source.file_name();
     if is_requirements(name) {
         return requirements(source);
@@ -37,7 +37,7 @@ pub(super) fn find(source: &Source<'_>, files: &[SkillFile]) -> Vec<Finding> {
     if name == "package.json" {
         return package_json(source);
     }
-    if source.kind != Kind::Code {
+    if source.kind != TextKind::Code {
         return Vec::new();
     }
     match name.rsplit_once('.').map(|(_, extension)| extension) {
@@ -47,17 +47,21 @@ pub(super) fn find(source: &Source<'_>, files: &[SkillFile]) -> Vec<Finding> {
     }
 }
 
-fn requirements(source: &Source<'_>) -> Vec<Finding> {
+fn requirements(source: &ScannedFile<'_>) -> Vec<Finding> {
     let named = |(number, line): (u32, &str)| {
         let name = REQUIREMENT.captures(line)?.get(1)?.as_str();
         // To pip these are one name.
         let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
-        Some(known_squat(&name).or_else(|| judge(&name, PYPI))?.at(source.path, number))
+        Some(
+            find_known_squat(&name)
+                .or_else(|| check_similarity(&name, PYPI))?
+                .at(source.path, number),
+        )
     };
     source.lines().filter_map(named).collect()
 }
 
-fn package_json(source: &Source<'_>) -> Vec<Finding> {
+fn package_json(source: &ScannedFile<'_>) -> Vec<Finding> {
     let Ok(package) = serde_json::from_str::<Value>(source.text) else { return Vec::new() };
     let groups = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
     let names = groups
@@ -66,13 +70,17 @@ fn package_json(source: &Source<'_>) -> Vec<Finding> {
         .flat_map(|group| group.keys());
     let named = |name: &String| {
         let at = source.text.find(&format!("\"{name}\"")).unwrap_or(0);
-        Some(known_squat(name).or_else(|| judge(name, NPM))?.at(source.path, source.line_of(at)))
+        Some(
+            find_known_squat(name)
+                .or_else(|| check_similarity(name, NPM))?
+                .at(source.path, source.line_of(at)),
+        )
     };
     names.filter_map(named).collect()
 }
 
 fn imports(
-    source: &Source<'_>,
+    source: &ScannedFile<'_>,
     files: &[SkillFile],
     pattern: &Regex,
     popular: &[&str],
@@ -81,7 +89,7 @@ fn imports(
         let module = found.get(1)?;
         let runs = source.severity_at(module.start(), Severity::Warning).is_some();
         let name = module.as_str();
-        let finding = judge(name, popular).filter(|_| runs && !is_own(name, files))?;
+        let finding = check_similarity(name, popular).filter(|_| runs && !is_own(name, files))?;
         Some(finding.at(source.path, source.line_of(module.start())))
     };
     pattern.captures_iter(source.text).filter_map(named).collect()
@@ -93,26 +101,29 @@ fn is_own(module: &str, files: &[SkillFile]) -> bool {
     files.iter().any(|file| file.path.split('/').any(is_module))
 }
 
-fn known_squat(name: &str) -> Option<Finding> {
+fn find_known_squat(name: &str) -> Option<Finding> {
     let (_, meant) = SQUATS.iter().find(|(squat, _)| *squat == name)?;
-    let message = format!("`{}` is known for imitating `{meant}`; name the real one", shown(name));
+    let message =
+        format!("`{}` is known for imitating `{meant}`; name the real one", printable(name));
     Some(Finding::new("typosquat", Severity::Error, message))
 }
 
-fn judge(name: &str, popular: &[&str]) -> Option<Finding> {
+fn check_similarity(name: &str, popular: &[&str]) -> Option<Finding> {
     if popular.contains(&name) || UNRELATED.contains(&name) {
         return None;
     }
-    let meant = popular.iter().find(|meant| meant.len() >= SHORTEST && is_one_slip(name, meant))?;
+    let meant = popular
+        .iter()
+        .find(|meant| meant.len() >= MIN_NAME_CHARS && is_one_edit_apart(name, meant))?;
     let message = format!(
         "`{}` is one slip away from the popular `{meant}`; make sure that it is meant",
-        shown(name)
+        printable(name)
     );
     Some(Finding::new("typosquat", Severity::Warning, message))
 }
 
 /// Whether one letter was changed, left out, put in, or swapped with its neighbour.
-fn is_one_slip(name: &str, meant: &str) -> bool {
+fn is_one_edit_apart(name: &str, meant: &str) -> bool {
     let (a, b) = (name.as_bytes(), meant.as_bytes());
     if a.len().abs_diff(b.len()) > 1 || a == b {
         return false;
@@ -137,10 +148,10 @@ mod tests {
         for slip in
             ["reqests", "requestss", "reqeusts", "requezts", "equests", "request", "xrequests"]
         {
-            assert!(is_one_slip(slip, "requests"), "{slip}");
+            assert!(is_one_edit_apart(slip, "requests"), "{slip}");
         }
         for other in ["requests", "reqsts", "qreuetss", "", "quests", "requests22"] {
-            assert!(!is_one_slip(other, "requests"), "{other}");
+            assert!(!is_one_edit_apart(other, "requests"), "{other}");
         }
     }
 
@@ -150,7 +161,10 @@ mod tests {
     fn popular_names_are_never_suspicious() {
         for list in [PYPI, NPM, PYTHON_MODULES] {
             for name in list {
-                assert!(judge(name, list).is_none() && known_squat(name).is_none(), "{name}");
+                assert!(
+                    check_similarity(name, list).is_none() && find_known_squat(name).is_none(),
+                    "{name}"
+                );
             }
         }
     }

@@ -8,14 +8,14 @@ pub const UNTRUSTED: &str = "untrusted comment: ";
 pub const TRUSTED: &str = "trusted comment: ";
 
 /// One text that is read line by line.
-pub struct Lines<'a> {
+pub struct LineReader<'a> {
     what: &'static str,
     rest: std::str::Lines<'a>,
 }
 
-impl<'a> Lines<'a> {
-    pub fn new(what: &'static str, text: &'a str) -> Lines<'a> {
-        Lines { what, rest: text.lines() }
+impl<'a> LineReader<'a> {
+    pub fn new(what: &'static str, text: &'a str) -> LineReader<'a> {
+        LineReader { what, rest: text.lines() }
     }
 
     pub fn malformed<T>(&self, why: &'static str) -> Result<T, SignatureError> {
@@ -25,7 +25,7 @@ impl<'a> Lines<'a> {
     /// The next line, without what it must begin with.
     pub fn comment(&mut self, prefix: &'static str) -> Result<&'a str, SignatureError> {
         match self.rest.next().and_then(|line| line.strip_prefix(prefix)) {
-            Some(comment) if !comment.contains(char_is_odd) => Ok(comment),
+            Some(comment) if !comment.contains(is_forbidden_control) => Ok(comment),
             Some(_) => self.malformed("a comment holds control characters"),
             None => self.malformed("a comment line is missing"),
         }
@@ -48,7 +48,7 @@ impl<'a> Lines<'a> {
 }
 
 /// Minisign puts tabs between the parts of a comment.
-fn char_is_odd(c: char) -> bool {
+fn is_forbidden_control(c: char) -> bool {
     c.is_control() && c != '\t'
 }
 

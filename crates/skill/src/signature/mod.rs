@@ -1,29 +1,29 @@
 //! Signatures in the format of minisign: ed25519 keys, a signature over the BLAKE2b hash of a text,
 //! a trusted comment.
 //!
-//! Owns the texts of keys and signatures, and what is signed about a skill ([`Statement`]).
+//! Owns the texts of keys and signatures, and what is signed about a skill ([`SkillStatement`]).
 //! Randomness, passwords and files are the caller's; whether a key is trusted is for others to say.
 //! Everything read here may be hostile.
 
 mod key_id;
 mod lines;
+mod minisig;
 mod password;
 mod public_key;
 pub mod seal;
 mod secret_key;
 mod statement;
-mod text;
 
 use std::fmt;
 
 pub use key_id::KeyId;
+pub use minisig::{Signature, VerifiedSignature};
 pub use public_key::PublicKey;
 pub use secret_key::SecretKey;
-pub use statement::Statement;
-pub use text::{Signature, Verified};
+pub use statement::SkillStatement;
 
 use crate::SkillError;
-use crate::intake::Intake;
+use crate::collector::FileCollector;
 
 /// The file at a skill's root that holds its signature. It travels with the skill and is no part of
 /// its content.
@@ -76,12 +76,14 @@ impl std::error::Error for SignatureError {}
 
 /// Takes the signature out of what a reader has taken in, so that it is neither packed nor counted
 /// in the digest.
-pub(crate) fn take(intake: &mut Intake<'_>) -> Result<Option<String>, SkillError> {
+pub(crate) fn take_signature(
+    collector: &mut FileCollector<'_>,
+) -> Result<Option<String>, SkillError> {
     let is_signature = |path: &str| path.eq_ignore_ascii_case(SIGNATURE_FILE);
-    let Some(at) = intake.sources.iter().position(|source| is_signature(&source.path)) else {
+    let Some(at) = collector.sources.iter().position(|source| is_signature(&source.path)) else {
         return Ok(None);
     };
-    let source = intake.sources.remove(at);
+    let source = collector.sources.remove(at);
     let malformed =
         |why| SkillError::Signature(SignatureError::Malformed { what: "signature", why });
     if source.size > MAX_SIGNATURE_BYTES {

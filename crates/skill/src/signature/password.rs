@@ -6,44 +6,44 @@ use super::SignatureError;
 
 pub const SALT_BYTES: usize = 32;
 /// A key's name, its two halves and its checksum.
-pub const STREAM_BYTES: usize = 104;
-pub type Stream = [u8; STREAM_BYTES];
+pub const KEY_STREAM_BYTES: usize = 104;
+pub type KeyStream = [u8; KEY_STREAM_BYTES];
 
 /// 128 MiB and half a second for whoever guesses a password.
-const OPERATIONS: u64 = 1 << 22;
-const MEMORY: u64 = 1 << 27;
+const DEFAULT_OPERATIONS: u64 = 1 << 22;
+const DEFAULT_MEMORY: u64 = 1 << 27;
 
 /// What minisign itself asks for. A key file that wants more wants our memory.
-const MOST_MEMORY: u64 = 1 << 30;
-const MOST_OPERATIONS: u64 = 1 << 26;
+const MAX_MEMORY: u64 = 1 << 30;
+const MAX_OPERATIONS: u64 = 1 << 26;
 
 /// The cost is written as libsodium counts it, because that is what stands in key files.
-pub struct Lock {
+pub struct PasswordLock {
     pub salt: [u8; SALT_BYTES],
     pub operations: u64,
     pub memory: u64,
 }
 
-impl Lock {
-    pub fn new(salt: [u8; SALT_BYTES]) -> Lock {
-        Lock { salt, operations: OPERATIONS, memory: MEMORY }
+impl PasswordLock {
+    pub fn new(salt: [u8; SALT_BYTES]) -> PasswordLock {
+        PasswordLock { salt, operations: DEFAULT_OPERATIONS, memory: DEFAULT_MEMORY }
     }
 
     /// What stands in a key file without a password.
-    pub fn none() -> Lock {
-        Lock { salt: [0; SALT_BYTES], operations: 0, memory: 0 }
+    pub fn none() -> PasswordLock {
+        PasswordLock { salt: [0; SALT_BYTES], operations: 0, memory: 0 }
     }
 
     /// Lays the stream over the key. Doing it twice undoes it.
-    pub fn apply(&self, password: &str, body: &mut Stream) -> Result<(), SignatureError> {
+    pub fn apply(&self, password: &str, body: &mut KeyStream) -> Result<(), SignatureError> {
         let costly = || SignatureError::Malformed {
             what: "secret key",
             why: "its password costs too much to check",
         };
-        if self.memory > MOST_MEMORY || self.operations > MOST_OPERATIONS {
+        if self.memory > MAX_MEMORY || self.operations > MAX_OPERATIONS {
             return Err(costly());
         }
-        let mut stream = [0; STREAM_BYTES];
+        let mut stream = [0; KEY_STREAM_BYTES];
         let params = params(self.operations, self.memory).ok_or_else(costly)?;
         scrypt::scrypt(password.as_bytes(), &self.salt, &params, &mut stream)
             .map_err(|_| costly())?;
@@ -59,16 +59,16 @@ fn params(operations: u64, memory: u64) -> Option<Params> {
     const BLOCK: u64 = 8;
     let operations = operations.max(1 << 15);
     let (rounds, in_parallel) = if operations < memory / 32 {
-        (log2_near(operations / (BLOCK * 4)), 1)
+        (floor_log2(operations / (BLOCK * 4)), 1)
     } else {
-        let rounds = log2_near(memory / (BLOCK * 128));
+        let rounds = floor_log2(memory / (BLOCK * 128));
         (rounds, (operations / 4 / (1 << rounds)).min(0x3fff_ffff) / BLOCK)
     };
     Params::new(rounds, BLOCK as u32, u32::try_from(in_parallel).ok()?).ok()
 }
 
 /// The least power of two, from the first on, that is above half of `most`.
-fn log2_near(most: u64) -> u8 {
+fn floor_log2(most: u64) -> u8 {
     (1..63).find(|power| 1u64 << power > most / 2).unwrap_or(63)
 }
 
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn costs_are_counted_as_libsodium_does() {
         let expected = |log_n, p| Some(Params::new(log_n, 8, p).expect("valid"));
-        assert_eq!(params(OPERATIONS, MEMORY), expected(17, 1));
+        assert_eq!(params(DEFAULT_OPERATIONS, DEFAULT_MEMORY), expected(17, 1));
         // Minisign's own, libsodium's "interactive", and one with more time than memory.
         assert_eq!(params(1 << 25, 1 << 30), expected(20, 1));
         assert_eq!(params(1 << 19, 1 << 24), expected(14, 1));
@@ -91,8 +91,8 @@ mod tests {
         for (operations, memory) in
             [(1 << 25, (1 << 30) + 1), (1 << 40, 1 << 27), (u64::MAX, u64::MAX), (0, 0)]
         {
-            let lock = Lock { salt: [0; SALT_BYTES], operations, memory };
-            let refused = lock.apply("guess", &mut [0; STREAM_BYTES]);
+            let lock = PasswordLock { salt: [0; SALT_BYTES], operations, memory };
+            let refused = lock.apply("guess", &mut [0; KEY_STREAM_BYTES]);
             assert!(refused.is_err() || operations == 0, "{operations} {memory}");
         }
     }

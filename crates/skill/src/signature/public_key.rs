@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use data_encoding::BASE64;
 
-use super::lines::{Lines, UNTRUSTED, take};
+use super::lines::{LineReader, UNTRUSTED, take};
 use super::{KeyId, SignatureError};
 
 /// The algorithm of keys: plain ed25519.
@@ -37,7 +37,7 @@ impl FromStr for PublicKey {
     /// Reads a key file, or its second line alone.
     fn from_str(text: &str) -> Result<PublicKey, SignatureError> {
         let text = text.trim();
-        let mut lines = Lines::new("public key", text);
+        let mut lines = LineReader::new("public key", text);
         if text.contains('\n') {
             lines.comment(UNTRUSTED)?;
         }

@@ -6,11 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{PublicKey, SecretKey, Signature, SignatureError, Verified};
+use super::{PublicKey, SecretKey, Signature, SignatureError, VerifiedSignature};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Sealed {
+struct SealedDocument {
     #[serde(rename = "type")]
     kind: String,
     payload: String,
@@ -19,9 +19,9 @@ struct Sealed {
 
 /// What was sealed, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedDocument {
     pub payload: String,
-    pub verified: Verified,
+    pub verified: VerifiedSignature,
     /// The signature's own text, for others to check.
     pub signature: String,
 }
@@ -29,16 +29,20 @@ pub struct Opened {
 /// Seals a payload of a kind. The same call gives the same document.
 pub fn seal(key: &SecretKey, kind: &str, payload: String, trusted_comment: &str) -> String {
     let signature = key.sign(payload.as_bytes(), kind, trusted_comment).to_string();
-    let sealed = Sealed { kind: kind.to_owned(), payload, signature };
+    let sealed = SealedDocument { kind: kind.to_owned(), payload, signature };
     serde_json::to_string(&sealed).expect("three strings are JSON")
 }
 
 /// Opens a document of this kind that one of the keys has sealed. A line break at its end is not
 /// part of it.
-pub fn open(document: &str, kind: &str, keys: &[PublicKey]) -> Result<Opened, SignatureError> {
+pub fn open(
+    document: &str,
+    kind: &str,
+    keys: &[PublicKey],
+) -> Result<OpenedDocument, SignatureError> {
     let malformed = |why| SignatureError::Malformed { what: "document", why };
     let document = document.strip_suffix('\n').unwrap_or(document);
-    let sealed: Sealed =
+    let sealed: SealedDocument =
         serde_json::from_str(document).map_err(|_| malformed("it is not a sealed document"))?;
     if serde_json::to_string(&sealed).ok().as_deref() != Some(document) {
         return Err(malformed("it was written anew since it was sealed"));
@@ -54,7 +58,7 @@ pub fn open(document: &str, kind: &str, keys: &[PublicKey]) -> Result<Opened, Si
     let key = keys.iter().find(|key| key.id() == signature.key_id());
     let key = key.ok_or(SignatureError::OtherKey { made_with: signature.key_id() })?;
     let verified = signature.verify(key, sealed.payload.as_bytes())?;
-    Ok(Opened { payload: sealed.payload, verified, signature: sealed.signature })
+    Ok(OpenedDocument { payload: sealed.payload, verified, signature: sealed.signature })
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use blake2::{Blake2b256, Blake2b512, Digest};
 use data_encoding::BASE64;
 use ed25519_compact::{KeyPair, Seed};
 
-use super::lines::{Lines, UNTRUSTED, take};
-use super::password::{Lock, SALT_BYTES, STREAM_BYTES, Stream};
+use super::lines::{LineReader, UNTRUSTED, take};
+use super::password::{KEY_STREAM_BYTES, KeyStream, PasswordLock, SALT_BYTES};
 use super::public_key::KEY_ALGORITHM;
 use super::{KeyId, PublicKey, Signature, SignatureError};
 
@@ -33,7 +33,7 @@ impl SecretKey {
 
     /// Reads a key file, ours or one of minisign's. A locked one needs its password.
     pub fn read(text: &str, password: Option<&str>) -> Result<SecretKey, SignatureError> {
-        let mut lines = Lines::new("secret key", text.trim());
+        let mut lines = LineReader::new("secret key", text.trim());
         lines.comment(UNTRUSTED)?;
         let bytes: [u8; LENGTH] = lines.bytes()?;
         let mut rest = bytes.as_slice();
@@ -46,12 +46,12 @@ impl SecretKey {
         let salt = take(&mut rest);
         let (operations, memory) =
             (u64::from_le_bytes(take(&mut rest)), u64::from_le_bytes(take(&mut rest)));
-        let mut body: Stream = take(&mut rest);
+        let mut body: KeyStream = take(&mut rest);
         match (lock, password) {
             (NO_LOCK, _) => {}
             (SCRYPT, None) => return Err(SignatureError::Locked),
             (SCRYPT, Some(password)) => {
-                Lock { salt, operations, memory }.apply(password, &mut body)?
+                PasswordLock { salt, operations, memory }.apply(password, &mut body)?
             }
             _ => return Err(malformed("it is locked in a way we do not know")),
         }
@@ -68,14 +68,14 @@ impl SecretKey {
         &self,
         lock: Option<(&str, [u8; SALT_BYTES])>,
     ) -> Result<String, SignatureError> {
-        let mut body = [0; STREAM_BYTES];
+        let mut body = [0; KEY_STREAM_BYTES];
         body[..8].copy_from_slice(&self.id.0);
         body[8..72].copy_from_slice(self.pair.sk.as_slice());
         body[72..].copy_from_slice(&self.checksum());
         let (kind, lock) = match lock {
-            None => (NO_LOCK, Lock::none()),
+            None => (NO_LOCK, PasswordLock::none()),
             Some((password, salt)) => {
-                let lock = Lock::new(salt);
+                let lock = PasswordLock::new(salt);
                 lock.apply(password, &mut body)?;
                 (SCRYPT, lock)
             }
@@ -106,19 +106,21 @@ impl SecretKey {
         untrusted_comment: &str,
         trusted_comment: &str,
     ) -> Signature {
-        let over_message = self.pair.sk.sign(Blake2b512::digest(message), None);
-        let over_both =
-            self.pair.sk.sign([over_message.as_slice(), trusted_comment.as_bytes()].concat(), None);
+        let message_signature = self.pair.sk.sign(Blake2b512::digest(message), None);
+        let global_signature = self
+            .pair
+            .sk
+            .sign([message_signature.as_slice(), trusted_comment.as_bytes()].concat(), None);
         Signature {
             untrusted_comment: untrusted_comment.to_owned(),
             key_id: self.id,
-            over_message: *over_message,
+            message_signature: *message_signature,
             trusted_comment: trusted_comment.to_owned(),
-            over_both: *over_both,
+            global_signature: *global_signature,
         }
     }
 
-    fn from_body(body: &Stream) -> Result<SecretKey, SignatureError> {
+    fn from_body(body: &KeyStream) -> Result<SecretKey, SignatureError> {
         let mut rest = body.as_slice();
         let (id, bytes) = (KeyId(take(&mut rest)), take::<64>(&mut rest));
         let pair = KeyPair::try_from_seed(Seed::new(take(&mut bytes.as_slice())));

@@ -9,19 +9,19 @@ use crate::Package;
 /// moved to another name, another version or other content; `SKILL.md`, with everything it
 /// declares, is part of the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Statement<'a> {
+pub struct SkillStatement<'a> {
     pub name: &'a str,
     pub version: &'a str,
     pub digest: &'a str,
 }
 
-impl<'a> Statement<'a> {
+impl<'a> SkillStatement<'a> {
     /// The first line of every statement.
     pub const HEADER: &'static str = "skillbox skill statement 1\n";
 
-    pub fn of(package: &'a Package) -> Statement<'a> {
+    pub fn from_package(package: &'a Package) -> SkillStatement<'a> {
         let manifest = &package.manifest;
-        Statement { name: &manifest.name, version: &manifest.version, digest: &package.digest }
+        SkillStatement { name: &manifest.name, version: &manifest.version, digest: &package.digest }
     }
 
     /// Signs it. `signed_at` is in seconds since 1970.
@@ -32,9 +32,9 @@ impl<'a> Statement<'a> {
 }
 
 /// The text that is signed. None of the three can hold a line break.
-impl fmt::Display for Statement<'_> {
+impl fmt::Display for SkillStatement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Statement { name, version, digest } = self;
+        let SkillStatement { name, version, digest } = self;
         let header = Self::HEADER;
         write!(f, "{header}name: {name}\nversion: {version}\ndigest: {digest}\n")
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use skill::{Limits, Package, SkillFile, index_canonical, read_archive};
+use skill::{Package, PackageLimits, SkillFile, read_archive, verify_and_index};
 
 use crate::support::*;
 
@@ -21,18 +21,18 @@ fn the_digest_of_a_known_skill_is_known() {
 #[test]
 fn a_stored_archive_is_opened_only_with_its_digest() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY)]).unwrap();
-    let index = index_canonical(&package.archive, &package.digest).unwrap();
+    let index = verify_and_index(&package.archive, &package.digest).unwrap();
     assert!(index.iter().map(|file| &file.path).eq(package.files.iter().map(|file| &file.path)));
     for at in 0..package.archive.len() {
         let mut changed = package.archive.to_vec();
         changed[at] ^= 1;
-        let error = index_canonical(&changed, &package.digest).unwrap_err();
+        let error = verify_and_index(&changed, &package.digest).unwrap_err();
         assert_eq!(error.slug(), "digest_mismatch");
     }
     for digest in
         ["", "sha256:", &package.digest.to_uppercase(), &package.digest["sha256:".len()..]]
     {
-        assert!(index_canonical(&package.archive, digest).is_err(), "{digest}");
+        assert!(verify_and_index(&package.archive, digest).is_err(), "{digest}");
     }
 }
 
@@ -92,7 +92,7 @@ fn packed_by_zip_crate(files: &[(String, Vec<u8>, bool)]) -> Package {
         writer.start_file(path.as_str(), options).unwrap();
         writer.write_all(bytes).unwrap();
     }
-    read_archive(&writer.finish().unwrap().into_inner(), &Limits::default()).unwrap()
+    read_archive(&writer.finish().unwrap().into_inner(), &PackageLimits::default()).unwrap()
 }
 
 proptest! {
@@ -103,7 +103,7 @@ proptest! {
         let expected = sorted(files.clone());
         let package = packed_by_us(&files, false, 0);
         prop_assert_eq!(&package.files, &expected);
-        for (entry, file) in index_canonical(&package.archive, &package.digest).unwrap().iter().zip(&expected) {
+        for (entry, file) in verify_and_index(&package.archive, &package.digest).unwrap().iter().zip(&expected) {
             let bytes = &package.archive[entry.position as usize..][..entry.size as usize];
             prop_assert_eq!((&entry.path, bytes, entry.executable), (&file.path, &file.bytes[..], file.executable));
         }
@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn parts_keep_their_bytes(files in tree()) {
         let parts = files.iter().map(|(path, bytes, _)| (path.clone(), bytes.clone())).collect();
-        let package = skill::read_parts(parts, &Limits::default()).unwrap();
+        let package = skill::read_parts(parts, &PackageLimits::default()).unwrap();
         let expected = files.into_iter().map(|(path, bytes, _)| {
             let executable = bytes.starts_with(b"#!");
             (path, bytes, executable)
@@ -134,6 +134,6 @@ proptest! {
         let framed = [b"PK\x03\x04", bytes.as_slice(), b"PK\x05\x06", &[0; 18]].concat();
         prop_assert!(read(&bytes).is_err());
         prop_assert!(read(&framed).is_err());
-        let _ = skill::read_parts(vec![("SKILL.md".into(), [b"---\n", &*bytes, b"\n---\n"].concat())], &Limits::default());
+        let _ = skill::read_parts(vec![("SKILL.md".into(), [b"---\n", &*bytes, b"\n---\n"].concat())], &PackageLimits::default());
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use skill::{Limits, read_directory};
+use skill::{PackageLimits, read_directory};
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -22,23 +22,26 @@ fn skill_dir() -> TempDir {
 }
 
 fn slug(root: &Path) -> &'static str {
-    read_directory(root, &Limits::default()).unwrap_err().slug()
+    read_directory(root, &PackageLimits::default()).unwrap_err().slug()
 }
 
 #[test]
 fn a_directory_gives_the_digest_of_its_zip() {
     let dir = skill_dir();
     let root = dir.path().join("demo");
-    let package = read_directory(&root, &Limits::default()).unwrap();
+    let package = read_directory(&root, &PackageLimits::default()).unwrap();
     let zipped = read(&skill_with([stored("scripts/main.py", MAIN_PY.as_bytes())])).unwrap();
     assert_eq!(package.digest, zipped.digest);
     assert_eq!(package.findings, []);
 
     // Its parent is a wrapper around it.
-    assert_eq!(read_directory(dir.path(), &Limits::default()).unwrap().digest, zipped.digest);
+    assert_eq!(
+        read_directory(dir.path(), &PackageLimits::default()).unwrap().digest,
+        zipped.digest
+    );
 
     fs::set_permissions(root.join("scripts/main.py"), Permissions::from_mode(0o755)).unwrap();
-    let changed = read_directory(&root, &Limits::default()).unwrap();
+    let changed = read_directory(&root, &PackageLimits::default()).unwrap();
     assert!(changed.files[1].executable);
     assert_ne!(changed.digest, zipped.digest);
 }
@@ -63,9 +66,9 @@ fn links_and_special_files_are_refused() {
 fn limits_hold_on_disk_too() {
     let dir = skill_dir();
     let read = |limits| read_directory(dir.path(), &limits).unwrap_err().slug();
-    assert_eq!(read(Limits { entries: 3, ..Limits::default() }), "too_many_entries");
-    assert_eq!(read(Limits { unpacked_bytes: 20, ..Limits::default() }), "too_large");
-    assert_eq!(read(Limits { depth: 1, ..Limits::default() }), "unsafe_path");
+    assert_eq!(read(PackageLimits { entries: 3, ..PackageLimits::default() }), "too_many_entries");
+    assert_eq!(read(PackageLimits { unpacked_bytes: 20, ..PackageLimits::default() }), "too_large");
+    assert_eq!(read(PackageLimits { depth: 1, ..PackageLimits::default() }), "unsafe_path");
     assert_eq!(slug(&dir.path().join("missing")), "unreadable");
     assert_eq!(slug(&dir.path().join("demo/scripts")), "invalid_skill");
 }
@@ -119,7 +122,7 @@ fn a_link_swapped_in_at_any_moment_is_never_followed() {
             attempts.expect("looking first and opening later is never caught by the exchange");
         let (mut read, mut refused) = (0, 0);
         while read + refused < attempts.clamp(200, 2_000) || read == 0 || refused == 0 {
-            match read_directory(&root, &Limits::default()) {
+            match read_directory(&root, &PackageLimits::default()) {
                 Ok(package) => {
                     let data = package.files.iter().find(|file| file.path == "data").unwrap();
                     assert_eq!(&*data.bytes, own, "a file from outside of the skill was packed");

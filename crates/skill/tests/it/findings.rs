@@ -1,6 +1,6 @@
 //! Lint: each remark has its code, its place and its cause.
 
-use skill::{Limits, Package, Profile, Severity};
+use skill::{Package, PackageLimits, Profile, Severity};
 
 use crate::support::*;
 
@@ -262,11 +262,11 @@ fn profiles_weigh_the_same_remarks_differently() {
     let files: Vec<(String, Vec<u8>)> =
         (0..500).map(|number| (format!("f{number}"), Vec::new())).collect();
     let skill = ("SKILL.md".to_owned(), SKILL_MD.as_bytes().to_vec());
-    let many =
-        skill::read_parts([files, vec![skill.clone()]].concat(), &Limits::default()).unwrap();
+    let many = skill::read_parts([files, vec![skill.clone()]].concat(), &PackageLimits::default())
+        .unwrap();
     assert_eq!(severities(&many, "files_many"), ["-", "-", "-", "error"]);
     let heavy = vec![skill, ("big".to_owned(), vec![b'x'; 30_000_000])];
-    let heavy = skill::read_parts(heavy, &Limits::default()).unwrap();
+    let heavy = skill::read_parts(heavy, &PackageLimits::default()).unwrap();
     assert_eq!(severities(&heavy, "file_large"), ["-", "-", "-", "error"]);
     assert_eq!(severities(&heavy, "skill_large"), ["-", "-", "error", "-"]);
 }

@@ -1,6 +1,6 @@
 //! Archives that no honest tool makes. Each is refused for its own reason.
 
-use skill::{Limits, read_archive};
+use skill::{PackageLimits, read_archive};
 
 use crate::memory::peak_of;
 use crate::support::*;
@@ -15,7 +15,7 @@ pub fn refused(archive: &[u8], slug: &str) {
     assert!(peak <= MOST_MEMORY, "{peak} bytes for {error}");
     assert_eq!(error.slug(), slug, "{error}");
     assert_eq!(error.is_hostile(), !matches!(slug, "invalid_skill" | "too_large"), "{error}");
-    assert_eq!(error.too_large(), slug == "too_large", "{error}");
+    assert_eq!(error.is_too_large(), slug == "too_large", "{error}");
 }
 
 #[test]
@@ -186,12 +186,12 @@ fn too_much_of_anything() {
     assert!(read(&skill_with(many[..1_999].iter().cloned())).is_ok());
     refused(&skill_with(many), "too_many_entries");
 
-    let limits = Limits { unpacked_bytes: 1_000, ..Limits::default() };
+    let limits = PackageLimits { unpacked_bytes: 1_000, ..PackageLimits::default() };
     let half = vec![b'x'; 500];
     let error =
         read_archive(&skill_with([stored("a", &half), stored("b", &half)]), &limits).unwrap_err();
     assert_eq!(error.slug(), "too_large");
-    assert!(error.too_large() && !error.is_hostile());
+    assert!(error.is_too_large() && !error.is_hostile());
 
     let long = format!("{SKILL_MD}{}", "long ".repeat(300_000));
     refused(&zip(&[stored("SKILL.md", long.as_bytes())]), "invalid_skill");
@@ -285,7 +285,7 @@ fn junk_is_no_hiding_place() {
     );
     refused(&junk(stored("__MACOSX/../x", b"junk")), "unsafe_path");
     refused(&junk(stored(".DS_Store", b"x").with(|entry| entry.mode = 0o120_777)), "link_entry");
-    let limits = Limits { unpacked_bytes: 1_000, ..Limits::default() };
+    let limits = PackageLimits { unpacked_bytes: 1_000, ..PackageLimits::default() };
     let error = read_archive(&junk(stored("__MACOSX/x", &[b'x'; 1_000])), &limits).unwrap_err();
     assert_eq!(error.slug(), "too_large");
 }

@@ -2,7 +2,7 @@
 
 use language::Language;
 use serde_json::json;
-use skill::{Manifest, Mode, Permissions};
+use skill::{Manifest, Permissions, SkillMode};
 
 use crate::support::*;
 
@@ -68,9 +68,9 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(manifest.version, "1.0.0");
     assert_eq!((manifest.lang, manifest.license, manifest.timeout_ms), (None, None, None));
     assert_eq!(manifest.permissions, Permissions::default());
-    assert_eq!(manifest.mode, Mode::Executable);
+    assert_eq!(manifest.mode, SkillMode::Executable);
     let nothing_to_run = read_parts(&[("SKILL.md", SKILL_MD), ("guide.md", "")]).unwrap();
-    assert_eq!(nothing_to_run.manifest.mode, Mode::Cognitive);
+    assert_eq!(nothing_to_run.manifest.mode, SkillMode::Cognitive);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn fields_that_are_wrong_are_named_with_their_line() {
     ] {
         let error = with_frontmatter(yaml).expect_err(yaml);
         assert_eq!(error.slug(), "invalid_skill", "{yaml}");
-        assert!(!error.is_hostile() && !error.too_large(), "{yaml}");
+        assert!(!error.is_hostile() && !error.is_too_large(), "{yaml}");
         let message = error.to_string();
         let start = format!("SKILL.md line {}: ", line.unwrap());
         assert!(message.starts_with(&start), "{yaml}: {message}");

@@ -165,7 +165,7 @@ fn random_mutants_of_skill_md_are_read_or_refused_but_never_a_panic() {
 #[track_caller]
 fn read_skill_file(bytes: Vec<u8>) {
     if let Err(error) =
-        skill::read_parts(vec![("SKILL.md".to_owned(), bytes)], &skill::Limits::default())
+        skill::read_parts(vec![("SKILL.md".to_owned(), bytes)], &skill::PackageLimits::default())
     {
         assert_eq!(error.slug(), "invalid_skill");
     }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use skill::{Limits, Package, read_directory};
+use skill::{Package, PackageLimits, read_directory};
 use tempfile::TempDir;
 
 use crate::mutants::random_mutants;
@@ -79,7 +79,7 @@ fn listed(package: &Package) -> String {
 #[test]
 fn what_python_packs_has_the_digest_of_the_directory() {
     let dir = skill_dir("größe.txt");
-    let expected = read_directory(dir.path(), &Limits::default()).unwrap();
+    let expected = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     for how in ["seek", "stream"] {
         let args = ["-c", PYTHON_PACK, how, "größe.txt", "SKILL.md", "scripts/main.py"];
         let packed = run("python3", &args, dir.path(), String::new());
@@ -90,7 +90,7 @@ fn what_python_packs_has_the_digest_of_the_directory() {
 #[test]
 fn what_info_zip_packs_has_the_digest_of_the_directory() {
     let dir = skill_dir("plain text.txt");
-    let expected = read_directory(dir.path(), &Limits::default()).unwrap();
+    let expected = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     let streamed = run("zip", &["-q", "-r", "-", "."], dir.path(), String::new());
     assert_eq!(read(&streamed).unwrap().digest, expected.digest);
 
@@ -104,12 +104,12 @@ fn what_info_zip_packs_has_the_digest_of_the_directory() {
 #[test]
 fn the_canonical_form_opens_everywhere() {
     let dir = skill_dir("größe.txt");
-    let package = read_directory(dir.path(), &Limits::default()).unwrap();
+    let package = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     let out = TempDir::new().unwrap();
     fs::write(out.path().join("skill.zip"), &package.archive).unwrap();
     let args = ["-q", "skill.zip", "-d", "unzipped"];
     run("unzip", &args, out.path(), String::new());
-    let again = read_directory(&out.path().join("unzipped"), &Limits::default()).unwrap();
+    let again = read_directory(&out.path().join("unzipped"), &PackageLimits::default()).unwrap();
     assert_eq!(again.digest, package.digest);
 
     let seen = run("python3", &["-c", PYTHON_LIST], out.path(), hex(&package.archive));
@@ -179,7 +179,7 @@ fn info_zip_unpacks_what_we_see() {
     for (number, (mutant, package)) in mutants.iter().enumerate() {
         let place = out.path().join(number.to_string());
         // Reading the directory refuses links and special files, so that none can have come out.
-        let unpacked = read_directory(&place, &Limits::default());
+        let unpacked = read_directory(&place, &PackageLimits::default());
         let unpacked = unpacked.unwrap_or_else(|error| panic!("{error}: {}", hex(mutant)));
         let bytes = |package: &Package| -> Vec<(String, Vec<u8>)> {
             contents(package)

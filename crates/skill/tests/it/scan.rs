@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use skill::{Finding, Limits, Profile, SCAN_RULES, Severity, SkillFile, read_directory, scan};
+use skill::{
+    Finding, PackageLimits, Profile, SCAN_RULES, Severity, SkillFile, read_directory, scan,
+};
 
 use crate::memory::peak_of;
 
@@ -438,7 +440,7 @@ fn the_examples_are_clean_but_for_the_thief() {
     let mut seen = 0;
     for entry in std::fs::read_dir(examples).unwrap() {
         let path = entry.unwrap().path();
-        let package = read_directory(&path, &Limits::default()).unwrap();
+        let package = read_directory(&path, &PackageLimits::default()).unwrap();
         let findings = scan(&package.files, package.entrypoint.as_ref());
         if path.ends_with("malicious") {
             assert_eq!(

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use skill::signature::{
-    KeyId, PublicKey, SIGNATURE_FILE, SecretKey, Signature, SignatureError, Statement,
+    KeyId, PublicKey, SIGNATURE_FILE, SecretKey, Signature, SignatureError, SkillStatement,
 };
-use skill::{Limits, Package, SkillError};
+use skill::{Package, PackageLimits, SkillError};
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -22,7 +22,7 @@ fn demo() -> Package {
 }
 
 fn signed(package: &Package) -> String {
-    Statement::of(package).sign(&key(1), 1_794_857_806).to_string()
+    SkillStatement::from_package(package).sign(&key(1), 1_794_857_806).to_string()
 }
 
 /// The real program, with what it is to read on its standard input.
@@ -68,7 +68,7 @@ fn every_reader_takes_the_signature_out() {
         read(&wrapped).unwrap(),
         read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY), (SIGNATURE_FILE, &signature)])
             .unwrap(),
-        skill::read_directory(dir.path(), &Limits::default()).unwrap(),
+        skill::read_directory(dir.path(), &PackageLimits::default()).unwrap(),
     ];
     for package in packages {
         assert_eq!(
@@ -84,9 +84,9 @@ fn every_reader_takes_the_signature_out() {
 #[test]
 fn a_signature_travels_in_a_zip() {
     let mut package = demo();
-    assert_eq!(package.for_transport().unwrap(), package.archive);
+    assert_eq!(package.to_upload_archive().unwrap(), package.archive);
     package.signature = Some(signed(&package));
-    let back = read(&package.for_transport().unwrap()).unwrap();
+    let back = read(&package.to_upload_archive().unwrap()).unwrap();
     assert_eq!((back.digest, back.signature), (package.digest, package.signature));
 }
 
@@ -117,7 +117,7 @@ fn a_file_that_is_no_signature_is_refused() {
     let parts =
         vec![("SKILL.md".to_owned(), SKILL_MD.into()), (SIGNATURE_FILE.to_owned(), vec![0xff; 9])];
     assert_eq!(
-        skill::read_parts(parts, &Limits::default()).unwrap_err().slug(),
+        skill::read_parts(parts, &PackageLimits::default()).unwrap_err().slug(),
         "signature_invalid"
     );
     // Editors of another system end lines in their own way.
@@ -128,7 +128,7 @@ fn a_file_that_is_no_signature_is_refused() {
 #[test]
 fn a_signature_fits_one_statement_and_no_other() {
     let package = demo();
-    let statement = Statement::of(&package);
+    let statement = SkillStatement::from_package(&package);
     let signature = statement.sign(&key(1), 5);
     let public = key(1).public();
     let text = statement.to_string();
@@ -154,7 +154,7 @@ fn a_signature_fits_one_statement_and_no_other() {
 fn no_signed_byte_of_a_signature_can_be_changed() {
     let package = demo();
     let (text, public) = (signed(&package), key(1).public());
-    let statement = Statement::of(&package).to_string();
+    let statement = SkillStatement::from_package(&package).to_string();
     let unsigned_line = text.find('\n').unwrap();
     for at in 0..text.len() {
         for bit in 0..8 {
@@ -205,7 +205,8 @@ fn a_key_whose_halves_do_not_belong_together_is_refused() {
 fn minisign_verifies_what_we_sign() {
     let dir = TempDir::new().unwrap();
     let package = demo();
-    fs::write(dir.path().join("statement"), Statement::of(&package).to_string()).unwrap();
+    fs::write(dir.path().join("statement"), SkillStatement::from_package(&package).to_string())
+        .unwrap();
     fs::write(dir.path().join("sig"), signed(&package)).unwrap();
     fs::write(dir.path().join("key.pub"), key(1).public().to_file()).unwrap();
     let verify = ["-V", "-H", "-m", "statement", "-x", "sig"];
@@ -218,7 +219,7 @@ fn minisign_verifies_what_we_sign() {
 
     fs::write(
         dir.path().join("statement"),
-        Statement { version: "1.0.1", ..Statement::of(&package) }.to_string(),
+        SkillStatement { version: "1.0.1", ..SkillStatement::from_package(&package) }.to_string(),
     )
     .unwrap();
     assert!(
@@ -250,7 +251,7 @@ fn short_names_of_keys_are_spelled_as_minisign_spells_them() {
 fn we_verify_what_minisign_signs() {
     let dir = TempDir::new().unwrap();
     let package = demo();
-    let statement = Statement::of(&package).to_string();
+    let statement = SkillStatement::from_package(&package).to_string();
     fs::write(dir.path().join("statement"), &statement).unwrap();
     succeed(&minisign(dir.path(), &["-G", "-W", "-p", "key.pub", "-s", "key"], ""));
     succeed(&minisign(dir.path(), &["-S", "-s", "key", "-m", "statement", "-x", "sig"], ""));
@@ -265,8 +266,9 @@ fn we_verify_what_minisign_signs() {
             .unwrap();
     let signature: Signature = uploaded.signature.as_ref().unwrap().parse().unwrap();
     assert_eq!(signature.to_string(), file("sig"));
-    let verified =
-        signature.verify(&public, Statement::of(&uploaded).to_string().as_bytes()).unwrap();
+    let verified = signature
+        .verify(&public, SkillStatement::from_package(&uploaded).to_string().as_bytes())
+        .unwrap();
     assert!(verified.signed_at.is_some());
     assert_eq!(signature.verify(&public, b"another text"), Err(SignatureError::Mismatch));
 

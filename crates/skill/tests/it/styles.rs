@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use language::Language;
 use proptest::prelude::*;
-use skill::{Limits, Package, Profile, SkillError};
+use skill::{Package, PackageLimits, Profile, SkillError};
 use tempfile::TempDir;
 
 use crate::support::*;
@@ -95,7 +95,7 @@ impl Case {
             .iter()
             .map(|(path, content)| (self.packed_path(path), content.clone()))
             .collect();
-        skill::read_parts(parts, &Limits::default())
+        skill::read_parts(parts, &PackageLimits::default())
     }
 
     fn zipped(&self) -> Result<Package, SkillError> {
@@ -119,7 +119,7 @@ impl Case {
             let mode = if content.starts_with(b"#!") { 0o755 } else { 0o644 };
             fs::set_permissions(place, Permissions::from_mode(mode)).unwrap();
         }
-        skill::read_directory(&root, &Limits::default())
+        skill::read_directory(&root, &PackageLimits::default())
     }
 
     /// What is wrong with what a reader made of it.

@@ -1,6 +1,6 @@
 //! A zip writer that writes whatever it is told, however wrong, and small skills to put into it.
 
-use skill::{Limits, Package, SkillError};
+use skill::{Package, PackageLimits, SkillError};
 
 pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\n# Demo\n";
 pub const MAIN_PY: &str = "print('hello')\n";
@@ -195,12 +195,12 @@ pub fn skill_with(entries: impl IntoIterator<Item = Entry>) -> Vec<u8> {
 }
 
 pub fn read(zip: &[u8]) -> Result<Package, SkillError> {
-    skill::read_archive(zip, &Limits::default())
+    skill::read_archive(zip, &PackageLimits::default())
 }
 
 pub fn read_parts(parts: &[(&str, &str)]) -> Result<Package, SkillError> {
     let parts = parts.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
-    skill::read_parts(parts.collect(), &Limits::default())
+    skill::read_parts(parts.collect(), &PackageLimits::default())
 }
 
 /// A skill whose `SKILL.md` has this frontmatter, beside a `main.py`.

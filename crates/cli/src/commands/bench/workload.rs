@@ -8,7 +8,7 @@ use client::Client;
 use serde_json::value::RawValue;
 use server::Bound;
 use server::config::Config;
-use skill::Limits;
+use skill::PackageLimits;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +121,7 @@ impl Workload {
 }
 
 async fn publish(client: &Client, directory: &Path) -> Result<()> {
-    let package = skill::read_directory(directory, &Limits::default())?;
+    let package = skill::read_directory(directory, &PackageLimits::default())?;
     client.publish_skill(package.archive, |_| ()).await?;
     Ok(())
 }

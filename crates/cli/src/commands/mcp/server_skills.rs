@@ -78,7 +78,8 @@ impl ServerSkills {
                 "The server returned an invalid skill archive: {error}."
             ))
         };
-        let package = skill::read_archive(&archive, &skill::Limits::default()).map_err(invalid)?;
+        let package =
+            skill::read_archive(&archive, &skill::PackageLimits::default()).map_err(invalid)?;
         if package.digest == digest { Ok(package) } else { Err(invalid(SkillError::Digest)) }
     }
 

@@ -29,7 +29,7 @@ pub fn run(args: &PackageArgs, output: Output) -> Result<ExitCode> {
         .out
         .clone()
         .unwrap_or_else(|| format!("{}-{}.zip", manifest.name, manifest.version).into());
-    let zip = package.for_transport()?;
+    let zip = package.to_upload_archive()?;
     std::fs::write(&out, &zip).with_context(|| format!("cannot write {}", out.display()))?;
     if output.is_json() {
         output.line(

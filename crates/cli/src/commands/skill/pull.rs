@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::Client;
 use skill::signature::{SIGNATURE_FILE, Signature};
-use skill::{Limits, Package};
+use skill::{Package, PackageLimits};
 
 use crate::output::Output;
 use crate::output_directory::OutputDirectory;
@@ -36,7 +36,7 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
         bail!("{} already exists; remove it or choose another path with -O", out.display());
     }
     if args.zip {
-        std::fs::write(&out, package.for_transport()?)
+        std::fs::write(&out, package.to_upload_archive()?)
             .with_context(|| format!("cannot write {}", out.display()))?;
     } else {
         let directory = OutputDirectory::open(&out)?;
@@ -68,7 +68,7 @@ pub async fn run(client: &Client, args: &PullArgs, output: Output) -> Result<()>
 /// Fetches a published skill with its signature. The server is not trusted: its archive must pass the
 /// same checks as an upload before anything is written to disk.
 pub async fn fetch(client: &Client, name: &str, version: &str) -> Result<Package> {
-    let limits = Limits::default();
+    let limits = PackageLimits::default();
     let max = usize::try_from(limits.unpacked_bytes).unwrap_or(usize::MAX);
     let skill = client.skill(name, version).await?;
     // The exact version, because `latest` may have changed since the first request, and the signature

@@ -35,7 +35,7 @@ pub async fn run(
             continue;
         }
         let label = format!("pushing {}", package.manifest.name);
-        let pushed = upload(client, &label, package.for_transport()?).await?;
+        let pushed = upload(client, &label, package.to_upload_archive()?).await?;
         if output.is_json() {
             output.line(&pushed.raw)?;
         } else {

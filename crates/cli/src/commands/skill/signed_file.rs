@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use skill::signature::{PublicKey, SecretKey, Signature, SignatureError, Statement, Verified};
+use skill::signature::{
+    PublicKey, SecretKey, Signature, SignatureError, SkillStatement, VerifiedSignature,
+};
 
 use crate::output::Output;
 use crate::terminal;
@@ -24,7 +26,7 @@ pub fn sign(
     let content = read(path)?;
     // A signature of a statement is a valid signature of that skill. Only `sign DIR` may make one,
     // because it checks the skill first.
-    if content.starts_with(Statement::HEADER.as_bytes()) {
+    if content.starts_with(SkillStatement::HEADER.as_bytes()) {
         bail!("{} is the statement of a skill; sign the skill without --file", path.display());
     }
     let comment = format!("timestamp:{signed_at}\tfile:{}\thashed", file_name(path)?);
@@ -57,7 +59,11 @@ pub fn verify(
     Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn check(content: &[u8], signature: &Path, keys: &[PublicKey]) -> Result<Verified, String> {
+fn check(
+    content: &[u8],
+    signature: &Path,
+    keys: &[PublicKey],
+) -> Result<VerifiedSignature, String> {
     let text = std::fs::read_to_string(signature).map_err(|error| {
         format!("the signature {} cannot be read: {error}", signature.display())
     })?;
@@ -68,7 +74,7 @@ fn check(content: &[u8], signature: &Path, keys: &[PublicKey]) -> Result<Verifie
     signature.verify(key, content).map_err(|error| error.to_string())
 }
 
-fn report(path: &Path, checked: &Result<Verified, String>, output: Output) -> Result<()> {
+fn report(path: &Path, checked: &Result<VerifiedSignature, String>, output: Output) -> Result<()> {
     if output.is_json() {
         let (verified, problem) = (checked.as_ref().ok(), checked.as_ref().err());
         let report = json!({

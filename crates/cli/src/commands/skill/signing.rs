@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
-use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, Statement};
+use skill::signature::{SIGNATURE_FILE, SecretKey, SignatureError, SkillStatement};
 
 use super::signed_file;
 use crate::output::{Output, note};
@@ -106,7 +106,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
     };
     let package = skill_reader::read_valid(&args.path)?;
     let key = secret_key(&args.key, &args.password)?;
-    let statement = Statement::of(&package);
+    let statement = SkillStatement::from_package(&package);
     let signature = statement.sign(&key, now());
     let out = write_signature(&signature.to_string(), args.out.as_deref(), root)?;
     if output.is_json() {
@@ -116,7 +116,7 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
         });
         output.line(&report.to_string())?;
     } else {
-        let Statement { name, version, digest } = statement;
+        let SkillStatement { name, version, digest } = statement;
         output.line(&format!(
             "{name}@{version} {digest} signed with {} in {}",
             signature.key_id(),
@@ -128,10 +128,10 @@ pub fn sign(args: &SignArgs, output: Output) -> Result<ExitCode> {
 
 pub fn statement(args: &StatementArgs, output: Output) -> Result<ExitCode> {
     let package = skill_reader::read_valid(&args.path)?;
-    let statement = Statement::of(&package);
+    let statement = SkillStatement::from_package(&package);
     match output.is_json() {
         true => {
-            let Statement { name, version, digest } = statement;
+            let SkillStatement { name, version, digest } = statement;
             let text = statement.to_string();
             output.line(
                 &json!({"name": name, "version": version, "digest": digest, "statement": text})

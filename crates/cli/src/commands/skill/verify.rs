@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use skill::Package;
-use skill::signature::{PublicKey, Signature, SignatureError, Statement, Verified};
+use skill::signature::{PublicKey, Signature, SignatureError, SkillStatement, VerifiedSignature};
 
 use super::{pull, signed_file};
 use crate::args::Global;
@@ -74,7 +74,7 @@ pub fn public_keys(values: &[String]) -> Result<Vec<PublicKey>> {
     values.iter().map(key).collect()
 }
 
-fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
+fn check(package: &Package, keys: &[PublicKey]) -> Result<VerifiedSignature, String> {
     let Some(text) = &package.signature else { return Err("the skill is not signed".to_owned()) };
     let signature: Signature = text.parse().map_err(|error: SignatureError| error.to_string())?;
     let Some(key) = keys.iter().find(|key| key.id() == signature.key_id()) else {
@@ -83,13 +83,17 @@ fn check(package: &Package, keys: &[PublicKey]) -> Result<Verified, String> {
             signature.key_id()
         ));
     };
-    let statement = Statement::of(package).to_string();
+    let statement = SkillStatement::from_package(package).to_string();
     let verified = signature.verify(key, statement.as_bytes());
     verified.map_err(|_| "its signature does not match its name, version and content".to_owned())
 }
 
-fn report(package: &Package, checked: &Result<Verified, String>, output: Output) -> Result<()> {
-    let Statement { name, version, digest } = Statement::of(package);
+fn report(
+    package: &Package,
+    checked: &Result<VerifiedSignature, String>,
+    output: Output,
+) -> Result<()> {
+    let SkillStatement { name, version, digest } = SkillStatement::from_package(package);
     if output.is_json() {
         let (verified, problem) = (checked.as_ref().ok(), checked.as_ref().err());
         let report = json!({

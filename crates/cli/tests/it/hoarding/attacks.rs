@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reqwest::{Client, RequestBuilder, multipart};
 use serde_json::{Value, json};
-use skill::{Limits, read_parts};
+use skill::{PackageLimits, read_parts};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::api::text;
@@ -191,5 +191,5 @@ fn packed(name: &str, rest: &str, files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let script = ("main.sh".to_owned(), b"true\n".to_vec());
     let mut parts = vec![("SKILL.md".to_owned(), manifest.into_bytes()), script];
     parts.extend(files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())));
-    read_parts(parts, &Limits::default()).expect("a skill").archive.to_vec()
+    read_parts(parts, &PackageLimits::default()).expect("a skill").archive.to_vec()
 }

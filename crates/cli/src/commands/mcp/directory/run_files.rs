@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use mcp::{FileContents, ProviderError};
-use skill::Tree;
+use skill::OpenDirectory;
 use tempfile::TempDir;
 use url::Url;
 
@@ -134,7 +134,7 @@ impl RunFiles {
 /// Reads at most `size` bytes, without following links: a file in the user's directory may have grown
 /// or may have been replaced by a link to another file.
 fn read(root: &Path, relative: &Path, size: u64) -> std::io::Result<Vec<u8>> {
-    let (file, _) = Tree::open(root)?.open_file(relative)?;
+    let (file, _) = OpenDirectory::open(root)?.open_file(relative)?;
     let mut bytes = Vec::new();
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use blake2::{Blake2b512, Digest};
 use data_encoding::BASE64;
 
-use super::lines::{Lines, TRUSTED, UNTRUSTED, take};
+use super::lines::{LineReader, TRUSTED, UNTRUSTED, take};
 use super::{KeyId, PublicKey, SignatureError};
 
 /// The algorithm of signatures: ed25519 over a hash of the message.
@@ -21,15 +21,15 @@ const LENGTH: usize = 74;
 pub struct Signature {
     pub(super) untrusted_comment: String,
     pub(super) key_id: KeyId,
-    pub(super) over_message: [u8; 64],
+    pub(super) message_signature: [u8; 64],
     pub(super) trusted_comment: String,
     /// Over the first signature and the trusted comment.
-    pub(super) over_both: [u8; 64],
+    pub(super) global_signature: [u8; 64],
 }
 
 /// A signature that fits, and what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedSignature {
     pub key_id: KeyId,
     pub trusted_comment: String,
     /// When the signer says it was made, in seconds since 1970.
@@ -47,7 +47,11 @@ impl Signature {
         &self.untrusted_comment
     }
 
-    pub fn verify(&self, key: &PublicKey, message: &[u8]) -> Result<Verified, SignatureError> {
+    pub fn verify(
+        &self,
+        key: &PublicKey,
+        message: &[u8],
+    ) -> Result<VerifiedSignature, SignatureError> {
         if self.key_id != key.id {
             return Err(SignatureError::OtherKey { made_with: self.key_id });
         }
@@ -55,15 +59,17 @@ impl Signature {
             let signature = ed25519_compact::Signature::new(signature);
             ed25519_compact::PublicKey::new(key.point).verify(message, &signature).is_ok()
         };
-        let both = [self.over_message.as_slice(), self.trusted_comment.as_bytes()].concat();
-        if !fits(&Blake2b512::digest(message), self.over_message) || !fits(&both, self.over_both) {
+        let both = [self.message_signature.as_slice(), self.trusted_comment.as_bytes()].concat();
+        if !fits(&Blake2b512::digest(message), self.message_signature)
+            || !fits(&both, self.global_signature)
+        {
             return Err(SignatureError::Mismatch);
         }
         let signed_at = self
             .trusted_comment
             .split('\t')
             .find_map(|part| part.strip_prefix("timestamp:")?.parse().ok());
-        Ok(Verified {
+        Ok(VerifiedSignature {
             key_id: self.key_id,
             trusted_comment: self.trusted_comment.clone(),
             signed_at,
@@ -75,7 +81,7 @@ impl FromStr for Signature {
     type Err = SignatureError;
 
     fn from_str(text: &str) -> Result<Signature, SignatureError> {
-        let mut lines = Lines::new("signature", text);
+        let mut lines = LineReader::new("signature", text);
         let untrusted_comment = lines.comment(UNTRUSTED)?.to_owned();
         let bytes: [u8; LENGTH] = lines.bytes()?;
         let mut rest = bytes.as_slice();
@@ -87,9 +93,9 @@ impl FromStr for Signature {
         let signature = Signature {
             untrusted_comment,
             key_id: KeyId(take(&mut rest)),
-            over_message: take(&mut rest),
+            message_signature: take(&mut rest),
             trusted_comment: lines.comment(TRUSTED)?.to_owned(),
-            over_both: lines.bytes()?,
+            global_signature: lines.bytes()?,
         };
         lines.end()?;
         Ok(signature)
@@ -99,10 +105,10 @@ impl FromStr for Signature {
 /// The text of a signature file.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = [HASHED.as_slice(), &self.key_id.0, &self.over_message].concat();
+        let bytes = [HASHED.as_slice(), &self.key_id.0, &self.message_signature].concat();
         writeln!(f, "{UNTRUSTED}{}", self.untrusted_comment)?;
         writeln!(f, "{}", BASE64.encode(&bytes))?;
         writeln!(f, "{TRUSTED}{}", self.trusted_comment)?;
-        writeln!(f, "{}", BASE64.encode(&self.over_both))
+        writeln!(f, "{}", BASE64.encode(&self.global_signature))
     }
 }

@@ -25,13 +25,13 @@ const FILE: OFlags = OFlags::RDONLY
 
 /// An open directory. Clones share the descriptor.
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct OpenDirectory {
     root: Arc<OwnedFd>,
     /// For messages and for names; nothing is opened by it.
     path: PathBuf,
 }
 
-impl Tree {
+impl OpenDirectory {
     /// Opens the directory that the user named; links in this path are the user's own.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
@@ -60,13 +60,13 @@ impl Tree {
     }
 
     /// A directory below this one.
-    pub fn enter(&self, relative: &Path) -> io::Result<Self> {
-        Ok(Self { root: Arc::new(self.walk(relative)?), path: self.path.join(relative) })
+    pub fn open_subdirectory(&self, relative: &Path) -> io::Result<Self> {
+        Ok(Self { root: Arc::new(self.open_path(relative)?), path: self.path.join(relative) })
     }
 
     /// An entry of this directory that may itself be a link to a directory. The result is not known
     /// to lie below.
-    pub fn follow(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn open_entry_following_links(&self, name: &OsStr) -> io::Result<Self> {
         components(Path::new(name))?;
         Ok(Self {
             root: Arc::new(openat(&self.root, name, DIRECTORY, Mode::empty())?),
@@ -77,7 +77,7 @@ impl Tree {
     /// A regular file below this directory, with the metadata of what was opened.
     pub fn open_file(&self, relative: &Path) -> io::Result<(File, Metadata)> {
         let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = self.walk(relative.parent().unwrap_or(Path::new("")))?;
+        let parent = self.open_path(relative.parent().unwrap_or(Path::new("")))?;
         let file = File::from(openat(&parent, name, FILE, Mode::empty())?);
         let metadata = file.metadata()?;
         match metadata.is_file() {
@@ -87,7 +87,7 @@ impl Tree {
     }
 
     /// The names in this directory, in no order.
-    pub fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+    pub fn entry_names(&self) -> io::Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.root)? {
             let entry = entry?;
@@ -100,12 +100,12 @@ impl Tree {
     }
 
     /// The name of the directory, where it has one in UTF-8.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn directory_name(&self) -> Option<String> {
         let path = fs::canonicalize(&self.path).ok()?;
         path.file_name().and_then(OsStr::to_str).map(str::to_owned)
     }
 
-    fn walk(&self, relative: &Path) -> io::Result<OwnedFd> {
+    fn open_path(&self, relative: &Path) -> io::Result<OwnedFd> {
         let mut directory = self.root.try_clone()?;
         for name in components(relative)? {
             directory = openat(&directory, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
@@ -114,7 +114,7 @@ impl Tree {
     }
 }
 
-impl AsFd for Tree {
+impl AsFd for OpenDirectory {
     fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.root.as_fd()
     }

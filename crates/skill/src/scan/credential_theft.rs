@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::source::{Kind, Source};
+use super::source::{ScannedFile, TextKind};
 use crate::{Finding, Severity};
 
 /// Where credentials lie, by whose they are.
-const STORES: &[(&str, &str)] = &[
+const CREDENTIAL_STORES: &[(&str, &str)] = &[
     ("SSH", r"\.ssh/(?:id_\w+|\*|identity)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"),
     ("AWS", r"\.aws/(?:credentials|\*)"),
     (
@@ -41,17 +41,17 @@ const STORES: &[(&str, &str)] = &[
 ];
 
 /// So many stores in one file are a collection, whatever becomes of it.
-const COLLECTION: usize = 4;
+const MIN_COLLECTED_STORES: usize = 4;
 
 static STORE_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
-    STORES
+    CREDENTIAL_STORES
         .iter()
         .map(|(whose, pattern)| (*whose, Regex::new(pattern).expect("a constant pattern")))
         .collect()
 });
 
 /// Sending something away, as opposed to asking for something.
-static SENDING: LazyLock<Regex> = LazyLock::new(|| {
+static SENDS_DATA: LazyLock<Regex> = LazyLock::new(|| {
     let ways = [
         r"\b(?:requests|httpx|session|aiohttp|axios|client)\.(?:post|put)\s*\(",
         r"\burlopen\s*\([^\n]*\bdata\s*=",
@@ -67,8 +67,8 @@ static SENDING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&ways.join("|")).expect("a constant pattern")
 });
 
-pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
-    if source.kind != Kind::Code {
+pub(super) fn find(source: &ScannedFile<'_>) -> Option<Finding> {
+    if source.kind != TextKind::Code {
         return None;
     }
     let runs = |at: usize| source.severity_at(at, Severity::Error).is_some();
@@ -79,12 +79,12 @@ pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
     }
     let (first, _) = stores.iter().min()?;
     let whose: Vec<&str> = stores.iter().map(|(_, whose)| *whose).collect();
-    let sends = SENDING.find_iter(source.text).any(|found| runs(found.start()));
+    let sends = SENDS_DATA.find_iter(source.text).any(|found| runs(found.start()));
     let message = match (sends, stores.len()) {
-        (true, _) if is_secret(&whose) => {
+        (true, _) if includes_foreign_credentials(&whose) => {
             format!("this reads credentials of {} and sends something away", whose.join(", "))
         }
-        (_, COLLECTION..) => {
+        (_, MIN_COLLECTED_STORES..) => {
             format!("this collects credentials from all over the machine: {}", whose.join(", "))
         }
         _ => return None,
@@ -93,7 +93,7 @@ pub(super) fn find(source: &Source<'_>) -> Option<Finding> {
 }
 
 /// Whether any of these is more than an address that a tool for that cloud asks.
-fn is_secret(whose: &[&str]) -> bool {
+fn includes_foreign_credentials(whose: &[&str]) -> bool {
     // A tool that publishes packages reads its own token and posts; one that deploys, its own
     // configuration.
     const TOOLS_OWN: [&str; 6] =
