@@ -20,6 +20,7 @@ test: ## everything: install what tests need, format, lints, all tests, a summar
 	@scripts/setup-tests.sh
 	cargo fmt --all --check
 	@scripts/wrap-markdown.py --check
+	@scripts/check-links.py
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
 	@scripts/sbom.sh test
@@ -52,6 +53,7 @@ fmt: ## format the code and wrap the Markdown
 lint: ## format check (code and Markdown), clippy with warnings denied, licences, sources and duplicates of dependencies, and their SBOM
 	cargo fmt --all --check
 	@scripts/wrap-markdown.py --check
+	@scripts/check-links.py
 	cargo clippy --workspace --all-targets -- -D warnings
 	@scripts/deny.sh
 	@scripts/sbom.sh test

@@ -50,6 +50,7 @@ reason() {
     chromium) echo 'a browser that the TypeScript SDK is tested in' ;;
     npm) echo 'brings what the TypeScript SDK is built and tested with' ;;
     curl) echo 'repeats what the demo prints' ;;
+    jq) echo 'reads the results in the picture of the README' ;;
     zip | unzip) echo 'makes and reads archives to compare with ours' ;;
     minisign) echo 'makes and checks signatures to compare with ours' ;;
     uml) echo 'a second kernel for the tests' ;;
@@ -77,7 +78,7 @@ if (($# == 0)) && ! { cargo fmt --version && cargo clippy --version; } >/dev/nul
 fi
 
 if (($# == 0)); then
-  set -- cc python3 node bash curl zip unzip minisign postgres venv prometheus
+  set -- cc python3 node bash curl jq zip unzip minisign postgres venv prometheus
   # An engine needs root, so nobody else needs its programs.
   ((EUID != 0)) || set -- "$@" docker runsc debootstrap compose
 fi

@@ -40,6 +40,7 @@ for language in "$@"; do
   "test_$language"
   "publish_$language"
 done
-echo '== curl and pipelines'
+echo '== curl, pipelines and the picture of the README'
 test_shell
+scripts/record-demo.py --check
 echo 'All SDKs passed.'

@@ -20,7 +20,7 @@ SAID = {
         ['The tool says {"', '"words": 3'],
         ['"words": 3'],
     ],
-    "README.md": [["'file': 'chart.svg'", "['chart.svg']"], ['"words": 3']],
+    "README.md": [["'file': 'chart.svg'", "['chart.svg']"]],
 }
 
 
