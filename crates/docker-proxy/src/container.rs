@@ -1,20 +1,19 @@
-//! The body of a container's creation, as far as this proxy knows it.
+//! The body of a container's creation, with the fields that this proxy allows.
 //!
-//! A field that does not stand here is refused, and what the engine gets is written from these
-//! types and nothing else. A launcher that says that it wants no `Binds` and no `Devices` may say
-//! so; there is no type to say more in.
+//! A field that is missing here is rejected, and the engine receives only what these types
+//! serialize to. A launcher may send empty `Binds` and `Devices`; there is no type for their items.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a list is made of that can only be empty.
+/// The item type of a list that must be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Never {}
+pub enum EmptyListItem {}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
-pub struct Container {
+pub struct ContainerBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +80,7 @@ pub struct HostConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap_drop: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_add: Option<Vec<Never>>,
+    pub group_add: Option<Vec<EmptyListItem>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_opt: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,13 +116,13 @@ pub struct HostConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mounts: Option<Vec<Mount>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub binds: Option<Vec<Never>>,
+    pub binds: Option<Vec<EmptyListItem>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub volumes_from: Option<Vec<Never>>,
+    pub volumes_from: Option<Vec<EmptyListItem>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub devices: Option<Vec<Never>>,
+    pub devices: Option<Vec<EmptyListItem>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_cgroup_rules: Option<Vec<Never>>,
+    pub device_cgroup_rules: Option<Vec<EmptyListItem>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,8 +161,7 @@ pub struct Mount {
     pub volume_options: Option<VolumeOptions>,
 }
 
-/// Without `DriverConfig`, which can make any directory of the host a volume, and without
-/// `Subpath`.
+/// Has no `DriverConfig`, which can turn any directory of the host into a volume, and no `Subpath`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct VolumeOptions {

@@ -1,8 +1,9 @@
-//! JSON with one reading only.
+//! Strict JSON that has only one interpretation.
 //!
-//! The engine matches keys without regard to case, also by Unicode's rules (`ſ` is an `s` to it),
-//! and lets the last of several win. Here a key that could be another one's twin is an error
-//! anywhere in the document, and so is everything that two readers might take differently:
+//! The engine compares keys case-insensitively, also by Unicode's rules (`ſ` equals `s`), and uses
+//! the last of duplicate keys. A parser that differs in one of these points would check another
+//! document than the engine executes. So keys that are equal for the engine are an error anywhere in
+//! the document, and so is everything else that two parsers may interpret differently:
 //! floating-point numbers, keys that are not ASCII, nulls in lists.
 
 use std::collections::HashSet;
@@ -13,30 +14,29 @@ use serde::de::DeserializeOwned;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::refusal::{Checked, Refusal, malformed};
+use crate::request_error::{RequestError, RequestResult, malformed};
 
-const DEEPEST: usize = 8;
-const LONGEST_KEY: usize = 256;
+const MAX_DEPTH: usize = 8;
+const MAX_KEY_BYTES: usize = 256;
 
-/// Reads a document of a type that knows all of its fields. What is given back, written out again,
-/// is what was read (members that are null aside), so that nothing is lost or taken for something
-/// else on the way.
-pub fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Checked<T> {
-    let said = value(bytes)?;
-    // A list of all the fields there are would follow.
-    let odd = |error: serde_json::Error| {
-        Refusal::Forbidden(
+/// Parses a document into a type that has all of its fields. The result serializes to the input
+/// (apart from null members), so that no value is lost or changed by parsing.
+pub fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> RequestResult<T> {
+    let parsed = parse_value(bytes)?;
+    // serde's message goes on with a list of all expected fields, which is too long for a client.
+    let rejected = |error: serde_json::Error| {
+        RequestError::Forbidden(
             error.to_string().split(", expected").next().unwrap_or_default().to_owned(),
         )
     };
-    let typed: T = serde_json::from_value(said.clone()).map_err(odd)?;
-    if serde_json::to_value(&typed).map_err(odd)? != without_nulls(said) {
-        return malformed("its body is not what it seems to say");
+    let typed: T = serde_json::from_value(parsed.clone()).map_err(rejected)?;
+    if serde_json::to_value(&typed).map_err(rejected)? != without_nulls(parsed) {
+        return malformed("its body changes its meaning when it is parsed");
     }
     Ok(typed)
 }
 
-/// To the engine a null is the same as nothing.
+/// The engine treats null like a missing member.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -49,34 +49,35 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Reads an object that has one reading only.
-pub fn value(bytes: &[u8]) -> Checked<Value> {
+/// Parses an object that has only one interpretation.
+pub fn parse_value(bytes: &[u8]) -> RequestResult<Value> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read =
-        Strict { depth: 0 }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let read = StrictJson { depth: 0 }
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
     match read {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => malformed("its body is no JSON object"),
+        Ok(_) => malformed("its body is not a JSON object"),
         Err(error) => malformed(format!("its body: {error}")),
     }
 }
 
 #[derive(Clone, Copy)]
-struct Strict {
+struct StrictJson {
     depth: usize,
 }
 
-impl Strict {
-    fn deeper<E: Error>(self) -> Result<Strict, E> {
-        if self.depth >= DEEPEST {
-            Err(E::custom("too deep"))
+impl StrictJson {
+    fn nested<E: Error>(self) -> Result<StrictJson, E> {
+        if self.depth >= MAX_DEPTH {
+            Err(E::custom("it is nested too deeply"))
         } else {
-            Ok(Strict { depth: self.depth + 1 })
+            Ok(StrictJson { depth: self.depth + 1 })
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictJson {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -84,7 +85,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictJson {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,7 +113,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.nested()?;
         let mut values = Vec::new();
         while let Some(value) = list.next_element_seed(inside)? {
             if value.is_null() {
@@ -124,16 +125,16 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
-        let inside = self.deeper()?;
+        let inside = self.nested()?;
         let mut seen = HashSet::new();
         let mut members = Map::new();
         while let Some(key) = object.next_key::<String>()? {
-            if key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            if key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(A::Error::custom(format!("the key {key:?} is not plain ASCII")));
             }
             if !seen.insert(key.to_ascii_lowercase()) {
                 return Err(A::Error::custom(format!(
-                    "the key {key:?} comes twice, perhaps in another case"
+                    "the key {key:?} occurs twice, perhaps in another case"
                 )));
             }
             members.insert(key, object.next_value_seed(inside)?);
@@ -151,25 +152,26 @@ mod tests {
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-    struct Small {
+    struct SampleDocument {
         #[serde(skip_serializing_if = "Option::is_none")]
         privileged: Option<bool>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        inner: Option<Box<Small>>,
+        inner: Option<Box<SampleDocument>>,
     }
 
     #[test]
-    fn one_reading_is_let_through() {
-        let small: Small =
-            read(br#" {"Privileged": false, "Inner": {"Privileged": null}} "#).expect("a document");
+    fn unambiguous_documents_are_accepted() {
+        let sample: SampleDocument =
+            parse(br#" {"Privileged": false, "Inner": {"Privileged": null}} "#)
+                .expect("a document");
         assert_eq!(
-            serde_json::to_value(small).expect("json"),
+            serde_json::to_value(sample).expect("json"),
             json!({"Privileged": false, "Inner": {}})
         );
     }
 
     #[test]
-    fn two_readings_are_refused() {
+    fn ambiguous_documents_are_rejected() {
         let deep = format!("{}{}", r#"{"Inner":"#.repeat(20), "{}".to_owned() + &"}".repeat(20));
         for text in [
             r#"{"Privileged":false,"Privileged":true}"#,
@@ -197,8 +199,8 @@ mod tests {
             r#"{"Privileged":"false"}"#,
             deep.as_str(),
         ] {
-            assert!(read::<Small>(text.as_bytes()).is_err(), "{text}");
+            assert!(parse::<SampleDocument>(text.as_bytes()).is_err(), "{text}");
         }
-        assert!(read::<Small>(b"{\"Privileged\":\xff}").is_err());
+        assert!(parse::<SampleDocument>(b"{\"Privileged\":\xff}").is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! The engine behind the proxy: one connection a request, so that nothing of one request can reach
-//! another.
+//! Client of the engine behind the proxy. Each request has its own connection, so that no part of
+//! one request can affect another.
 
 use std::time::Duration;
 
@@ -13,31 +13,37 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::config::Limits;
-use crate::refusal::{Checked, Refusal};
+use crate::config::ProxyLimits;
+use crate::request_error::{RequestError, RequestResult};
 
-pub struct Engine {
+pub struct EngineClient {
     address: Address,
-    limits: Limits,
+    limits: ProxyLimits,
 }
 
-/// A request as the engine gets it: every part of it written by us.
+/// A request as the engine receives it; every part of it is written by this proxy.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct EngineRequest {
     pub method: Method,
     pub path: String,
-    /// What the path is about, by its id where it has one.
+    /// The object in the path, by its id where it has one.
     pub target: String,
     pub body: Option<Bytes>,
     pub upgrade: bool,
 }
 
-impl Order {
-    pub fn get(path: String) -> Order {
-        Order { method: Method::GET, path, target: String::new(), body: None, upgrade: false }
+impl EngineRequest {
+    pub fn get(path: String) -> EngineRequest {
+        EngineRequest {
+            method: Method::GET,
+            path,
+            target: String::new(),
+            body: None,
+            upgrade: false,
+        }
     }
 
-    fn request(self, host: &str) -> Checked<Request<Full<Bytes>>> {
+    fn into_http(self, host: &str) -> RequestResult<Request<Full<Bytes>>> {
         let mut request =
             Request::builder().method(&self.method).uri(self.path).header(header::HOST, host);
         if self.upgrade {
@@ -47,67 +53,69 @@ impl Order {
             request =
                 request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         } else if self.method == Method::POST {
-            // Some filters in between want to know the length even of nothing.
+            // Some filtering proxies require a length even for an empty body.
             request = request.header(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         let request = request.body(Full::new(self.body.unwrap_or_default()));
-        request.map_err(|error| Refusal::Malformed(error.to_string()))
+        request.map_err(|error| RequestError::Malformed(error.to_string()))
     }
 }
 
-impl Engine {
-    pub fn new(address: Address, limits: Limits) -> Engine {
-        Engine { address, limits }
+impl EngineClient {
+    pub fn new(address: Address, limits: ProxyLimits) -> EngineClient {
+        EngineClient { address, limits }
     }
 
-    /// Sends the request and waits for the head of the answer.
-    pub async fn send(&self, order: Order) -> Checked<Response<Incoming>> {
-        let gone = |error: &dyn std::fmt::Display| Refusal::EngineGone(error.to_string());
-        let connected = in_time(self.limits.connect, self.address.connect()).await?;
-        let stream = connected.map_err(|error| gone(&error))?;
+    /// Sends the request and waits for the head of the response.
+    pub async fn send(&self, request: EngineRequest) -> RequestResult<Response<Incoming>> {
+        let unreachable =
+            |error: &dyn std::fmt::Display| RequestError::EngineUnreachable(error.to_string());
+        let connected = with_timeout(self.limits.connect_timeout, self.address.connect()).await?;
+        let stream = connected.map_err(|error| unreachable(&error))?;
         let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| gone(&error))?;
-        // It ends with the answer, or with whoever reads it: both halves hang on the sender and on
-        // the body.
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
+        // The task needs no handle: the connection closes when the response ends, or when the
+        // sender and the response body are dropped.
         tokio::spawn(connection.with_upgrades());
-        let answer =
-            in_time(self.limits.answer, sender.send_request(order.request(self.host())?)).await?;
-        answer.map_err(|error| gone(&error))
+        let request = request.into_http(self.host())?;
+        let response =
+            with_timeout(self.limits.response_timeout, sender.send_request(request)).await?;
+        response.map_err(|error| unreachable(&error))
     }
 
-    /// By which name it is asked: another proxy of ours answers to its own only.
+    /// The Host header to send. Another proxy of ours accepts only its own names.
     fn host(&self) -> &str {
         match &self.address {
-            Address::Tcp(place) => place,
+            Address::Tcp(authority) => authority,
             Address::Unix(_) => "docker",
         }
     }
 
-    /// The whole body of an answer.
-    pub async fn collect(&self, body: Incoming) -> Checked<Bytes> {
-        let body =
-            in_time(self.limits.answer, Limited::new(body, self.limits.answer_bytes).collect())
-                .await?;
-        body.map(|body| body.to_bytes()).map_err(|error| Refusal::EngineOdd(error.to_string()))
+    /// Reads the whole body of a response.
+    pub async fn collect(&self, body: Incoming) -> RequestResult<Bytes> {
+        let body = Limited::new(body, self.limits.max_response_bytes).collect();
+        let body = with_timeout(self.limits.response_timeout, body).await?;
+        body.map(|body| body.to_bytes())
+            .map_err(|error| RequestError::EngineResponse(error.to_string()))
     }
 
-    /// Asks a question of our own; nothing when the engine knows no such thing.
-    pub async fn look_up<T: DeserializeOwned>(&self, path: String) -> Checked<Option<T>> {
-        let answer = self.send(Order::get(path)).await?;
-        let status = answer.status();
-        let body = self.collect(answer.into_body()).await?;
+    /// Sends a request of the proxy's own; `None` when the engine has no such object.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: String) -> RequestResult<Option<T>> {
+        let response = self.send(EngineRequest::get(path)).await?;
+        let status = response.status();
+        let body = self.collect(response.into_body()).await?;
         match status {
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::OK => serde_json::from_slice(&body)
                 .map(Some)
-                .map_err(|error| Refusal::EngineOdd(error.to_string())),
-            other => Err(Refusal::EngineOdd(format!(
-                "a question of the proxy was answered with {other}"
+                .map_err(|error| RequestError::EngineResponse(error.to_string())),
+            other => Err(RequestError::EngineResponse(format!(
+                "a request of the proxy failed with {other}"
             ))),
         }
     }
 }
 
-async fn in_time<F: Future>(limit: Duration, work: F) -> Checked<F::Output> {
-    timeout(limit, work).await.map_err(|_| Refusal::EngineSlow)
+async fn with_timeout<F: Future>(limit: Duration, work: F) -> RequestResult<F::Output> {
+    timeout(limit, work).await.map_err(|_| RequestError::EngineTimeout)
 }

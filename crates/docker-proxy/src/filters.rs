@@ -1,45 +1,50 @@
-//! The filters of a list of containers, with our own label always among them.
+//! The filters of a container list, which always include our own label.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::document;
-use crate::refusal::{Checked, Refusal, forbidden};
+use crate::request_error::{RequestError, RequestResult, forbidden};
 
-/// What a list may be narrowed by.
-const KNOWN: &[&str] = &["label", "status", "name", "id"];
+/// The filters that a client may use.
+const ALLOWED_FILTERS: &[&str] = &["label", "status", "name", "id"];
 
-pub type Filters = BTreeMap<String, Vec<String>>;
+pub type ListFilters = BTreeMap<String, Vec<String>>;
 
 /// Reads `{"label":["a=b"]}` or the older `{"label":{"a=b":true}}`.
-pub fn read(text: &str) -> Checked<Filters> {
-    let document = document::value(text.as_bytes())?;
+pub fn parse(text: &str) -> RequestResult<ListFilters> {
+    let document = document::parse_value(text.as_bytes())?;
     let members = document.as_object().into_iter().flatten();
-    members.map(|(key, values)| Ok((known(key)?, words(values)?))).collect()
+    members.map(|(key, values)| Ok((check_name(key)?, filter_values(values)?))).collect()
 }
 
-/// Labels narrow together, so a list with ours in it has nobody else's containers.
-pub fn with_label(filters: Option<&str>, label: String) -> Checked<String> {
-    let mut filters = filters.map(read).transpose()?.unwrap_or_default();
+/// Adds a label to the filters. Labels are combined with AND, so a list with our label never has
+/// containers of others.
+pub fn with_label(filters: Option<&str>, label: String) -> RequestResult<String> {
+    let mut filters = filters.map(parse).transpose()?.unwrap_or_default();
     filters.entry("label".to_owned()).or_default().push(label);
-    serde_json::to_string(&filters).map_err(|error| Refusal::Forbidden(error.to_string()))
+    serde_json::to_string(&filters).map_err(|error| RequestError::Forbidden(error.to_string()))
 }
 
-fn known(key: &str) -> Checked<String> {
-    if KNOWN.contains(&key) { Ok(key.to_owned()) } else { forbidden(format!("the filter {key:?}")) }
+fn check_name(key: &str) -> RequestResult<String> {
+    if ALLOWED_FILTERS.contains(&key) {
+        Ok(key.to_owned())
+    } else {
+        forbidden(format!("the filter {key:?}"))
+    }
 }
 
-fn words(values: &Value) -> Checked<Vec<String>> {
-    let word = |value: &Value| value.as_str().map(str::to_owned);
-    let words = match values {
-        Value::Array(list) => list.iter().map(word).collect(),
+fn filter_values(values: &Value) -> RequestResult<Vec<String>> {
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let strings = match values {
+        Value::Array(list) => list.iter().map(string).collect(),
         Value::Object(set) => {
             set.iter().map(|(key, on)| (on == true).then(|| key.clone())).collect()
         }
         _ => None,
     };
-    words.map_or_else(|| forbidden("a filter that is no list of words"), Ok)
+    strings.map_or_else(|| forbidden("a filter that is not a list of strings"), Ok)
 }
 
 #[cfg(test)]
@@ -47,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_label_is_always_there() {
+    fn our_label_is_always_added() {
         for (given, sent) in [
             (None, r#"{"label":["x=y"]}"#),
             (
@@ -61,12 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn odd_filters_are_refused() {
+    fn unknown_and_malformed_filters_are_rejected() {
         for text in [
             "", "[]", r#"{"label!":["a"]}"#, r#"{"Label":["a"]}"#, r#"{"label":"a"}"#,
             r#"{"label":{"a":false}}"#, r#"{"label":[1]}"#,
         ] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 }

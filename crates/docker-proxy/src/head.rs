@@ -1,69 +1,71 @@
-//! The head of a request: what is asked, or why it is not even read further.
+//! The head of a request: its route and parameters, or the reason it is rejected.
 
 use http::header::{self, HeaderMap};
 use http::{Version, request};
 
-use crate::query::Query;
-use crate::refusal::{Checked, forbidden, malformed};
-use crate::routes::{self, Action, Route};
+use crate::query::RequestQuery;
+use crate::request_error::{RequestResult, forbidden, malformed};
+use crate::routes::{self, Route, RouteAction};
 
-/// A request that the table of routes knows and that has nothing odd about it.
+/// The head of a request that matches a route and is unambiguous.
 #[derive(Debug)]
-pub struct Asked {
+pub struct RequestHead {
     pub route: &'static Route,
-    /// `/v1.NN` or nothing.
+    /// `/v1.NN` or empty.
     pub version: String,
-    /// What stood in the path for the route's `{…}`.
-    pub name: String,
-    pub query: Query,
+    /// The part of the path that matched the route's `{…}`.
+    pub target: String,
+    pub query: RequestQuery,
 }
 
-impl Asked {
-    pub fn read(head: &request::Parts) -> Checked<Asked> {
-        if head.version != Version::HTTP_11 {
+impl RequestHead {
+    pub fn parse(parts: &request::Parts) -> RequestResult<RequestHead> {
+        if parts.version != Version::HTTP_11 {
             return malformed("it is not HTTP/1.1");
         }
-        if head.uri.scheme().is_some() || head.uri.authority().is_some() {
+        // An absolute URI has a second host, which another reader may prefer to the Host header.
+        if parts.uri.scheme().is_some() || parts.uri.authority().is_some() {
             return malformed("its path names a host");
         }
-        let found = routes::find(&head.method, head.uri.path())?;
-        let query = Query::read(head.uri.query().unwrap_or_default(), found.route.query)?;
-        headers(&head.headers, found.route.action)?;
-        Ok(Asked {
+        let found = routes::find(&parts.method, parts.uri.path())?;
+        let query = RequestQuery::parse(parts.uri.query().unwrap_or_default(), found.route.query)?;
+        check_headers(&parts.headers, found.route.action)?;
+        Ok(RequestHead {
             route: found.route,
             version: found.version.to_owned(),
-            name: found.name.to_owned(),
+            target: found.target.to_owned(),
             query,
         })
     }
 }
 
-fn headers(headers: &HeaderMap, action: Action) -> Checked {
-    // Whoever sends both a length and this wants two readers to disagree about the body. A launcher
-    // sends lengths.
+fn check_headers(headers: &HeaderMap, action: RouteAction) -> RequestResult {
+    // Request smuggling: with both a length and a transfer encoding, two readers can disagree
+    // about where the body ends. Launchers send lengths.
     if headers.contains_key(header::TRANSFER_ENCODING) {
         return malformed("its body has no length");
     }
     if headers.contains_key(header::EXPECT) || headers.contains_key(header::CONTENT_ENCODING) {
-        return malformed("it expects or encodes something");
+        return malformed("it has an Expect or Content-Encoding header");
     }
-    // A web page in a browser on this machine, which can reach loopback and should not.
+    // A web page in a browser on this machine can reach loopback addresses, and must not use this
+    // proxy.
     if headers.contains_key(header::ORIGIN) {
         return forbidden("a request made by a web page");
     }
-    upgrade(headers, action)
+    check_upgrade(headers, action)
 }
 
-fn upgrade(headers: &HeaderMap, action: Action) -> Checked {
+fn check_upgrade(headers: &HeaderMap, action: RouteAction) -> RequestResult {
     let mut protocols = headers.get_all(header::UPGRADE).iter();
     match (action, protocols.next(), protocols.next()) {
-        (Action::AttachContainer, Some(protocol), None)
+        (RouteAction::AttachContainer, Some(protocol), None)
             if protocol.as_bytes().eq_ignore_ascii_case(b"tcp") =>
         {
             Ok(())
         }
-        (Action::AttachContainer, ..) => malformed("an attach needs `Upgrade: tcp`"),
+        (RouteAction::AttachContainer, ..) => malformed("an attach needs `Upgrade: tcp`"),
         (_, None, _) => Ok(()),
-        (_, Some(_), _) => malformed("it wants to upgrade where there is nothing to upgrade"),
+        (_, Some(_), _) => malformed("this route has no upgrade"),
     }
 }

@@ -1,4 +1,4 @@
-//! The stream of an attached container, carried in both directions until both have ended.
+//! The stream of an attached container, copied in both directions until both have ended.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink, split};
 use tokio::time::timeout;
 
-use crate::gate::{Body, whole};
+use crate::handler::{Body, full_body};
 
-/// A launcher that has heard the end needs a moment to close. Closing on what it still sends would
-/// cut off what it has not read yet.
-const LINGER: Duration = Duration::from_secs(5);
+/// How long a client may take to close after the container's output has ended. Closing a socket
+/// that still has unread input resets it, and the client would lose output it has not read yet.
+const CLOSE_DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Both ends of a stream that is being agreed on.
-pub struct Ends {
+/// Both sides of a stream whose upgrade is under way.
+pub struct PendingTunnel {
     pub client: OnUpgrade,
     pub engine: OnUpgrade,
 }
 
-/// The engine's consent, as the launcher gets it.
-pub fn switching(headers: &HeaderMap) -> Response<Body> {
-    let mut response = Response::new(whole(""));
+/// The engine's `101 Switching Protocols`, as the client receives it.
+pub fn switching_protocols_response(headers: &HeaderMap) -> Response<Body> {
+    let mut response = Response::new(full_body(""));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     for name in [header::CONNECTION, header::UPGRADE, header::CONTENT_TYPE] {
         if let Some(value) = headers.get(&name) {
@@ -32,44 +32,46 @@ pub fn switching(headers: &HeaderMap) -> Response<Body> {
     response
 }
 
-impl Ends {
-    /// Carries bytes until both directions have ended. `half_closed` bounds what the container says
-    /// after its input was closed; before that a stream may be silent for as long as it likes.
-    pub async fn carry(self, half_closed: Duration) -> Result<(), hyper::Error> {
+impl PendingTunnel {
+    /// Copies bytes until both directions have ended. `half_closed_timeout` limits the output of
+    /// the container after its input was closed; before that a stream may be silent for any time.
+    pub async fn run(self, half_closed_timeout: Duration) -> Result<(), hyper::Error> {
         let (client, engine) = (self.client.await?, self.engine.await?);
-        carry(io(client), io(engine), half_closed).await;
+        copy_until_closed(into_io(client), into_io(engine), half_closed_timeout).await;
         Ok(())
     }
 }
 
-fn io(upgraded: Upgraded) -> TokioIo<Upgraded> {
+fn into_io(upgraded: Upgraded) -> TokioIo<Upgraded> {
     TokioIo::new(upgraded)
 }
 
-async fn carry(
+async fn copy_until_closed(
     client: impl AsyncRead + AsyncWrite,
     engine: impl AsyncRead + AsyncWrite,
-    half_closed: Duration,
+    half_closed_timeout: Duration,
 ) {
-    let (mut client_says, mut client_hears) = split(client);
-    let (mut engine_says, mut engine_hears) = split(engine);
-    let ended = {
+    let (mut client_reader, mut client_writer) = split(client);
+    let (mut engine_reader, mut engine_writer) = split(engine);
+    let output_ended = {
         let input = async {
-            // An error is an end too: the other direction decides what becomes of the stream.
-            let _ = copy(&mut client_says, &mut engine_hears).await;
-            let _ = engine_hears.shutdown().await;
+            // An error ends only this direction; the other one decides when the stream ends.
+            let _ = copy(&mut client_reader, &mut engine_writer).await;
+            let _ = engine_writer.shutdown().await;
         };
         let output = async {
-            let _ = copy(&mut engine_says, &mut client_hears).await;
-            let _ = client_hears.shutdown().await;
+            let _ = copy(&mut engine_reader, &mut client_writer).await;
+            let _ = client_writer.shutdown().await;
         };
         tokio::pin!(input, output);
         tokio::select! {
+            // The end of the output is the end of the container: pending input has no reader.
             () = &mut output => true,
-            () = &mut input => timeout(half_closed, output).await.is_ok(),
+            // The end of the input is a half-close: the container still writes its last output.
+            () = &mut input => timeout(half_closed_timeout, output).await.is_ok(),
         }
     };
-    if ended {
-        let _ = timeout(LINGER, copy(&mut client_says, &mut sink())).await;
+    if output_ended {
+        let _ = timeout(CLOSE_DRAIN_TIMEOUT, copy(&mut client_reader, &mut sink())).await;
     }
 }

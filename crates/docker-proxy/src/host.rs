@@ -1,8 +1,8 @@
-//! The `Host` header: whether a request was meant for this proxy.
+//! The `Host` header: whether a request was sent to this proxy on purpose.
 //!
-//! A web page whose name an attacker points at this machine (DNS rebinding) has one origin with the
-//! proxy in its browser's eyes, so no `Origin` header gives it away. Its `Host` does: a name that
-//! nobody gave this proxy.
+//! With DNS rebinding, an attacker points the name of a web page at this machine. For the browser
+//! the page and the proxy then have one origin, so its requests have no `Origin` header. They are
+//! recognized by their `Host`, a name that was not configured for this proxy.
 
 use std::net::IpAddr;
 
@@ -10,35 +10,35 @@ use http::header::{self, HeaderMap};
 use http::uri::Authority;
 
 use crate::address::Address;
-use crate::refusal::{Checked, forbidden, malformed};
+use crate::request_error::{RequestResult, forbidden, malformed};
 
-/// The names that lead here besides loopback ones.
-pub struct Hosts(Vec<String>);
+/// The names of this proxy besides loopback ones.
+pub struct AllowedHosts(Vec<String>);
 
-impl Hosts {
-    pub fn new(listen: &Address, configured: &[String]) -> Hosts {
+impl AllowedHosts {
+    pub fn new(listen: &Address, configured: &[String]) -> AllowedHosts {
         let bound = match listen {
-            Address::Tcp(place) => place.rsplit_once(':').map(|(host, _)| host.to_owned()),
+            Address::Tcp(authority) => authority.rsplit_once(':').map(|(host, _)| host.to_owned()),
             Address::Unix(_) => None,
         };
-        Hosts(bound.iter().chain(configured).map(|name| normalized(name)).collect())
+        AllowedHosts(bound.iter().chain(configured).map(|name| normalized(name)).collect())
     }
 
-    /// `local` is the address that the request came in at; none on a Unix socket, which no browser
-    /// reaches.
-    pub fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> Checked {
+    /// `local` is the local address of the connection; none on a Unix socket, which browsers cannot
+    /// connect to.
+    pub fn check(&self, headers: &HeaderMap, local: Option<IpAddr>) -> RequestResult {
         let mut given = headers.get_all(header::HOST).iter();
         let (host, more) = (given.next(), given.next());
         if more.is_some() {
-            return malformed("it names two hosts");
+            return malformed("it has two Host headers");
         }
         let Some(local) = local else { return Ok(()) };
         let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
         let Some(host) = host.filter(|host| !host.as_str().contains('@')) else {
-            return malformed("it names no host, or an odd one");
+            return malformed("its Host header is missing or invalid");
         };
         let host = normalized(host.host());
-        if self.known(&host, local) {
+        if self.is_known(&host, local) {
             return Ok(());
         }
         forbidden(format!(
@@ -47,11 +47,11 @@ impl Hosts {
         ))
     }
 
-    fn known(&self, host: &str, local: IpAddr) -> bool {
+    fn is_known(&self, host: &str, local: IpAddr) -> bool {
         let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
         host == "localhost"
             || address.is_ok_and(|address| address.is_loopback() || address == local.to_canonical())
-            || self.0.iter().any(|known| known == host)
+            || self.0.iter().any(|cache| cache == host)
     }
 }
 
@@ -69,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn names_of_this_proxy_are_known_and_no_others() {
+    fn accepts_only_names_of_this_proxy() {
         let listen = "tcp://0.0.0.0:2375".parse().expect("an address");
-        let hosts = Hosts::new(&listen, &["Docker-Proxy".to_owned()]);
+        let hosts = AllowedHosts::new(&listen, &["Docker-Proxy".to_owned()]);
         let local = Some("10.1.2.3".parse().expect("an address"));
         for host in [
             "localhost", "LOCALHOST:2375", "127.0.0.1:2375", "127.9.9.9", "[::1]:80",

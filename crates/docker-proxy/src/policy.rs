@@ -1,26 +1,26 @@
-//! What a container may be: every value of a create body, checked.
+//! The checks of every value in a create body.
 //!
-//! Pure. The questions that need the engine, whose the volume is and which image an id names, are
-//! asked afterwards.
+//! They are pure. The checks that need the engine (the owner of the volume, the image of an id) come
+//! afterwards.
 
 mod filesystem;
 mod limits;
 mod process;
 
-use crate::config::Policy;
-use crate::container::{Container, HostConfig};
+use crate::config::ContainerPolicy;
+use crate::container::{ContainerBody, HostConfig};
 use crate::labels;
-use crate::refusal::{Checked, forbidden};
+use crate::request_error::{RequestResult, forbidden};
 
-pub use filesystem::{fills, guest_volumes};
+pub use filesystem::{guest_volumes, is_filler};
 
 /// Checks the whole body.
-pub fn check(container: &Container, policy: &Policy) -> Checked {
+pub fn check(container: &ContainerBody, policy: &ContainerPolicy) -> RequestResult {
     let Some(host) = &container.host_config else {
         return forbidden("a container without HostConfig");
     };
     let Some(labels) = container.labels.as_ref().filter(|labels| !labels.is_empty()) else {
-        return forbidden("a container without labels, which nobody could sweep");
+        return forbidden("a container without labels, which no sweep would find");
     };
     labels::check(labels)?;
     process::check(container, host, policy)?;
@@ -29,8 +29,8 @@ pub fn check(container: &Container, policy: &Policy) -> Checked {
     filesystem::check(host, policy)
 }
 
-/// What keeps the container apart from the host and from others.
-fn isolation(host: &HostConfig, policy: &Policy) -> Checked {
+/// The isolation of the container from the host and from other containers.
+fn isolation(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
     if host.privileged == Some(true) {
         return forbidden("Privileged");
     }
@@ -54,7 +54,7 @@ fn isolation(host: &HostConfig, policy: &Policy) -> Checked {
             return forbidden(format!("{name} {mode:?}"));
         }
     }
-    // The engine's own default is the host's on cgroup v1.
+    // On cgroup v1 the engine's default is the host's namespace.
     if host.cgroupns_mode.is_none() {
         return forbidden("CgroupnsMode other than private");
     }
@@ -67,8 +67,9 @@ fn isolation(host: &HostConfig, policy: &Policy) -> Checked {
     }
 }
 
-/// No new privileges, one profile that we know, and nothing else.
-fn security_options(host: &HostConfig, policy: &Policy) -> Checked {
+/// Exactly `no-new-privileges` and one allowed seccomp profile. Every other option is rejected:
+/// several of them switch off a protection.
+fn security_options(host: &HostConfig, policy: &ContainerPolicy) -> RequestResult {
     let options = host.security_opt.as_deref().unwrap_or_default();
     let (profiles, others): (Vec<_>, Vec<_>) =
         options.iter().partition(|option| option.starts_with("seccomp="));
@@ -84,7 +85,7 @@ fn security_options(host: &HostConfig, policy: &Policy) -> Checked {
         return forbidden("SecurityOpt without exactly one seccomp profile");
     };
     let profile = &profile["seccomp=".len()..];
-    if policy.seccomp.iter().any(|known| known == profile) {
+    if policy.seccomp.iter().any(|allowed| allowed == profile) {
         return Ok(());
     }
     forbidden(

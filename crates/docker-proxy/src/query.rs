@@ -1,21 +1,22 @@
-//! Query parameters: each known, of its own type, at most once, and written anew for the engine.
+//! Query parameters: each one known, of its own type and at most once, and encoded again for the
+//! engine.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::filters;
 use crate::names;
-use crate::refusal::{Checked, forbidden, malformed};
+use crate::request_error::{RequestResult, forbidden, malformed};
 
-/// A parameter that a route takes.
-pub type Param = (&'static str, Value);
+/// A parameter that a route accepts.
+pub type QueryParam = (&'static str, ParamRule);
 
-/// What a parameter may say.
+/// The values that a parameter may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum ParamRule {
     Flag,
     /// A flag that may only be off.
     Off,
-    /// A flag that must be given, and off: the engine takes its absence for on.
+    /// A flag that must be present and off, because the engine's default is on.
     RequiredOff,
     Empty,
     Number,
@@ -23,55 +24,56 @@ pub enum Value {
     Name,
     OneOf(&'static [&'static str]),
     /// The filters of a list, see [`filters`].
-    Filters,
+    ListFilters,
 }
 
-/// Parameters that were checked, in the order they came.
+/// Checked parameters, in the order of the request.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Query(Vec<(&'static str, String)>);
+pub struct RequestQuery(Vec<(&'static str, String)>);
 
-const LONGEST_QUERY: usize = 4096;
+const MAX_QUERY_BYTES: usize = 4096;
 
-impl Query {
-    pub fn read(text: &str, allowed: &'static [Param]) -> Checked<Query> {
-        if text.len() > LONGEST_QUERY {
+impl RequestQuery {
+    pub fn parse(text: &str, allowed: &'static [QueryParam]) -> RequestResult<RequestQuery> {
+        if text.len() > MAX_QUERY_BYTES {
             return malformed("its query is too long");
         }
-        let mut query = Query::default();
+        let mut query = RequestQuery::default();
         for pair in text.split('&').filter(|_| !text.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let Some((name, kind)) = allowed.iter().find(|(name, _)| *name == key) else {
+            let Some((name, rule)) = allowed.iter().find(|(name, _)| *name == key) else {
                 return forbidden(format!("the parameter {key:?}"));
             };
             if query.get(name).is_some() {
-                return malformed(format!("the parameter {name:?} comes twice"));
+                return malformed(format!("the parameter {name:?} occurs twice"));
             }
             let value = decode(value)?;
-            if !kind.takes(&value)? {
+            if !rule.accepts(&value)? {
                 return forbidden(format!("the parameter {name:?} with {value:?}"));
             }
             query.0.push((name, value));
         }
         match allowed
             .iter()
-            .find(|(name, kind)| *kind == Value::RequiredOff && query.get(name).is_none())
+            .find(|(name, rule)| *rule == ParamRule::RequiredOff && query.get(name).is_none())
         {
-            Some((name, _)) => forbidden(format!("the parameter {name:?} left out")),
+            Some((name, _)) => forbidden(format!("a missing parameter {name:?}")),
             None => Ok(query),
         }
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(cache, _)| *cache == name).map(|(_, value)| value.as_str())
     }
 
     pub fn set(&mut self, name: &'static str, value: String) {
-        self.0.retain(|(known, _)| *known != name);
+        self.0.retain(|(cache, _)| *cache != name);
         self.0.push((name, value));
     }
 
-    /// As it stands in a request line, with the question mark; every odd character encoded.
-    pub fn write(&self) -> String {
+    /// The query of a request line with its question mark, with every other character than letters
+    /// and digits encoded.
+    pub fn encode(&self) -> String {
         let pairs: Vec<_> = self
             .0
             .iter()
@@ -81,8 +83,8 @@ impl Query {
     }
 }
 
-/// A plus means a space to some and a plus to others, so there is none.
-fn decode(value: &str) -> Checked<String> {
+/// Rejects a plus sign: some readers decode it as a space and others as a plus.
+fn decode(value: &str) -> RequestResult<String> {
     if value.contains('+') {
         return malformed("its query has a plus sign that is not encoded");
     }
@@ -92,20 +94,20 @@ fn decode(value: &str) -> Checked<String> {
     }
 }
 
-impl Value {
-    fn takes(self, value: &str) -> Checked<bool> {
+impl ParamRule {
+    fn accepts(self, value: &str) -> RequestResult<bool> {
         Ok(match self {
-            Value::Flag => matches!(value, "true" | "false" | "1" | "0"),
-            Value::Off | Value::RequiredOff => matches!(value, "false" | "0"),
-            Value::Empty => value.is_empty(),
-            Value::Number => {
+            ParamRule::Flag => matches!(value, "true" | "false" | "1" | "0"),
+            ParamRule::Off | ParamRule::RequiredOff => matches!(value, "false" | "0"),
+            ParamRule::Empty => value.is_empty(),
+            ParamRule::Number => {
                 value.len() <= 6
                     && !value.is_empty()
                     && value.bytes().all(|byte| byte.is_ascii_digit())
             }
-            Value::Name => names::is_ours(value),
-            Value::OneOf(words) => words.contains(&value),
-            Value::Filters => filters::read(value).map(|_| true)?,
+            ParamRule::Name => names::is_ours(value),
+            ParamRule::OneOf(words) => words.contains(&value),
+            ParamRule::ListFilters => filters::parse(value).map(|_| true)?,
         })
     }
 }
@@ -114,26 +116,27 @@ impl Value {
 mod tests {
     use super::*;
 
-    const ALLOWED: &[Param] =
-        &[("force", Value::Flag), ("link", Value::Off), ("name", Value::Name)];
+    const ALLOWED: &[QueryParam] =
+        &[("force", ParamRule::Flag), ("link", ParamRule::Off), ("name", ParamRule::Name)];
 
     #[test]
-    fn known_parameters_are_written_anew() {
-        let query = Query::read("force=true&name=skillbox%2Da.b", ALLOWED).expect("a query");
+    fn known_parameters_are_encoded_again() {
+        let query =
+            RequestQuery::parse("force=true&name=skillbox%2Da.b", ALLOWED).expect("a query");
         assert_eq!(query.get("name"), Some("skillbox-a.b"));
-        assert_eq!(query.write(), "?force=true&name=skillbox%2Da%2Eb");
-        assert_eq!(Query::read("", ALLOWED).expect("nothing").write(), "");
+        assert_eq!(query.encode(), "?force=true&name=skillbox%2Da%2Eb");
+        assert_eq!(RequestQuery::parse("", ALLOWED).expect("nothing").encode(), "");
     }
 
     #[test]
-    fn others_are_refused() {
+    fn unknown_and_ambiguous_parameters_are_rejected() {
         for text in [
             "force=2", "force", "Force=1", "forc%65=1", "force=1&force=1", "force=1&", "&force=1",
             "force=1;link=0", "link=1", "name=x", "name=skillbox-a+b", "name=%ff", "v=1", "=",
             "name=skillbox-a%00",
         ] {
-            assert!(Query::read(text, ALLOWED).is_err(), "{text}");
+            assert!(RequestQuery::parse(text, ALLOWED).is_err(), "{text}");
         }
-        assert!(Query::read("", &[("stream", Value::RequiredOff)]).is_err());
+        assert!(RequestQuery::parse("", &[("stream", ParamRule::RequiredOff)]).is_err());
     }
 }

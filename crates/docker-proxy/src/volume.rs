@@ -1,4 +1,4 @@
-//! The body of a volume's creation. Driver options must be empty: with them, a volume can be any
+//! The body of a volume's creation. Driver options must be empty: with them a volume can be any
 //! directory of the host.
 
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::labels;
 use crate::names;
-use crate::refusal::{Checked, forbidden};
+use crate::request_error::{RequestResult, forbidden};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
-pub struct Volume {
+pub struct VolumeBody {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
@@ -21,7 +21,7 @@ pub struct Volume {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-pub fn check(volume: &Volume) -> Checked {
+pub fn check(volume: &VolumeBody) -> RequestResult {
     if !names::is_ours(&volume.name) {
         return forbidden(format!("a volume named {:?}", volume.name));
     }

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Image, Rule, Settings};
+use cluster::{ClusterImage, ClusterSettings, RbacRule, TestCluster};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use language::Language;
 use sandbox::{Images, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner, Shape};
@@ -31,26 +31,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let program = arguments.next().ok_or("usage: pods <skillbox> [times] [at once]")?;
     let times = arguments.next().map_or(Ok(20), |times| times.parse())?;
     let at_once = arguments.next().map_or(Ok(8), |count| count.parse())?;
-    if let Some(lacking) = cluster::lacking() {
-        return Err(format!("there is no {lacking}").into());
+    if let Some(missing) = cluster::missing_requirement() {
+        return Err(format!("there is no {missing}").into());
     }
-    let guest = Image::new(GUEST_IMAGE).with_program("skillbox", std::path::absolute(program)?);
-    let images = vec![guest, Image::new(IMAGE)];
-    let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) })?;
+    let guest =
+        ClusterImage::new(GUEST_IMAGE).with_program("skillbox", std::path::absolute(program)?);
+    let images = vec![guest, ClusterImage::new(IMAGE)];
+    let cluster =
+        TestCluster::start(ClusterSettings { images, ..ClusterSettings::new(NAMESPACE) })?;
     let launcher = KubernetesLauncher::start(config(&cluster)?).await?;
     // The first one prepares what the others find.
     launcher.launch(&SHAPE).await?.discard().await;
     for width in [1, at_once] {
         measure(&launcher, times, width).await?;
     }
-    cluster.until_empty().await;
+    cluster.wait_until_empty().await;
     Ok(())
 }
 
-fn config(cluster: &Cluster) -> Result<KubernetesConfig, Box<dyn Error>> {
+fn config(cluster: &TestCluster) -> Result<KubernetesConfig, Box<dyn Error>> {
     Ok(KubernetesConfig {
         owner: Owner("measurement".to_owned()),
-        kubeconfig: Some(cluster.kubeconfig("worker", NAMESPACE, vec![Rule::all()])?),
+        kubeconfig: Some(cluster.kubeconfig("worker", NAMESPACE, vec![RbacRule::all()])?),
         namespace: NAMESPACE.to_owned(),
         runtime_class: None,
         guest_image: GUEST_IMAGE.to_owned(),
@@ -58,8 +60,8 @@ fn config(cluster: &Cluster) -> Result<KubernetesConfig, Box<dyn Error>> {
         user_namespaces: false,
         schedule_timeout: Duration::from_secs(60),
         lifetime: Duration::from_secs(600),
-        removing: Duration::from_secs(60),
-        said_bytes: 1 << 20,
+        removal_timeout: Duration::from_secs(60),
+        max_output_bytes: 1 << 20,
         images: Images::new(|_| IMAGE.to_owned()),
         allowlist: vec![IMAGE.to_owned()],
         require: vec![],

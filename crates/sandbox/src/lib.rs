@@ -7,7 +7,8 @@
 
 #![forbid(unsafe_code)]
 
-mod contained;
+mod container_backend;
+mod container_isolation;
 mod conversation;
 mod delivery;
 mod docker;
@@ -32,7 +33,7 @@ mod weakened;
 mod wire;
 
 pub use docker::doctor::{DockerReport, docker_doctor};
-pub use docker::{DockerConfig, DockerLauncher, FILL_BYTES, FILLER, Images};
+pub use docker::{DockerConfig, DockerLauncher, FILLER_ENTRYPOINT, Images, MAX_FILL_BYTES};
 pub use guest::{Guest, GuestError, GuestHandle};
 pub use guest_protocol::jail::{Counters, SandboxNetwork};
 pub use guest_protocol::protocol::{ConnectAttempt, ConnectCall, OutputStream, paths};

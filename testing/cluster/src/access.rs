@@ -6,29 +6,29 @@ use std::sync::{Mutex, PoisonError};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// One rule: these verbs on this resource, in one namespace or in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct RbacRule {
     pub verbs: Vec<String>,
     /// `pods`, `pods/attach`; `*` for all.
     pub resource: String,
     pub namespace: Option<String>,
 }
 
-impl Rule {
-    pub fn new(namespace: &str, resource: &str, verbs: &[&str]) -> Rule {
+impl RbacRule {
+    pub fn new(namespace: &str, resource: &str, verbs: &[&str]) -> RbacRule {
         let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
-        Rule { verbs, resource: resource.to_owned(), namespace: Some(namespace.to_owned()) }
+        RbacRule { verbs, resource: resource.to_owned(), namespace: Some(namespace.to_owned()) }
     }
 
     /// Everything, everywhere.
-    pub fn all() -> Rule {
-        Rule { verbs: vec!["*".to_owned()], resource: "*".to_owned(), namespace: None }
+    pub fn all() -> RbacRule {
+        RbacRule { verbs: vec!["*".to_owned()], resource: "*".to_owned(), namespace: None }
     }
 
-    fn allows(&self, wanted: &Wanted<'_>) -> bool {
+    fn allows(&self, wanted: &AccessRequest<'_>) -> bool {
         let either = |have: &str, wanted: &str| have == "*" || have == wanted;
         self.verbs.iter().any(|verb| either(verb, wanted.verb))
             && either(&self.resource, wanted.resource)
@@ -38,7 +38,7 @@ impl Rule {
 
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct AccessRequest<'a> {
     pub verb: &'a str,
     pub resource: &'a str,
     pub namespace: &'a str,
@@ -47,44 +47,48 @@ pub struct Wanted<'a> {
 
 /// Every user, by token.
 #[derive(Default)]
-pub struct Access(Mutex<HashMap<String, User>>);
+pub struct AccessControl(Mutex<HashMap<String, ApiUser>>);
 
 #[derive(Debug, Clone)]
-pub struct User {
+pub struct ApiUser {
     pub name: String,
-    rules: Vec<Rule>,
+    rules: Vec<RbacRule>,
 }
 
-impl Access {
+impl AccessControl {
     /// Adds a user, or gives one other rules.
-    pub fn grant(&self, token: &str, name: &str, rules: Vec<Rule>) {
+    pub fn grant(&self, token: &str, name: &str, rules: Vec<RbacRule>) {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        users.insert(token.to_owned(), User { name: name.to_owned(), rules });
+        users.insert(token.to_owned(), ApiUser { name: name.to_owned(), rules });
     }
 
     /// Who sent a request.
-    pub fn user(&self, headers: &HeaderMap) -> Result<User, Refusal> {
+    pub fn user(&self, headers: &HeaderMap) -> Result<ApiUser, StatusError> {
         let header =
             headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let token = header.strip_prefix("Bearer ").ok_or_else(Refusal::unauthorized)?;
+        let token = header.strip_prefix("Bearer ").ok_or_else(StatusError::unauthorized)?;
         let users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        users.get(token).cloned().ok_or_else(Refusal::unauthorized)
+        users.get(token).cloned().ok_or_else(StatusError::unauthorized)
     }
 
     /// Who sent a request, if they may do what they want.
-    pub fn check(&self, headers: &HeaderMap, wanted: &Wanted<'_>) -> Result<User, Refusal> {
+    pub fn check(
+        &self,
+        headers: &HeaderMap,
+        wanted: &AccessRequest<'_>,
+    ) -> Result<ApiUser, StatusError> {
         let user = self.user(headers)?;
         if user.may(wanted) {
             return Ok(user);
         }
-        Err(Refusal::forbidden(
+        Err(StatusError::forbidden(
             &user.name, wanted.verb, wanted.resource, wanted.namespace, wanted.name,
         ))
     }
 }
 
-impl User {
-    pub fn may(&self, wanted: &Wanted<'_>) -> bool {
+impl ApiUser {
+    pub fn may(&self, wanted: &AccessRequest<'_>) -> bool {
         self.rules.iter().any(|rule| rule.allows(wanted))
     }
 }
@@ -93,8 +97,8 @@ impl User {
 mod tests {
     use super::*;
 
-    fn asked(
-        access: &Access,
+    fn requested(
+        access: &AccessControl,
         token: &str,
         verb: &str,
         resource: &str,
@@ -102,15 +106,15 @@ mod tests {
     ) -> Option<i32> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().expect("a header"));
-        let wanted = Wanted { verb, resource, namespace, name: "" };
-        access.check(&headers, &wanted).err().and_then(|refusal| refusal.0.code)
+        let wanted = AccessRequest { verb, resource, namespace, name: "" };
+        access.check(&headers, &wanted).err().and_then(|status_error| status_error.0.code)
     }
 
     #[test]
     fn only_what_a_rule_names_is_allowed() {
-        let access = Access::default();
-        access.grant("secret", "worker", vec![Rule::new("boxes", "pods", &["get", "list"])]);
-        access.grant("root", "admin", vec![Rule::all()]);
+        let access = AccessControl::default();
+        access.grant("secret", "worker", vec![RbacRule::new("boxes", "pods", &["get", "list"])]);
+        access.grant("root", "admin", vec![RbacRule::all()]);
         let table = [
             ("secret", "get", "pods", "boxes", None),
             ("secret", "create", "pods", "boxes", Some(403)),
@@ -122,7 +126,7 @@ mod tests {
         ];
         for (token, verb, resource, namespace, refused) in table {
             assert_eq!(
-                asked(&access, token, verb, resource, namespace),
+                requested(&access, token, verb, resource, namespace),
                 refused,
                 "{token} {verb} {resource}"
             );

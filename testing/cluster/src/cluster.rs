@@ -13,39 +13,39 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::access::{Access, Rule};
-use crate::api::{self, Api, Namespace};
+use crate::access::{AccessControl, RbacRule};
+use crate::api::{self, ApiState, ClusterNamespace};
 use crate::defaults::now;
-use crate::faults::{Faults, Quota, Trouble};
-use crate::node::image::Image;
-use crate::node::{self, Node, Order, Setup};
-use crate::server::Server;
-use crate::store::Store;
+use crate::faults::{FaultState, Faults, ResourceQuota};
+use crate::node::image::ClusterImage;
+use crate::node::{self, ClusterNode, NodeCommand, NodeSettings};
+use crate::server::ApiServer;
+use crate::store::PodStore;
 use crate::tls;
 
 /// What a cluster is made with.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    pub namespaces: Vec<Namespace>,
-    pub images: Vec<Image>,
+pub struct ClusterSettings {
+    pub namespaces: Vec<ClusterNamespace>,
+    pub images: Vec<ClusterImage>,
     /// The most processes of one pod.
     pub pod_pids: u32,
     /// `Localhost` seccomp profiles of the node, by path.
     pub profiles: BTreeMap<String, Value>,
 }
 
-impl Settings {
+impl ClusterSettings {
     /// One namespace that enforces the restricted standard, and no image.
-    pub fn new(namespace: &str) -> Settings {
-        let namespaces = vec![Namespace { name: namespace.to_owned(), restricted: true }];
-        Settings { namespaces, images: vec![], pod_pids: 1024, profiles: BTreeMap::new() }
+    pub fn new(namespace: &str) -> ClusterSettings {
+        let namespaces = vec![ClusterNamespace { name: namespace.to_owned(), restricted: true }];
+        ClusterSettings { namespaces, images: vec![], pod_pids: 1024, profiles: BTreeMap::new() }
     }
 }
 
 /// A running cluster. Dropped, everything of it is gone: connections, containers, files.
-pub struct Cluster {
-    api: Arc<Api>,
-    server: Arc<Server>,
+pub struct TestCluster {
+    api: Arc<ApiState>,
+    server: Arc<ApiServer>,
     directory: TempDir,
     certificate: Vec<u8>,
     /// Its own, so that a test that waits for a program does not keep the cluster from answering
@@ -54,7 +54,7 @@ pub struct Cluster {
 }
 
 /// What this machine lacks to run one, for tests to say; `None` when nothing is.
-pub fn lacking() -> Option<String> {
+pub fn missing_requirement() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("root, to run containers".to_owned());
     }
@@ -68,8 +68,8 @@ pub fn lacking() -> Option<String> {
     Some(format!("the program {missing}"))
 }
 
-impl Cluster {
-    pub fn start(settings: Settings) -> io::Result<Cluster> {
+impl TestCluster {
+    pub fn start(settings: ClusterSettings) -> io::Result<TestCluster> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let directory = tempfile::Builder::new().prefix("cluster-").tempdir()?;
@@ -79,26 +79,26 @@ impl Cluster {
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )?;
         let identity = tls::make(directory.path())?;
-        let (store, faults) = (Arc::new(Store::new()), Arc::new(Faults::new()));
-        let setup = Setup {
+        let (store, faults) = (Arc::new(PodStore::new()), Arc::new(Faults::new()));
+        let setup = NodeSettings {
             images: settings.images,
             pod_pids: settings.pod_pids,
             profiles: settings.profiles,
             directory: directory.path().to_owned(),
         };
-        let api = Arc::new(Api {
-            node: Node::new(setup, store.clone(), faults.clone()),
+        let api = Arc::new(ApiState {
+            node: ClusterNode::new(setup, store.clone(), faults.clone()),
             store,
             faults,
-            access: Access::default(),
+            access: AccessControl::default(),
             namespaces: settings.namespaces,
             watches: watch::Sender::new(0),
             attachments: watch::Sender::new(0),
         });
         let _entered = runtime.enter();
-        let server = Arc::new(Server::start(api::router(api.clone()), identity.acceptor)?);
+        let server = Arc::new(ApiServer::start(api::router(api.clone()), identity.acceptor)?);
         drop(_entered);
-        Ok(Cluster {
+        Ok(TestCluster {
             api,
             server,
             directory,
@@ -108,7 +108,12 @@ impl Cluster {
     }
 
     /// A configuration file for clients who are `user` and may do what `rules` say.
-    pub fn kubeconfig(&self, user: &str, namespace: &str, rules: Vec<Rule>) -> io::Result<PathBuf> {
+    pub fn kubeconfig(
+        &self,
+        user: &str,
+        namespace: &str,
+        rules: Vec<RbacRule>,
+    ) -> io::Result<PathBuf> {
         let token = Uuid::new_v4().simple().to_string();
         self.api.access.grant(&token, user, rules);
         let cluster = json!({"server": self.url(), "certificate-authority-data": BASE64.encode(&self.certificate)});
@@ -124,7 +129,7 @@ impl Cluster {
     }
 
     /// Gives whoever has this configuration other rules.
-    pub fn allow(&self, kubeconfig: &Path, rules: Vec<Rule>) {
+    pub fn set_rules(&self, kubeconfig: &Path, rules: Vec<RbacRule>) {
         let text = std::fs::read_to_string(kubeconfig).unwrap_or_default();
         let config: Value = serde_json::from_str(&text).unwrap_or_default();
         let user = &config["users"][0];
@@ -142,12 +147,12 @@ impl Cluster {
     }
 
     /// How many pods the node has anything of, also of those that the API has forgotten.
-    pub fn on_node(&self) -> usize {
+    pub fn node_pod_count(&self) -> usize {
         self.api.node.count()
     }
 
     /// Waits until the pods are as wanted; false when they are not within a minute.
-    pub async fn until(&self, wanted: impl Fn(&[Pod]) -> bool) -> bool {
+    pub async fn wait_until(&self, wanted: impl Fn(&[Pod]) -> bool) -> bool {
         let mut revisions = self.api.store.revisions();
         let reached = async {
             while !wanted(&self.pods()) {
@@ -160,9 +165,9 @@ impl Cluster {
     }
 
     /// Waits until nothing of any pod is left, neither in the API nor on the node.
-    pub async fn until_empty(&self) -> bool {
+    pub async fn wait_until_empty(&self) -> bool {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-        while !(self.pods().is_empty() && self.on_node() == 0) {
+        while !(self.pods().is_empty() && self.node_pod_count() == 0) {
             if tokio::time::Instant::now() > deadline {
                 return false;
             }
@@ -191,7 +196,7 @@ impl Cluster {
     }
 
     /// Every client that is attached to a container is cut off.
-    pub fn cut_attachments(&self) {
+    pub fn drop_attachments(&self) {
         self.api.attachments.send_modify(|count| *count += 1);
     }
 
@@ -202,66 +207,66 @@ impl Cluster {
     }
 
     /// The node has no room for new pods, until it has again.
-    pub fn no_room(&self, none: bool) {
-        self.trouble(|trouble| trouble.no_room = none);
+    pub fn set_node_full(&self, full: bool) {
+        self.change_faults(|faults| faults.node_full = full);
     }
 
     /// No registry has this image any more, or has it again.
-    pub fn miss_image(&self, name: &str, missing: bool) {
-        self.trouble(|trouble| {
+    pub fn set_image_missing(&self, name: &str, missing: bool) {
+        self.change_faults(|faults| {
             if missing {
-                trouble.missing_images.insert(name.to_owned());
+                faults.missing_images.insert(name.to_owned());
             } else {
-                trouble.missing_images.remove(name);
+                faults.missing_images.remove(name);
             }
         });
     }
 
     /// A new image is pushed under the name of another one, which stays under its digest.
-    pub fn move_tag(&self, image: Image) {
-        self.trouble(|trouble| trouble.moved_tags.insert(0, image));
+    pub fn move_tag(&self, image: ClusterImage) {
+        self.change_faults(|faults| faults.moved_tags.insert(0, image));
     }
 
     /// The same, after the next pull of that name.
-    pub fn move_tag_after_next_pull(&self, image: Image) {
-        self.trouble(|trouble| trouble.moving_tag = Some(image));
+    pub fn move_tag_after_next_pull(&self, image: ClusterImage) {
+        self.change_faults(|faults| faults.tag_move_after_pull = Some(image));
     }
 
     /// The digests that were pulled from a repository, oldest first.
-    pub fn pulled(&self, repository: &str) -> Vec<String> {
+    pub fn pulled_digests(&self, repository: &str) -> Vec<String> {
         let pulls = self.api.faults.now().pulls.into_iter();
         pulls.filter(|(from, _)| from == repository).map(|(_, digest)| digest).collect()
     }
 
-    pub fn quota(&self, quota: Option<Quota>) {
-        self.trouble(|trouble| trouble.quota = quota);
+    pub fn set_quota(&self, quota: Option<ResourceQuota>) {
+        self.change_faults(|faults| faults.quota = quota);
     }
 
     /// How long the API takes for each request from now on.
-    pub fn slow(&self, thinking: Duration) {
-        self.trouble(|trouble| trouble.thinking = thinking);
+    pub fn set_response_delay(&self, response_delay: Duration) {
+        self.change_faults(|faults| faults.response_delay = response_delay);
     }
 
     /// The next so many requests are answered with `429 Too Many Requests`.
-    pub fn busy(&self, requests: u32) {
-        self.trouble(|trouble| trouble.busy = requests);
+    pub fn throttle_requests(&self, requests: u32) {
+        self.change_faults(|faults| faults.throttled_requests = requests);
     }
 
     /// The node ends a pod for want of something.
     pub fn evict(&self, pod: &Pod, message: &str) {
-        self.order(pod, Order::Evict(message.to_owned()));
+        self.send_command(pod, NodeCommand::Evict(message.to_owned()));
     }
 
     /// The machine below a pod goes away: its processes are gone, and nothing of that is heard,
     /// neither by who watches nor by who is attached. Its object stays as it was, running.
     pub fn lose_node(&self, pod: &Pod) {
-        self.order(pod, Order::Lose);
+        self.send_command(pod, NodeCommand::Lose);
     }
 
     /// What the controllers of a cluster do minutes later about a pod on a machine that is gone: it
     /// is marked as disrupted and deleted. Its object stays, because nobody is there to end it,
     /// until somebody deletes it by force.
-    pub fn give_up_node(&self, pod: &Pod) {
+    pub fn mark_node_lost(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
         let (namespace, name, uid) =
@@ -276,7 +281,7 @@ impl Cluster {
     }
 
     /// Somebody has done what a finalizer waits for.
-    pub fn finalize(&self, pod: &Pod) {
+    pub fn remove_finalizers(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
         let (namespace, name, uid) =
@@ -291,19 +296,19 @@ impl Cluster {
         }
     }
 
-    fn order(&self, pod: &Pod, order: Order) {
+    fn send_command(&self, pod: &Pod, order: NodeCommand) {
         if let Some(hosted) = self.api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default())
         {
             hosted.order(order);
         }
     }
 
-    fn trouble(&self, change: impl FnOnce(&mut Trouble)) {
+    fn change_faults(&self, change: impl FnOnce(&mut FaultState)) {
         self.api.faults.change(change);
     }
 }
 
-impl Drop for Cluster {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         let (server, api) = (self.server.clone(), self.api.clone());

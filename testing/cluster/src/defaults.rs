@@ -14,7 +14,7 @@ pub fn now() -> Time {
 }
 
 /// Makes what somebody sent the object that is stored.
-pub fn fill(pod: &mut Pod, namespace: &str) {
+pub fn apply_defaults(pod: &mut Pod, namespace: &str) {
     let metadata = &mut pod.metadata;
     if metadata.name.as_deref().unwrap_or_default().is_empty()
         && let Some(prefix) = &metadata.generate_name

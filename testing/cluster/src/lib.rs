@@ -31,19 +31,19 @@ mod defaults;
 mod faults;
 mod node;
 mod quantity;
-mod refusal;
 mod selector;
 mod server;
+mod status_error;
 mod store;
 mod tls;
 mod validation;
 
 mod cluster;
 
-pub use access::Rule;
-pub use api::Namespace;
-pub use cluster::{Cluster, Settings, lacking};
-pub use faults::Quota;
+pub use access::RbacRule;
+pub use api::ClusterNamespace;
+pub use cluster::{ClusterSettings, TestCluster, missing_requirement};
+pub use faults::ResourceQuota;
 /// What tests look at.
 pub use k8s_openapi::api::core::v1::Pod;
-pub use node::image::Image;
+pub use node::image::ClusterImage;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// Which pods somebody asks for.
 #[derive(Debug, Clone, Default)]
-pub struct Selector {
+pub struct PodSelector {
     labels: Vec<Requirement>,
     fields: Vec<Requirement>,
 }
@@ -27,9 +27,9 @@ enum Requirement {
 const FIELDS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase"];
 
-impl Selector {
-    pub fn parse(labels: &str, fields: &str) -> Result<Selector, Refusal> {
-        let all = |text: &str| -> Result<Vec<_>, Refusal> {
+impl PodSelector {
+    pub fn parse(labels: &str, fields: &str) -> Result<PodSelector, StatusError> {
+        let all = |text: &str| -> Result<Vec<_>, StatusError> {
             split(text).into_iter().map(requirement).collect()
         };
         let fields = all(fields)?;
@@ -38,16 +38,18 @@ impl Selector {
                 Requirement::Equals(name, _) | Requirement::Differs(name, _)
                     if FIELDS.contains(&name.as_str()) => {}
                 Requirement::Equals(name, _) | Requirement::Differs(name, _) => {
-                    return Err(Refusal::bad_request(format!("field label not supported: {name}")));
+                    return Err(StatusError::bad_request(format!(
+                        "field label not supported: {name}"
+                    )));
                 }
                 _ => {
-                    return Err(Refusal::bad_request(
+                    return Err(StatusError::bad_request(
                         "invalid selector: only = and != are known for fields",
                     ));
                 }
             }
         }
-        Ok(Selector { labels: all(labels)?, fields })
+        Ok(PodSelector { labels: all(labels)?, fields })
     }
 
     pub fn matches(&self, pod: &Pod) -> bool {
@@ -102,7 +104,7 @@ fn split(text: &str) -> Vec<&str> {
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-fn requirement(text: &str) -> Result<Requirement, Refusal> {
+fn requirement(text: &str) -> Result<Requirement, StatusError> {
     let pair = |separator: &str| {
         text.split_once(separator)
             .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
@@ -128,7 +130,7 @@ fn requirement(text: &str) -> Result<Requirement, Refusal> {
         return Ok(Requirement::Equals(key, value));
     }
     if text.contains([' ', '(', ')']) {
-        return Err(Refusal::bad_request(format!("unable to parse requirement: {text:?}")));
+        return Err(StatusError::bad_request(format!("unable to parse requirement: {text:?}")));
     }
     Ok(match text.strip_prefix('!') {
         Some(key) => Requirement::Missing(key.to_owned()),
@@ -162,7 +164,7 @@ mod tests {
             ("", "status.phase=Running", false),
         ];
         for (labels, fields, matches) in table {
-            let selector = Selector::parse(labels, fields).expect("a selector");
+            let selector = PodSelector::parse(labels, fields).expect("a selector");
             assert_eq!(selector.matches(&pod()), matches, "{labels} {fields}");
         }
     }
@@ -171,7 +173,10 @@ mod tests {
     fn what_the_real_one_does_not_know_is_refused() {
         for (labels, fields) in [("a b", ""), ("", "spec.hostname=x"), ("", "metadata.name in (a)")]
         {
-            assert_eq!(Selector::parse(labels, fields).expect_err("no selector").0.code, Some(400));
+            assert_eq!(
+                PodSelector::parse(labels, fields).expect_err("no selector").0.code,
+                Some(400)
+            );
         }
     }
 }

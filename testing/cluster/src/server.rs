@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// Accepts connections, or does not.
-pub struct Server {
+pub struct ApiServer {
     address: SocketAddr,
     router: Router,
     acceptor: TlsAcceptor,
@@ -27,10 +27,10 @@ pub struct Server {
     tasks: TaskTracker,
 }
 
-impl Server {
-    pub fn start(router: Router, acceptor: TlsAcceptor) -> std::io::Result<Server> {
+impl ApiServer {
+    pub fn start(router: Router, acceptor: TlsAcceptor) -> std::io::Result<ApiServer> {
         let listener = listen("127.0.0.1:0".parse().map_err(std::io::Error::other)?)?;
-        let server = Server {
+        let server = ApiServer {
             address: listener.local_addr()?,
             router,
             acceptor,

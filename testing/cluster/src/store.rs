@@ -8,50 +8,50 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// Revisions do not start at one in a cluster that has lived.
 const FIRST_REVISION: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChangeKind {
     Added,
     Modified,
-    Deleted,
+    DeleteQuery,
 }
 
 /// One change of one pod.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct PodChange {
     pub revision: u64,
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// As it was; a watch that selects by something that changed needs it.
     pub before: Option<Pod>,
     pub now: Pod,
 }
 
-pub struct Store {
-    inner: Mutex<Inner>,
+pub struct PodStore {
+    inner: Mutex<StoreState>,
     revision: watch::Sender<u64>,
 }
 
-struct Inner {
+struct StoreState {
     revision: u64,
     pods: BTreeMap<(String, String), Pod>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<PodChange>,
     /// The last revision whose change was forgotten.
     compacted: u64,
 }
 
-impl Store {
-    pub fn new() -> Store {
-        let inner = Inner {
+impl PodStore {
+    pub fn new() -> PodStore {
+        let inner = StoreState {
             revision: FIRST_REVISION,
             pods: BTreeMap::new(),
             changes: VecDeque::new(),
             compacted: FIRST_REVISION - 1,
         };
-        Store { inner: Mutex::new(inner), revision: watch::Sender::new(FIRST_REVISION) }
+        PodStore { inner: Mutex::new(inner), revision: watch::Sender::new(FIRST_REVISION) }
     }
 
     /// Tells of every new revision.
@@ -78,15 +78,15 @@ impl Store {
         self.get(namespace, name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
     }
 
-    pub fn create(&self, pod: Pod) -> Result<Pod, Refusal> {
+    pub fn create(&self, pod: Pod) -> Result<Pod, StatusError> {
         let mut inner = self.lock();
         let key = key(&pod);
         if inner.pods.contains_key(&key) {
-            return Err(Refusal::already_exists(&key.1));
+            return Err(StatusError::already_exists(&key.1));
         }
-        let pod = inner.record(Kind::Added, None, pod);
+        let pod = inner.record(ChangeKind::Added, None, pod);
         inner.pods.insert(key, pod.clone());
-        self.tell(&inner);
+        self.notify_watches(&inner);
         Ok(pod)
     }
 
@@ -107,9 +107,9 @@ impl Store {
         if pod == before {
             return Some(pod);
         }
-        let pod = inner.record(Kind::Modified, Some(before), pod);
+        let pod = inner.record(ChangeKind::Modified, Some(before), pod);
         inner.pods.insert(key, pod.clone());
-        self.tell(&inner);
+        self.notify_watches(&inner);
         Some(pod)
     }
 
@@ -119,16 +119,16 @@ impl Store {
         let before =
             inner.pods.get(&key).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))?.clone();
         inner.pods.remove(&key);
-        let pod = inner.record(Kind::Deleted, Some(before.clone()), before);
-        self.tell(&inner);
+        let pod = inner.record(ChangeKind::DeleteQuery, Some(before.clone()), before);
+        self.notify_watches(&inner);
         Some(pod)
     }
 
     /// The changes after a revision, and the newest revision there is.
-    pub fn changes_after(&self, revision: u64) -> Result<(u64, Vec<Change>), Refusal> {
+    pub fn changes_after(&self, revision: u64) -> Result<(u64, Vec<PodChange>), StatusError> {
         let inner = self.lock();
         if revision < inner.compacted {
-            return Err(Refusal::expired(revision, inner.compacted));
+            return Err(StatusError::expired(revision, inner.compacted));
         }
         let later = inner.changes.iter().filter(|change| change.revision > revision);
         Ok((inner.revision, later.cloned().collect()))
@@ -141,23 +141,28 @@ impl Store {
         inner.revision += 1;
         inner.compacted = inner.revision;
         inner.changes.clear();
-        self.tell(&inner);
+        self.notify_watches(&inner);
     }
 
-    fn tell(&self, inner: &Inner) {
+    fn notify_watches(&self, inner: &StoreState) {
         self.revision.send_replace(inner.revision);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
-    fn record(&mut self, kind: Kind, before: Option<Pod>, mut pod: Pod) -> Pod {
+impl StoreState {
+    fn record(&mut self, kind: ChangeKind, before: Option<Pod>, mut pod: Pod) -> Pod {
         self.revision += 1;
         pod.metadata.resource_version = Some(self.revision.to_string());
-        self.changes.push_back(Change { revision: self.revision, kind, before, now: pod.clone() });
+        self.changes.push_back(PodChange {
+            revision: self.revision,
+            kind,
+            before,
+            now: pod.clone(),
+        });
         pod
     }
 }

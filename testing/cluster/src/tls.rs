@@ -12,14 +12,14 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-pub struct Identity {
+pub struct ServerIdentity {
     pub acceptor: TlsAcceptor,
     /// What clients are to believe.
     pub certificate: Vec<u8>,
 }
 
 /// Makes a key and a certificate in `directory`.
-pub fn make(directory: &Path) -> io::Result<Identity> {
+pub fn make(directory: &Path) -> io::Result<ServerIdentity> {
     let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
     let made = Command::new("openssl")
         .args([
@@ -60,5 +60,5 @@ pub fn make(directory: &Path) -> io::Result<Identity> {
         .with_single_cert(certificates, private)
         .map_err(io::Error::other)?;
     let certificate = std::fs::read(certificate)?;
-    Ok(Identity { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+    Ok(ServerIdentity { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::quantity::amount;
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// Refuses the first field that is wrong.
-pub fn check(pod: &Pod) -> Result<(), Refusal> {
+pub fn check(pod: &Pod) -> Result<(), StatusError> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let wrong = |field: &str, why: &str| Err(Refusal::invalid(name, field, why));
+    let wrong = |field: &str, why: &str| Err(StatusError::invalid(name, field, why));
     if name.is_empty() {
         return wrong("metadata.name", "Required value: name or generateName is required");
     }
@@ -37,9 +37,9 @@ pub fn check(pod: &Pod) -> Result<(), Refusal> {
     spec_is_sound(spec).or_else(|(field, why)| wrong(&field, &why))
 }
 
-type Wrong = (String, String);
+type FieldError = (String, String);
 
-fn spec_is_sound(spec: &PodSpec) -> Result<(), Wrong> {
+fn spec_is_sound(spec: &PodSpec) -> Result<(), FieldError> {
     let wrong = |field: &str, why: &str| Err((format!("spec.{field}"), why.to_owned()));
     if spec.containers.is_empty() {
         return wrong("containers", "Required value");
@@ -73,7 +73,7 @@ fn spec_is_sound(spec: &PodSpec) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn container_is_sound(container: &Container, volumes: &BTreeSet<&str>) -> Result<(), Wrong> {
+fn container_is_sound(container: &Container, volumes: &BTreeSet<&str>) -> Result<(), FieldError> {
     let wrong = |field: &str, why: String| Err((field.to_owned(), why));
     if container.image.as_deref().unwrap_or_default().is_empty() {
         return wrong("image", "Required value".to_owned());

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use docker_proxy::{Address, Limits, Policy, Proxy};
+use docker_proxy::{Address, ContainerPolicy, Proxy, ProxyLimits};
 use serde_json::json;
 use server::config::Config;
 use tokio::signal::unix::{SignalKind, signal};
@@ -91,12 +91,12 @@ pub async fn run(args: DockerProxyArgs, output: Output) -> Result<ExitCode> {
     }
     let config = Config::load(&settings(&args))?;
     server::start_logging(&config);
-    let config = docker_proxy::Config {
+    let config = docker_proxy::ProxyConfig {
         listen: args.listen.clone(),
         engine: args.engine.clone(),
         hosts: args.hosts.clone(),
         policy: policy(&args, &config)?,
-        limits: Limits { drain: config.drain_timeout, ..Limits::default() },
+        limits: ProxyLimits { drain_timeout: config.drain_timeout, ..ProxyLimits::default() },
     };
     let proxy = Proxy::bind(config).await?;
     announce(&proxy.address()?, &args.engine, output)?;
@@ -119,23 +119,23 @@ fn settings(args: &DockerProxyArgs) -> server::config::Args {
     server::config::Args { values, ..server::config::Args::default() }
 }
 
-fn policy(args: &DockerProxyArgs, config: &Config) -> Result<Policy> {
+fn policy(args: &DockerProxyArgs, config: &Config) -> Result<ContainerPolicy> {
     let mut seccomp = vec![sandbox::seccomp_profile()];
     for path in &args.seccomp {
         let profile = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         seccomp.push(profile.trim().to_owned());
     }
-    Ok(Policy {
+    Ok(ContainerPolicy {
         instance: args.name.clone(),
         images: config.image_allowlist.clone(),
         runtimes: args.runtime.clone(),
         seccomp,
-        filler: sandbox::FILLER.map(str::to_owned).to_vec(),
+        filler: sandbox::FILLER_ENTRYPOINT.map(str::to_owned).to_vec(),
         max_memory_bytes: i64::try_from(config.max_memory_bytes).unwrap_or(i64::MAX),
         max_nano_cpus: i64::from(config.max_cpu_millis) * 1_000_000,
         max_pids: i64::from(args.max_pids),
-        max_guest_bytes: sandbox::FILL_BYTES.cast_signed(),
+        max_guest_bytes: sandbox::MAX_FILL_BYTES.cast_signed(),
         working_dirs: vec!["/".to_owned()],
         max_image_volumes: 0,
         max_volumes: args.max_volumes as usize,

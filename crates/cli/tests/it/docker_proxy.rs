@@ -74,7 +74,7 @@ fn it_stands_in_front_of_an_engine() {
     check().ok();
     let refused = ask(home.path(), "POST /v1.44/containers/x/exec");
     assert!(
-        refused.starts_with("HTTP/1.1 403") && refused.contains("does not let POST"),
+        refused.starts_with("HTTP/1.1 403") && refused.contains("does not allow POST"),
         "{refused}"
     );
 

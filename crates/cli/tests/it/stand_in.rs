@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::{Cluster, Image, Pod, Quota, Rule, Settings};
+use cluster::{ClusterImage, ClusterSettings, Pod, RbacRule, ResourceQuota, TestCluster};
 use serde_json::json;
 
 use crate::api::{Api, text, until};
@@ -24,26 +24,27 @@ echo heard
 "#;
 
 struct StandIn {
-    cluster: Cluster,
+    cluster: TestCluster,
     settings: Vec<(String, String)>,
 }
 
 impl StandIn {
     /// A cluster for this test; none where none can be, which is said for the summary to repeat.
     fn start(test: &str) -> Option<StandIn> {
-        if let Some(lacking) = cluster::lacking() {
-            println!("NEEDS ROOT: {test} was not tried, because there is no {lacking}");
+        if let Some(missing) = cluster::missing_requirement() {
+            println!("NEEDS ROOT: {test} was not tried, because there is no {missing}");
             return None;
         }
-        let guest = Image::new("skillbox/skillbox:test");
+        let guest = ClusterImage::new("skillbox/skillbox:test");
         let guest = guest.with_program("skillbox", PathBuf::from(env!("CARGO_BIN_EXE_skillbox")));
         let names = ["python", "node", "bash"].map(|runtime| format!("skillbox/{runtime}:test"));
-        let images = names.iter().map(|name| Image::new(name)).chain([guest]).collect();
+        let images = names.iter().map(|name| ClusterImage::new(name)).chain([guest]).collect();
         let cluster =
-            Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).expect("a cluster");
+            TestCluster::start(ClusterSettings { images, ..ClusterSettings::new(NAMESPACE) })
+                .expect("a cluster");
         let rules = vec![
-            Rule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
-            Rule::new(NAMESPACE, "pods/attach", &["get", "create"]),
+            RbacRule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
+            RbacRule::new(NAMESPACE, "pods/attach", &["get", "create"]),
         ];
         let kubeconfig = cluster.kubeconfig("worker", NAMESPACE, rules).expect("a kubeconfig");
         let settings = [
@@ -87,7 +88,7 @@ impl StandIn {
     async fn works(&self, api: &Api) {
         let runs = submit(api, "echo", 900..902).await;
         assert_eq!(settle(api, &runs).await, succeeded(2));
-        assert!(self.cluster.until_empty().await, "{:?}", self.cluster.pods());
+        assert!(self.cluster.wait_until_empty().await, "{:?}", self.cluster.pods());
     }
 }
 
@@ -141,13 +142,13 @@ async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_no
     let (_server, api) = stand_in.server();
     let cluster = &stand_in.cluster;
     // Each is done to both pods, once they run.
-    type Trouble = fn(&Cluster, &Pod);
+    type Trouble = fn(&TestCluster, &Pod);
     let troubles: [(&str, Trouble); 3] = [
         ("evicted", |cluster, pod| cluster.evict(pod, "The node was low on resource: memory.")),
-        ("cut", |cluster, _| cluster.cut_attachments()),
+        ("cut", |cluster, _| cluster.drop_attachments()),
         ("lost", |cluster, pod| {
             cluster.lose_node(pod);
-            cluster.give_up_node(pod);
+            cluster.mark_node_lost(pod);
         }),
     ];
     for (index, (name, trouble)) in troubles.into_iter().enumerate() {
@@ -188,8 +189,8 @@ async fn given_back(api: &Api, ids: impl Iterator<Item = &str>) {
 async fn a_full_cluster_ends_no_worker_and_no_run() {
     let Some(stand_in) = StandIn::start("a full cluster") else { return };
     let cluster = &stand_in.cluster;
-    let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
-    cluster.quota(Some(none));
+    let none = ResourceQuota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
+    cluster.set_quota(Some(none));
     // A worker that is started into a full quota is there, and says that it is full.
     let (_server, api) = stand_in.server_with(&[
         ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "3s"),
@@ -209,7 +210,7 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
     let first = text(&first["execution_id"]);
     let waiting = submit(&api, "echo", 0..2).await;
     given_back(&api, waiting.iter().map(|run| &*run.id).chain([&*first])).await;
-    cluster.quota(None);
+    cluster.set_quota(None);
     assert_eq!(settle(&api, &waiting).await, succeeded(2));
     let awaited = awaited.await.expect("no panic");
     assert_eq!(
@@ -218,10 +219,10 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
         "{awaited}"
     );
     assert!(awaited["attempt"].as_i64() >= Some(2), "{awaited}");
-    cluster.no_room(true);
+    cluster.set_node_full(true);
     let waiting = submit(&api, "echo", 10..12).await;
     given_back(&api, waiting.iter().map(|run| &*run.id)).await;
-    cluster.no_room(false);
+    cluster.set_node_full(false);
     assert_eq!(settle(&api, &waiting).await, succeeded(2));
     let ready = api.try_get("/ready").await.expect("an answer");
     assert_eq!(
@@ -255,5 +256,5 @@ async fn a_fleet_whose_worker_dies_loses_nothing_and_leaves_no_pods() {
     assert_eq!(settle(&api, &sturdy).await, succeeded(2));
     assert_eq!(settle(&api, &fragile).await, lost(1));
     // What the dead one left has ended with its connections, and another takes it away.
-    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+    assert!(stand_in.cluster.wait_until_empty().await, "{:?}", stand_in.cluster.pods());
 }

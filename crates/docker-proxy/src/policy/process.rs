@@ -1,49 +1,53 @@
-//! What runs in the container and as whom.
+//! The process in the container: its user, program and lifetime.
 
 use super::filesystem;
-use crate::config::Policy;
-use crate::container::{Container, HostConfig};
+use crate::config::ContainerPolicy;
+use crate::container::{ContainerBody, HostConfig};
 use crate::names;
-use crate::refusal::{Checked, forbidden};
+use crate::request_error::{RequestResult, forbidden};
 
-const MOST_WORDS: usize = 128;
-const LONGEST_WORD: usize = 4096;
+const MAX_ARGUMENTS: usize = 128;
+const MAX_ARGUMENT_BYTES: usize = 4096;
 
-pub fn check(container: &Container, host: &HostConfig, policy: &Policy) -> Checked {
-    if filesystem::fills(host) {
-        filler(container, policy)?
+pub fn check(
+    container: &ContainerBody,
+    host: &HostConfig,
+    policy: &ContainerPolicy,
+) -> RequestResult {
+    if filesystem::is_filler(host) {
+        check_filler(container, policy)?
     } else {
-        user(container.user.as_deref())?
+        check_user(container.user.as_deref())?
     }
-    for (name, words) in
+    for (name, arguments) in
         [("Entrypoint", &container.entrypoint), ("Cmd", &container.cmd), ("Env", &container.env)]
     {
-        let words = words.as_deref().unwrap_or_default();
-        let odd = |word: &String| word.len() > LONGEST_WORD || word.chars().any(|c| c == '\0');
-        if words.len() > MOST_WORDS || words.iter().any(odd) {
-            return forbidden(format!("{name} with too many or too long or odd words"));
+        let arguments = arguments.as_deref().unwrap_or_default();
+        let invalid =
+            |text: &String| text.len() > MAX_ARGUMENT_BYTES || text.chars().any(|c| c == '\0');
+        if arguments.len() > MAX_ARGUMENTS || arguments.iter().any(invalid) {
+            return forbidden(format!("{name} with too many, too long or invalid strings"));
         }
     }
-    // The runtime makes a missing directory, as root and also inside a volume, and enters one that
-    // leads out of the container by a descriptor it has open (`/proc/self/fd/…`). Without any, the
-    // image chooses.
+    // The OCI runtime creates a missing working directory as root, even inside a volume, and enters
+    // one that leaves the container through a descriptor that it has open (`/proc/self/fd/…`, as in
+    // CVE-2024-21626). A missing value is rejected too, because then the image chooses.
     if !policy.working_dirs.iter().any(|allowed| container.working_dir.as_ref() == Some(allowed)) {
         return forbidden(format!("WorkingDir other than {}", policy.working_dirs.join(", ")));
     }
     for (name, text) in [("Hostname", &container.hostname), ("Domainname", &container.domainname)] {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
-        if text
-            .as_ref()
-            .is_some_and(|text| text.len() > 128 || !text.bytes().all(plain) || text.contains(".."))
-        {
-            return forbidden(format!("an odd {name}"));
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
+        if text.as_ref().is_some_and(|text| {
+            text.len() > 128 || !text.bytes().all(is_allowed) || text.contains("..")
+        }) {
+            return forbidden(format!("an invalid {name}"));
         }
     }
-    lifetime(container, host)
+    check_lifetime(container, host)
 }
 
-/// Numbers only: a name would be looked up in the image's own list of users.
-fn user(user: Option<&str>) -> Checked {
+/// Accepts numbers only: a name would be resolved by the image's own list of users.
+fn check_user(user: Option<&str>) -> RequestResult {
     let number = |text: &str| {
         text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
     };
@@ -56,32 +60,32 @@ fn user(user: Option<&str>) -> Checked {
     }
 }
 
-/// The one container that is root, because a new volume belongs to root, runs one known program and
-/// no other.
-fn filler(container: &Container, policy: &Policy) -> Checked {
-    let said = container.entrypoint.as_deref().unwrap_or_default();
+/// The filler is the only container that is root, because a new volume belongs to root. It may run
+/// only the configured program.
+fn check_filler(container: &ContainerBody, policy: &ContainerPolicy) -> RequestResult {
+    let entrypoint = container.entrypoint.as_deref().unwrap_or_default();
     let arguments =
-        said.strip_prefix(policy.filler.as_slice()).filter(|_| !policy.filler.is_empty());
-    let known = match arguments {
+        entrypoint.strip_prefix(policy.filler.as_slice()).filter(|_| !policy.filler.is_empty());
+    let is_known = match arguments {
         Some([name, size, digest]) => {
-            fill_size(size, policy)?;
+            check_program_size(size, policy)?;
             is_temporary(name) && names::is_id(digest)
         }
         _ => false,
     };
-    let bare = |words: &Option<Vec<String>>| words.as_ref().is_none_or(|words| words.is_empty());
-    if known
-        && bare(&container.cmd)
-        && bare(&container.env)
+    let is_empty = |list: &Option<Vec<String>>| list.as_ref().is_none_or(|list| list.is_empty());
+    if is_known
+        && is_empty(&container.cmd)
+        && is_empty(&container.env)
         && container.user.as_deref() == Some("0:0")
     {
         return Ok(());
     }
-    forbidden("a volume that can be written by anything but the program that fills it")
+    forbidden("a volume that is writable by another program than its filler")
 }
 
-/// How much it reads into the volume, which lies on the host's disk.
-fn fill_size(size: &str, policy: &Policy) -> Checked {
+/// Limits how much the filler writes to the volume, which is on the host's disk.
+fn check_program_size(size: &str, policy: &ContainerPolicy) -> RequestResult {
     let digits = size.bytes().all(|byte| byte.is_ascii_digit());
     match size
         .parse::<i64>()
@@ -90,21 +94,20 @@ fn fill_size(size: &str, policy: &Policy) -> Checked {
     {
         Some(_) => Ok(()),
         None => forbidden(format!(
-            "a program of {size:?} bytes; at most {} are put into a volume",
+            "a program of {size:?} bytes; at most {} may be written to a volume",
             policy.max_guest_bytes
         )),
     }
 }
 
-/// A name that the next filler takes for what a killed one has left, and removes.
+/// A name that the next filler recognizes as a leftover of a killed one, and removes.
 fn is_temporary(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    name.len() <= 128 && name.starts_with("skillbox-fill-") && name.bytes().all(plain)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    name.len() <= 128 && name.starts_with("skillbox-fill-") && name.bytes().all(is_allowed)
 }
 
-/// Nothing that the engine would do later on its own: restart it, run health checks in it, keep
-/// what it says.
-fn lifetime(container: &Container, host: &HostConfig) -> Checked {
+/// Rejects everything that the engine would do later on its own: restarts, health checks, logs.
+fn check_lifetime(container: &ContainerBody, host: &HostConfig) -> RequestResult {
     if container.healthcheck.as_ref().is_some_and(|check| check.test != ["NONE"]) {
         return forbidden("Healthcheck other than NONE");
     }
@@ -119,7 +122,7 @@ fn lifetime(container: &Container, host: &HostConfig) -> Checked {
         return forbidden("Tty");
     }
     if host.init == Some(true) {
-        return forbidden("Init; the guest is its own");
+        return forbidden("Init; the guest is its own init process");
     }
     if host.publish_all_ports == Some(true) {
         return forbidden("PublishAllPorts");

@@ -1,26 +1,30 @@
 //! What a server may put on the engine's disk: bounded in size, in number and in time. Each attack
 //! is also tried without its bound, and then reaches the engine.
 
-use docker_proxy::Config;
+use docker_proxy::ProxyConfig;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::bodies::{filler, sandbox, volume, with};
-use crate::life::Direct;
-use crate::support::engine::{Engine, UNBOUNDED, VOLUMES};
-use crate::support::{Answer, Running, acted};
+use crate::life::DirectEngine;
+use crate::support::engine::{FakeEngine, UNBOUNDED, VOLUMES};
+use crate::support::{RawResponse, RunningProxy, acted};
 
 /// Sends the body to a proxy in front of a stand-in engine: its answer, and whether the engine got
 /// anything.
-async fn tried(path: &str, body: &Value, change: impl FnOnce(&mut Config)) -> (Answer, bool) {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), change).await;
+async fn tried(
+    path: &str,
+    body: &Value,
+    change: impl FnOnce(&mut ProxyConfig),
+) -> (RawResponse, bool) {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), change).await;
     let answer = proxy.ask("POST", path, &body.to_string()).await;
-    (answer, !acted(&engine.seen()).is_empty())
+    (answer, !acted(&engine.requests()).is_empty())
 }
 
 /// Refused with these words under the usual policy, and let through under a changed one.
-async fn bounded(path: &str, body: &Value, words: &str, unbound: impl FnOnce(&mut Config)) {
+async fn bounded(path: &str, body: &Value, words: &str, unbound: impl FnOnce(&mut ProxyConfig)) {
     let (answer, reached) = tried(path, body, |_| {}).await;
     assert_eq!((answer.status, reached), (403, false), "{answer:?}");
     assert!(answer.message().contains(words), "{answer:?}");
@@ -55,15 +59,15 @@ async fn a_fillers_files_are_bounded_by_the_kernel_too() {
 
 #[tokio::test]
 async fn volumes_are_counted() {
-    let change = |config: &mut Config| config.policy.max_volumes = VOLUMES;
+    let change = |config: &mut ProxyConfig| config.policy.max_volumes = VOLUMES;
     let (answer, reached) = tried("/volumes/create", &volume(), change).await;
     assert_eq!((answer.status, reached), (403, false), "{answer:?}");
     assert!(answer.message().contains("--max-volumes"), "{answer:?}");
-    let change = |config: &mut Config| config.policy.max_volumes = VOLUMES + 1;
+    let change = |config: &mut ProxyConfig| config.policy.max_volumes = VOLUMES + 1;
     assert_eq!(tried("/volumes/create", &volume(), change).await.0.status, 201, "the control");
     // One that is there already is no new one.
     let again = with(volume(), "Name", json!(crate::support::engine::VOLUME));
-    let change = |config: &mut Config| config.policy.max_volumes = 0;
+    let change = |config: &mut ProxyConfig| config.policy.max_volumes = 0;
     assert_eq!(tried("/volumes/create", &again, change).await.0.status, 201);
 }
 
@@ -75,7 +79,7 @@ async fn the_working_directory_is_the_root() {
         for body in [sandbox(), filler()] {
             let body = with(body, "WorkingDir", json!(directory));
             let unbound =
-                |config: &mut Config| config.policy.working_dirs.push(directory.to_owned());
+                |config: &mut ProxyConfig| config.policy.working_dirs.push(directory.to_owned());
             bounded("/containers/create", &body, "WorkingDir other than /", unbound).await;
         }
     }
@@ -85,10 +89,11 @@ async fn the_working_directory_is_the_root() {
 async fn an_image_brings_no_volumes_of_its_own() {
     for image in ["with-volumes:1", UNBOUNDED] {
         let body = with(sandbox(), "Image", json!(image));
-        let allowed = |config: &mut Config| config.policy.images.push("with-volumes:1".to_owned());
+        let allowed =
+            |config: &mut ProxyConfig| config.policy.images.push("with-volumes:1".to_owned());
         let (answer, reached) = tried("/containers/create", &body, allowed).await;
         assert_eq!((answer.status, reached), (403, false), "{image}: {answer:?}");
-        let unbound = |config: &mut Config| {
+        let unbound = |config: &mut ProxyConfig| {
             allowed(config);
             config.policy.max_image_volumes = 1;
         };
@@ -96,8 +101,8 @@ async fn an_image_brings_no_volumes_of_its_own() {
         assert_eq!((answer.status, reached), (201, true), "the control: {image}: {answer:?}");
     }
     // It may be looked at, so that a launcher can say what is wrong with it.
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |config| {
         config.policy.images.push("with-volumes:1".to_owned())
     })
     .await;
@@ -108,8 +113,9 @@ async fn an_image_brings_no_volumes_of_its_own() {
 #[tokio::test]
 async fn volumes_are_not_filled_again_and_again() {
     for (fills, expected) in [(2, [201, 201, 429]), (3, [201, 201, 201])] {
-        let engine = Engine::start().await;
-        let proxy = Running::start(engine.address(), |config| config.limits.fills = fills).await;
+        let engine = FakeEngine::start().await;
+        let proxy =
+            RunningProxy::start(engine.address(), |config| config.limits.max_fills = fills).await;
         let mut answers = Vec::new();
         for _ in 0..expected.len() {
             answers.push(proxy.create(&filler()).await.status);
@@ -123,11 +129,13 @@ async fn volumes_are_not_filled_again_and_again() {
 #[tokio::test]
 async fn volumes_made_at_once_are_counted_too() {
     for (most, made) in [(2, 2), (8, 6)] {
-        let Some(mut engine) = Direct::find("volumes_made_at_once_are_counted_too") else { return };
+        let Some(mut engine) = DirectEngine::find("volumes_made_at_once_are_counted_too") else {
+            return;
+        };
         let instance = format!("counted-{most}-{}", std::process::id());
         let names: Vec<_> = (0..6).map(|number| format!("skillbox-{instance}-{number}")).collect();
         engine.leftovers.extend(names.iter().map(|name| format!("/volumes/{name}")));
-        let proxy = Running::start(engine.address(), |config| {
+        let proxy = RunningProxy::start(engine.address(), |config| {
             config.policy.instance.clone_from(&instance);
             config.policy.max_volumes = most;
         })

@@ -4,15 +4,15 @@ use serde_json::json;
 
 use crate::bodies::{sandbox, with};
 use crate::streams::{attached, converse};
-use crate::support::engine::{Engine, OURS};
-use crate::support::filter::Filter;
-use crate::support::{Running, acted, in_time, request};
+use crate::support::engine::{FakeEngine, OURS};
+use crate::support::filter::UrlFilter;
+use crate::support::{RunningProxy, acted, request, with_timeout};
 
 #[tokio::test]
 async fn behind_a_filter_everything_still_works() {
-    let engine = Engine::start().await;
-    let filter = Filter::start(engine.address()).await;
-    let proxy = Running::start(filter.address(), |_| {}).await;
+    let engine = FakeEngine::start().await;
+    let filter = UrlFilter::start(engine.address()).await;
+    let proxy = RunningProxy::start(filter.address(), |_| {}).await;
     assert_eq!(proxy.ask("GET", "/v1.44/info", "").await.status, 200);
     assert_eq!(proxy.create(&sandbox()).await.status, 201);
     assert_eq!(proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await.status, 204);
@@ -33,9 +33,9 @@ async fn behind_a_filter_everything_still_works() {
 
 #[tokio::test]
 async fn a_filter_in_front_changes_nothing() {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |_| {}).await;
-    let filter = Filter::start(proxy.address.clone()).await;
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |_| {}).await;
+    let filter = UrlFilter::start(proxy.address.clone()).await;
     let docker_proxy::Address::Unix(path) = filter.address() else { panic!("a unix socket") };
     let (stream, _) =
         attached(tokio::net::UnixStream::connect(path).await.expect("a connection")).await;
@@ -44,8 +44,8 @@ async fn a_filter_in_front_changes_nothing() {
 
 #[tokio::test]
 async fn what_a_filter_lets_through_we_do_not() {
-    let engine = Engine::start().await;
-    let filter = Filter::start(engine.address()).await;
+    let engine = FakeEngine::start().await;
+    let filter = UrlFilter::start(engine.address()).await;
     let hostile = with(sandbox(), "HostConfig.Privileged", json!(true)).to_string();
 
     // The control: without us, the engine gets it.
@@ -58,13 +58,13 @@ async fn what_a_filter_lets_through_we_do_not() {
     .await
     .expect("written");
     let mut status = [0; 12];
-    in_time("an answer", tokio::io::AsyncReadExt::read_exact(&mut stream, &mut status))
+    with_timeout("an answer", tokio::io::AsyncReadExt::read_exact(&mut stream, &mut status))
         .await
         .expect("read");
     assert_eq!(&status, b"HTTP/1.1 201");
-    assert_eq!(acted(&engine.seen()).len(), 1);
+    assert_eq!(acted(&engine.requests()).len(), 1);
 
-    let proxy = Running::start(filter.address(), |_| {}).await;
+    let proxy = RunningProxy::start(filter.address(), |_| {}).await;
     assert_eq!(proxy.ask("POST", "/containers/create", &hostile).await.status, 403);
-    assert_eq!(acted(&engine.seen()).len(), 1);
+    assert_eq!(acted(&engine.requests()).len(), 1);
 }

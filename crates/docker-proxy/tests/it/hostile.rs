@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::bodies::{filler, mount, sandbox, volume, with};
 use crate::support::engine::{FOREIGN, OURS, VOLUME};
-use crate::support::{INSTANCE, PROFILE, Running, acted, pair};
+use crate::support::{INSTANCE, PROFILE, RunningProxy, acted, pair};
 
 /// One changed value each, in a body that would pass without the change.
 #[rustfmt::skip] // A case a line.
@@ -234,7 +234,7 @@ fn changed_texts() -> Vec<String> {
     texts
 }
 
-async fn refused(proxy: &Running, what: &str, body: &str) {
+async fn refused(proxy: &RunningProxy, what: &str, body: &str) {
     let answer = proxy.ask("POST", "/v1.44/containers/create", body).await;
     let good = matches!(answer.status, 400 | 403 | 404 | 413) && !answer.message().is_empty();
     assert!(good, "{what} was answered with {answer:?}");
@@ -252,7 +252,7 @@ async fn no_hostile_container_reaches_the_engine() {
     for text in texts {
         refused(&proxy, &text, &text).await;
     }
-    assert!(acted(&engine.seen()).is_empty(), "the engine saw {:?}", acted(&engine.seen()));
+    assert!(acted(&engine.requests()).is_empty(), "the engine saw {:?}", acted(&engine.requests()));
     // The same way is open to what is not hostile.
     assert_eq!(proxy.create(&sandbox()).await.status, 201);
 }
@@ -295,7 +295,7 @@ async fn no_hostile_filler_reaches_the_engine() {
         let what = format!("{path} = {value}");
         refused(&proxy, &what, &with(filler(), path, value).to_string()).await;
     }
-    assert!(acted(&engine.seen()).is_empty());
+    assert!(acted(&engine.requests()).is_empty());
     assert_eq!(proxy.create(&filler()).await.status, 201);
 }
 
@@ -322,7 +322,7 @@ async fn no_hostile_volume_reaches_the_engine() {
             .await;
         assert!(matches!(answer.status, 400 | 403 | 409), "{path} = {value}: {answer:?}");
     }
-    assert!(acted(&engine.seen()).is_empty());
+    assert!(acted(&engine.requests()).is_empty());
     assert_eq!(proxy.ask("POST", "/volumes/create", &volume().to_string()).await.status, 201);
 }
 
@@ -332,5 +332,5 @@ async fn a_huge_body_is_not_even_parsed() {
     let padded = format!("{}{}", sandbox(), " ".repeat(300 << 10));
     let answer = proxy.ask("POST", "/containers/create", &padded).await;
     assert!(answer.status == 413 || answer.status == 0, "{answer:?}");
-    assert!(engine.seen().is_empty());
+    assert!(engine.requests().is_empty());
 }

@@ -5,18 +5,18 @@ use docker_proxy::{Address, ping};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::engine::Engine;
-use crate::support::{Answer, Running, in_time};
+use crate::support::engine::FakeEngine;
+use crate::support::{RawResponse, RunningProxy, with_timeout};
 
-async fn listening(engine: &Engine, hosts: &[&str]) -> Running {
-    Running::start(engine.address(), |config| {
+async fn listening(engine: &FakeEngine, hosts: &[&str]) -> RunningProxy {
+    RunningProxy::start(engine.address(), |config| {
         config.listen = Address::Tcp("127.0.0.1:0".to_owned());
         config.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
     })
     .await
 }
 
-async fn asked(proxy: &Running, host: &str) -> Answer {
+async fn asked(proxy: &RunningProxy, host: &str) -> RawResponse {
     let Address::Tcp(place) = &proxy.address else { panic!("a port") };
     let mut stream = TcpStream::connect(place).await.expect("a connection");
     stream
@@ -24,13 +24,13 @@ async fn asked(proxy: &Running, host: &str) -> Answer {
         .await
         .expect("written");
     let mut answer = Vec::new();
-    in_time("an answer", stream.read_to_end(&mut answer)).await.expect("read");
-    Answer::read(&answer)
+    with_timeout("an answer", stream.read_to_end(&mut answer)).await.expect("read");
+    RawResponse::read(&answer)
 }
 
 #[tokio::test]
 async fn a_page_under_another_name_learns_nothing() {
-    let engine = Engine::start().await;
+    let engine = FakeEngine::start().await;
     let proxy = listening(&engine, &["docker-proxy"]).await;
     for host in [
         "Host: rebound.example\r\n",
@@ -45,7 +45,7 @@ async fn a_page_under_another_name_learns_nothing() {
         assert!(matches!(answer.status, 400 | 403), "{host:?}: {answer:?}");
         assert!(!answer.body.contains("engine\""), "{answer:?}");
     }
-    assert!(engine.seen().is_empty(), "{:?}", engine.seen());
+    assert!(engine.requests().is_empty(), "{:?}", engine.requests());
     assert!(asked(&proxy, "Host: rebound.example\r\n").await.message().contains("--hosts"));
 
     // The control: a proxy that is called so answers the page.
@@ -56,13 +56,13 @@ async fn a_page_under_another_name_learns_nothing() {
 
 #[tokio::test]
 async fn servers_and_health_checks_are_let_in() {
-    let engine = Engine::start().await;
+    let engine = FakeEngine::start().await;
     let proxy = listening(&engine, &["docker-proxy"]).await;
     for host in ["localhost", "127.0.0.1:2375", "[::1]", "docker-proxy:2375", "DOCKER-PROXY"] {
         assert_eq!(asked(&proxy, &format!("Host: {host}\r\n")).await.status, 200, "{host}");
     }
     ping(&proxy.address).await.expect("a health check");
     // One proxy behind another.
-    let first = Running::start(proxy.address.clone(), |_| {}).await;
+    let first = RunningProxy::start(proxy.address.clone(), |_| {}).await;
     assert_eq!(first.ask("GET", "/info", "").await.status, 200);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use docker_proxy::{Address, LABEL};
+use docker_proxy::{Address, PROXY_LABEL};
 use language::Language;
 use sandbox::{
     DockerConfig, DockerLauncher, Images, Job, Launcher, OutputLimits, OutputStream, Owner, Shape,
@@ -14,17 +14,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::life::Direct;
-use crate::support::engine::{Engine, IMAGE_ID, VOLUME};
-use crate::support::filter::Filter;
-use crate::support::{INSTANCE, Running};
+use crate::life::DirectEngine;
+use crate::support::engine::{FakeEngine, IMAGE_ID, VOLUME};
+use crate::support::filter::UrlFilter;
+use crate::support::{INSTANCE, RunningProxy};
 
 /// What a script said.
 #[derive(Default)]
-struct Said(Vec<u8>);
+struct CollectedLog(Vec<u8>);
 
 #[async_trait]
-impl Sink for Said {
+impl Sink for CollectedLog {
     async fn log(&mut self, _: OutputStream, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -94,44 +94,45 @@ async fn launcher(host: &Address, runtime: Option<&str>, owner: Owner) -> Docker
 }
 
 /// A proxy that insists on what this version's launcher sends.
-async fn proxy(engine: Address, instance: &str) -> Running {
-    Running::start(engine, |config| {
+async fn proxy(engine: Address, instance: &str) -> RunningProxy {
+    RunningProxy::start(engine, |config| {
         config.policy.instance = format!("{instance}-{}", std::process::id());
         config.policy.images = Language::ALL.map(image).to_vec();
         // The command's default: the kernel of gVisor has threads of its own, which count too.
         config.policy.max_pids = 2048;
         config.policy.seccomp = vec![sandbox::seccomp_profile()];
-        config.policy.filler = sandbox::FILLER.map(str::to_owned).to_vec();
+        config.policy.filler = sandbox::FILLER_ENTRYPOINT.map(str::to_owned).to_vec();
     })
     .await
 }
 
 /// A launcher by a way of its own to the engine. What it made there goes away with it, however a
 /// test ends.
-struct Way {
+struct ProxiedLauncher {
     launcher: Option<DockerLauncher>,
-    engine: Direct,
+    engine: DirectEngine,
     /// What the names of its volumes end with: the digest of the way.
     suffix: String,
     owner: String,
 }
 
-impl Way {
-    async fn new(engine: Direct, host: &Address, runtime: Option<&str>) -> Way {
+impl ProxiedLauncher {
+    async fn new(engine: DirectEngine, host: &Address, runtime: Option<&str>) -> ProxiedLauncher {
         let digest = Sha256::digest(host.to_string());
         let suffix: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         let owner = format!("proxied-{suffix}");
         let launcher = Some(launcher(host, runtime, Owner(owner.clone())).await);
-        Way { launcher, engine, suffix, owner }
+        ProxiedLauncher { launcher, engine, suffix, owner }
     }
 
     async fn says(&self, language: Language, argv: &[&str]) -> String {
         let launcher = self.launcher.as_ref().expect("a launcher");
         let guest = launcher.launch(&shape(language)).await.expect("a guest");
-        let mut said = Said::default();
-        let ran = guest.run(&job(argv), CancellationToken::new(), &mut said).await.expect("a run");
+        let mut collected = CollectedLog::default();
+        let ran =
+            guest.run(&job(argv), CancellationToken::new(), &mut collected).await.expect("a run");
         assert_eq!(ran.exit_code, Some(0), "{ran:?}");
-        String::from_utf8_lossy(&said.0).into_owned()
+        String::from_utf8_lossy(&collected.0).into_owned()
     }
 
     fn containers(&self) -> Vec<Value> {
@@ -154,7 +155,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for ProxiedLauncher {
     fn drop(&mut self) {
         self.launcher = None;
         let paths = |found: Vec<Value>, key: &str, kind: &str, rest: &str| -> Vec<String> {
@@ -170,25 +171,25 @@ impl Drop for Way {
 }
 
 async fn every_runtime_runs(
-    engine: Direct,
-    proxy: &Running,
+    engine: DirectEngine,
+    proxy: &RunningProxy,
     instance: &str,
     runtime: Option<&str>,
 ) {
-    let way = Way::new(engine, &proxy.address, runtime).await;
+    let proxied = ProxiedLauncher::new(engine, &proxy.address, runtime).await;
     assert_eq!(
-        way.says(Language::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
+        proxied.says(Language::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
         "from outside 65534\n"
     );
     let python = "import sys; print(sys.stdin.read().upper())";
-    assert_eq!(way.says(Language::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
-    assert_eq!(way.says(Language::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
-    let launcher = way.launcher.as_ref().expect("a launcher");
+    assert_eq!(proxied.says(Language::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
+    assert_eq!(proxied.says(Language::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
+    let launcher = proxied.launcher.as_ref().expect("a launcher");
     launcher.probe().await.expect("a probe");
     assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
-    assert_eq!(way.containers(), Vec::<Value>::new());
+    assert_eq!(proxied.containers(), Vec::<Value>::new());
     let labels: Vec<_> =
-        way.volumes().iter().map(|volume| volume["Labels"][LABEL].clone()).collect();
+        proxied.volumes().iter().map(|volume| volume["Labels"][PROXY_LABEL].clone()).collect();
     assert_eq!(
         labels,
         [format!("{instance}-{}", std::process::id())],
@@ -213,24 +214,24 @@ fn snapshot(name: &str) -> Value {
 
 #[tokio::test]
 async fn the_launchers_bodies_pass_and_arrive_equal() {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |config| {
         config.policy.seccomp = vec![sandbox::seccomp_profile()];
-        config.policy.filler = sandbox::FILLER.map(str::to_owned).to_vec();
+        config.policy.filler = sandbox::FILLER_ENTRYPOINT.map(str::to_owned).to_vec();
     })
     .await;
     for name in ["a_sandbox", "a_filler"] {
         let mut body = snapshot(name);
         let answer = proxy.create(&body).await;
         assert_eq!(answer.status, 201, "{name}: {answer:?}");
-        body["Labels"][LABEL] = INSTANCE.into();
+        body["Labels"][PROXY_LABEL] = INSTANCE.into();
         assert_eq!(engine.last().json(), body);
     }
 }
 
 #[tokio::test]
 async fn every_runtime_runs_through_the_proxy() {
-    let Some(engine) = Direct::find("every_runtime_runs_through_the_proxy") else { return };
+    let Some(engine) = DirectEngine::find("every_runtime_runs_through_the_proxy") else { return };
     let proxy = proxy(engine.address(), "launcher").await;
     every_runtime_runs(engine, &proxy, "launcher", None).await;
 }
@@ -239,13 +240,14 @@ async fn every_runtime_runs_through_the_proxy() {
 /// still be at work.
 #[tokio::test]
 async fn what_a_killed_filler_left_is_removed_by_the_next() {
-    let Some(engine) = Direct::find("what_a_killed_filler_left_is_removed_by_the_next") else {
+    let Some(engine) = DirectEngine::find("what_a_killed_filler_left_is_removed_by_the_next")
+    else {
         return;
     };
     let proxy = proxy(engine.address(), "fillers").await;
-    let mut way = Way::new(engine, &proxy.address, None).await;
-    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
-    let volumes = way.volumes();
+    let mut proxied = ProxiedLauncher::new(engine, &proxy.address, None).await;
+    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
+    let volumes = proxied.volumes();
     let place =
         Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
     let leave = |name: &str, age: Duration| {
@@ -263,36 +265,37 @@ async fn what_a_killed_filler_left_is_removed_by_the_next() {
         names
     };
     // The control: while nothing is filled, nothing is removed.
-    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
+    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-fill-killed", "skillbox-guest"]);
     // A worker that starts fills the volume again.
-    way.launcher = Some(launcher(&proxy.address, None, Owner(way.owner.clone())).await);
-    assert_eq!(way.says(Language::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
+    proxied.launcher = Some(launcher(&proxy.address, None, Owner(proxied.owner.clone())).await);
+    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-guest"]);
 }
 
 #[tokio::test]
 async fn and_with_gvisor() {
-    let Some(engine) = Direct::find("and_with_gvisor") else { return };
+    let Some(engine) = DirectEngine::find("and_with_gvisor") else { return };
     let proxy = proxy(engine.address(), "gvisor").await;
     every_runtime_runs(engine, &proxy, "gvisor", Some("runsc")).await;
 }
 
 #[tokio::test]
 async fn and_behind_a_filter_of_urls() {
-    let Some(engine) = Direct::find("and_behind_a_filter_of_urls") else { return };
-    let filter = Filter::start(engine.address()).await;
+    let Some(engine) = DirectEngine::find("and_behind_a_filter_of_urls") else { return };
+    let filter = UrlFilter::start(engine.address()).await;
     let proxy = proxy(filter.address(), "filtered").await;
     every_runtime_runs(engine, &proxy, "filtered", None).await;
 }
 
 #[tokio::test]
 async fn a_launcher_needs_no_more_than_a_filter_of_urls_gives() {
-    let Some(engine) = Direct::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives") else {
+    let Some(engine) = DirectEngine::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives")
+    else {
         return;
     };
-    let filter = Filter::start(engine.address()).await;
-    let way = Way::new(engine, &filter.address(), None).await;
-    assert_eq!(way.says(Language::Bash, &["bash", "-c", "cat"]).await, "from outside");
-    assert_eq!((way.containers().len(), way.volumes().len()), (0, 1));
+    let filter = UrlFilter::start(engine.address()).await;
+    let proxied = ProxiedLauncher::new(engine, &filter.address(), None).await;
+    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "cat"]).await, "from outside");
+    assert_eq!((proxied.containers().len(), proxied.volumes().len()), (0, 1));
 }

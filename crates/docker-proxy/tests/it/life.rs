@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::bodies::{filler, mount, sandbox};
-use crate::support::{Answer, FILLER, Running, in_time, request};
+use crate::support::{FILLER, RawResponse, RunningProxy, request, with_timeout};
 
 const IMAGE: &str = "skillbox/bash:test";
 /// What the engine is given here is not what keeps anything in: the launcher's own tests try its
@@ -18,26 +18,26 @@ const IMAGE: &str = "skillbox/bash:test";
 const OPEN: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW"}"#;
 
 /// A real engine, a proxy in front of it, and the end of everything made.
-struct Real {
-    proxy: Running,
-    engine: Direct,
+struct ProxiedEngine {
+    proxy: RunningProxy,
+    engine: DirectEngine,
     volume: String,
 }
 
 /// The engine without the proxy, as an operator has it. What it is told to remove is gone when it
 /// is dropped.
-pub struct Direct {
+pub struct DirectEngine {
     socket: PathBuf,
     pub leftovers: Vec<String>,
 }
 
-impl Direct {
+impl DirectEngine {
     /// The engine for tests, or a line that says what was not tried.
     #[expect(
         clippy::disallowed_methods,
         reason = "scripts/test.sh starts the engine and says where it is"
     )]
-    pub fn find(test: &str) -> Option<Direct> {
+    pub fn find(test: &str) -> Option<DirectEngine> {
         let Ok(engine) = std::env::var("SKILLBOX_TEST_ENGINE") else {
             println!("NEEDS ENGINE: docker-proxy: {test}");
             return None;
@@ -45,30 +45,30 @@ impl Direct {
         let Ok(Address::Unix(socket)) = engine.parse() else {
             panic!("{engine} is no unix socket")
         };
-        Some(Direct { socket, leftovers: Vec::new() })
+        Some(DirectEngine { socket, leftovers: Vec::new() })
     }
 
     pub fn address(&self) -> Address {
         Address::Unix(self.socket.clone())
     }
 
-    pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+    pub fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
         self.try_ask(method, target, body).expect("the engine answers")
     }
 
     /// For a test that has failed already, perhaps because there is no answer.
-    pub fn try_ask(&self, method: &str, target: &str, body: &str) -> std::io::Result<Answer> {
+    pub fn try_ask(&self, method: &str, target: &str, body: &str) -> std::io::Result<RawResponse> {
         let mut stream = BlockingStream::connect(&self.socket)?;
         let request =
             request(method, target, body).replacen("\r\n", "\r\nConnection: close\r\n", 1);
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        Ok(Answer::read(&answer))
+        Ok(RawResponse::read(&answer))
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectEngine {
     fn drop(&mut self) {
         for target in &self.leftovers {
             let _ = self.try_ask("DELETE", target, "");
@@ -76,10 +76,10 @@ impl Drop for Direct {
     }
 }
 
-async fn real(test: &str) -> Option<Real> {
-    let mut engine = Direct::find(test)?;
+async fn real(test: &str) -> Option<ProxiedEngine> {
+    let mut engine = DirectEngine::find(test)?;
     let id = format!("{test}-{}", std::process::id());
-    let proxy = Running::start(engine.address(), |config| {
+    let proxy = RunningProxy::start(engine.address(), |config| {
         config.policy.instance = id.clone();
         config.policy.images = vec![IMAGE.into()];
         config.policy.seccomp = vec![OPEN.into()];
@@ -87,10 +87,10 @@ async fn real(test: &str) -> Option<Real> {
     .await;
     let volume = format!("skillbox-{id}");
     engine.leftovers.push(format!("/volumes/{volume}"));
-    Some(Real { proxy, engine, volume })
+    Some(ProxiedEngine { proxy, engine, volume })
 }
 
-impl Real {
+impl ProxiedEngine {
     async fn image(&self) -> String {
         let answer = self.proxy.ask("GET", &format!("/images/{IMAGE}/json"), "").await;
         answer.json()["Id"].as_str().unwrap_or_else(|| panic!("no id: {answer:?}")).to_owned()
@@ -125,7 +125,7 @@ impl Real {
         stream.write_all(request.as_bytes()).await.expect("written");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(in_time("an attach", stream.read_u8()).await.expect("a byte"));
+            head.push(with_timeout("an attach", stream.read_u8()).await.expect("a byte"));
         }
         assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
         stream
@@ -165,11 +165,11 @@ impl Real {
 }
 
 /// Payloads of the engine's frames: eight bytes of head, of which the last four are the length.
-async fn heard(stream: &mut UnixStream, want: usize) -> String {
+async fn read_payloads(stream: &mut UnixStream, want: usize) -> String {
     let mut text = Vec::new();
     while text.len() < want {
         let mut head = [0; 8];
-        in_time("a frame", stream.read_exact(&mut head)).await.expect("a head");
+        with_timeout("a frame", stream.read_exact(&mut head)).await.expect("a head");
         let mut payload =
             vec![0; u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize];
         stream.read_exact(&mut payload).await.expect("a payload");
@@ -189,9 +189,9 @@ async fn a_whole_life() {
         "cat /skillbox/skillbox-guest; cat; id -u; echo x > /skillbox/y || echo end"
     ]);
     let (id, mut stream) = real.run(body).await;
-    assert_eq!(heard(&mut stream, 19).await, "what was filled in\n");
+    assert_eq!(read_payloads(&mut stream, 19).await, "what was filled in\n");
     stream.write_all(b"hello\n").await.expect("written");
-    assert_eq!(heard(&mut stream, 6).await, "hello\n");
+    assert_eq!(read_payloads(&mut stream, 6).await, "hello\n");
 
     let inspected = real.proxy.ask("GET", &format!("/containers/{id}/json"), "").await.json();
     assert_eq!(inspected["Config"]["Labels"]["skillbox.owner"], "worker-1");
@@ -206,8 +206,8 @@ async fn a_whole_life() {
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
 
     stream.shutdown().await.expect("closed");
-    assert_eq!(heard(&mut stream, 10).await, "65534\nend\n");
-    assert_eq!(in_time("the end", stream.read(&mut [0])).await.expect("read"), 0);
+    assert_eq!(read_payloads(&mut stream, 10).await, "65534\nend\n");
+    assert_eq!(with_timeout("the end", stream.read(&mut [0])).await.expect("read"), 0);
     assert_eq!(real.code(&id).await, 0);
     real.removed(&id).await;
 }
@@ -219,7 +219,7 @@ async fn a_kill() {
     let mut body = real.body(sandbox(), mount(true)).await;
     body["Entrypoint"] = json!(["/bin/sh", "-c", "echo up; sleep 600"]);
     let (id, mut stream) = real.run(body).await;
-    assert_eq!(heard(&mut stream, 3).await, "up\n");
+    assert_eq!(read_payloads(&mut stream, 3).await, "up\n");
     assert_eq!(
         real.proxy.ask("POST", &format!("/containers/{id}/kill?signal=SIGKILL"), "").await.status,
         204

@@ -7,9 +7,9 @@ use crate::support::engine::FOREIGN;
 use crate::support::pair;
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Kept {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().expect("a lock").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -22,25 +22,25 @@ impl Write for Kept {
 
 #[tokio::test]
 async fn every_refusal_is_logged_once() {
-    let kept = Kept::default();
-    let writer = kept.clone();
+    let log_buffer = LogBuffer::default();
+    let writer = log_buffer.clone();
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (_engine, proxy) = pair().await;
     assert_eq!(proxy.ask("GET", "/_ping", "").await.status, 200);
     for (method, target, body, reason) in [
-        ("POST", "/containers/x/exec", "", "does not let POST"),
-        ("GET", "/%1b[2Jinfo", "", "characters that no route has"),
+        ("POST", "/containers/x/exec", "", "does not allow POST"),
+        ("GET", "/%1b[2Jinfo", "", "characters that no route uses"),
         (
             "POST", "/containers/create", r#"{"HostConfig":{"privileged":true}}"#,
             "unknown field `privileged`",
         ),
         ("POST", &format!("/containers/{FOREIGN}/kill"), "", "no such container"),
     ] {
-        kept.0.lock().expect("a lock").clear();
+        log_buffer.0.lock().expect("a lock").clear();
         assert!(proxy.ask(method, target, body).await.status >= 400);
-        let log = String::from_utf8(kept.0.lock().expect("a lock").clone()).expect("text");
+        let log = String::from_utf8(log_buffer.0.lock().expect("a lock").clone()).expect("text");
         let lines: Vec<_> = log.lines().collect();
         assert_eq!(lines.len(), 1, "{log}");
         for part in ["WARN", "refused", method, target, reason, "uid "] {

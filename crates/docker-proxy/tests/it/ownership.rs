@@ -2,7 +2,7 @@
 
 use crate::bodies::sandbox;
 use crate::support::engine::{FOREIGN, MADE, OURS};
-use crate::support::{Running, acted, pair, request};
+use crate::support::{RunningProxy, acted, pair, request};
 
 const USES: &[(&str, &str)] = &[
     ("GET", "/json"),
@@ -48,8 +48,9 @@ async fn foreign_containers_are_not_there() {
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1, "what is there and what is not look the same");
-    assert!(acted(&engine.seen()).is_empty());
-    let looks = engine.seen().into_iter().filter(|seen| !seen.target.ends_with("/json"));
+    assert!(acted(&engine.requests()).is_empty());
+    let looks =
+        engine.requests().into_iter().filter(|requests| !requests.target.ends_with("/json"));
     assert_eq!(looks.count(), 0, "the engine was only asked whose they are");
 }
 
@@ -68,7 +69,7 @@ async fn foreign_volumes_and_images_are_not_there() {
             "{name}"
         );
     }
-    assert!(engine.seen().iter().all(|seen| !seen.target.contains("ubuntu")));
+    assert!(engine.requests().iter().all(|requests| !requests.target.contains("ubuntu")));
 }
 
 #[tokio::test]
@@ -79,12 +80,12 @@ async fn what_was_made_here_is_known_without_asking() {
         proxy.ask("POST", "/containers/create?name=skillbox-run-1", &body).await.status,
         201
     );
-    let before = engine.seen().len();
+    let before = engine.requests().len();
     for name in [MADE, "skillbox-run-1"] {
         assert_eq!(proxy.ask("POST", &format!("/containers/{name}/start"), "").await.status, 204);
         assert_eq!(engine.last().target, format!("/containers/{MADE}/start"));
     }
-    assert_eq!(engine.seen().len(), before + 2);
+    assert_eq!(engine.requests().len(), before + 2);
     assert_eq!(proxy.ask("DELETE", "/containers/skillbox-run-1?force=1", "").await.status, 204);
     // Gone, and so asked for again.
     for name in [MADE, "skillbox-run-1"] {
@@ -96,8 +97,9 @@ async fn what_was_made_here_is_known_without_asking() {
 async fn two_proxies_on_one_engine_do_not_see_each_other() {
     let (engine, _first) = pair().await;
     let second =
-        Running::start(engine.address(), |config| config.policy.instance = "second".into()).await;
+        RunningProxy::start(engine.address(), |config| config.policy.instance = "second".into())
+            .await;
     assert_eq!(second.ask("POST", &format!("/containers/{OURS}/kill"), "").await.status, 404);
-    assert!(acted(&engine.seen()).is_empty());
+    assert!(acted(&engine.requests()).is_empty());
     assert_eq!(second.raw(request("GET", "/info", "").as_bytes()).await.status, 200);
 }

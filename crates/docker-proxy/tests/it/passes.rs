@@ -1,15 +1,15 @@
 //! What a launcher needs passes, and arrives as the proxy wrote it.
 
-use docker_proxy::LABEL;
+use docker_proxy::PROXY_LABEL;
 use serde_json::{Value, json};
 
 use crate::bodies::{filler, sandbox, volume, with};
 use crate::support::engine::{IMAGE_ID, MADE, OURS, VOLUME};
-use crate::support::{IMAGE, INSTANCE, Running, acted, pair};
+use crate::support::{IMAGE, INSTANCE, RunningProxy, acted, pair};
 
 /// The body as the engine should have got it: marked as ours, and otherwise the same.
 fn marked(mut body: Value) -> Value {
-    body["Labels"][LABEL] = json!(INSTANCE);
+    body["Labels"][PROXY_LABEL] = json!(INSTANCE);
     body
 }
 
@@ -24,12 +24,12 @@ async fn a_launchers_bodies_arrive_as_they_were_meant() {
     ] {
         let answer = proxy.create(&body).await;
         assert_eq!((answer.status, answer.json()["Id"].as_str()), (201, Some(MADE)), "{answer:?}");
-        let seen = engine.last();
+        let requests = engine.last();
         assert_eq!(
-            (seen.method.as_str(), seen.target.as_str()),
+            (requests.method.as_str(), requests.target.as_str()),
             ("POST", "/v1.44/containers/create")
         );
-        assert_eq!(seen.json(), marked(body));
+        assert_eq!(requests.json(), marked(body));
     }
     let answer = proxy.ask("POST", "/volumes/create", &volume().to_string()).await;
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -49,11 +49,11 @@ async fn what_was_written_oddly_arrives_plainly() {
     );
     let odd = odd.replace(", \"Sysctls\": null", "").replace(r#""CapAdd":[]"#, r#""CapAdd":null"#);
     assert_eq!(proxy.ask("POST", "/containers/create", &odd).await.status, 201);
-    let seen = engine.last();
+    let requests = engine.last();
     assert!(
-        seen.body.contains(r#""Privileged":false"#) && !seen.body.contains("CapAdd"),
+        requests.body.contains(r#""Privileged":false"#) && !requests.body.contains("CapAdd"),
         "{}",
-        seen.body
+        requests.body
     );
 }
 
@@ -101,8 +101,8 @@ async fn every_route_passes() {
     ] {
         let answer = proxy.ask(method, target, "").await;
         assert!((200..300).contains(&answer.status), "{method} {target}: {answer:?}");
-        let seen = engine.last();
-        assert_eq!((seen.method.as_str(), seen.target.as_str()), (method, sent));
+        let requests = engine.last();
+        assert_eq!((requests.method.as_str(), requests.target.as_str()), (method, sent));
         let head = answer.head.to_lowercase();
         assert!(head.contains("api-version: 1.44") && !head.contains("x-hop"), "{head}");
     }
@@ -120,10 +120,10 @@ async fn nothing_of_the_requests_headers_goes_on() {
 async fn a_list_is_narrowed_to_ours() {
     let (engine, proxy) = pair().await;
     for (target, filters) in [
-        ("/containers/json?all=true", json!({"label": [format!("{LABEL}={INSTANCE}")]})),
+        ("/containers/json?all=true", json!({"label": [format!("{PROXY_LABEL}={INSTANCE}")]})),
         (
             "/containers/json?all=1&filters=%7B%22label%22%3A%5B%22skillbox.owner%3Da%22%5D%7D",
-            json!({"label": ["skillbox.owner=a", format!("{LABEL}={INSTANCE}")]}),
+            json!({"label": ["skillbox.owner=a", format!("{PROXY_LABEL}={INSTANCE}")]}),
         ),
     ] {
         assert_eq!(proxy.ask("GET", target, "").await.status, 200);
@@ -140,7 +140,7 @@ async fn an_image_by_id_is_known_after_a_restart_too() {
     assert_eq!(first.ask("GET", &format!("/images/{IMAGE}/json"), "").await.json()["Id"], IMAGE_ID);
     assert_eq!(first.create(&sandbox()).await.status, 201);
     drop(first);
-    let second = Running::start(engine.address(), |_| {}).await;
+    let second = RunningProxy::start(engine.address(), |_| {}).await;
     assert_eq!(second.create(&sandbox()).await.status, 201);
-    assert_eq!(acted(&engine.seen()).len(), 2);
+    assert_eq!(acted(&engine.requests()).len(), 2);
 }

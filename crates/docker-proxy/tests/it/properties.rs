@@ -13,53 +13,53 @@ use crate::support::{acted, pair};
 
 /// JSON as a careless reader has it: members in order, names as often as they come.
 #[derive(Debug, Clone)]
-enum Loose {
-    Object(Vec<(String, Loose)>),
-    List(Vec<Loose>),
+enum LenientValue {
+    Object(Vec<(String, LenientValue)>),
+    List(Vec<LenientValue>),
     Text(String),
     Bool(bool),
     Other,
 }
 
-impl<'de> Deserialize<'de> for Loose {
+impl<'de> Deserialize<'de> for LenientValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
-            type Value = Loose;
+            type Value = LenientValue;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("JSON")
             }
-            fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
-                Ok(Loose::Bool(value))
+            fn visit_bool<E>(self, value: bool) -> Result<LenientValue, E> {
+                Ok(LenientValue::Bool(value))
             }
-            fn visit_str<E>(self, value: &str) -> Result<Loose, E> {
-                Ok(Loose::Text(value.into()))
+            fn visit_str<E>(self, value: &str) -> Result<LenientValue, E> {
+                Ok(LenientValue::Text(value.into()))
             }
-            fn visit_i64<E>(self, _: i64) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_i64<E>(self, _: i64) -> Result<LenientValue, E> {
+                Ok(LenientValue::Other)
             }
-            fn visit_u64<E>(self, _: u64) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_u64<E>(self, _: u64) -> Result<LenientValue, E> {
+                Ok(LenientValue::Other)
             }
-            fn visit_f64<E>(self, _: f64) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_f64<E>(self, _: f64) -> Result<LenientValue, E> {
+                Ok(LenientValue::Other)
             }
-            fn visit_unit<E>(self) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_unit<E>(self) -> Result<LenientValue, E> {
+                Ok(LenientValue::Other)
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<LenientValue, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = list.next_element()? {
                     items.push(item);
                 }
-                Ok(Loose::List(items))
+                Ok(LenientValue::List(items))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Loose, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<LenientValue, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = object.next_entry()? {
                     members.push(member);
                 }
-                Ok(Loose::Object(members))
+                Ok(LenientValue::Object(members))
             }
         }
         deserializer.deserialize_any(Reader)
@@ -77,52 +77,52 @@ fn fold(name: &str) -> String {
 
 /// Which of several members of one name a reader takes.
 #[derive(Clone, Copy)]
-enum Wins {
+enum DuplicateKeyRule {
     First,
     Last,
 }
 
-impl Loose {
-    fn get(&self, name: &str, wins: Wins) -> Option<&Loose> {
-        let Loose::Object(members) = self else { return None };
+impl LenientValue {
+    fn get(&self, name: &str, wins: DuplicateKeyRule) -> Option<&LenientValue> {
+        let LenientValue::Object(members) = self else { return None };
         let mut found =
             members.iter().filter(|(known, _)| fold(known) == fold(name)).map(|(_, value)| value);
         match wins {
-            Wins::First => found.next(),
-            Wins::Last => found.next_back(),
+            DuplicateKeyRule::First => found.next(),
+            DuplicateKeyRule::Last => found.next_back(),
         }
     }
 
     fn is_empty_list(&self) -> bool {
-        matches!(self, Loose::List(items) if items.is_empty())
+        matches!(self, LenientValue::List(items) if items.is_empty())
     }
 
     fn is_text(&self, texts: &[&str]) -> bool {
-        matches!(self, Loose::Text(text) if texts.contains(&text.as_str()))
+        matches!(self, LenientValue::Text(text) if texts.contains(&text.as_str()))
     }
 }
 
 /// The values that matter most, as this reader sees them.
-fn harmless(body: &Loose, wins: Wins) -> bool {
+fn harmless(body: &LenientValue, wins: DuplicateKeyRule) -> bool {
     let Some(host) = body.get("HostConfig", wins) else { return false };
-    let absent_or = |name: &str, good: &dyn Fn(&Loose) -> bool| {
-        host.get(name, wins).is_none_or(|value| matches!(value, Loose::Other) || good(value))
+    let absent_or = |name: &str, good: &dyn Fn(&LenientValue) -> bool| {
+        host.get(name, wins).is_none_or(|value| matches!(value, LenientValue::Other) || good(value))
     };
-    let empty = |name: &str| absent_or(name, &Loose::is_empty_list);
+    let empty = |name: &str| absent_or(name, &LenientValue::is_empty_list);
     let none = |name: &str| absent_or(name, &|value| value.is_text(&[""]));
     let mounts = match host.get("Mounts", wins) {
-        Some(Loose::List(mounts)) => mounts.iter().all(|mount| {
+        Some(LenientValue::List(mounts)) => mounts.iter().all(|mount| {
             mount.get("Type", wins).is_some_and(|kind| kind.is_text(&["volume"]))
-                && matches!(mount.get("ReadOnly", wins), Some(Loose::Bool(true)))
+                && matches!(mount.get("ReadOnly", wins), Some(LenientValue::Bool(true)))
         }),
         _ => true,
     };
-    !matches!(host.get("Privileged", wins), Some(Loose::Bool(true)))
+    !matches!(host.get("Privileged", wins), Some(LenientValue::Bool(true)))
         && ["Binds", "Devices", "CapAdd", "VolumesFrom"].into_iter().all(empty)
         && ["PidMode", "UTSMode", "UsernsMode"].into_iter().all(none)
         && host.get("NetworkMode", wins).is_some_and(|mode| mode.is_text(&["none"]))
         && host.get("IpcMode", wins).is_some_and(|mode| mode.is_text(&["none", "private"]))
-        && matches!(host.get("ReadonlyRootfs", wins), Some(Loose::Bool(true)))
+        && matches!(host.get("ReadonlyRootfs", wins), Some(LenientValue::Bool(true)))
         && body.get("User", wins).is_some_and(|user| user.is_text(&["65534:65534"]))
         && mounts
 }
@@ -189,20 +189,23 @@ fn what_gets_through_means_the_same_to_every_reader() {
         TestRunner::new(Config { cases: 1500, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&edits(), |edits| {
         let text = edits.iter().fold(base.clone(), |text, edit| edit.apply(&text));
-        let before = acted(&engine.seen()).len();
+        let before = acted(&engine.requests()).len();
         let answer = runtime.block_on(proxy.ask("POST", "/containers/create", &text));
-        let seen = engine.seen();
-        let seen = acted(&seen);
+        let requests = engine.requests();
+        let requests = acted(&requests);
         if answer.status != 201 {
             refused.fetch_add(1, Ordering::Relaxed);
             prop_assert!(matches!(answer.status, 400 | 403 | 404), "{answer:?}");
-            prop_assert_eq!(seen.len(), before, "the engine saw what was refused");
+            prop_assert_eq!(requests.len(), before, "the engine saw what was refused");
             return Ok(());
         }
         passed.fetch_add(1, Ordering::Relaxed);
-        for body in [text.as_str(), seen[before].body.as_str()] {
-            let body: Loose = serde_json::from_str(body).expect("JSON");
-            prop_assert!(harmless(&body, Wins::First) && harmless(&body, Wins::Last), "{body:?}");
+        for body in [text.as_str(), requests[before].body.as_str()] {
+            let body: LenientValue = serde_json::from_str(body).expect("JSON");
+            prop_assert!(
+                harmless(&body, DuplicateKeyRule::First) && harmless(&body, DuplicateKeyRule::Last),
+                "{body:?}"
+            );
         }
         Ok(())
     });
@@ -216,10 +219,10 @@ fn the_careless_reader_sees_what_is_hidden_from_a_careful_one() {
     let hidden = sandbox()
         .to_string()
         .replace(r#""Privileged":false"#, "\"Privileged\":false,\"PRIVILEGED\":true");
-    let body: Loose = serde_json::from_str(&hidden).expect("JSON");
-    assert!(harmless(&body, Wins::First) && !harmless(&body, Wins::Last));
+    let body: LenientValue = serde_json::from_str(&hidden).expect("JSON");
+    assert!(harmless(&body, DuplicateKeyRule::First) && !harmless(&body, DuplicateKeyRule::Last));
     let folded = sandbox().to_string().replace(r#""Binds":[]"#, "\"Bind\u{17f}\":[\"/:/host\"]");
-    assert!(!harmless(&serde_json::from_str(&folded).expect("JSON"), Wins::First));
+    assert!(!harmless(&serde_json::from_str(&folded).expect("JSON"), DuplicateKeyRule::First));
 }
 
 #[test]
@@ -239,6 +242,6 @@ fn no_bytes_make_it_fall_over() {
         Ok(())
     });
     outcome.expect("nothing fell over");
-    assert!(acted(&engine.seen()).is_empty(), "{:?}", acted(&engine.seen()));
+    assert!(acted(&engine.requests()).is_empty(), "{:?}", acted(&engine.requests()));
     assert_eq!(runtime.block_on(proxy.ask("GET", "/_ping", "")).status, 200);
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bodies::sandbox;
 use crate::support::engine::OURS;
-use crate::support::{Running, acted, in_time, pair, request};
+use crate::support::{RunningProxy, acted, pair, request, with_timeout};
 
 /// Request lines.
 #[rustfmt::skip] // A kind of trick a line.
@@ -74,7 +74,7 @@ async fn odd_request_lines_are_refused() {
             .await;
         assert!(matches!(answer.status, 400 | 403 | 404), "{line}: {answer:?}");
     }
-    assert!(engine.seen().is_empty(), "the engine saw {:?}", engine.seen());
+    assert!(engine.requests().is_empty(), "the engine saw {:?}", engine.requests());
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn odd_headers_are_refused() {
         let answer = proxy.raw(format!("{line}\r\nHost: x\r\n\r\n").as_bytes()).await;
         assert!(matches!(answer.status, 0 | 400 | 505), "{line}: {answer:?}");
     }
-    assert!(engine.seen().is_empty(), "the engine saw {:?}", engine.seen());
+    assert!(engine.requests().is_empty(), "the engine saw {:?}", engine.requests());
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn bodies_stand_where_they_belong_and_say_what_they_are() {
         );
         assert_eq!(proxy.raw(format!("{head}{body}").as_bytes()).await.status, 400, "{kind}");
     }
-    assert!(acted(&engine.seen()).is_empty());
+    assert!(acted(&engine.requests()).is_empty());
 }
 
 #[tokio::test]
@@ -130,15 +130,15 @@ async fn a_second_request_on_a_connection_is_not_read() {
     );
     let answer = proxy.raw(smuggled.as_bytes()).await;
     assert!(answer.status == 200 && !answer.body.contains("HTTP/1.1"), "{answer:?}");
-    assert_eq!(engine.seen().len(), 1);
+    assert_eq!(engine.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn who_is_slow_is_sent_away() {
     let (engine, _) = pair().await;
-    let proxy = Running::start(engine.address(), |config| {
-        config.limits.request = std::time::Duration::from_millis(50);
-        config.limits.connections = 2;
+    let proxy = RunningProxy::start(engine.address(), |config| {
+        config.limits.request_timeout = std::time::Duration::from_millis(50);
+        config.limits.max_connections = 2;
     })
     .await;
     let slow: [&[u8]; 3] = [
@@ -151,11 +151,13 @@ async fn who_is_slow_is_sent_away() {
         let mut stream = proxy.connect().await;
         stream.write_all(bytes).await.expect("written");
         let mut answer = Vec::new();
-        in_time("the end of the connection", stream.read_to_end(&mut answer)).await.expect("read");
+        with_timeout("the end of the connection", stream.read_to_end(&mut answer))
+            .await
+            .expect("read");
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.contains("408"), "{answer}");
     }
-    assert!(engine.seen().is_empty());
+    assert!(engine.requests().is_empty());
     // Every place is free again. On a machine under load this request may be too slow as well, and
     // is then sent again.
     let ping = request("GET", "/_ping", "");
@@ -170,7 +172,7 @@ async fn who_is_slow_is_sent_away() {
             }
         }
     };
-    in_time("a request that is quick enough", served).await;
+    with_timeout("a request that is quick enough", served).await;
 }
 
 #[tokio::test]
@@ -181,13 +183,13 @@ async fn a_refusal_is_a_sentence_in_the_engines_own_form() {
     assert!(answer.head.to_lowercase().contains("content-type: application/json"));
     assert_eq!(
         answer.message(),
-        r#"skillbox docker-proxy: this proxy does not let POST "/containers/x/exec" through"#
+        r#"skillbox docker-proxy: this proxy does not allow POST "/containers/x/exec""#
     );
 }
 
 #[tokio::test]
 async fn an_engine_that_is_gone_is_said_to_be() {
-    let proxy = Running::start(Address::Unix("/nonexistent/engine.sock".into()), |_| {}).await;
+    let proxy = RunningProxy::start(Address::Unix("/nonexistent/engine.sock".into()), |_| {}).await;
     let answer = proxy.ask("GET", "/info", "").await;
     assert_eq!(answer.status, 502);
     assert!(answer.message().contains("cannot be reached"), "{answer:?}");

@@ -7,8 +7,8 @@ use docker_proxy::Address;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 
-use crate::support::engine::{Engine, OURS};
-use crate::support::{Running, in_time, pair};
+use crate::support::engine::{FakeEngine, OURS};
+use crate::support::{RunningProxy, pair, with_timeout};
 
 pub fn attach() -> String {
     let query = "stream=true&stdin=true&stdout=true&stderr=false&logs=false";
@@ -22,7 +22,7 @@ pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, S
     stream.write_all(attach().as_bytes()).await.expect("written");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(in_time("the answer to an attach", stream.read_u8()).await.expect("a byte"));
+        head.push(with_timeout("the answer to an attach", stream.read_u8()).await.expect("a byte"));
     }
     (stream, String::from_utf8(head).expect("text"))
 }
@@ -31,13 +31,13 @@ pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, S
 pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     for word in ["hello", "again"] {
         stream.write_all(word.as_bytes()).await.expect("written");
-        let mut heard = [0; 5];
-        in_time("an echo", stream.read_exact(&mut heard)).await.expect("heard");
-        assert_eq!(heard, word.to_ascii_uppercase().as_bytes());
+        let mut read_payloads = [0; 5];
+        with_timeout("an echo", stream.read_exact(&mut read_payloads)).await.expect("heard");
+        assert_eq!(read_payloads, word.to_ascii_uppercase().as_bytes());
     }
     stream.shutdown().await.expect("closed");
     let mut rest = String::new();
-    in_time("the end", stream.read_to_string(&mut rest)).await.expect("read");
+    with_timeout("the end", stream.read_to_string(&mut rest)).await.expect("read");
     assert_eq!(rest, "END 10");
 }
 
@@ -54,8 +54,8 @@ async fn both_directions_and_a_half_close() {
 
 #[tokio::test]
 async fn over_tcp_too() {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |config| {
         config.listen = Address::Tcp("127.0.0.1:0".into())
     })
     .await;
@@ -74,19 +74,20 @@ async fn a_megabyte_each_way_at_once() {
         says.write_all(&sent).await.expect("written");
         says.shutdown().await.expect("closed");
     };
-    let mut heard = Vec::new();
-    let hearing = hears.read_to_end(&mut heard);
-    let (_, read) = in_time("a megabyte", async { tokio::join!(saying, hearing) }).await;
+    let mut read_payloads = Vec::new();
+    let hearing = hears.read_to_end(&mut read_payloads);
+    let (_, read) = with_timeout("a megabyte", async { tokio::join!(saying, hearing) }).await;
     assert_eq!(read.expect("read"), (1 << 20) + "END 1048576".len());
 }
 
 #[tokio::test]
 async fn a_quiet_stream_outlasts_every_other_limit() {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |config| {
-        for limit in
-            [&mut config.limits.request, &mut config.limits.answer, &mut config.limits.exchange]
-        {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |config| {
+        for limit in [
+            &mut config.limits.request_timeout, &mut config.limits.response_timeout,
+            &mut config.limits.exchange_timeout,
+        ] {
             *limit = Duration::from_millis(100);
         }
     })
@@ -109,15 +110,16 @@ async fn an_attach_needs_its_upgrade() {
             format!("POST /containers/{OURS}/attach?stream=1 HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n");
         assert_eq!(proxy.raw(request.as_bytes()).await.status, 400, "{upgrade}");
     }
-    assert!(engine.seen().is_empty());
+    assert!(engine.requests().is_empty());
 }
 
 #[tokio::test]
 async fn stopping_lets_a_stream_end_and_then_cuts_it() {
-    let engine = Engine::start().await;
-    let mut proxy =
-        Running::start(engine.address(), |config| config.limits.drain = Duration::from_secs(10))
-            .await;
+    let engine = FakeEngine::start().await;
+    let mut proxy = RunningProxy::start(engine.address(), |config| {
+        config.limits.drain_timeout = Duration::from_secs(10)
+    })
+    .await;
     let (stream, _) = attached(proxy.connect().await).await;
     let stopping = proxy.stop();
     let talking = converse(stream);
@@ -125,19 +127,21 @@ async fn stopping_lets_a_stream_end_and_then_cuts_it() {
     let Address::Unix(path) = &proxy.address else { panic!("a unix socket") };
     assert!(!path.exists(), "the socket goes away with the proxy");
 
-    let mut proxy =
-        Running::start(engine.address(), |config| config.limits.drain = Duration::ZERO).await;
+    let mut proxy = RunningProxy::start(engine.address(), |config| {
+        config.limits.drain_timeout = Duration::ZERO
+    })
+    .await;
     let (mut stream, _) = attached(proxy.connect().await).await;
     proxy.stop().await;
     let mut rest = Vec::new();
-    in_time("the cut", stream.read_to_end(&mut rest)).await.expect("read");
+    with_timeout("the cut", stream.read_to_end(&mut rest)).await.expect("read");
     assert!(rest.is_empty());
 }
 
 /// An engine that takes one request, answers with `head` and says when its connection was closed.
 async fn one_answer(
     head: &'static str,
-) -> (Running, tokio::task::JoinHandle<()>, tempfile::TempDir) {
+) -> (RunningProxy, tokio::task::JoinHandle<()>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("engine.sock");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -162,13 +166,14 @@ async fn one_answer(
             return;
         }
     });
-    let proxy =
-        Running::start(Address::Unix(path), |config| config.limits.answer = Duration::from_secs(2))
-            .await;
+    let proxy = RunningProxy::start(Address::Unix(path), |config| {
+        config.limits.response_timeout = Duration::from_secs(2)
+    })
+    .await;
     (proxy, engine, directory)
 }
 
-async fn wait_for(proxy: &Running) -> UnixStream {
+async fn wait_for(proxy: &RunningProxy) -> UnixStream {
     let mut stream = proxy.connect().await;
     stream
         .write_all(
@@ -185,10 +190,10 @@ async fn a_wait_starts_answering_at_once_and_ends_with_its_caller() {
         one_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let mut stream = wait_for(&proxy).await;
     let mut head = [0; 12];
-    in_time("the head", stream.read_exact(&mut head)).await.expect("read");
+    with_timeout("the head", stream.read_exact(&mut head)).await.expect("read");
     assert_eq!(&head, b"HTTP/1.1 200");
     drop(stream);
-    in_time("the end of the engine's connection", engine).await.expect("no panic");
+    with_timeout("the end of the engine's connection", engine).await.expect("no panic");
 }
 
 #[tokio::test]
@@ -196,7 +201,7 @@ async fn a_silent_engine_is_given_up() {
     let (proxy, engine, _directory) = one_answer("").await;
     let answer = proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await;
     assert_eq!(answer.status, 504, "{answer:?}");
-    in_time("the end of the engine's connection", engine).await.expect("no panic");
+    with_timeout("the end of the engine's connection", engine).await.expect("no panic");
 }
 
 #[tokio::test]

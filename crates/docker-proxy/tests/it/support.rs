@@ -6,7 +6,7 @@ pub mod filter;
 
 use std::time::Duration;
 
-use docker_proxy::{Address, Config, Limits, Policy, Proxy};
+use docker_proxy::{Address, ContainerPolicy, Proxy, ProxyConfig, ProxyLimits};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use engine::{Engine, Seen};
+use engine::{FakeEngine, RecordedRequest};
 
 pub const INSTANCE: &str = "test";
 pub const IMAGE: &str = "python:3.12-slim";
@@ -23,14 +23,14 @@ pub const PROFILE: &str = r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
 pub const FILLER: [&str; 4] = ["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill"];
 
 /// Nothing here waits this long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub async fn in_time<F: Future>(what: &str, work: F) -> F::Output {
-    timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what} took too long"))
+pub async fn with_timeout<F: Future>(what: &str, work: F) -> F::Output {
+    timeout(TEST_TIMEOUT, work).await.unwrap_or_else(|_| panic!("{what} took too long"))
 }
 
-pub fn policy() -> Policy {
-    Policy {
+pub fn policy() -> ContainerPolicy {
+    ContainerPolicy {
         instance: INSTANCE.into(),
         images: vec![IMAGE.into(), "bash:5".into()],
         runtimes: vec!["runsc".into()],
@@ -47,25 +47,30 @@ pub fn policy() -> Policy {
 }
 
 /// A proxy in front of something, at a socket in a directory of its own.
-pub struct Running {
+pub struct RunningProxy {
     _directory: TempDir,
     pub address: Address,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-impl Running {
-    pub async fn start(engine: Address, change: impl FnOnce(&mut Config)) -> Running {
+impl RunningProxy {
+    pub async fn start(engine: Address, change: impl FnOnce(&mut ProxyConfig)) -> RunningProxy {
         let directory = tempfile::tempdir().expect("a directory");
         let listen = Address::Unix(directory.path().join("proxy.sock"));
-        let mut config =
-            Config { listen, engine, hosts: vec![], policy: policy(), limits: Limits::default() };
+        let mut config = ProxyConfig {
+            listen,
+            engine,
+            hosts: vec![],
+            policy: policy(),
+            limits: ProxyLimits::default(),
+        };
         change(&mut config);
         let proxy = Proxy::bind(config).await.expect("a proxy");
         let address = proxy.address().expect("an address");
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(proxy.serve(async move { drop(stopped.await) }));
-        Running { _directory: directory, address, stop: Some(stop), task }
+        RunningProxy { _directory: directory, address, stop: Some(stop), task }
     }
 
     pub async fn connect(&self) -> UnixStream {
@@ -74,13 +79,13 @@ impl Running {
     }
 
     /// Sends bytes as they are and reads the answer to its end.
-    pub async fn raw(&self, bytes: &[u8]) -> Answer {
+    pub async fn raw(&self, bytes: &[u8]) -> RawResponse {
         let mut stream = self.connect().await;
         // The proxy may have answered and closed before it has read everything.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
-        let _ = in_time("an answer", stream.read_to_end(&mut answer)).await;
-        Answer::read(&answer)
+        let _ = with_timeout("an answer", stream.read_to_end(&mut answer)).await;
+        RawResponse::read(&answer)
     }
 
     /// Sends bytes as they are and says that there are no more.
@@ -88,25 +93,25 @@ impl Running {
         let mut stream = self.connect().await;
         let _ = stream.write_all(bytes).await;
         let _ = stream.shutdown().await;
-        let _ = in_time("the end", stream.read_to_end(&mut Vec::new())).await;
+        let _ = with_timeout("the end", stream.read_to_end(&mut Vec::new())).await;
     }
 
-    pub async fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+    pub async fn ask(&self, method: &str, target: &str, body: &str) -> RawResponse {
         self.raw(request(method, target, body).as_bytes()).await
     }
 
-    pub async fn create(&self, body: &Value) -> Answer {
+    pub async fn create(&self, body: &Value) -> RawResponse {
         self.ask("POST", "/v1.44/containers/create", &body.to_string()).await
     }
 
     /// Tells the proxy to stop, and waits until it has.
     pub async fn stop(&mut self) {
         self.stop.take().map(|stop| stop.send(()));
-        in_time("the end of the proxy", &mut self.task).await.expect("no panic");
+        with_timeout("the end of the proxy", &mut self.task).await.expect("no panic");
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -122,19 +127,19 @@ pub fn request(method: &str, target: &str, body: &str) -> String {
 
 /// An answer, taken apart just enough.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RawResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answer {
-    pub fn read(bytes: &[u8]) -> Answer {
+impl RawResponse {
+    pub fn read(bytes: &[u8]) -> RawResponse {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        Answer {
+        RawResponse {
             status,
             head: head.to_owned(),
             body: if chunked { joined(body) } else { body.to_owned() },
@@ -162,13 +167,13 @@ fn joined(mut body: &str) -> String {
 }
 
 /// A stand-in engine and a proxy in front of it.
-pub async fn pair() -> (Engine, Running) {
-    let engine = Engine::start().await;
-    let proxy = Running::start(engine.address(), |_| {}).await;
+pub async fn pair() -> (FakeEngine, RunningProxy) {
+    let engine = FakeEngine::start().await;
+    let proxy = RunningProxy::start(engine.address(), |_| {}).await;
     (engine, proxy)
 }
 
 /// What the engine was asked beyond the proxy's own questions.
-pub fn acted(seen: &[Seen]) -> Vec<&Seen> {
-    seen.iter().filter(|seen| seen.method != "GET").collect()
+pub fn acted(requests: &[RecordedRequest]) -> Vec<&RecordedRequest> {
+    requests.iter().filter(|requests| requests.method != "GET").collect()
 }

@@ -1,7 +1,7 @@
-//! From a shape to the container that is asked for: a pure function, and all hardening on one page.
+//! The create body of a container for a shape: a pure function, with all hardening in one file.
 //!
-//! Everything is said explicitly, also where it is an engine's default, so that it can be compared
-//! with what the engine then says it has made (`check`).
+//! Every field is set explicitly, even to an engine's default, so that it can be compared with what
+//! the engine reports after the creation (`check`).
 
 use std::collections::HashMap;
 
@@ -11,16 +11,17 @@ use bollard::models::{
 };
 use guest::jail::{Rlimit, SandboxNetwork};
 
-use super::runtime::Kernel;
-use crate::contained::{
-    GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, OWNER_LABEL, USER, VERSION_LABEL,
+use super::kernel::Kernel;
+use crate::container_backend::{
+    GUEST_DIRECTORY, GUEST_PROGRAM, LEASE_LABEL, NOBODY_UID, OWNER_LABEL, VERSION_LABEL,
 };
 use crate::launcher::{Owner, Shape};
 use crate::policy::{self, MASKED, WRITABLE};
 use crate::seccomp;
 
-/// `/sys` is the machine's; of it a container keeps its own control group, to read.
-#[rustfmt::skip] // One path a line would make a page of it.
+/// `/sys` describes the host. Everything in it is masked except the container's own cgroup, which
+/// is read-only.
+#[rustfmt::skip] // One path per line would fill a page.
 const MASKED_IN_SYS: &[&str] = &[
     "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/firmware", "/sys/hypervisor", "/sys/kernel",
     "/sys/module", "/sys/power", "/sys/fs/bcachefs", "/sys/fs/bpf", "/sys/fs/btrfs", "/sys/fs/cifs", "/sys/fs/erofs",
@@ -29,9 +30,9 @@ const MASKED_IN_SYS: &[&str] = &[
     "/sys/fs/xfs",
 ];
 
-/// What a container is made with that does not come from its shape.
+/// The properties of a container that do not come from its shape.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting<'a> {
+pub struct ContainerSettings<'a> {
     pub image_id: &'a str,
     pub volume: &'a str,
     /// The engine's default when `None`.
@@ -41,16 +42,16 @@ pub struct Setting<'a> {
     pub lease_until: u64,
 }
 
-/// The container of one run: a guest on its standard streams, and nothing else.
-pub fn sandbox(shape: &Shape, setting: &Setting<'_>) -> ContainerCreateBody {
+/// The container of one run. The guest uses its standard streams, and nothing else connects to it.
+pub fn sandbox(shape: &Shape, settings: &ContainerSettings<'_>) -> ContainerCreateBody {
     let scratch = WRITABLE.map(|path| (path.to_owned(), tmpfs(path, shape))).into();
-    let network_mode = Some(network_mode(setting.network).to_owned());
-    let host = HostConfig { tmpfs: Some(scratch), network_mode, ..hardened(shape, setting, true) };
+    let network_mode = Some(network_mode(settings.network).to_owned());
+    let host = HostConfig { tmpfs: Some(scratch), network_mode, ..hardened(shape, settings, true) };
     ContainerCreateBody {
-        user: Some(format!("{USER}:{USER}")),
+        user: Some(format!("{NOBODY_UID}:{NOBODY_UID}")),
         entrypoint: Some(vec![GUEST_PROGRAM.to_owned(), "guest-stdio".to_owned()]),
         attach_stdout: Some(true),
-        ..container(setting, host)
+        ..container(settings, host)
     }
 }
 
@@ -61,51 +62,18 @@ fn network_mode(network: SandboxNetwork) -> &'static str {
     }
 }
 
-/// Puts the program it reads from its standard input into the volume, unless it is there already.
-///
-/// It is root, because a new volume belongs to root, without a single capability; no byte of a
-/// tenant comes near it.
-pub fn filler(shape: &Shape, setting: &Setting<'_>, fill: [String; 3]) -> ContainerCreateBody {
-    let host = HostConfig { tmpfs: Some(HashMap::new()), ..hardened(shape, setting, false) };
-    let entrypoint = FILLER.map(str::to_owned).into_iter().chain(fill);
-    ContainerCreateBody {
-        user: Some("0:0".to_owned()),
-        entrypoint: Some(entrypoint.collect()),
-        attach_stdout: Some(false),
-        ..container(setting, host)
-    }
-}
-
-/// What a filler starts with, before its arguments: a proxy lets no other program be root.
-pub const FILLER: [&str; 4] = ["/bin/sh", "-c", FILL, "fill"];
-
-/// The most that a filler may write, which is several times the guest.
-pub const FILL_BYTES: u64 = 64 << 20;
-
-/// With the name to write to first, the size and the SHA-256 as arguments. Nobody ever sees half a
-/// program. What a killed filler has left is removed by the next one, once it is too old to be
-/// another's that is still at work.
-const FILL: &str = r#"
-sum() { set -- $(sha256sum "$1" 2>/dev/null); echo "$1"; }
-program=/skillbox/skillbox-guest
-find /skillbox -name 'skillbox-fill-*' -mmin +9 -exec rm -f {} + 2>/dev/null
-[ "$(sum $program)" = "$3" ] && exit 0
-trap 'rm -f "/skillbox/$1"' EXIT
-head -c "$2" > "/skillbox/$1" && [ "$(sum "/skillbox/$1")" = "$3" ] && chmod 0555 "/skillbox/$1" &&
-    mv -f "/skillbox/$1" $program
-"#;
-
-fn container(setting: &Setting<'_>, host: HostConfig) -> ContainerCreateBody {
+/// The fields that all containers have.
+pub fn container(settings: &ContainerSettings<'_>, host: HostConfig) -> ContainerCreateBody {
     let labels = [
-        (OWNER_LABEL, setting.owner.0.clone()),
-        (LEASE_LABEL, setting.lease_until.to_string()),
+        (OWNER_LABEL, settings.owner.0.clone()),
+        (LEASE_LABEL, settings.lease_until.to_string()),
         (VERSION_LABEL, env!("CARGO_PKG_VERSION").to_owned()),
     ];
     ContainerCreateBody {
         hostname: Some("sandbox".to_owned()),
         domainname: Some(String::new()),
-        // The id, not a name: what was looked at is what runs.
-        image: Some(setting.image_id.to_owned()),
+        // The id, not a name: a name could mean another image than the one that was checked.
+        image: Some(settings.image_id.to_owned()),
         cmd: Some(vec![]),
         env: Some(vec![]),
         working_dir: Some("/".to_owned()),
@@ -118,25 +86,31 @@ fn container(setting: &Setting<'_>, host: HostConfig) -> ContainerCreateBody {
         attach_stdin: Some(true),
         attach_stderr: Some(false),
         open_stdin: Some(true),
-        // The end of our connection is the end of the guest's input, and so the end of the guest.
+        // When our connection ends, the guest's input ends, and the guest exits. So a container does
+        // not outlive its worker.
         stdin_once: Some(true),
         host_config: Some(host),
         ..ContainerCreateBody::default()
     }
 }
 
-fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> HostConfig {
+/// The restrictions that all containers have.
+pub fn hardened(
+    shape: &Shape,
+    settings: &ContainerSettings<'_>,
+    read_only_volume: bool,
+) -> HostConfig {
     let memory = Some(shape.memory_bytes.cast_signed());
     HostConfig {
-        runtime: setting.runtime.map(str::to_owned),
-        // What it shares with nobody.
+        runtime: settings.runtime.map(str::to_owned),
+        // Namespaces: none is shared.
         network_mode: Some("none".to_owned()),
         ipc_mode: Some("none".to_owned()),
         pid_mode: Some(String::new()),
         uts_mode: Some(String::new()),
         userns_mode: Some(String::new()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        // What it may do.
+        // Privileges.
         privileged: Some(false),
         cap_add: Some(vec![]),
         cap_drop: Some(vec!["ALL".to_owned()]),
@@ -145,26 +119,26 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
             "no-new-privileges".to_owned(),
             format!("seccomp={}", seccomp::profile()),
         ]),
-        // What it sees.
+        // Files and devices.
         readonly_rootfs: Some(true),
         binds: Some(vec![]),
         volumes_from: Some(vec![]),
-        mounts: Some(vec![guest_volume(setting.volume, read_only_volume)]),
+        mounts: Some(vec![guest_volume(settings.volume, read_only_volume)]),
         devices: Some(vec![]),
         device_cgroup_rules: Some(vec![]),
         masked_paths: Some(
             MASKED.iter().chain(MASKED_IN_SYS).map(|path| path.to_string()).collect(),
         ),
         readonly_paths: Some(vec!["/proc/sys".to_owned()]),
-        // How much it takes.
+        // Resources.
         memory,
-        // Memory and swap together may be no more than memory: no swap.
+        // The limit of memory and swap together. Equal to memory, it means no swap.
         memory_swap: memory,
         nano_cpus: Some(i64::from(shape.cpu_millis) * 1_000_000),
-        pids_limit: Some(i64::from(shape.pids + kernel_threads(setting.runtime))),
+        pids_limit: Some(i64::from(shape.pids + kernel_threads(settings.runtime))),
         oom_kill_disable: Some(false),
         ulimits: Some(policy::rlimits(shape).into_iter().map(ulimit).collect()),
-        // What the engine does around it: nothing.
+        // No actions of the engine around it: no init, restart, published port or log.
         init: Some(false),
         auto_remove: Some(false),
         restart_policy: Some(RestartPolicy {
@@ -180,18 +154,18 @@ fn hardened(shape: &Shape, setting: &Setting<'_>, read_only_volume: bool) -> Hos
     }
 }
 
-/// What the kernel of gVisor itself takes of the process limit, which it cannot live without; the
-/// guest holds its script to the rest. Other runtimes take none.
+/// The threads of gVisor's own kernel, which count against the process limit. gVisor fails without
+/// them, so they are added; the guest limits its script to the rest. Other runtimes need none.
 fn kernel_threads(runtime: Option<&str>) -> u32 {
-    if runtime.map(Kernel::under) == Some(Kernel::Gvisor) { 1024 } else { 0 }
+    if runtime.map(Kernel::from_runtime) == Some(Kernel::Gvisor) { 1024 } else { 0 }
 }
 
-/// `noexec` costs scripts nothing, which run through their interpreters, and spares us every
-/// program that is dropped.
+/// `noexec` does not affect scripts, which run through their interpreters, and prevents the execution
+/// of dropped programs.
 fn tmpfs(path: &str, shape: &Shape) -> String {
     let mode = if path == "/tmp" || path == "/dev/shm" { "1777" } else { "755" };
     format!(
-        "noexec,nosuid,nodev,size={},nr_inodes={},uid={USER},gid={USER},mode={mode}",
+        "noexec,nosuid,nodev,size={},nr_inodes={},uid={NOBODY_UID},gid={NOBODY_UID},mode={mode}",
         shape.disk_bytes, shape.disk_inodes
     )
 }
@@ -233,11 +207,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::docker::filler::filler;
     use language::Language;
 
     const ID: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    /// In a fixed order, with the long profile, which has a snapshot of its own, cut.
+    /// The body in a fixed order, without the long seccomp profile, which has its own snapshot.
     fn readable(body: &ContainerCreateBody) -> Value {
         fn sorted(value: Value) -> Value {
             match value {
@@ -268,8 +243,8 @@ mod tests {
         }
     }
 
-    fn setting(owner: &Owner) -> Setting<'_> {
-        Setting {
+    fn settings(owner: &Owner) -> ContainerSettings<'_> {
+        ContainerSettings {
             image_id: ID,
             volume: "skillbox-guest-0.1.0-abc",
             runtime: None,
@@ -283,7 +258,7 @@ mod tests {
     fn a_sandbox() {
         insta::assert_json_snapshot!(readable(&sandbox(
             &shape(),
-            &setting(&Owner("worker-1".to_owned()))
+            &settings(&Owner("worker-1".to_owned()))
         )));
     }
 
@@ -298,9 +273,9 @@ mod tests {
             disk_inodes: 7,
             ..shape()
         };
-        let other = Setting { runtime: Some("runsc"), ..setting(&owner) };
+        let other = ContainerSettings { runtime: Some("runsc"), ..settings(&owner) };
         let (before, after) =
-            (readable(&sandbox(&shape(), &setting(&owner))), readable(&sandbox(&small, &other)));
+            (readable(&sandbox(&shape(), &settings(&owner))), readable(&sandbox(&small, &other)));
         let host = |body: &Value, key: &str| body["HostConfig"][key].clone();
         let keys = after["HostConfig"].as_object().expect("an object").keys();
         let changed: Vec<_> = keys.filter(|key| host(&before, key) != host(&after, key)).collect();
@@ -312,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_of_gvisor_has_room_for_its_threads_whatever_its_runtime_is_called() {
+    fn gvisor_gets_extra_threads_under_every_runtime_name() {
         let owner = Owner("worker-1".to_owned());
         let pids = |runtime| {
-            let setting = Setting { runtime, ..setting(&owner) };
-            sandbox(&shape(), &setting)
+            let settings = ContainerSettings { runtime, ..settings(&owner) };
+            sandbox(&shape(), &settings)
                 .host_config
                 .and_then(|host| host.pids_limit)
                 .expect("a limit")
@@ -330,10 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_network_changes_its_mode_alone_and_never_that_of_a_filler() {
+    fn the_host_network_changes_only_the_mode_and_never_that_of_a_filler() {
         let owner = Owner("worker-1".to_owned());
-        let (own, open) =
-            (setting(&owner), Setting { network: SandboxNetwork::Host, ..setting(&owner) });
+        let (own, open) = (
+            settings(&owner),
+            ContainerSettings { network: SandboxNetwork::Host, ..settings(&owner) },
+        );
         let mut opened = readable(&sandbox(&shape(), &open));
         assert_eq!(opened["HostConfig"]["NetworkMode"], "host");
         opened["HostConfig"]["NetworkMode"] = "none".into();
@@ -346,10 +323,10 @@ mod tests {
     fn a_filler() {
         let digest = "abc0".repeat(16);
         let fill = ["skillbox-fill-0123", "1000", &digest].map(str::to_owned);
-        let shape = &crate::docker::volume::SHAPE;
+        let shape = &crate::docker::guest_volume::FILLER_SHAPE;
         insta::assert_json_snapshot!(readable(&filler(
             shape,
-            &setting(&Owner("worker-1".to_owned())),
+            &settings(&Owner("worker-1".to_owned())),
             fill
         )));
     }

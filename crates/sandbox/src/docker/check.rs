@@ -1,31 +1,35 @@
-//! Whether an engine made what it was asked for. One that does not know a field drops it and says
-//! nothing.
+//! Checks that an engine created the container as requested. An engine ignores fields that it does
+//! not know.
 
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, MountPoint};
 use serde_json::{Map, Value};
 
-/// Where the kernel cannot limit swap, an engine drops the limit with a warning; then `isolation`
-/// says so.
-const REPORTED_INSTEAD: [&str; 1] = ["MemorySwap"];
+/// Where the kernel cannot limit swap, an engine drops the limit with a warning. Then the measured
+/// isolation has no swap limit, so it need not fail here.
+const REPORTED_IN_ISOLATION: [&str; 1] = ["MemorySwap"];
 
-/// The names of everything that was asked for and is not there, and of mounts that nobody asked
-/// for.
-pub fn weakened(asked: &ContainerCreateBody, found: &ContainerInspectResponse) -> Vec<String> {
-    let mut asked = object(asked);
-    let asked_host = asked.remove("HostConfig").map(|host| object(&host)).unwrap_or_default();
-    let (found_host, found_config) = (object(&found.host_config), object(&found.config));
+/// The names of the requested fields that are missing or changed, and of mounts that were not
+/// requested.
+pub fn find_weakened(
+    requested: &ContainerCreateBody,
+    found: &ContainerInspectResponse,
+) -> Vec<String> {
+    let mut requested = object(requested);
+    let requested_host =
+        requested.remove("HostConfig").map(|host| object(&host)).unwrap_or_default();
+    let (created_host, created_config) = (object(&found.host_config), object(&found.config));
     let mut missing = Vec::new();
     for (key, value) in
-        asked_host.iter().filter(|(key, _)| !REPORTED_INSTEAD.contains(&key.as_str()))
+        requested_host.iter().filter(|(key, _)| !REPORTED_IN_ISOLATION.contains(&key.as_str()))
     {
-        if !same(value, found_host.get(key)) {
+        if !same(value, created_host.get(key)) {
             missing.push(key.clone());
         }
     }
-    for (key, value) in &asked {
-        let found = found_config.get(key);
+    for (key, value) in &requested {
+        let found = created_config.get(key);
         let kept = match key.as_str() {
-            // An image may bring more of these; none of them reaches a script.
+            // An image may add variables. They reach only the guest, which passes none to a script.
             "Env" => true,
             "Labels" => contains(found, value),
             _ => same(value, found),
@@ -34,7 +38,7 @@ pub fn weakened(asked: &ContainerCreateBody, found: &ContainerInspectResponse) -
             missing.push(key.clone());
         }
     }
-    let volume = asked_host.get("Mounts").and_then(|mounts| mounts[0]["Source"].as_str());
+    let volume = requested_host.get("Mounts").and_then(|mounts| mounts[0]["Source"].as_str());
     missing.extend(
         found.mounts.iter().flatten().filter(|mount| !is_ours(mount, volume)).map(describe),
     );
@@ -48,29 +52,32 @@ fn object(value: &impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
-/// Nothing, false and empty are the same to an engine.
-fn same(asked: &Value, found: Option<&Value>) -> bool {
-    match (asked, found) {
-        (asked, None | Some(Value::Null)) => is_nothing(asked),
-        (Value::Object(asked), Some(Value::Object(found))) => {
-            asked.iter().all(|(key, value)| same(value, found.get(key)))
-                && found.iter().all(|(key, value)| asked.contains_key(key) || is_nothing(value))
+/// Compares two values. For an engine a missing value, false and empty are the same.
+fn same(requested: &Value, found: Option<&Value>) -> bool {
+    match (requested, found) {
+        (requested, None | Some(Value::Null)) => is_unset(requested),
+        (Value::Object(requested), Some(Value::Object(found))) => {
+            requested.iter().all(|(key, value)| same(value, found.get(key)))
+                && found.iter().all(|(key, value)| requested.contains_key(key) || is_unset(value))
         }
-        (Value::Array(asked), Some(Value::Array(found))) => {
-            asked.len() == found.len()
-                && asked.iter().zip(found).all(|(asked, found)| same(asked, Some(found)))
+        (Value::Array(requested), Some(Value::Array(found))) => {
+            requested.len() == found.len()
+                && requested
+                    .iter()
+                    .zip(found)
+                    .all(|(requested, found)| same(requested, Some(found)))
         }
-        (asked, Some(found)) => asked == found || (is_nothing(asked) && is_nothing(found)),
+        (requested, Some(found)) => requested == found || (is_unset(requested) && is_unset(found)),
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.values().all(is_nothing),
+        Value::Object(map) => map.values().all(is_unset),
         Value::Bool(true) => false,
     }
 }
@@ -89,20 +96,20 @@ fn is_ours(mount: &MountPoint, volume: Option<&str>) -> bool {
 }
 
 fn describe(mount: &MountPoint) -> String {
-    format!("no mount at {}", mount.destination.as_deref().unwrap_or("an unknown place"))
+    format!("no mount at {}", mount.destination.as_deref().unwrap_or("an unknown path"))
 }
 
 #[cfg(test)]
 mod tests {
-    use language::Language;
     use serde_json::json;
 
     use super::*;
-    use crate::docker::body::{Setting, sandbox};
+    use crate::docker::body::{ContainerSettings, sandbox};
     use crate::launcher::{Owner, Shape};
     use guest::jail::SandboxNetwork;
+    use language::Language;
 
-    fn asked() -> ContainerCreateBody {
+    fn requested() -> ContainerCreateBody {
         let shape = Shape {
             language: Language::Bash,
             image: None,
@@ -115,7 +122,7 @@ mod tests {
         let owner = Owner("me".to_owned());
         sandbox(
             &shape,
-            &Setting {
+            &ContainerSettings {
                 image_id: "sha256:x",
                 volume: "v",
                 runtime: None,
@@ -126,36 +133,39 @@ mod tests {
         )
     }
 
-    /// What an engine says that did all of it.
-    fn faithful() -> Value {
-        let mut config = serde_json::to_value(asked()).expect("JSON");
+    /// The response of an engine that applied every field.
+    fn faithful_response() -> Value {
+        let mut config = serde_json::to_value(requested()).expect("JSON");
         let host = config.as_object_mut().expect("an object").remove("HostConfig");
         json!({"Config": config, "HostConfig": host, "Mounts": [{"Type": "volume", "Name": "v", "Destination": "/skillbox"}]})
     }
 
-    fn judged(found: Value) -> Vec<String> {
-        weakened(&asked(), &serde_json::from_value(found).expect("an answer"))
+    fn find_weakened_in(found: Value) -> Vec<String> {
+        find_weakened(&requested(), &serde_json::from_value(found).expect("an answer"))
     }
 
     #[test]
-    fn an_engine_that_did_everything_passes() {
-        assert_eq!(judged(faithful()), Vec::<String>::new());
+    fn a_faithful_engine_passes() {
+        assert_eq!(find_weakened_in(faithful_response()), Vec::<String>::new());
     }
 
     #[test]
-    fn every_field_of_ours_that_is_dropped_is_named() {
-        let host = faithful()["HostConfig"].as_object().expect("an object").clone();
-        for (key, value) in host.iter().filter(|(_, value)| !is_nothing(value)) {
-            let mut found = faithful();
+    fn every_dropped_field_is_reported() {
+        let host = faithful_response()["HostConfig"].as_object().expect("an object").clone();
+        for (key, value) in host.iter().filter(|(_, value)| !is_unset(value)) {
+            let mut found = faithful_response();
             found["HostConfig"].as_object_mut().expect("an object").remove(key);
-            let expected =
-                if REPORTED_INSTEAD.contains(&key.as_str()) { vec![] } else { vec![key.clone()] };
-            assert_eq!(judged(found), expected, "{value}");
+            let expected = if REPORTED_IN_ISOLATION.contains(&key.as_str()) {
+                vec![]
+            } else {
+                vec![key.clone()]
+            };
+            assert_eq!(find_weakened_in(found), expected, "{value}");
         }
     }
 
     #[test]
-    fn what_was_added_or_loosened_is_named() {
+    fn additions_and_weakened_values_are_reported() {
         let changes = [
             ("/HostConfig/Privileged", json!(true), "Privileged"),
             ("/HostConfig/CapAdd", json!(["SYS_ADMIN"]), "CapAdd"),
@@ -170,9 +180,9 @@ mod tests {
             ("/Mounts/0/Type", json!("bind"), "no mount at /skillbox"),
         ];
         for (place, value, named) in changes {
-            let mut found = faithful();
+            let mut found = faithful_response();
             *found.pointer_mut(place).expect("it is there") = value;
-            assert_eq!(judged(found), [named]);
+            assert_eq!(find_weakened_in(found), [named]);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Which image a run gets, and whether it may.
+//! The choice of a run's image, and the check that it is allowed.
 
 use std::collections::BTreeMap;
 
 use language::Language;
 
-use crate::docker::engine::Engine;
+use crate::docker::client::DockerClient;
 use crate::launcher::{LaunchError, Shape};
 
 /// The image of each language.
@@ -16,7 +16,7 @@ impl Images {
         Self(Language::ALL.into_iter().map(|language| (language, image(language))).collect())
     }
 
-    /// The same for a source that can fail; the first error ends it.
+    /// Like [`Images::new`], for a source that can fail.
     pub fn try_new<E>(image: impl Fn(Language) -> Result<String, E>) -> Result<Self, E> {
         let images = Language::ALL.into_iter().map(|language| Ok((language, image(language)?)));
         images.collect::<Result<_, E>>().map(Self)
@@ -28,8 +28,8 @@ impl Images {
     }
 }
 
-/// The image that a shape asks for, if the operator allows it. Nothing was asked of the engine yet.
-pub fn choose<'a>(
+/// The image for a shape, if the operator allows it. It needs no request to the engine.
+pub fn select_image<'a>(
     shape: &'a Shape,
     images: &'a Images,
     allowlist: &[String],
@@ -41,21 +41,21 @@ pub fn choose<'a>(
     }
 }
 
-/// The id behind a name, by which the container is then made: a name may mean something else a
+/// The id of an image name. Containers are created by id, because a name may refer to another image a
 /// moment later.
-pub async fn resolve(engine: &Engine, image: &str) -> Result<String, LaunchError> {
+pub async fn resolve_image_id(client: &DockerClient, image: &str) -> Result<String, LaunchError> {
     let found =
-        engine.image(image).await?.ok_or_else(|| LaunchError::ImageMissing(image.to_owned()))?;
+        client.image(image).await?.ok_or_else(|| LaunchError::ImageMissing(image.to_owned()))?;
     let unfit =
         |why: &str| LaunchError::ImageUnfit { image: image.to_owned(), why: why.to_owned() };
     let volumes = found.config.and_then(|config| config.volumes).unwrap_or_default();
     if !volumes.is_empty() {
-        return Err(unfit("it declares volumes, which would be places to write without a limit"));
+        return Err(unfit("it declares volumes, which would be writable without a limit"));
     }
     found
         .id
         .filter(|id| id.starts_with("sha256:"))
-        .ok_or_else(|| unfit("the engine does not say its id"))
+        .ok_or_else(|| unfit("the engine does not report its id"))
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_allowed_is_chosen() {
+    fn only_allowed_images_are_selected() {
         let images = Images::new(|language| format!("{language}:1"));
         let mut shape = Shape {
             language: Language::Node,
@@ -75,14 +75,14 @@ mod tests {
             disk_inodes: 0,
         };
         let allowed = ["node:1".to_owned(), "own:1".to_owned()];
-        assert_eq!(choose(&shape, &images, &allowed).expect("allowed"), "node:1");
+        assert_eq!(select_image(&shape, &images, &allowed).expect("allowed"), "node:1");
         shape.image = Some("own:1".to_owned());
-        assert_eq!(choose(&shape, &images, &allowed).expect("allowed"), "own:1");
+        assert_eq!(select_image(&shape, &images, &allowed).expect("allowed"), "own:1");
         shape.image = Some("own".to_owned());
         assert!(
-            matches!(choose(&shape, &images, &allowed), Err(LaunchError::ImageNotAllowed(name)) if name == "own")
+            matches!(select_image(&shape, &images, &allowed), Err(LaunchError::ImageNotAllowed(name)) if name == "own")
         );
         shape = Shape { image: None, language: Language::Bash, ..shape };
-        assert!(choose(&shape, &images, &allowed).is_err());
+        assert!(select_image(&shape, &images, &allowed).is_err());
     }
 }

@@ -1,20 +1,21 @@
-//! The Docker sandbox: one hardened container a run, on an engine that may be anywhere, with the
-//! same guest inside.
+//! The Docker backend: one hardened container per run, on a local or remote engine, with the same
+//! guest inside as the other backends.
 //!
-//! It asks an engine for containers and nothing else: no copying, no executing, no binding of host
-//! paths. All that is said to a container goes through its standard streams, and is the same
-//! conversation as everywhere.
+//! It uses an engine only to create and remove containers: no copy, no exec, no bind mounts of host
+//! paths. All communication with a container uses its standard streams and the guest protocol.
 
 mod body;
 mod check;
+mod client;
 mod container;
 pub mod doctor;
-mod engine;
+mod filler;
+mod guest_volume;
 mod gvisor;
 pub mod images;
-mod runtime;
+mod kernel;
 mod sweep;
-mod volume;
+mod vulnerabilities;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,25 +27,26 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex as AsyncMutex;
 use uuid::Uuid;
 
-use crate::contained::{self, Around, PROBE};
+use crate::container_backend::{self, PROBE_SHAPE, launch_checked, probe_isolation};
+use crate::container_isolation::{ContainerContext, measured_isolation};
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Shape};
 use crate::network::HostNetworkPermit;
 use crate::seccomp;
-use body::Setting;
-pub use body::{FILL_BYTES, FILLER};
-use container::Container;
-use engine::{Attached, Engine};
+use body::ContainerSettings;
+use client::{ContainerStream, DockerClient};
+use container::DockerContainer;
+pub use filler::{FILLER_ENTRYPOINT, MAX_FILL_BYTES};
+use guest_volume::GuestVolume;
 pub use images::Images;
-use sweep::{Abandoned, Seen};
-use volume::Volume;
+use sweep::{ContainerOrphanTracker, OrphanContainer};
 
-/// How long a guest may take to say that it is ready, on a machine under load and under gVisor.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long a guest may take to report that it is ready, on a loaded machine and under gVisor.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is added to the life of a container before anybody may remove it: the time to start it, and
-/// the difference of the clocks of those who make containers and those who sweep.
+/// Added to the lifetime of a container for its lease: the time to start it, and the difference
+/// between the clocks of the workers that create and sweep containers.
 const LEASE_SLACK: Duration = Duration::from_secs(3600);
 
 /// The settings of the Docker launcher.
@@ -53,28 +55,28 @@ pub struct DockerConfig {
     pub owner: Owner,
     /// `unix://…` or `tcp://…`.
     pub host: String,
-    /// An OCI runtime by the name the engine knows it by, such as `runsc`; the engine's default
-    /// when `None`.
+    /// An OCI runtime by the engine's name for it, such as `runsc`; the engine's default when
+    /// `None`.
     pub runtime: Option<String>,
-    /// No container is wanted longer than this once it runs.
+    /// The longest time that a container is used once it runs.
     pub lifetime: Duration,
     pub images: Images,
-    /// The only images that are ever used, those of the runtimes included.
+    /// The only images that may be used, including those of the languages.
     pub allowlist: Vec<String>,
-    /// Controls without which nothing runs.
+    /// The controls that must be in force.
     pub require: Vec<Control>,
 }
 
-/// Makes sandboxes on a Docker engine.
+/// Starts sandboxes on a Docker engine.
 pub struct DockerLauncher {
     config: DockerConfig,
     network: SandboxNetwork,
-    engine: Engine,
-    volume: Volume,
-    /// Whether the engine has the guest; held while it is brought there, so that it is brought
-    /// once.
-    filled: AsyncMutex<bool>,
-    seen: Mutex<Seen>,
+    client: DockerClient,
+    volume: GuestVolume,
+    /// Whether the engine has the guest volume. Locked while it is filled, so that concurrent
+    /// launches fill it once.
+    is_filled: AsyncMutex<bool>,
+    orphan_tracker: Mutex<ContainerOrphanTracker>,
     #[cfg(feature = "weakened")]
     without: Option<crate::weakened::Defence>,
 }
@@ -82,22 +84,22 @@ pub struct DockerLauncher {
 impl DockerLauncher {
     /// Connects to the engine.
     pub async fn start(config: DockerConfig) -> Result<DockerLauncher, LaunchError> {
-        let engine = Engine::connect(&config.host).await?;
-        let volume = Volume::of_this_program(&config.host);
-        let (filled, seen) = (AsyncMutex::new(false), Mutex::default());
+        let client = DockerClient::connect(&config.host).await?;
+        let volume = GuestVolume::for_host(&config.host);
+        let (is_filled, orphan_tracker) = (AsyncMutex::new(false), Mutex::default());
         Ok(DockerLauncher {
             config,
             network: SandboxNetwork::Own,
-            engine,
+            client,
             volume,
-            filled,
-            seen,
+            is_filled,
+            orphan_tracker,
             #[cfg(feature = "weakened")]
             without: None,
         })
     }
 
-    /// For tests that show an attack to succeed without this defence.
+    /// For tests which show that an attack succeeds without this defence.
     #[cfg(feature = "weakened")]
     pub async fn start_without(
         config: DockerConfig,
@@ -106,7 +108,7 @@ impl DockerLauncher {
         Ok(DockerLauncher { without: Some(defence), ..DockerLauncher::start(config).await? })
     }
 
-    /// The same, of containers that see the whole network of the engine's machine.
+    /// Like [`DockerLauncher::start`], for containers on the network of the engine's machine.
     pub async fn start_on_host_network(
         config: DockerConfig,
         _: HostNetworkPermit,
@@ -114,105 +116,107 @@ impl DockerLauncher {
         Ok(DockerLauncher { network: SandboxNetwork::Host, ..DockerLauncher::start(config).await? })
     }
 
-    async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
-        let image = images::choose(shape, &self.config.images, &self.config.allowlist)?;
-        let image_id = images::resolve(&self.engine, image).await?;
-        self.bring_guest().await?;
-        let body = body::sandbox(shape, &self.setting(&image_id));
+    async fn start_container(&self, shape: &Shape) -> Result<Guest, LaunchError> {
+        let image = images::select_image(shape, &self.config.images, &self.config.allowlist)?;
+        let image_id = images::resolve_image_id(&self.client, image).await?;
+        self.ensure_guest_volume().await?;
+        let body = body::sandbox(shape, &self.settings(&image_id));
         let name = format!("skillbox-run-{}", Uuid::new_v4().simple());
-        let mut container = Container::create(&self.engine, name, &body).await?;
+        let mut container = DockerContainer::create(&self.client, name, &body).await?;
         let stream = match container.start(true).await {
             Ok(stream) => stream,
             Err(error) => {
-                // Perhaps somebody removed the volume. The next launch looks.
-                *self.filled.lock().await = false;
+                // The volume may have been removed from the engine. The next launch creates it
+                // again.
+                *self.is_filled.lock().await = false;
                 return Err(error);
             }
         };
-        self.greet(container, stream, shape, &image_id).await
+        self.connect_guest(container, stream, shape, &image_id).await
     }
 
-    /// Tells the guest how to confine itself, and waits until it has.
-    async fn greet(
+    /// Sends the guest its confinement, and waits until it is ready.
+    async fn connect_guest(
         &self,
-        container: Container,
-        mut stream: Attached,
+        container: DockerContainer,
+        mut stream: ContainerStream,
         shape: &Shape,
         image_id: &str,
     ) -> Result<Guest, LaunchError> {
-        // When this fails the guest is gone, which is noticed in the next step.
-        let confine = contained::confinement(shape, seccomp::program(self.network));
+        let confinement = container_backend::confinement(shape, seccomp::program(self.network));
         #[cfg(feature = "weakened")]
-        let confine = crate::weakened::confine(confine, self.without);
-        let _ = stream.write_all(&contained::encode(confine)?).await;
+        let confinement = crate::weakened::confine(confinement, self.without);
+        // Errors are ignored: if the guest is gone, waiting for it to be ready fails with a better
+        // message.
+        let _ = stream.write_all(&container_backend::encode_confinement(confinement)?).await;
         let _ = stream.flush().await;
-        let runtime = container.runtime_name().to_owned();
-        let around = Around {
+        let runtime = container.oci_runtime().to_owned();
+        let context = ContainerContext {
             backend: "docker",
             runtime: Some(&runtime),
             image: image_id,
             network: self.network,
-            closed: (self.network == SandboxNetwork::Own).then_some("own, loopback only"),
-            keeper: "engine's cgroup",
+            network_isolation: (self.network == SandboxNetwork::Own)
+                .then_some("own, loopback only"),
+            limits_enforced_by: "engine's cgroup",
         };
-        let describe = |measured: &Measurements<'_>| contained::isolation(measured, shape, &around);
-        Ok(Guest::connect(stream, Box::new(container), shape.clone(), READY_WITHIN, describe)
+        let describe = |measured: &Measurements<'_>| measured_isolation(measured, shape, &context);
+        Ok(Guest::connect(stream, Box::new(container), shape.clone(), READY_TIMEOUT, describe)
             .await?)
     }
 
-    /// Brings the guest to the engine, unless this was done.
-    async fn bring_guest(&self) -> Result<(), LaunchError> {
-        let mut filled = self.filled.lock().await;
-        if !*filled {
-            let image = images::choose(&PROBE, &self.config.images, &self.config.allowlist)?;
-            let image_id = images::resolve(&self.engine, image).await?;
-            self.volume.fill(&self.engine, &self.setting(&image_id)).await?;
-            *filled = true;
+    /// Fills the guest volume on the engine, unless this was done before.
+    async fn ensure_guest_volume(&self) -> Result<(), LaunchError> {
+        let mut is_filled = self.is_filled.lock().await;
+        if !*is_filled {
+            let image =
+                images::select_image(&PROBE_SHAPE, &self.config.images, &self.config.allowlist)?;
+            let image_id = images::resolve_image_id(&self.client, image).await?;
+            self.volume.fill(&self.client, &self.settings(&image_id)).await?;
+            *is_filled = true;
         }
         Ok(())
     }
 
-    fn setting<'a>(&'a self, image_id: &'a str) -> Setting<'a> {
-        Setting {
+    fn settings<'a>(&'a self, image_id: &'a str) -> ContainerSettings<'a> {
+        ContainerSettings {
             image_id,
             volume: &self.volume.name,
             runtime: self.config.runtime.as_deref(),
             owner: &self.config.owner,
             network: self.network,
-            lease_until: sweep::seconds_since_1970() + lease(self.config.lifetime).as_secs(),
+            lease_until: container_backend::unix_time_seconds()
+                + lease_duration(self.config.lifetime).as_secs(),
         }
     }
 }
 
-/// After how long anybody may remove a container that is wanted for `lifetime` at most.
-fn lease(lifetime: Duration) -> Duration {
+/// The time after which any worker may remove a container that is used for at most `lifetime`.
+fn lease_duration(lifetime: Duration) -> Duration {
     lifetime + LEASE_SLACK
 }
 
 #[async_trait]
 impl Launcher for DockerLauncher {
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError> {
-        self.start_guest(shape).await?.holding(&self.config.require).await
+        launch_checked(self.start_container(shape), &self.config.require).await
     }
 
     async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError> {
-        let all = self.engine.owned().await?;
-        let abandoned = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.abandoned(&all, owner, Instant::now())
+        let all = self.client.list_owned().await?;
+        let orphans = {
+            let mut tracker = self.orphan_tracker.lock().unwrap_or_else(PoisonError::into_inner);
+            tracker.find_orphans(&all, owner, Instant::now())
         };
         let mut removed = 0;
-        for Abandoned { id, force } in &abandoned {
-            removed += usize::from(self.engine.remove(id, *force).await?);
+        for OrphanContainer { id, force } in &orphans {
+            removed += usize::from(self.client.remove(id, *force).await?);
         }
         Ok(removed)
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
-        let guest = self.start_guest(&PROBE).await?.holding(&self.config.require).await?;
-        let isolation = guest.isolation().clone();
-        guest.discard().await;
-        Ok(isolation)
+        probe_isolation(self.start_container(&PROBE_SHAPE), &self.config.require).await
     }
 }
 
@@ -221,9 +225,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_outlasts_what_it_is_for_and_is_no_day() {
+    fn a_lease_is_longer_than_the_lifetime_and_shorter_than_two_hours() {
         let lifetime = Duration::from_secs(1200);
-        assert!(lease(lifetime) > lifetime + READY_WITHIN);
-        assert!(lease(lifetime) < Duration::from_secs(2 * 3600));
+        assert!(lease_duration(lifetime) > lifetime + READY_TIMEOUT);
+        assert!(lease_duration(lifetime) < Duration::from_secs(2 * 3600));
     }
 }

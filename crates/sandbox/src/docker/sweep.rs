@@ -1,74 +1,78 @@
-//! Which containers nobody will ever remove.
+//! Finds orphaned containers.
 //!
-//! Several workers use one engine, and none knows which of the others live. So a container of
-//! another owner goes when its lease is over, or when it has ended and its owner, who removes it
-//! within a moment, has not done so. A worker that dies takes its containers with it: they end when
-//! their standard input does.
+//! Several workers use one engine, and none knows which of the others are alive. So a container of
+//! another owner is an orphan when its lease has expired, or when it has exited and its owner, which
+//! normally removes it at once, has not done so. When a worker dies its containers exit, because
+//! their standard input ends.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 
-use crate::contained::{LEASE_LABEL, OWNER_LABEL};
+use crate::container_backend::{LEASE_LABEL, OWNER_LABEL, is_lease_expired};
 use crate::launcher::Owner;
 
-/// How long an owner has to remove what has ended. Less than the 15 seconds within which nothing
-/// may be left.
-const GRACE: Duration = Duration::from_secs(6);
+/// How long an owner has to remove an exited container. Less than the 15 seconds after which
+/// nothing of a dead worker may be left.
+const EXITED_GRACE_PERIOD: Duration = Duration::from_secs(6);
 
-/// How long a container may wait from being made to being started: its owner makes two calls in
-/// between. An owner that needs longer loses a container in which nothing ran, and launches
-/// another.
-const STARTING: Duration = Duration::from_secs(8);
+/// How long a container may exist before it is started: its owner makes two requests in between. A
+/// slower owner loses a container in which nothing has run, and launches another.
+const START_GRACE_PERIOD: Duration = Duration::from_secs(8);
 
 /// A container to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Abandoned {
+pub struct OrphanContainer {
     pub id: String,
-    /// Even if it runs. One that was never started when it was seen is left alone if it has been
-    /// since.
+    /// Remove it even if it runs. Not set for a container that was listed as created: its owner may
+    /// have started it since.
     pub force: bool,
 }
 
-/// When each container of others that does not run was first seen so, by our own clock.
+/// When each container of others that does not run was first seen so. It uses our own clock,
+/// because the clocks of other machines may differ.
 #[derive(Default)]
-pub struct Seen(HashMap<String, Instant>);
+pub struct ContainerOrphanTracker(HashMap<String, Instant>);
 
-impl Seen {
-    /// What is to be removed now.
-    pub fn abandoned(
+impl ContainerOrphanTracker {
+    /// The containers to remove now.
+    pub fn find_orphans(
         &mut self,
         all: &[ContainerSummary],
         owner: &Owner,
         now: Instant,
-    ) -> Vec<Abandoned> {
+    ) -> Vec<OrphanContainer> {
         let others = all.iter().filter(|container| label(container, OWNER_LABEL) != Some(&owner.0));
-        let mut still = HashMap::new();
-        let mut abandoned = Vec::new();
+        let mut still_idle = HashMap::new();
+        let mut orphans = Vec::new();
         for container in others {
             let Some(id) = container.id.clone() else { continue };
-            let patience = match container.state {
-                Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD) => {
-                    Some(GRACE)
-                }
-                Some(ContainerSummaryStateEnum::CREATED) => Some(STARTING),
-                _ => None,
-            };
-            let since = self.0.get(&id).copied().unwrap_or(now);
-            if lease_is_over(container) {
-                abandoned.push(Abandoned { id, force: true });
-            } else if patience.is_some_and(|patience| now - since >= patience) {
-                abandoned.push(Abandoned {
-                    id,
-                    force: container.state != Some(ContainerSummaryStateEnum::CREATED),
-                });
-            } else if patience.is_some() {
-                still.insert(id, since);
+            let was_created = container.state == Some(ContainerSummaryStateEnum::CREATED);
+            let grace_period = grace_period(container.state);
+            let idle_since = self.0.get(&id).copied().unwrap_or(now);
+            if is_lease_expired(label(container, LEASE_LABEL)) {
+                orphans.push(OrphanContainer { id, force: true });
+            } else if grace_period.is_some_and(|grace_period| now - idle_since >= grace_period) {
+                orphans.push(OrphanContainer { id, force: !was_created });
+            } else if grace_period.is_some() {
+                still_idle.insert(id, idle_since);
             }
         }
-        self.0 = still;
-        abandoned
+        // Containers that were removed, or that run now, are forgotten.
+        self.0 = still_idle;
+        orphans
+    }
+}
+
+/// How long a container in this state is left to its owner; `None` for no limit but its lease.
+fn grace_period(state: Option<ContainerSummaryStateEnum>) -> Option<Duration> {
+    match state {
+        Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD) => {
+            Some(EXITED_GRACE_PERIOD)
+        }
+        Some(ContainerSummaryStateEnum::CREATED) => Some(START_GRACE_PERIOD),
+        _ => None,
     }
 }
 
@@ -76,21 +80,10 @@ fn label<'a>(container: &'a ContainerSummary, name: &str) -> Option<&'a String> 
     container.labels.as_ref()?.get(name)
 }
 
-/// A lease that cannot be read is none.
-fn lease_is_over(container: &ContainerSummary) -> bool {
-    let now = seconds_since_1970();
-    label(container, LEASE_LABEL)
-        .and_then(|until| until.parse::<u64>().ok())
-        .is_none_or(|until| until < now)
-}
-
-pub fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container_backend::unix_time_seconds;
 
     fn container(
         id: &str,
@@ -108,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn what_others_left_goes_and_what_lives_stays() {
+    fn orphans_of_others_are_removed_and_running_containers_stay() {
         use ContainerSummaryStateEnum::{CREATED, EXITED, RUNNING};
         let (me, start) = (Owner("me".to_owned()), Instant::now());
-        let later = seconds_since_1970() + 1000;
+        let later = unix_time_seconds() + 1000;
         let all = [
             container("mine", "me", later, EXITED),
             container("running", "other", later, RUNNING),
@@ -119,40 +112,43 @@ mod tests {
             container("starting", "other", later, CREATED),
             container("overdue", "other", 1, RUNNING),
         ];
-        let mut seen = Seen::default();
-        assert_eq!(seen.abandoned(&all, &me, start), [whatever_it_does("overdue")]);
-        assert_eq!(seen.abandoned(&all[..4], &me, start + GRACE / 2), []);
-        assert_eq!(seen.abandoned(&all[..4], &me, start + GRACE), [whatever_it_does("ended")]);
-        assert_eq!(seen.abandoned(&all[..4], &me, start + STARTING), [unless_it_runs("starting")]);
-        // One that is gone is forgotten, and one that comes anew has its whole time.
-        assert_eq!(seen.abandoned(&[], &me, start + STARTING), []);
-        assert_eq!(seen.abandoned(&all[2..3], &me, start + STARTING * 2), []);
+        let mut tracker = ContainerOrphanTracker::default();
+        let mut orphans = |all: &[ContainerSummary], after: Duration| {
+            tracker.find_orphans(all, &me, start + after)
+        };
+        assert_eq!(orphans(&all, Duration::ZERO), [forced("overdue")]);
+        assert_eq!(orphans(&all[..4], EXITED_GRACE_PERIOD / 2), []);
+        assert_eq!(orphans(&all[..4], EXITED_GRACE_PERIOD), [forced("ended")]);
+        assert_eq!(orphans(&all[..4], START_GRACE_PERIOD), [unless_running("starting")]);
+        // A removed container is forgotten, and a new one of its name has the whole grace period.
+        assert_eq!(orphans(&[], START_GRACE_PERIOD), []);
+        assert_eq!(orphans(&all[2..3], START_GRACE_PERIOD * 2), []);
     }
 
-    fn whatever_it_does(id: &str) -> Abandoned {
-        Abandoned { id: id.to_owned(), force: true }
+    fn forced(id: &str) -> OrphanContainer {
+        OrphanContainer { id: id.to_owned(), force: true }
     }
 
-    fn unless_it_runs(id: &str) -> Abandoned {
-        Abandoned { id: id.to_owned(), force: false }
+    fn unless_running(id: &str) -> OrphanContainer {
+        OrphanContainer { id: id.to_owned(), force: false }
     }
 
     #[test]
-    fn nothing_that_a_dead_owner_left_is_there_after_fifteen_seconds() {
+    fn orphans_of_a_dead_owner_are_removed_within_fifteen_seconds() {
         use ContainerSummaryStateEnum::{CREATED, EXITED};
-        let (me, lease) = (Owner("me".to_owned()), seconds_since_1970() + 1000);
-        // How often it is looked, by default: it is left just after a look, and each look comes
-        // when the one before has ended.
-        let look = Duration::from_millis(2600);
+        let (me, lease) = (Owner("me".to_owned()), unix_time_seconds() + 1000);
+        // The default interval of sweeps. In the worst case the owner dies just after one of them,
+        // and each starts when the previous one has ended.
+        let sweep_interval = Duration::from_millis(2600);
         for state in [CREATED, EXITED] {
-            let left = [container("left", "dead", lease, state)];
-            let (mut seen, start) = (Seen::default(), Instant::now());
-            let gone = (1..)
-                .map(|n| look * n)
-                .find(|after| !seen.abandoned(&left, &me, start + *after).is_empty());
+            let orphan = [container("orphan", "dead", lease, state)];
+            let (mut tracker, start) = (ContainerOrphanTracker::default(), Instant::now());
+            let removed = (1..)
+                .map(|n| sweep_interval * n)
+                .find(|after| !tracker.find_orphans(&orphan, &me, start + *after).is_empty());
             assert!(
-                gone.is_some_and(|after| after < Duration::from_secs(15)),
-                "{state:?}: {gone:?}"
+                removed.is_some_and(|after| after < Duration::from_secs(15)),
+                "{state:?}: {removed:?}"
             );
         }
     }

@@ -1,42 +1,46 @@
-//! Whether the API server made what it was asked for. Admission may change a pod, and an old server
-//! drops the fields that it does not know.
+//! Checks that the API server created the pod as requested. Admission plugins may change a pod, and
+//! an old server drops fields that it does not know.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value};
 
-/// What a cluster adds to every pod, by the name of the field, and that gives a script nothing.
-const ADDED_TO_POD: [&str; 14] = [
+/// Fields that a cluster adds to every pod and that give a script no access.
+const POD_FIELDS_SET_BY_CLUSTER: [&str; 14] = [
     "nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy",
     "serviceAccount", "serviceAccountName", "imagePullSecrets", "tolerations", "overhead",
     "nodeSelector", "affinity", "topologySpreadConstraints", "schedulingGates",
 ];
 
-/// The same of each container.
-const ADDED_TO_CONTAINER: [&str; 3] =
+/// The same for each container.
+const CONTAINER_FIELDS_SET_BY_CLUSTER: [&str; 3] =
     ["terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy"];
 
-/// Where a pod is placed, and by what of its own: more of it than we asked for is the operator's
-/// business.
-const PLACING: [&str; 2] = ["tolerations", "nodeSelector"];
+/// Fields that control scheduling. The operator's admission plugins may add to them.
+const SCHEDULING_FIELDS: [&str; 2] = ["tolerations", "nodeSelector"];
 
-/// What is on where nobody says otherwise, so that a `false` that was dropped is not the same as
-/// one that was kept.
-const ON_BY_DEFAULT: [&str; 4] =
+/// Fields whose default is true: if a requested `false` is missing from the response, it was
+/// dropped.
+const TRUE_BY_DEFAULT: [&str; 4] =
     ["automountServiceAccountToken", "enableServiceLinks", "hostUsers", "allowPrivilegeEscalation"];
 
-/// The places of everything that was asked for and is not there, and of what nobody asked for.
-pub fn weakened(asked: &Pod, found: &Pod) -> Vec<String> {
-    let (asked_spec, found_spec) = (object(&asked.spec), object(&found.spec));
+/// The paths of the requested fields that are missing or changed, and of fields that were not
+/// requested.
+pub fn find_weakened(requested: &Pod, found: &Pod) -> Vec<String> {
+    let (requested_spec, created_spec) = (object(&requested.spec), object(&found.spec));
     let mut missing = Vec::new();
-    for (key, value) in asked_spec.iter().filter(|(key, _)| !PLACING.contains(&key.as_str())) {
-        compare(value, found_spec.get(key), key, &mut missing);
+    for (key, value) in
+        requested_spec.iter().filter(|(key, _)| !SCHEDULING_FIELDS.contains(&key.as_str()))
+    {
+        compare(value, created_spec.get(key), key, &mut missing);
     }
-    let added =
-        |key: &&String| !asked_spec.contains_key(*key) && !ADDED_TO_POD.contains(&key.as_str());
+    let added = |key: &&String| {
+        !requested_spec.contains_key(*key) && !POD_FIELDS_SET_BY_CLUSTER.contains(&key.as_str())
+    };
     missing.extend(
-        found_spec.keys().filter(added).filter(|key| !is_nothing(&found_spec[*key])).cloned(),
+        created_spec.keys().filter(added).filter(|key| !is_unset(&created_spec[*key])).cloned(),
     );
-    let (labels, kept) = (asked.metadata.labels.iter().flatten(), found.metadata.labels.as_ref());
+    let (labels, kept) =
+        (requested.metadata.labels.iter().flatten(), found.metadata.labels.as_ref());
     let lost = labels.filter(|(name, value)| kept.and_then(|kept| kept.get(*name)) != Some(*value));
     missing.extend(lost.map(|(name, _)| format!("label {name}")));
     missing
@@ -49,50 +53,52 @@ fn object(value: &impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
-/// Nothing, false and empty are the same to an API server.
-fn compare(asked: &Value, found: Option<&Value>, at: &str, missing: &mut Vec<String>) {
-    match (asked, found) {
-        (Value::Object(asked), Some(Value::Object(found))) => {
-            for (key, value) in asked {
+/// Compares two values and adds the paths that differ. For an API server a missing value, false and
+/// empty are the same.
+fn compare(requested: &Value, found: Option<&Value>, at: &str, missing: &mut Vec<String>) {
+    match (requested, found) {
+        (Value::Object(requested), Some(Value::Object(found))) => {
+            for (key, value) in requested {
                 compare(value, found.get(key), &format!("{at}.{key}"), missing);
             }
             let added = |key: &&String| {
-                !asked.contains_key(*key) && !ADDED_TO_CONTAINER.contains(&key.as_str())
+                !requested.contains_key(*key)
+                    && !CONTAINER_FIELDS_SET_BY_CLUSTER.contains(&key.as_str())
             };
-            let added = found.keys().filter(added).filter(|key| !is_nothing(&found[*key]));
+            let added = found.keys().filter(added).filter(|key| !is_unset(&found[*key]));
             missing.extend(added.map(|key| format!("{at}.{key}")));
         }
-        (Value::Array(asked), Some(Value::Array(found))) if asked.len() == found.len() => {
-            for (index, (asked, found)) in asked.iter().zip(found).enumerate() {
-                compare(asked, Some(found), &format!("{at}[{index}]"), missing);
+        (Value::Array(requested), Some(Value::Array(found))) if requested.len() == found.len() => {
+            for (index, (requested, found)) in requested.iter().zip(found).enumerate() {
+                compare(requested, Some(found), &format!("{at}[{index}]"), missing);
             }
         }
-        (asked, found) => {
+        (requested, found) => {
             let found = found.unwrap_or(&Value::Null);
-            let both_nothing = is_nothing(asked)
-                && is_nothing(found)
-                && !ON_BY_DEFAULT.iter().any(|on| at.ends_with(on));
-            if asked != found && !both_nothing && !same_amount(asked, found) {
+            let both_nothing = is_unset(requested)
+                && is_unset(found)
+                && !TRUE_BY_DEFAULT.iter().any(|on| at.ends_with(on));
+            if requested != found && !both_nothing && !same_quantity(requested, found) {
                 missing.push(at.to_owned());
             }
         }
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Bool(true) => false,
-        // Not 0: a deadline or a user of 0 is not the absence of one.
+        // Also not 0: a deadline or user of 0 is a value.
         Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.values().all(is_nothing),
+        Value::Object(map) => map.values().all(is_unset),
     }
 }
 
-/// `67108864` and `64Mi` are one amount, and an API server writes it as it likes.
-fn same_amount(one: &Value, other: &Value) -> bool {
+/// `67108864` and `64Mi` are the same quantity, and an API server may use either form.
+fn same_quantity(one: &Value, other: &Value) -> bool {
     let amount = |value: &Value| thousandths(value.as_str()?);
     amount(one).is_some_and(|one| Some(one) == amount(other))
 }
@@ -126,16 +132,16 @@ mod tests {
 
     use super::*;
     use crate::kubernetes::body::sandbox;
-    use crate::kubernetes::body::tests::{setting, shape};
+    use crate::kubernetes::body::tests::{settings, shape};
     use crate::launcher::Owner;
 
-    fn asked() -> Pod {
-        sandbox(&shape(), &setting(&Owner("me".to_owned())))
+    fn requested() -> Pod {
+        sandbox(&shape(), &settings(&Owner("me".to_owned())))
     }
 
-    /// What a real API server answers: everything, and what it adds itself.
-    fn faithful() -> Value {
-        let mut pod = serde_json::to_value(asked()).expect("JSON");
+    /// The response of a real API server: all requested fields and its own additions.
+    fn faithful_response() -> Value {
+        let mut pod = serde_json::to_value(requested()).expect("JSON");
         let spec = pod["spec"].as_object_mut().expect("an object");
         spec.insert("schedulerName".to_owned(), json!("default-scheduler"));
         spec.insert("serviceAccountName".to_owned(), json!("default"));
@@ -151,28 +157,29 @@ mod tests {
         pod
     }
 
-    fn judged(found: Value) -> Vec<String> {
-        weakened(&asked(), &serde_json::from_value(found).expect("a pod"))
+    fn find_weakened_in(found: Value) -> Vec<String> {
+        find_weakened(&requested(), &serde_json::from_value(found).expect("a pod"))
     }
 
     #[test]
-    fn a_server_that_did_everything_passes() {
-        assert_eq!(judged(faithful()), Vec::<String>::new());
+    fn a_faithful_server_passes() {
+        assert_eq!(find_weakened_in(faithful_response()), Vec::<String>::new());
     }
 
     #[test]
-    fn every_field_of_ours_that_is_dropped_is_named() {
-        let spec = faithful()["spec"].as_object().expect("an object").clone();
-        let ours = object(&asked().spec);
-        let relied_on = |key: &String| ours.contains_key(key) && !PLACING.contains(&key.as_str());
+    fn every_dropped_field_is_reported() {
+        let spec = faithful_response()["spec"].as_object().expect("an object").clone();
+        let ours = object(&requested().spec);
+        let relied_on =
+            |key: &String| ours.contains_key(key) && !SCHEDULING_FIELDS.contains(&key.as_str());
         for key in spec
             .keys()
-            .filter(|key| relied_on(key) && !is_nothing(&spec[*key]) && *key != "containers")
+            .filter(|key| relied_on(key) && !is_unset(&spec[*key]) && *key != "containers")
         {
-            let mut found = faithful();
+            let mut found = faithful_response();
             found["spec"].as_object_mut().expect("an object").remove(key);
             assert_eq!(
-                judged(found).first().map(|named| named.starts_with(key.as_str())),
+                find_weakened_in(found).first().map(|named| named.starts_with(key.as_str())),
                 Some(true),
                 "{key}"
             );
@@ -180,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_or_loosened_is_named() {
+    fn additions_and_weakened_values_are_reported() {
         let container = |key: &str| format!("/spec/containers/0/{key}");
         let changes = [
             ("/spec/hostNetwork".to_owned(), json!(true), "hostNetwork"),
@@ -228,21 +235,21 @@ mod tests {
             ("/metadata/labels/skillbox.owner".to_owned(), json!("you"), "label skillbox.owner"),
         ];
         for (place, value, named) in changes {
-            let mut found = faithful();
+            let mut found = faithful_response();
             let (parent, key) = place.rsplit_once('/').expect("a path");
             found.pointer_mut(parent).expect("it is there")[key] = value;
-            assert_eq!(judged(found), [named], "{place}");
+            assert_eq!(find_weakened_in(found), [named], "{place}");
         }
-        // A second container beside ours, as a mesh would add it.
-        let mut found = faithful();
+        // A second container, as a service mesh would add it.
+        let mut found = faithful_response();
         let sidecar = json!({ "name": "proxy", "image": "mesh" });
         found["spec"]["containers"].as_array_mut().expect("a list").push(sidecar);
-        assert_eq!(judged(found), ["containers"]);
+        assert_eq!(find_weakened_in(found), ["containers"]);
     }
 
     #[test]
-    fn amounts_are_compared_by_value() {
-        let same = |one: &str, other: &str| same_amount(&json!(one), &json!(other));
+    fn quantities_are_compared_by_value() {
+        let same = |one: &str, other: &str| same_quantity(&json!(one), &json!(other));
         assert!(
             same("67108864", "64Mi")
                 && same("1500m", "1500m")

@@ -1,4 +1,4 @@
-//! What a cluster offers to sandboxes, and what is missing around them, for a person to read.
+//! The doctor's report on a cluster: its features, and missing protections around sandboxes.
 
 use std::fmt;
 use std::future::Future;
@@ -15,19 +15,20 @@ use kube::api::{Api, ListParams, PostParams};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
+use super::client::ClusterClient;
 use super::{KubernetesConfig, KubernetesLauncher};
-use crate::isolation::{Control, Isolation};
-use crate::launcher::{LaunchError, Launcher};
+use crate::container_backend::{error_with_sources, write_controls};
+use crate::isolation::Isolation;
+use crate::launcher::Launcher;
 
-/// No question takes longer on an API server that works.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// The timeout of every request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a namespace says about the pods that it lets in.
+/// The label with the Pod Security Standard that a namespace enforces.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 
-/// Everything we ever do: the verb, and what it is done to.
-const RIGHTS: [(&str, &str, Option<&str>); 7] = [
+/// All permissions that a worker needs: verb, resource and subresource.
+const REQUIRED_PERMISSIONS: [(&str, &str, Option<&str>); 7] = [
     ("create", "pods", None),
     ("get", "pods", None),
     ("list", "pods", None),
@@ -37,23 +38,23 @@ const RIGHTS: [(&str, &str, Option<&str>); 7] = [
     ("create", "pods", Some("attach")),
 ];
 
-/// The findings; `problem` is set when nothing can run in this cluster.
+/// The findings; `problem` is set when no skill can run in this cluster.
 #[derive(Debug, Serialize)]
 pub struct KubernetesReport {
     pub address: Option<String>,
     pub version: Option<String>,
     pub namespace: String,
     pub runtime_class: Option<String>,
-    /// What the namespace enforces of the Pod Security Standards, as far as it can be seen.
+    /// The Pod Security Standard that the namespace enforces, if we may read it.
     pub pod_security: Option<String>,
-    /// What we may not do and need to.
+    /// The required permissions that we do not have.
     pub missing_rights: Vec<String>,
     pub warnings: Vec<String>,
     pub isolation: Option<Isolation>,
     pub problem: Option<String>,
 }
 
-/// Asks the cluster about itself and makes one real pod to see what holds in it.
+/// Reads the cluster's configuration and starts one real pod to measure its isolation.
 pub async fn kubernetes_doctor(config: KubernetesConfig) -> KubernetesReport {
     let mut report = KubernetesReport {
         address: None,
@@ -67,33 +68,33 @@ pub async fn kubernetes_doctor(config: KubernetesConfig) -> KubernetesReport {
         problem: None,
     };
     match KubernetesLauncher::start(config).await {
-        Ok(launcher) => report.look(&launcher).await,
-        Err(error) => report.problem = Some(told(&error)),
+        Ok(launcher) => report.inspect(&launcher).await,
+        Err(error) => report.problem = Some(error_with_sources(&error)),
     }
     report
 }
 
-/// What a question came to.
-enum Answer<T> {
-    Yes(T),
-    /// There is no such thing.
-    None,
-    /// We may not know, or nobody answered.
+/// The result of a request about the cluster.
+enum Lookup<T> {
+    Found(T),
+    /// The object does not exist.
+    NotFound,
+    /// We are not allowed to read it, or the API server did not respond.
     Unknown,
 }
 
 impl KubernetesReport {
-    async fn look(&mut self, launcher: &KubernetesLauncher) {
-        let cluster = &launcher.cluster;
-        self.address = Some(cluster.address.clone());
-        self.version = cluster.version().await.ok();
-        self.look_at_rights(cluster).await;
-        self.look_at_namespace(cluster).await;
-        self.look_at_network(cluster).await;
-        self.look_at_runtime_class(cluster).await;
+    async fn inspect(&mut self, launcher: &KubernetesLauncher) {
+        let client = &launcher.client;
+        self.address = Some(client.address.clone());
+        self.version = client.version().await.ok();
+        self.check_permissions(client).await;
+        self.check_namespace(client).await;
+        self.check_network_policy(client).await;
+        self.check_runtime_class(client).await;
         if !self.missing_rights.is_empty() && self.problem.is_none() {
             self.problem = Some(format!(
-                "we may not {} in {}",
+                "missing permissions: {} in {}",
                 self.missing_rights.join(", "),
                 self.namespace
             ));
@@ -101,74 +102,78 @@ impl KubernetesReport {
         if self.problem.is_none() {
             match launcher.probe().await {
                 Ok(isolation) => self.isolation = Some(isolation),
-                Err(error) => self.problem = Some(told(&error)),
+                Err(error) => self.problem = Some(error_with_sources(&error)),
             }
         }
     }
 
-    async fn look_at_rights(&mut self, cluster: &Cluster) {
-        for (verb, resource, part) in RIGHTS {
-            if may(cluster, verb, resource, part).await == Some(false) {
+    async fn check_permissions(&mut self, client: &ClusterClient) {
+        for (verb, resource, part) in REQUIRED_PERMISSIONS {
+            if is_allowed(client, verb, resource, part).await == Some(false) {
                 let part = part.map(|part| format!("/{part}")).unwrap_or_default();
                 self.missing_rights.push(format!("{verb} {resource}{part}"));
             }
         }
     }
 
-    async fn look_at_namespace(&mut self, cluster: &Cluster) {
-        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-        match answer(namespaces.get(&cluster.namespace)).await {
-            Answer::Yes(namespace) => {
+    async fn check_namespace(&mut self, client: &ClusterClient) {
+        let namespaces: Api<Namespace> = Api::all(client.client.clone());
+        match look_up(namespaces.get(&client.namespace)).await {
+            Lookup::Found(namespace) => {
                 let labels = namespace.metadata.labels.unwrap_or_default();
                 self.pod_security = labels.get(POD_SECURITY).cloned();
                 if self.pod_security.as_deref() != Some("restricted") {
                     self.warnings.push(format!(
                         "the namespace {} does not enforce the restricted Pod Security Standard. Our pods satisfy it: \
-                         `kubectl label namespace {0} {POD_SECURITY}=restricted` keeps others out that do not.",
+                         `kubectl label namespace {0} {POD_SECURITY}=restricted` rejects other pods that do not.",
                         self.namespace
                     ));
                 }
             }
-            Answer::None => {
+            Lookup::NotFound => {
                 self.problem = Some(format!("there is no namespace {}", self.namespace))
             }
-            Answer::Unknown => self.unknown("which pods the namespace lets in (get namespaces)"),
+            Lookup::Unknown => {
+                self.warn_unknown("which pods the namespace admits (get namespaces)")
+            }
         }
     }
 
-    async fn look_at_network(&mut self, cluster: &Cluster) {
+    async fn check_network_policy(&mut self, client: &ClusterClient) {
         let policies: Api<NetworkPolicy> =
-            Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        match answer(policies.list(&ListParams::default())).await {
-            Answer::Yes(list) if list.items.iter().any(|policy| policy.spec.as_ref().is_some_and(denies_all)) => {}
-            Answer::Yes(_) | Answer::None => self.warnings.push(format!(
-                "the namespace {} has no NetworkPolicy that denies everything. Scripts get no socket that leads to a \
-                 network, and this is the wall behind that one.",
+            Api::namespaced(client.client.clone(), &client.namespace);
+        match look_up(policies.list(&ListParams::default())).await {
+            Lookup::Found(list) if list.items.iter().any(|policy| policy.spec.as_ref().is_some_and(denies_all)) => {}
+            Lookup::Found(_) | Lookup::NotFound => self.warnings.push(format!(
+                "the namespace {} has no NetworkPolicy that denies everything. Scripts cannot open a network socket; \
+                 the policy is a second barrier behind that.",
                 self.namespace
             )),
-            Answer::Unknown => self.unknown("whether a NetworkPolicy denies everything (list networkpolicies)"),
+            Lookup::Unknown => self.warn_unknown("whether a NetworkPolicy denies everything (list networkpolicies)"),
         }
     }
 
-    async fn look_at_runtime_class(&mut self, cluster: &Cluster) {
+    async fn check_runtime_class(&mut self, client: &ClusterClient) {
         let Some(name) = self.runtime_class.clone() else {
             self.warnings.push(
-                "containers share their node's kernel, and a hole in it is a way out. SKILLBOX_KUBE_RUNTIME_CLASS with a \
-                 class of gVisor or Kata puts another kernel in between."
+                "containers share their node's kernel, so a vulnerability in it is a way out. SKILLBOX_KUBE_RUNTIME_CLASS \
+                 with a class of gVisor or Kata adds another kernel in between."
                     .to_owned(),
             );
             return;
         };
-        let classes: Api<RuntimeClass> = Api::all(cluster.client.clone());
-        match answer(classes.get(&name)).await {
-            Answer::Yes(_) => {}
-            Answer::None => self.problem = Some(format!("there is no RuntimeClass {name}")),
-            Answer::Unknown => self.unknown("whether the RuntimeClass exists (get runtimeclasses)"),
+        let classes: Api<RuntimeClass> = Api::all(client.client.clone());
+        match look_up(classes.get(&name)).await {
+            Lookup::Found(_) => {}
+            Lookup::NotFound => self.problem = Some(format!("there is no RuntimeClass {name}")),
+            Lookup::Unknown => {
+                self.warn_unknown("whether the RuntimeClass exists (get runtimeclasses)")
+            }
         }
     }
 
-    fn unknown(&mut self, what: &str) {
-        self.warnings.push(format!("not allowed to see {what}."));
+    fn warn_unknown(&mut self, what: &str) {
+        self.warnings.push(format!("not allowed to read {what}."));
     }
 
     /// True when skills can run in this cluster.
@@ -177,14 +182,19 @@ impl KubernetesReport {
     }
 }
 
-/// Whether we may do this; none when the API server does not say.
-async fn may(cluster: &Cluster, verb: &str, resource: &str, part: Option<&str>) -> Option<bool> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client.clone());
+/// Whether we have a permission; `None` when the API server does not report it.
+async fn is_allowed(
+    client: &ClusterClient,
+    verb: &str,
+    resource: &str,
+    subresource: Option<&str>,
+) -> Option<bool> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.client.clone());
     let attributes = ResourceAttributes {
-        namespace: Some(cluster.namespace.clone()),
+        namespace: Some(client.namespace.clone()),
         verb: Some(verb.to_owned()),
         resource: Some(resource.to_owned()),
-        subresource: part.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
         ..ResourceAttributes::default()
     };
     let spec = SelfSubjectAccessReviewSpec {
@@ -192,23 +202,23 @@ async fn may(cluster: &Cluster, verb: &str, resource: &str, part: Option<&str>) 
         non_resource_attributes: None,
     };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    match answer(reviews.create(&PostParams::default(), &review)).await {
-        Answer::Yes(review) => review.status.map(|status| status.allowed),
-        Answer::None | Answer::Unknown => None,
+    match look_up(reviews.create(&PostParams::default(), &review)).await {
+        Lookup::Found(review) => review.status.map(|status| status.allowed),
+        Lookup::NotFound | Lookup::Unknown => None,
     }
 }
 
-async fn answer<T>(question: impl Future<Output = Result<T, Error>>) -> Answer<T> {
-    match timeout(ANSWER_WITHIN, question).await {
-        Ok(Ok(answer)) => Answer::Yes(answer),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Answer::None,
-        Ok(Err(_)) | Err(_) => Answer::Unknown,
+async fn look_up<T>(request: impl Future<Output = Result<T, Error>>) -> Lookup<T> {
+    match timeout(REQUEST_TIMEOUT, request).await {
+        Ok(Ok(found)) => Lookup::Found(found),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Lookup::NotFound,
+        Ok(Err(_)) | Err(_) => Lookup::Unknown,
     }
 }
 
-/// Chooses every pod, in both directions, and lets nothing through.
+/// Whether a policy selects all pods and allows nothing in either direction.
 fn denies_all(policy: &NetworkPolicySpec) -> bool {
-    let everybody = policy.pod_selector.as_ref().is_none_or(|selector| {
+    let all_pods = policy.pod_selector.as_ref().is_none_or(|selector| {
         selector.match_labels.as_ref().is_none_or(|labels| labels.is_empty())
             && selector.match_expressions.as_ref().is_none_or(|expressions| expressions.is_empty())
     });
@@ -217,19 +227,7 @@ fn denies_all(policy: &NetworkPolicySpec) -> bool {
         ["Ingress", "Egress"].iter().all(|direction| types.iter().any(|named| named == direction));
     let nothing = policy.ingress.as_ref().is_none_or(|rules| rules.is_empty())
         && policy.egress.as_ref().is_none_or(|rules| rules.is_empty());
-    everybody && both && nothing
-}
-
-fn told(error: &LaunchError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        if !text.contains(&inner.to_string()) {
-            text.push_str(&format!(": {inner}"));
-        }
-        source = inner.source();
-    }
-    text
+    all_pods && both && nothing
 }
 
 impl fmt::Display for KubernetesReport {
@@ -244,13 +242,8 @@ impl fmt::Display for KubernetesReport {
             self.runtime_class.as_deref().unwrap_or("the cluster's default")
         )?;
         if let Some(isolation) = &self.isolation {
-            writeln!(f, "\nisolation, measured in a pod made just now")?;
-            for control in Control::ALL {
-                match isolation.controls.get(&control) {
-                    Some(how) => writeln!(f, "  ok   {control:<20} {how}")?,
-                    None => writeln!(f, "  --   {control:<20} not there")?,
-                }
-            }
+            writeln!(f, "\nisolation, measured in a pod started just now")?;
+            write_controls(f, isolation)?;
         }
         for warning in &self.warnings {
             writeln!(f, "\nwarning: {warning}")?;
@@ -269,13 +262,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_policy_that_lets_nothing_through_denies_everything() {
-        let judged = |spec| denies_all(&serde_json::from_value(spec).expect("a policy"));
+    fn only_a_policy_that_allows_nothing_denies_everything() {
+        let find_weakened_in = |spec| denies_all(&serde_json::from_value(spec).expect("a policy"));
         let both = json!(["Ingress", "Egress"]);
-        assert!(judged(json!({ "podSelector": {}, "policyTypes": both })));
-        assert!(!judged(json!({ "podSelector": {}, "policyTypes": ["Ingress"] })));
-        assert!(!judged(json!({ "podSelector": {}, "policyTypes": both, "egress": [{}] })));
-        assert!(!judged(
+        assert!(find_weakened_in(json!({ "podSelector": {}, "policyTypes": both })));
+        assert!(!find_weakened_in(json!({ "podSelector": {}, "policyTypes": ["Ingress"] })));
+        assert!(!find_weakened_in(
+            json!({ "podSelector": {}, "policyTypes": both, "egress": [{}] })
+        ));
+        assert!(!find_weakened_in(
             json!({ "podSelector": { "matchLabels": { "a": "b" } }, "policyTypes": both })
         ));
     }

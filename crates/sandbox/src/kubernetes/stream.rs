@@ -1,9 +1,9 @@
-//! The byte stream to a guest in a pod: the attach websocket, which ends when either side of it
-//! does.
+//! The byte stream to a guest in a pod: the attach websocket, which ends when either side closes
+//! it.
 //!
-//! The connection is worked on by a task of the client, which says nothing to a reader when it
-//! fails. So the reader also listens to the end of that task, and to the end of the pod: a node
-//! that is lost closes no connection.
+//! A task of the client library drives the connection, and does not tell a reader when it fails. So
+//! the reader also waits for the end of that task, and for the end of the pod: a lost node closes no
+//! connection.
 
 use std::future::Future;
 use std::io;
@@ -18,76 +18,83 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, SimplexStream, WriteHa
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::cluster::{Cluster, setup};
-use super::standing::Standing;
+use super::client::{ClusterClient, setup_error};
+use super::pod_state::PodState;
 use crate::launcher::LaunchError;
 
-/// What a pod that is over may still have on its way to us.
-const DRAINING: Duration = Duration::from_secs(5);
+/// How long output of an ended pod may still be on its way to us.
+const DRAIN_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a pod is asked for that a list did not have.
-const ASKED_AGAIN: Duration = Duration::from_secs(5);
+/// How often a pod is requested that was missing from a list.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Both directions of one connection.
-pub struct Attached {
+/// Both directions of one attach connection.
+pub struct PodStream {
     output: ReadHalf<SimplexStream>,
     input: WriteHalf<SimplexStream>,
-    /// The task is done: everything it will ever write is in `output`.
+    /// The library's task has ended: all output it will ever deliver is in `output`.
     disconnected: Signal,
-    pod_over: Signal,
-    /// Set when the other side went first.
-    hung_up: Arc<AtomicBool>,
+    pod_ended: Signal,
+    /// Set when the guest's side of the stream ended first.
+    guest_disconnected: Arc<AtomicBool>,
     ended: bool,
-    /// Ends the connection when dropped.
+    /// Dropping it closes the connection.
     _process: AttachedProcess,
 }
 
-impl Attached {
+impl PodStream {
     pub fn new(
         mut process: AttachedProcess,
-        (cluster, name): (&Cluster, &str),
-        standing: watch::Receiver<Standing>,
-        hung_up: Arc<AtomicBool>,
-    ) -> Result<Attached, LaunchError> {
+        (client, name): (&ClusterClient, &str),
+        state: watch::Receiver<PodState>,
+        guest_disconnected: Arc<AtomicBool>,
+    ) -> Result<PodStream, LaunchError> {
         let (Some(output), Some(input), Some(status)) =
             (process.stdout(), process.stdin(), process.take_status())
         else {
-            return Err(setup("attach to a pod", "the client has no streams"));
+            return Err(setup_error("attach to a pod", "the client has no streams"));
         };
         let disconnected = Box::pin(async move {
             status.await;
         });
-        let pod_over = Box::pin(over(cluster.clone(), name.to_owned(), standing));
-        Ok(Attached {
+        let pod_ended = Box::pin(wait_for_pod_end(client.clone(), name.to_owned(), state));
+        Ok(PodStream {
             output,
             input,
             disconnected,
-            pod_over,
-            hung_up,
+            pod_ended,
+            guest_disconnected,
             ended: false,
             _process: process,
         })
     }
 }
 
-/// Ready some time after the pod has ended. One that is missing from a list is asked for.
-async fn over(cluster: Cluster, name: String, mut standing: watch::Receiver<Standing>) {
+/// Ready some time after the pod has ended. A pod that is missing from a list is requested by name
+/// first, because a list can be older than the pod.
+async fn wait_for_pod_end(
+    client: ClusterClient,
+    name: String,
+    mut state: watch::Receiver<PodState>,
+) {
     loop {
-        let ended = |now: &Standing| matches!(now, Standing::Over(_) | Standing::Absent);
-        let Some(seen) = standing.wait_for(ended).await.ok().map(|seen| seen.clone()) else {
-            // Nobody follows the pod any more.
+        let may_have_ended =
+            |state: &PodState| matches!(state, PodState::Ended(_) | PodState::Missing);
+        let Some(state) = state.wait_for(may_have_ended).await.ok().map(|state| state.clone())
+        else {
+            // The subscription was dropped, so the pod is being removed by its owner.
             return std::future::pending().await;
         };
-        if seen != Standing::Absent || matches!(cluster.get(&name).await, Ok(None)) {
-            return sleep(DRAINING).await;
+        if state != PodState::Missing || matches!(client.get(&name).await, Ok(None)) {
+            return sleep(DRAIN_DELAY).await;
         }
-        sleep(ASKED_AGAIN).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-impl AsyncRead for Attached {
+impl AsyncRead for PodStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -103,27 +110,29 @@ impl AsyncRead for Attached {
                 Poll::Ready(_) => this.ended = true,
                 Poll::Pending => {
                     let done = this.disconnected.as_mut().poll(cx).is_ready();
-                    if !done && this.pod_over.as_mut().poll(cx).is_pending() {
+                    if !done && this.pod_ended.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
                     this.ended = true;
-                    // The last bytes may have come between the two looks.
+                    // The task may have written its last bytes after the first poll of `output`
+                    // and before it ended, so `output` is read once more.
                     if let Poll::Ready(read) = Pin::new(&mut this.output).poll_read(cx, buffer)
                         && buffer.filled().len() > before
                     {
                         this.ended = false;
+                        // A finished future must not be polled again.
                         this.disconnected = Box::pin(std::future::ready(()));
                         return Poll::Ready(read);
                     }
                 }
             }
         }
-        this.hung_up.store(true, Ordering::SeqCst);
+        this.guest_disconnected.store(true, Ordering::SeqCst);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Attached {
+impl AsyncWrite for PodStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,87 +1,99 @@
-//! Which pods nobody will ever remove.
+//! Finds orphaned pods.
 //!
-//! Several workers use one namespace, and none knows which of the others live. So a pod of another
-//! owner goes when its lease is over, or when it has ended, or never started, and its owner has not
-//! removed it. A worker that dies takes its pods with it: they end when their standard input does.
-//! Of its own pods a worker knows which ones it still holds; one that it could not remove while the
-//! API server was away is like one of another owner.
+//! Several workers use one namespace, and none knows which of the others are alive. So a pod of
+//! another owner is an orphan when its lease has expired, or when it has ended, or never started, and
+//! its owner has not removed it within a grace period. When a worker dies its pods end, because
+//! their standard input ends. A worker knows which of its own pods are active; one that it could not
+//! remove while the API server was away is treated like a pod of another owner.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::standing::{Cause, End, Standing};
-use crate::contained::{LEASE_LABEL, OWNER_LABEL};
+use super::pod_state::{EndCause, PodEnd, PodState};
+use crate::container_backend::{LEASE_LABEL, OWNER_LABEL, is_lease_expired};
 
-/// How long an owner has to remove what has ended: it looks at how it ended first.
-const GRACE: Duration = Duration::from_secs(12);
+/// How long an owner has to remove an ended pod. It first requests how the pod ended.
+const ENDED_GRACE_PERIOD: Duration = Duration::from_secs(12);
 
-/// The names of the pods that somebody here makes, uses or removes.
+/// The names of the pods that this process is creating, using or removing.
 #[derive(Clone, Default)]
-pub struct Held(Arc<Mutex<HashSet<String>>>);
+pub struct ActivePods(Arc<Mutex<HashSet<String>>>);
 
-/// One of them. Dropping it leaves the pod to the sweep.
-pub struct Holding {
-    held: Held,
+/// One active pod. Dropping it leaves the pod to the sweep.
+pub struct ActivePodGuard {
+    active: ActivePods,
     name: String,
 }
 
-impl Held {
-    /// Holds a pod from before it is made.
-    pub fn hold(&self, name: &str) -> Holding {
-        self.open().insert(name.to_owned());
-        Holding { held: self.clone(), name: name.to_owned() }
+impl ActivePods {
+    /// Registers a pod. Called before the pod is created, so that no sweep can see it unregistered.
+    pub fn register(&self, name: &str) -> ActivePodGuard {
+        self.lock().insert(name.to_owned());
+        ActivePodGuard { active: self.clone(), name: name.to_owned() }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn contains(&self, name: &str) -> bool {
+        self.lock().contains(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Holding {
+impl Drop for ActivePodGuard {
     fn drop(&mut self) {
-        self.held.open().remove(&self.name);
+        self.active.lock().remove(&self.name);
     }
 }
 
-/// When each pod that nobody here holds and that does not run was first seen so, by our own clock.
+/// When each inactive pod that does not run was first seen so. It uses our own clock, because the
+/// clocks of other machines may differ.
 #[derive(Default)]
-pub struct Seen(HashMap<String, Instant>);
+pub struct PodOrphanTracker(HashMap<String, Instant>);
 
-impl Seen {
-    /// The names of what is to be removed now. `starting` is how long a pod may take until it runs.
-    pub fn abandoned(
+impl PodOrphanTracker {
+    /// The names of the pods to remove now. `start_timeout` is how long a pod may take to run.
+    pub fn find_orphans(
         &mut self,
         all: &[Pod],
-        held: &Held,
-        starting: Duration,
+        active: &ActivePods,
+        start_timeout: Duration,
         now: Instant,
     ) -> Vec<String> {
-        let mut still = HashMap::new();
-        let mut abandoned = Vec::new();
+        let mut still_idle = HashMap::new();
+        let mut orphans = Vec::new();
         for pod in all.iter().filter(|pod| label(pod, OWNER_LABEL).is_some()) {
-            let Some(name) = pod.metadata.name.clone().filter(|name| !held.open().contains(name))
-            else {
+            let Some(name) = pod.metadata.name.clone().filter(|name| !active.contains(name)) else {
                 continue;
             };
-            let patience = match Standing::of(pod) {
-                // Somebody removes it already, and only its node can say that it is gone.
-                Standing::Over(End { cause: Cause::Deleted, .. }) => None,
-                Standing::Over(_) => Some(GRACE),
-                Standing::Waiting(_) => Some(starting),
-                _ => None,
-            };
-            let since = self.0.get(&name).copied().unwrap_or(now);
-            if lease_is_over(pod) || patience.is_some_and(|patience| now - since >= patience) {
-                abandoned.push(name);
-            } else if patience.is_some() {
-                still.insert(name, since);
+            let grace_period = grace_period(pod, start_timeout);
+            let idle_since = self.0.get(&name).copied().unwrap_or(now);
+            if is_lease_expired(label(pod, LEASE_LABEL))
+                || grace_period.is_some_and(|grace_period| now - idle_since >= grace_period)
+            {
+                orphans.push(name);
+            } else if grace_period.is_some() {
+                still_idle.insert(name, idle_since);
             }
         }
-        self.0 = still;
-        abandoned
+        // Pods that were removed, or that run now, are forgotten.
+        self.0 = still_idle;
+        orphans
+    }
+}
+
+/// How long a pod in this state is left to its owner; `None` for no limit but its lease.
+fn grace_period(pod: &Pod, start_timeout: Duration) -> Option<Duration> {
+    match PodState::from_pod(pod) {
+        // It is being deleted already, and only its node can confirm that it has stopped.
+        PodState::Ended(PodEnd { cause: EndCause::Deleted, .. }) => None,
+        PodState::Ended(_) => Some(ENDED_GRACE_PERIOD),
+        PodState::Pending(_) => Some(start_timeout),
+        PodState::Unknown | PodState::Running(_) | PodState::Missing => None,
     }
 }
 
@@ -89,23 +101,12 @@ fn label<'a>(pod: &'a Pod, name: &str) -> Option<&'a String> {
     pod.metadata.labels.as_ref()?.get(name)
 }
 
-/// A lease that cannot be read is none.
-fn lease_is_over(pod: &Pod) -> bool {
-    let now = seconds_since_1970();
-    label(pod, LEASE_LABEL)
-        .and_then(|until| until.parse::<u64>().ok())
-        .is_none_or(|until| until < now)
-}
-
-pub fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::container_backend::unix_time_seconds;
 
     fn pod(name: &str, owner: &str, lease: u64, phase: &str) -> Pod {
         let state = if phase == "Running" { json!({ "running": {} }) } else { json!({}) };
@@ -119,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn what_others_left_goes_and_what_lives_stays() {
-        const STARTING: Duration = Duration::from_secs(200);
-        let (held, start) = (Held::default(), Instant::now());
-        let _mine = held.hold("mine");
-        let later = seconds_since_1970() + 1000;
+    fn orphans_of_others_are_removed_and_running_pods_stay() {
+        const START_TIMEOUT: Duration = Duration::from_secs(200);
+        let (active, start) = (ActivePods::default(), Instant::now());
+        let _mine = active.register("mine");
+        let later = unix_time_seconds() + 1000;
         let all = [
             pod("mine", "me", 1, "Failed"),
             pod("running", "other", later, "Running"),
@@ -131,30 +132,33 @@ mod tests {
             pod("starting", "other", later, "Pending"),
             pod("overdue", "other", 1, "Running"),
         ];
-        let mut seen = Seen::default();
-        let mut abandoned =
-            |all: &[Pod], after: Duration| seen.abandoned(all, &held, STARTING, start + after);
-        assert_eq!(abandoned(&all, Duration::ZERO), ["overdue"]);
-        assert_eq!(abandoned(&all[..4], GRACE / 2), Vec::<String>::new());
-        assert_eq!(abandoned(&all[..4], GRACE), ["ended"]);
-        assert_eq!(abandoned(&all[..4], STARTING), ["starting"]);
-        // One that is gone is forgotten, and one that comes anew has its whole time.
-        assert_eq!(abandoned(&[], STARTING), Vec::<String>::new());
-        assert_eq!(abandoned(&all[2..3], STARTING * 2), Vec::<String>::new());
+        let mut tracker = PodOrphanTracker::default();
+        let mut orphans = |all: &[Pod], after: Duration| {
+            tracker.find_orphans(all, &active, START_TIMEOUT, start + after)
+        };
+        assert_eq!(orphans(&all, Duration::ZERO), ["overdue"]);
+        assert_eq!(orphans(&all[..4], ENDED_GRACE_PERIOD / 2), Vec::<String>::new());
+        assert_eq!(orphans(&all[..4], ENDED_GRACE_PERIOD), ["ended"]);
+        assert_eq!(orphans(&all[..4], START_TIMEOUT), ["starting"]);
+        // A removed pod is forgotten, and a new one of its name has the whole grace period.
+        assert_eq!(orphans(&[], START_TIMEOUT), Vec::<String>::new());
+        assert_eq!(orphans(&all[2..3], START_TIMEOUT * 2), Vec::<String>::new());
     }
 
     #[test]
-    fn a_pod_of_ones_own_goes_when_nobody_holds_it_any_more() {
-        let (held, start) = (Held::default(), Instant::now());
-        let all = [pod("mine", "me", seconds_since_1970() + 1000, "Failed")];
-        let mut seen = Seen::default();
-        let mut abandoned = |after: Duration| seen.abandoned(&all, &held, GRACE, start + after);
-        let holding = held.hold("mine");
-        assert_eq!(abandoned(Duration::ZERO), Vec::<String>::new());
-        assert_eq!(abandoned(GRACE), Vec::<String>::new());
-        drop(holding);
-        // From now on it has the time that any other has.
-        assert_eq!(abandoned(GRACE), Vec::<String>::new());
-        assert_eq!(abandoned(GRACE * 2), ["mine"]);
+    fn an_own_pod_is_an_orphan_when_it_is_no_longer_active() {
+        let (active, start) = (ActivePods::default(), Instant::now());
+        let all = [pod("mine", "me", unix_time_seconds() + 1000, "Failed")];
+        let mut tracker = PodOrphanTracker::default();
+        let mut orphans = |after: Duration| {
+            tracker.find_orphans(&all, &active, ENDED_GRACE_PERIOD, start + after)
+        };
+        let guard = active.register("mine");
+        assert_eq!(orphans(Duration::ZERO), Vec::<String>::new());
+        assert_eq!(orphans(ENDED_GRACE_PERIOD), Vec::<String>::new());
+        drop(guard);
+        // From now on it has the same grace period as any other.
+        assert_eq!(orphans(ENDED_GRACE_PERIOD), Vec::<String>::new());
+        assert_eq!(orphans(ENDED_GRACE_PERIOD * 2), ["mine"]);
     }
 }

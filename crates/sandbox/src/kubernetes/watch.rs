@@ -1,8 +1,8 @@
-//! One watch for all pods of a launcher, and whoever wants to know about one of them.
+//! One watch for all pods of a launcher, and subscriptions to single pods.
 //!
-//! It goes on when it is dropped, from where it was, or with a new list when that is too long ago;
-//! an API server that is away is asked again every few seconds. Nobody may rely on it alone: who
-//! waits for a pod also asks for it now and then.
+//! After an interruption the watch resumes at its last resource version, or with a new list when
+//! that version is too old. While the API server is away it retries every few seconds. A watch can
+//! be silent for long without being broken, so every waiter also polls its pod.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -18,183 +18,195 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::body::label_value;
-use super::cluster::Cluster;
-use super::standing::{Cause, End, Standing};
-use crate::contained::OWNER_LABEL;
+use super::client::ClusterClient;
+use super::pod_state::{EndCause, PodState};
+use crate::container_backend::OWNER_LABEL;
 use crate::launcher::Owner;
 
-/// Pauses between attempts while the API server is away.
-const PAUSES: [Duration; 3] =
+/// Delays between attempts while the API server is away.
+const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// How long a watch is asked for. A connection that died in silence is noticed a little later.
+/// The requested duration of a watch. A connection that broke silently is detected soon after it.
 const WATCH_SECONDS: u32 = 60;
 
-/// Hears of all pods of one owner until it is dropped.
-pub struct Watch {
-    ledger: Ledger,
+/// Receives the events of all pods of one owner until it is dropped.
+pub struct PodWatch {
+    tracked: TrackedPods,
     task: JoinHandle<()>,
 }
 
-/// What is known of the pods that somebody follows, by name.
+/// The states of the subscribed pods, by name.
 #[derive(Clone, Default)]
-struct Ledger(Arc<Mutex<HashMap<String, watch::Sender<Standing>>>>);
+struct TrackedPods(Arc<Mutex<HashMap<String, watch::Sender<PodState>>>>);
 
-/// One pod that is followed. Dropping it forgets the pod.
-pub struct Following {
-    ledger: Ledger,
+/// A subscription to one pod. Dropping it ends the tracking of the pod.
+pub struct PodSubscription {
+    tracked: TrackedPods,
     name: String,
-    standing: watch::Receiver<Standing>,
+    state: watch::Receiver<PodState>,
 }
 
-impl Watch {
-    pub fn start(cluster: &Cluster, owner: &Owner) -> Watch {
-        let ledger = Ledger::default();
-        let mine = format!("{OWNER_LABEL}={}", label_value(&owner.0));
-        let config = watcher::Config::default().labels(&mine).timeout(WATCH_SECONDS);
-        let events = watcher::watcher(cluster.pods.clone(), config);
+impl PodWatch {
+    pub fn start(client: &ClusterClient, owner: &Owner) -> PodWatch {
+        let tracked = TrackedPods::default();
+        let owned = format!("{OWNER_LABEL}={}", label_value(&owner.0));
+        let config = watcher::Config::default().labels(&owned).timeout(WATCH_SECONDS);
+        let events = watcher::watcher(client.pods.clone(), config);
         let task = tokio::spawn({
-            let ledger = ledger.clone();
+            let tracked = tracked.clone();
             async move {
-                let mut events = pin!(events.backoff(Patience(0)));
+                let mut events = pin!(events.backoff(WatchBackoff(0)));
                 let mut listed = HashSet::new();
                 while let Some(event) = events.next().await {
                     match event {
-                        Ok(event) => ledger.take(event, &mut listed),
+                        Ok(event) => tracked.handle_event(event, &mut listed),
                         Err(error) => tracing::debug!(%error, "the watch of pods was interrupted"),
                     }
                 }
             }
         });
-        Watch { ledger, task }
+        PodWatch { tracked, task }
     }
 
-    /// Follows a pod from before it is made.
-    pub fn follow(&self, name: &str) -> Following {
-        let (sender, standing) = watch::channel(Standing::Unseen);
-        self.ledger.open().insert(name.to_owned(), sender);
-        Following { ledger: self.ledger.clone(), name: name.to_owned(), standing }
+    /// Subscribes to a pod. Called before the pod is created, so that no event is missed.
+    pub fn subscribe(&self, name: &str) -> PodSubscription {
+        self.tracked.subscribe(name)
     }
 }
 
-impl Drop for Watch {
+impl Drop for PodWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Ledger {
-    fn open(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Standing>>> {
+impl TrackedPods {
+    fn subscribe(&self, name: &str) -> PodSubscription {
+        let (sender, state) = watch::channel(PodState::Unknown);
+        self.lock().insert(name.to_owned(), sender);
+        PodSubscription { tracked: self.clone(), name: name.to_owned(), state }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<PodState>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, event: Event<Pod>, listed: &mut HashSet<String>) {
+    /// Handles one event. `listed` collects the names of a list that is being received.
+    fn handle_event(&self, event: Event<Pod>, listed: &mut HashSet<String>) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(pod) => {
                 listed.extend(pod.metadata.name.clone());
-                self.note(&pod, Standing::of(&pod));
+                self.update(&pod, PodState::from_pod(&pod));
             }
             Event::InitDone => {
-                // What was there and is not on a new list is gone, unless it was made while the
-                // list was.
-                for (_, standing) in self.open().iter().filter(|(name, _)| !listed.contains(*name))
-                {
-                    standing.send_if_modified(|standing| match standing {
-                        Standing::Waiting(_) | Standing::Running(_) => {
-                            *standing = Standing::Absent;
-                            true
-                        }
-                        _ => false,
-                    });
-                }
+                self.mark_missing(listed);
                 listed.clear();
             }
-            Event::Apply(pod) => self.note(&pod, Standing::of(&pod)),
+            Event::Apply(pod) => self.update(&pod, PodState::from_pod(&pod)),
             Event::Delete(pod) => {
-                let standing = match Standing::of(&pod) {
-                    over @ Standing::Over(_) => over,
-                    _ => Standing::Over(End { cause: Cause::Deleted, said: String::new() }),
+                // The last state before the deletion may have a more specific cause.
+                let state = match PodState::from_pod(&pod) {
+                    ended @ PodState::Ended(_) => ended,
+                    PodState::Unknown
+                    | PodState::Pending(_)
+                    | PodState::Running(_)
+                    | PodState::Missing => PodState::deleted(),
                 };
-                self.note(&pod, standing);
+                self.update(&pod, state);
             }
         }
     }
 
-    fn note(&self, pod: &Pod, standing: Standing) {
-        if let Some(name) = &pod.metadata.name
-            && let Some(noted) = self.open().get(name)
-        {
-            noted.send_if_modified(|noted| renew(noted, standing));
+    /// Marks the pods that were seen before and are not in a new list. A pod that was never seen may
+    /// have been created after the list was made, so its absence proves nothing.
+    fn mark_missing(&self, listed: &HashSet<String>) {
+        for (_, state) in self.lock().iter().filter(|(name, _)| !listed.contains(*name)) {
+            state.send_if_modified(|state| match state {
+                PodState::Pending(_) | PodState::Running(_) => {
+                    *state = PodState::Missing;
+                    true
+                }
+                PodState::Unknown | PodState::Ended(_) | PodState::Missing => false,
+            });
+        }
+    }
+
+    fn update(&self, pod: &Pod, state: PodState) {
+        if let Some(name) = &pod.metadata.name {
+            self.update_by_name(name, state);
+        }
+    }
+
+    fn update_by_name(&self, name: &str, state: PodState) {
+        if let Some(current) = self.lock().get(name) {
+            current.send_if_modified(|current| replace_state(current, state));
         }
     }
 }
 
-/// An end is an end, of which a later look may know more but never less: one that was deleted has
-/// still run out of memory.
-fn renew(noted: &mut Standing, standing: Standing) -> bool {
-    let keep = match (&*noted, &standing) {
-        (Standing::Over(_), Standing::Over(later)) => {
-            matches!(later.cause, Cause::Deleted | Cause::Exited)
+/// Replaces a state by a newer one; false when it stays. An end is final, and only a more specific
+/// cause replaces it: a pod that ran out of memory is deleted afterwards, which must not hide the
+/// first cause.
+fn replace_state(current: &mut PodState, new: PodState) -> bool {
+    let keep = match (&*current, &new) {
+        (PodState::Ended(_), PodState::Ended(later)) => {
+            matches!(later.cause, EndCause::Deleted | EndCause::Exited)
         }
-        (Standing::Over(_), _) => true,
-        (noted, standing) => noted == standing,
+        (PodState::Ended(_), _) => true,
+        (current, new) => current == new,
     };
     if !keep {
-        *noted = standing;
+        *current = new;
     }
     !keep
 }
 
-impl Following {
-    pub fn standing(&mut self) -> Standing {
-        self.standing.borrow_and_update().clone()
+impl PodSubscription {
+    pub fn state(&mut self) -> PodState {
+        self.state.borrow_and_update().clone()
     }
 
-    /// Waits until something is new.
+    /// Waits for a new state.
     pub async fn changed(&mut self) {
-        if self.standing.changed().await.is_err() {
-            // Only this value itself takes the sender away.
+        if self.state.changed().await.is_err() {
+            // Only dropping this subscription removes the sender, so this cannot end.
             std::future::pending::<()>().await;
         }
     }
 
-    /// What was seen of it by asking.
-    pub fn saw(&self, pod: Option<&Pod>) {
-        let standing = match pod {
-            Some(pod) => Standing::of(pod),
-            None => Standing::Over(End { cause: Cause::Deleted, said: String::new() }),
-        };
-        if let Some(noted) = self.ledger.open().get(&self.name) {
-            noted.send_if_modified(|noted| renew(noted, standing));
-        }
+    /// Updates the state from the response to a request by name; `None` if there is no such pod.
+    pub fn update(&self, pod: Option<&Pod>) {
+        let state = pod.map_or_else(PodState::deleted, PodState::from_pod);
+        self.tracked.update_by_name(&self.name, state);
     }
 
-    /// Another view of the same pod, which ends with this one.
-    pub fn view(&self) -> watch::Receiver<Standing> {
-        self.standing.clone()
+    /// Another receiver of the same pod's state. It ends with this subscription.
+    pub fn receiver(&self) -> watch::Receiver<PodState> {
+        self.state.clone()
     }
 }
 
-impl Drop for Following {
+impl Drop for PodSubscription {
     fn drop(&mut self) {
-        self.ledger.open().remove(&self.name);
+        self.tracked.lock().remove(&self.name);
     }
 }
 
-struct Patience(usize);
+struct WatchBackoff(usize);
 
-impl Iterator for Patience {
+impl Iterator for WatchBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let pause = PAUSES[self.0.min(PAUSES.len() - 1)];
+        let delay = RETRY_DELAYS[self.0.min(RETRY_DELAYS.len() - 1)];
         self.0 += 1;
-        Some(pause)
+        Some(delay)
     }
 }
 
-impl Backoff for Patience {
+impl Backoff for WatchBackoff {
     fn reset(&mut self) {
         self.0 = 0;
     }
@@ -205,6 +217,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kubernetes::pod_state::PodEnd;
 
     fn pod(name: &str, status: serde_json::Value) -> Pod {
         let pod =
@@ -218,47 +231,42 @@ mod tests {
         pod(name, json!({ "phase": "Running", "containerStatuses": [skill] }))
     }
 
-    fn follow(ledger: &Ledger, name: &str) -> Following {
-        let (sender, standing) = watch::channel(Standing::Unseen);
-        ledger.open().insert(name.to_owned(), sender);
-        Following { ledger: ledger.clone(), name: name.to_owned(), standing }
-    }
-
     #[test]
-    fn a_list_after_a_cut_shows_what_is_gone() {
-        let (ledger, mut listed) = (Ledger::default(), HashSet::new());
-        let (mut stays, mut goes, mut coming) =
-            (follow(&ledger, "a"), follow(&ledger, "b"), follow(&ledger, "c"));
+    fn a_new_list_marks_absent_pods_as_missing() {
+        let (tracked, mut listed) = (TrackedPods::default(), HashSet::new());
+        let (mut present, mut absent, mut new) =
+            (tracked.subscribe("a"), tracked.subscribe("b"), tracked.subscribe("c"));
         for name in ["a", "b"] {
-            ledger.take(Event::Apply(running(name)), &mut listed);
+            tracked.handle_event(Event::Apply(running(name)), &mut listed);
         }
-        ledger.take(Event::Init, &mut listed);
-        ledger.take(Event::InitApply(running("a")), &mut listed);
-        ledger.take(Event::InitDone, &mut listed);
-        assert!(matches!(stays.standing(), Standing::Running(_)));
-        assert_eq!(goes.standing(), Standing::Absent);
-        // It was never seen, so its absence means nothing.
-        assert_eq!(coming.standing(), Standing::Unseen);
-        goes.saw(Some(&running("b")));
-        assert!(matches!(goes.standing(), Standing::Running(_)));
-        goes.saw(None);
-        assert!(matches!(goes.standing(), Standing::Over(End { cause: Cause::Deleted, .. })));
-        drop((stays, goes, coming));
-        assert!(ledger.open().is_empty());
+        tracked.handle_event(Event::Init, &mut listed);
+        tracked.handle_event(Event::InitApply(running("a")), &mut listed);
+        tracked.handle_event(Event::InitDone, &mut listed);
+        assert!(matches!(present.state(), PodState::Running(_)));
+        assert_eq!(absent.state(), PodState::Missing);
+        // It was never seen, so its absence proves nothing.
+        assert_eq!(new.state(), PodState::Unknown);
+        absent.update(Some(&running("b")));
+        assert!(matches!(absent.state(), PodState::Running(_)));
+        absent.update(None);
+        assert_eq!(absent.state(), PodState::deleted());
+        drop((present, absent, new));
+        assert!(tracked.lock().is_empty());
     }
 
     #[test]
     fn an_end_keeps_its_cause() {
-        let (ledger, mut listed) = (Ledger::default(), HashSet::new());
-        let mut followed = follow(&ledger, "a");
+        let (tracked, mut listed) = (TrackedPods::default(), HashSet::new());
+        let mut subscription = tracked.subscribe("a");
         let evicted =
             pod("a", json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
-        ledger.take(Event::Apply(evicted), &mut listed);
-        ledger.take(Event::Apply(running("a")), &mut listed);
-        ledger.take(Event::Delete(running("a")), &mut listed);
-        assert!(matches!(followed.standing(), Standing::Over(End { cause: Cause::Evicted, .. })));
-        // Of others nothing is kept.
-        ledger.take(Event::Apply(running("z")), &mut listed);
-        assert_eq!(ledger.open().len(), 1);
+        tracked.handle_event(Event::Apply(evicted), &mut listed);
+        tracked.handle_event(Event::Apply(running("a")), &mut listed);
+        tracked.handle_event(Event::Delete(running("a")), &mut listed);
+        let evicted = |end: &PodEnd| end.cause == EndCause::Evicted;
+        assert!(matches!(subscription.state(), PodState::Ended(end) if evicted(&end)));
+        // Pods without a subscription are not tracked.
+        tracked.handle_event(Event::Apply(running("z")), &mut listed);
+        assert_eq!(tracked.lock().len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::{Image, Quota};
+use cluster::{ClusterImage, ResourceQuota};
 use k8s_openapi::api::core::v1::Pod;
 use language::Language;
 use sandbox::{
@@ -46,7 +46,7 @@ async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
     let (ran, kept) =
         run_in(launcher, &shape(Language::Bash), &job(Language::Bash, "echo fine")).await;
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "fine\n"));
-    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+    assert!(stand_in.cluster.wait_until_empty().await, "{:?}", stand_in.cluster.pods());
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_run_survives_watches_that_break_and_are_too_old() {
         stand_in.cluster.drop_watches();
         stand_in.cluster.compact();
         stand_in.cluster.drop_watches();
-        stand_in.cluster.busy(2);
+        stand_in.cluster.throttle_requests(2);
     });
     let ran = ran.unwrap();
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(5)));
@@ -112,12 +112,13 @@ async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
     let ran = evicted.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
     assert!(ran.cause.is_some(), "an eviction has a reason");
-    let cut =
-        troubled(&stand_in, &launcher, async |_| stand_in.cluster.cut_attachments()).await.unwrap();
+    let cut = troubled(&stand_in, &launcher, async |_| stand_in.cluster.drop_attachments())
+        .await
+        .unwrap();
     assert_eq!(cut.outcome, Outcome::Lost);
     let lost = troubled(&stand_in, &launcher, async |pod| {
         stand_in.cluster.lose_node(pod);
-        stand_in.cluster.give_up_node(pod);
+        stand_in.cluster.mark_node_lost(pod);
     });
     let ran = lost.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
@@ -135,33 +136,33 @@ async fn no_room_is_waited_for_and_then_said() {
     let impatient =
         KubernetesConfig { schedule_timeout: Duration::from_secs(2), ..stand_in.config() };
     let impatient = KubernetesLauncher::start(impatient).await.unwrap();
-    let none = Quota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
-    stand_in.cluster.quota(Some(none.clone()));
+    let none = ResourceQuota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
+    stand_in.cluster.set_quota(Some(none.clone()));
     let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")),
         "{error}"
     );
-    stand_in.cluster.quota(None);
-    stand_in.cluster.no_room(true);
+    stand_in.cluster.set_quota(None);
+    stand_in.cluster.set_node_full(true);
     let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")),
         "{error}"
     );
-    assert!(stand_in.cluster.until_empty().await);
+    assert!(stand_in.cluster.wait_until_empty().await);
     // Room that comes in time is taken.
     let patient = launcher(&stand_in).await;
     let bash = shape(Language::Bash);
     let (launched, ()) = tokio::join!(patient.launch(&bash), async {
-        assert!(stand_in.cluster.until(|pods| !pods.is_empty()).await);
-        stand_in.cluster.no_room(false);
+        assert!(stand_in.cluster.wait_until(|pods| !pods.is_empty()).await);
+        stand_in.cluster.set_node_full(false);
     });
     launched.unwrap().discard().await;
-    stand_in.cluster.quota(Some(none));
+    stand_in.cluster.set_quota(Some(none));
     let (launched, ()) = tokio::join!(patient.launch(&bash), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        stand_in.cluster.quota(None);
+        stand_in.cluster.set_quota(None);
     });
     launched.unwrap().discard().await;
     goes_on(&stand_in, &patient).await;
@@ -175,25 +176,29 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
-    stand_in.cluster.miss_image("skillbox/bash:test", true);
+    stand_in.cluster.set_image_missing("skillbox/bash:test", true);
     let error = launcher.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::ImageUnfit { image, .. } if image == "skillbox/bash:test"),
         "{error}"
     );
-    stand_in.cluster.miss_image("skillbox/bash:test", false);
+    stand_in.cluster.set_image_missing("skillbox/bash:test", false);
     goes_on(&stand_in, &launcher).await;
     for missing in ["create", "attach"] {
         let mut rules = worker_rules();
         rules[0].verbs.retain(|verb| verb != missing);
         rules.retain(|rule| !(missing == "attach" && rule.resource == "pods/attach"));
-        stand_in.cluster.allow(&stand_in.kubeconfig, rules);
+        stand_in.cluster.set_rules(&stand_in.kubeconfig, rules);
         let error = launcher.launch(&shape(Language::Bash)).await.err().unwrap();
         let said = format!("{error}: {:?}", error);
         assert!(said.contains("forbidden") || said.contains("403"), "{missing}: {said}");
-        assert!(stand_in.cluster.until_empty().await, "{missing}: {:?}", stand_in.cluster.pods());
+        assert!(
+            stand_in.cluster.wait_until_empty().await,
+            "{missing}: {:?}",
+            stand_in.cluster.pods()
+        );
     }
-    stand_in.cluster.allow(&stand_in.kubeconfig, worker_rules());
+    stand_in.cluster.set_rules(&stand_in.kubeconfig, worker_rules());
     goes_on(&stand_in, &launcher).await;
 }
 
@@ -223,7 +228,8 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
 
     // The attack: somebody who may push to the registry moves the tag.
     let planted = tempfile::NamedTempFile::new().unwrap();
-    let image = Image::new("skillbox/bash:test").with_program("planted", planted.path().to_owned());
+    let image =
+        ClusterImage::new("skillbox/bash:test").with_program("planted", planted.path().to_owned());
     stand_in.cluster.move_tag(image);
     assert_eq!(which_image(&worker).await, ("own".to_owned(), first.clone()));
     // Control: a pod that is asked for by its name, as the first of a worker is, runs the new
@@ -239,11 +245,11 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
     assert_eq!(which_image(&exact).await, ("own".to_owned(), first.clone()));
 
     // What the digest leads to is gone: the worker says what it keeps to, and how to change that.
-    stand_in.cluster.miss_image("skillbox/bash:test", true);
+    stand_in.cluster.set_image_missing("skillbox/bash:test", true);
     let error = worker.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(matches!(&error, LaunchError::ImageUnfit { image, .. } if *image == first), "{error}");
     assert!(error.to_string().contains("restart it"), "{error}");
-    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+    assert!(stand_in.cluster.wait_until_empty().await, "{:?}", stand_in.cluster.pods());
 }
 
 /// Two first pods at once, of which the second finds the tag moved: both runs end up on one image.
@@ -256,7 +262,7 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
     let stand_in = StandIn::start();
     let worker = launcher(&stand_in).await;
     // Both pods are asked for by name, and then wait for a node.
-    stand_in.cluster.no_room(true);
+    stand_in.cluster.set_node_full(true);
     let both = async { tokio::join!(which_image(&worker), which_image(&worker)) };
     let ((one, two), names) = tokio::join!(both, async {
         let names = loop {
@@ -269,23 +275,23 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        let planted = Image {
+        let planted = ClusterImage {
             env: vec![("PLANTED".to_owned(), "1".to_owned())],
-            ..Image::new("skillbox/bash:test")
+            ..ClusterImage::new("skillbox/bash:test")
         };
         stand_in.cluster.move_tag_after_next_pull(planted);
-        stand_in.cluster.no_room(false);
+        stand_in.cluster.set_node_full(false);
         names
     });
     assert_eq!(names, ["skillbox/bash:test"; 2]);
     assert_eq!(one, two);
     // Control: the two pods had different images, and one of the runs needed a third pod, by
     // digest.
-    let pulled = stand_in.cluster.pulled("skillbox/bash");
+    let pulled = stand_in.cluster.pulled_digests("skillbox/bash");
     let [first, second, third] = &pulled[..] else { panic!("{pulled:?}") };
     assert_ne!(first, second);
     assert!(third == first || third == second, "{pulled:?}");
-    assert!(stand_in.cluster.until_empty().await, "{:?}", stand_in.cluster.pods());
+    assert!(stand_in.cluster.wait_until_empty().await, "{:?}", stand_in.cluster.pods());
 }
 
 #[tokio::test]
@@ -296,7 +302,7 @@ async fn a_slow_api_is_waited_for() {
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
-    stand_in.cluster.slow(Duration::from_millis(700));
+    stand_in.cluster.set_response_delay(Duration::from_millis(700));
     goes_on(&stand_in, &launcher).await;
 }
 
@@ -313,7 +319,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     let mine = survivor.launch(&shape(Language::Bash)).await.unwrap();
     // A pod whose worker ended before it attached: nobody's input ends with it.
     let kubeconfig =
-        stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::Rule::all()]).unwrap();
+        stand_in.cluster.kubeconfig("admin", NAMESPACE, vec![cluster::RbacRule::all()]).unwrap();
     let mut orphan = stand_in.cluster.pods()[0].clone();
     orphan.metadata.name = Some("skillbox-run-orphan".to_owned());
     orphan.metadata.labels.as_mut().unwrap().insert("skillbox.owner".to_owned(), "dead".to_owned());
@@ -337,7 +343,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
         .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
-    assert!(stand_in.cluster.until_empty().await);
+    assert!(stand_in.cluster.wait_until_empty().await);
 }
 
 #[tokio::test]
@@ -347,7 +353,7 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
-    let config = KubernetesConfig { removing: Duration::ZERO, ..stand_in.config() };
+    let config = KubernetesConfig { removal_timeout: Duration::ZERO, ..stand_in.config() };
     let me = config.owner.clone();
     let launcher = KubernetesLauncher::start(config).await.unwrap();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
@@ -371,5 +377,5 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
         .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
-    assert!(stand_in.cluster.until_empty().await);
+    assert!(stand_in.cluster.wait_until_empty().await);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cluster::{Cluster, Image, Rule, Settings};
+use cluster::{ClusterImage, ClusterSettings, RbacRule, TestCluster};
 use language::Language;
 use sandbox::{
     Guest, Images, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError, Launcher, Owner,
@@ -35,24 +35,24 @@ fn real() -> Option<PathBuf> {
 
 /// Whether there can be pods. Without them a test says so, for the summary to repeat.
 pub fn can_be_had(test: &str) -> bool {
-    let lacking = if real().is_some() { None } else { cluster::lacking() };
-    if let Some(lacking) = &lacking {
-        println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {lacking}");
+    let missing = if real().is_some() { None } else { cluster::missing_requirement() };
+    if let Some(missing) = &missing {
+        println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {missing}");
     }
-    lacking.is_none()
+    missing.is_none()
 }
 
 /// The rights of a worker, and no more.
-pub fn worker_rules() -> Vec<Rule> {
+pub fn worker_rules() -> Vec<RbacRule> {
     vec![
-        Rule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
-        Rule::new(NAMESPACE, "pods/attach", &["get", "create"]),
+        RbacRule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
+        RbacRule::new(NAMESPACE, "pods/attach", &["get", "create"]),
     ]
 }
 
 /// A stand-in of its own, with everything that pods of ours need.
 pub struct StandIn {
-    pub cluster: Cluster,
+    pub cluster: TestCluster,
     pub kubeconfig: PathBuf,
     _programs: TempDir,
 }
@@ -64,13 +64,15 @@ impl StandIn {
         let copy = programs.path().join("copy");
         std::fs::write(&copy, COPY).unwrap();
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let guest = Image::new(GUEST_IMAGE)
+        let guest = ClusterImage::new(GUEST_IMAGE)
             .with_program("skillbox", copy)
             .with_program("guest", programs.path().join("skillbox-guest"));
-        let runtimes =
-            ["python", "node", "bash"].map(|name| Image::new(&format!("skillbox/{name}:test")));
+        let runtimes = ["python", "node", "bash"]
+            .map(|name| ClusterImage::new(&format!("skillbox/{name}:test")));
         let images = runtimes.into_iter().chain([guest]).collect();
-        let cluster = Cluster::start(Settings { images, ..Settings::new(NAMESPACE) }).unwrap();
+        let cluster =
+            TestCluster::start(ClusterSettings { images, ..ClusterSettings::new(NAMESPACE) })
+                .unwrap();
         let user = "system:serviceaccount:skillbox:skillbox-worker";
         let kubeconfig = cluster.kubeconfig(user, NAMESPACE, worker_rules()).unwrap();
         StandIn { cluster, kubeconfig, _programs: programs }
@@ -93,8 +95,8 @@ pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
         user_namespaces: false,
         schedule_timeout: Duration::from_secs(20),
         lifetime: Duration::from_secs(600),
-        removing: Duration::from_secs(60),
-        said_bytes: 512 * MIB,
+        removal_timeout: Duration::from_secs(60),
+        max_output_bytes: 512 * MIB,
         allowlist: Language::ALL.map(|language| images.image_for(language).to_owned()).to_vec(),
         images,
         require: vec![],

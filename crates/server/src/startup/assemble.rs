@@ -178,7 +178,7 @@ async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Ro
         SandboxSettings::Kubernetes(kubernetes) => {
             let kubernetes = in_kubernetes(config, kubernetes, owner);
             // The first pod may have to wait for a node, and the node for its images.
-            limit += kubernetes.launched_within();
+            limit += kubernetes.launch_timeout();
             Arc::new(KubernetesLauncher::start(kubernetes).await.map_err(ServeError::Kubernetes)?)
         }
     };
@@ -262,8 +262,10 @@ pub fn in_kubernetes(
         user_namespaces: kubernetes.user_namespaces,
         schedule_timeout: kubernetes.schedule_timeout,
         lifetime: config.max_timeout + MAX_RUN_OVERHEAD,
-        removing: POD_REMOVAL_TIMEOUT,
-        said_bytes: config.max_log_bytes + config.max_output_bytes + config.max_artifact_bytes,
+        removal_timeout: POD_REMOVAL_TIMEOUT,
+        max_output_bytes: config.max_log_bytes
+            + config.max_output_bytes
+            + config.max_artifact_bytes,
         images: kubernetes.images.clone(),
         allowlist: config.image_allowlist.clone(),
         require: config.require.clone(),

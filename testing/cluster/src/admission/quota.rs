@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::faults::Quota;
+use crate::faults::ResourceQuota;
 use crate::quantity::amount;
 
 /// The words of the real plugin if this pod is one too many.
-pub fn exceeded(pod: &Pod, others: &[Pod], quota: &Quota) -> Option<String> {
+pub fn exceeded(pod: &Pod, others: &[Pod], quota: &ResourceQuota) -> Option<String> {
     let counted: Vec<_> = others.iter().filter(|pod| !is_over(pod)).collect();
     let over: Vec<_> = quota
         .hard

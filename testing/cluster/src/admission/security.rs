@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 /// The volumes that the standard allows.
-const VOLUMES: [&str; 8] = [
+const ALLOWED_VOLUMES: [&str; 8] = [
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim",
     "projected", "secret",
 ];
@@ -20,8 +20,8 @@ const SAFE_SYSCTLS: [&str; 12] = [
 /// What a pod violates, a check a line.
 pub fn violations(pod: &Pod) -> Vec<String> {
     let pod = serde_json::to_value(pod).unwrap_or_default();
-    let spec = Spec { pod: &pod["spec"], containers: containers(&pod["spec"]) };
-    let checks: [fn(&Spec<'_>) -> Option<String>; 14] = [
+    let spec = CheckedSpec { pod: &pod["spec"], containers: containers(&pod["spec"]) };
+    let checks: [fn(&CheckedSpec<'_>) -> Option<String>; 14] = [
         host_namespaces, privileged, host_ports, app_armor, se_linux, proc_mount, sysctls,
         host_process, allow_privilege_escalation, capabilities, volumes, run_as_non_root,
         run_as_user, seccomp,
@@ -29,12 +29,12 @@ pub fn violations(pod: &Pod) -> Vec<String> {
     checks.iter().filter_map(|check| check(&spec)).collect()
 }
 
-struct Spec<'a> {
+struct CheckedSpec<'a> {
     pod: &'a Value,
     containers: Vec<&'a Value>,
 }
 
-impl Spec<'_> {
+impl CheckedSpec<'_> {
     /// The names of the containers of which something holds, as the plugin lists them.
     fn named(&self, holds: impl Fn(&Value) -> bool) -> Option<String> {
         let names: Vec<_> = self
@@ -67,7 +67,7 @@ fn containers(spec: &Value) -> Vec<&Value> {
         .collect()
 }
 
-fn host_namespaces(spec: &Spec<'_>) -> Option<String> {
+fn host_namespaces(spec: &CheckedSpec<'_>) -> Option<String> {
     let set: Vec<_> = ["hostNetwork", "hostPID", "hostIPC"]
         .iter()
         .filter(|name| spec.pod[**name] == true)
@@ -76,12 +76,12 @@ fn host_namespaces(spec: &Spec<'_>) -> Option<String> {
     (!set.is_empty()).then(|| format!("host namespaces ({})", set.join(", ")))
 }
 
-fn privileged(spec: &Spec<'_>) -> Option<String> {
+fn privileged(spec: &CheckedSpec<'_>) -> Option<String> {
     let who = spec.named(|container| container["securityContext"]["privileged"] == true)?;
     Some(format!("privileged ({who} must not set securityContext.privileged=true)"))
 }
 
-fn host_ports(spec: &Spec<'_>) -> Option<String> {
+fn host_ports(spec: &CheckedSpec<'_>) -> Option<String> {
     let uses = |port: &Value| port["hostPort"].as_u64().is_some_and(|port| port > 0);
     let who = spec.named(|container| {
         container["ports"].as_array().is_some_and(|ports| ports.iter().any(uses))
@@ -89,12 +89,12 @@ fn host_ports(spec: &Spec<'_>) -> Option<String> {
     Some(format!("hostPort ({who} uses hostPorts)"))
 }
 
-fn app_armor(spec: &Spec<'_>) -> Option<String> {
+fn app_armor(spec: &CheckedSpec<'_>) -> Option<String> {
     let loose = |context: &Value| context["appArmorProfile"]["type"] == "Unconfined";
     spec.anywhere(loose).then(|| "forbidden AppArmor profile (type \"Unconfined\")".to_owned())
 }
 
-fn se_linux(spec: &Spec<'_>) -> Option<String> {
+fn se_linux(spec: &CheckedSpec<'_>) -> Option<String> {
     const TYPES: [&str; 5] =
         ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
     let loose = |context: &Value| {
@@ -108,7 +108,7 @@ fn se_linux(spec: &Spec<'_>) -> Option<String> {
         .then(|| "seLinuxOptions (a forbidden user, role or type is set)".to_owned())
 }
 
-fn proc_mount(spec: &Spec<'_>) -> Option<String> {
+fn proc_mount(spec: &CheckedSpec<'_>) -> Option<String> {
     let loose = |container: &Value| {
         container["securityContext"]["procMount"].as_str().is_some_and(|m| m != "Default")
     };
@@ -116,7 +116,7 @@ fn proc_mount(spec: &Spec<'_>) -> Option<String> {
     Some(format!("procMount ({who} must not set securityContext.procMount to \"Unmasked\")"))
 }
 
-fn sysctls(spec: &Spec<'_>) -> Option<String> {
+fn sysctls(spec: &CheckedSpec<'_>) -> Option<String> {
     let all = spec.pod["securityContext"]["sysctls"].as_array()?;
     let unsafe_one =
         |sysctl: &&Value| sysctl["name"].as_str().is_some_and(|name| !SAFE_SYSCTLS.contains(&name));
@@ -125,13 +125,13 @@ fn sysctls(spec: &Spec<'_>) -> Option<String> {
     (!names.is_empty()).then(|| format!("forbidden sysctls ({})", names.join(", ")))
 }
 
-fn host_process(spec: &Spec<'_>) -> Option<String> {
+fn host_process(spec: &CheckedSpec<'_>) -> Option<String> {
     spec.anywhere(|context| context["windowsOptions"]["hostProcess"] == true).then(|| {
         "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)".to_owned()
     })
 }
 
-fn allow_privilege_escalation(spec: &Spec<'_>) -> Option<String> {
+fn allow_privilege_escalation(spec: &CheckedSpec<'_>) -> Option<String> {
     let who =
         spec.named(|container| container["securityContext"]["allowPrivilegeEscalation"] != false)?;
     Some(format!(
@@ -139,7 +139,7 @@ fn allow_privilege_escalation(spec: &Spec<'_>) -> Option<String> {
     ))
 }
 
-fn capabilities(spec: &Spec<'_>) -> Option<String> {
+fn capabilities(spec: &CheckedSpec<'_>) -> Option<String> {
     let list = |container: &Value, key: &str| -> Vec<String> {
         let list = container["securityContext"]["capabilities"][key]
             .as_array()
@@ -160,10 +160,10 @@ fn capabilities(spec: &Spec<'_>) -> Option<String> {
     (!why.is_empty()).then(|| format!("unrestricted capabilities ({})", why.join("; ")))
 }
 
-fn volumes(spec: &Spec<'_>) -> Option<String> {
+fn volumes(spec: &CheckedSpec<'_>) -> Option<String> {
     let other = |volume: &&Value| {
         let kinds = volume.as_object().into_iter().flat_map(|volume| volume.keys());
-        kinds.filter(|key| *key != "name").any(|kind| !VOLUMES.contains(&kind.as_str()))
+        kinds.filter(|key| *key != "name").any(|kind| !ALLOWED_VOLUMES.contains(&kind.as_str()))
     };
     let names: Vec<_> = spec.pod["volumes"]
         .as_array()?
@@ -176,7 +176,7 @@ fn volumes(spec: &Spec<'_>) -> Option<String> {
     })
 }
 
-fn run_as_non_root(spec: &Spec<'_>) -> Option<String> {
+fn run_as_non_root(spec: &CheckedSpec<'_>) -> Option<String> {
     let pod = &spec.pod["securityContext"]["runAsNonRoot"];
     let who = spec.named(|container| match &container["securityContext"]["runAsNonRoot"] {
         Value::Null => *pod != true,
@@ -185,12 +185,12 @@ fn run_as_non_root(spec: &Spec<'_>) -> Option<String> {
     Some(format!("runAsNonRoot != true (pod or {who} must set securityContext.runAsNonRoot=true)"))
 }
 
-fn run_as_user(spec: &Spec<'_>) -> Option<String> {
+fn run_as_user(spec: &CheckedSpec<'_>) -> Option<String> {
     spec.anywhere(|context| context["runAsUser"] == 0)
         .then(|| "runAsUser=0 (pod and containers must not set runAsUser=0)".to_owned())
 }
 
-fn seccomp(spec: &Spec<'_>) -> Option<String> {
+fn seccomp(spec: &CheckedSpec<'_>) -> Option<String> {
     let fits =
         |profile: &Value| matches!(profile["type"].as_str(), Some("RuntimeDefault" | "Localhost"));
     let pod = &spec.pod["securityContext"]["seccompProfile"];

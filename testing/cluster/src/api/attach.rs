@@ -24,12 +24,12 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::sync::CancellationToken;
 
-use super::{Api, Context, says};
-use crate::access::Wanted;
-use crate::node::Hosted;
-use crate::node::container::Container;
-use crate::node::streams::Output;
-use crate::refusal::Refusal;
+use super::{ApiState, Context, is_set};
+use crate::access::AccessRequest;
+use crate::node::HostedPod;
+use crate::node::container::RuncContainer;
+use crate::node::streams::StdStream;
+use crate::status_error::StatusError;
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -42,11 +42,11 @@ const CLOSE: u8 = 255;
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
 /// How long a client has to notice that all was said.
-const LINGER: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
-pub struct Streams {
+pub struct AttachQuery {
     container: String,
     stdin: Option<String>,
     stdout: Option<String>,
@@ -56,22 +56,23 @@ pub struct Streams {
 pub async fn attach(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
-    Query(streams): Query<Streams>,
+    Query(streams): Query<AttachQuery>,
     request: Request<Body>,
 ) -> Result<Response, Response> {
     let headers = request.headers();
     // A websocket begins with a GET; since 1.35 whoever may not create is refused as well.
     for verb in ["get", "create"] {
-        let wanted = Wanted { verb, resource: "pods/attach", namespace: &namespace, name: &name };
+        let wanted =
+            AccessRequest { verb, resource: "pods/attach", namespace: &namespace, name: &name };
         api.access.check(headers, &wanted).map_err(IntoResponse::into_response)?;
     }
-    let missing = || Refusal::not_found("pods", &name).into_response();
+    let missing = || StatusError::not_found("pods", &name).into_response();
     let pod = api.store.get(&namespace, &name).ok_or_else(missing)?;
     let (hosted, container) = find(&api, &pod, &streams.container).map_err(|answer| *answer)?;
     let (protocol, answer) = upgrade(headers).map_err(IntoResponse::into_response)?;
-    let attached = Attached {
-        stdin: says(&streams.stdin),
-        outputs: (says(&streams.stdout), says(&streams.stderr)),
+    let attached = AttachSession {
+        stdin: is_set(&streams.stdin),
+        outputs: (is_set(&streams.stdout), is_set(&streams.stderr)),
         stdin_once: stdin_once(&pod, &container.0),
         output: container.1.streams.listen(),
         container: container.1,
@@ -96,10 +97,10 @@ pub async fn attach(
     Ok(answer)
 }
 
-type Found = (Arc<Hosted>, (String, Arc<Container>));
+type AttachTarget = (Arc<HostedPod>, (String, Arc<RuncContainer>));
 
 /// The container, if it runs: else what an API server or a kubelet says.
-fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
+fn find(api: &ApiState, pod: &Pod, wanted: &str) -> Result<AttachTarget, Box<Response>> {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
     let all = || {
@@ -109,7 +110,7 @@ fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
             .chain(&spec.containers)
             .map(|container| &container.name)
     };
-    let bad = |message: String| Box::new(Refusal::bad_request(message).into_response());
+    let bad = |message: String| Box::new(StatusError::bad_request(message).into_response());
     let container = match (wanted, spec.containers.as_slice()) {
         ("", [only]) => only.name.clone(),
         ("", many) => {
@@ -129,7 +130,7 @@ fn find(api: &Api, pod: &Pod, wanted: &str) -> Result<Found, Box<Response>> {
         |message: String| Box::new((StatusCode::INTERNAL_SERVER_ERROR, message).into_response());
     let hosted = api.node.hosted(pod.metadata.uid.as_deref().unwrap_or_default());
     let Some(hosted) = hosted.filter(|hosted| !hosted.lost.is_cancelled()) else {
-        return Err(Box::new(Refusal::no_kubelet().into_response()));
+        return Err(Box::new(StatusError::kubelet_unreachable().into_response()));
     };
     match hosted.container(&container).filter(|found| found.is_running()) {
         Some(found) => Ok((hosted, (container, found))),
@@ -147,9 +148,9 @@ fn stdin_once(pod: &Pod, name: &str) -> bool {
 }
 
 /// The answer that changes the protocol, and which one was chosen.
-fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), Refusal> {
+fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), StatusError> {
     let key = headers.get(SEC_WEBSOCKET_KEY).ok_or_else(|| {
-        Refusal::bad_request(
+        StatusError::bad_request(
             "unable to upgrade: missing upgrade headers in request: this stand-in speaks websocket",
         )
     })?;
@@ -159,7 +160,7 @@ fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), Refusal> {
     // The server takes the first of the client's that it knows.
     let chosen = offered.iter().find_map(|name| PROTOCOLS.iter().find(|known| *known == name));
     let chosen = *chosen.ok_or_else(|| {
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "unable to upgrade: unable to negotiate protocol: client supports {offered:?}"
         ))
     })?;
@@ -170,14 +171,14 @@ fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), Refusal> {
         .header(SEC_WEBSOCKET_ACCEPT, derive_accept_key(key.as_bytes()))
         .header(SEC_WEBSOCKET_PROTOCOL, chosen)
         .body(Body::empty())
-        .map_err(|error| Refusal::bad_request(error.to_string()))?;
+        .map_err(|error| StatusError::bad_request(error.to_string()))?;
     Ok((chosen, answer))
 }
 
-struct Attached {
-    container: Arc<Container>,
-    hosted: Arc<Hosted>,
-    output: mpsc::Receiver<(Output, Bytes)>,
+struct AttachSession {
+    container: Arc<RuncContainer>,
+    hosted: Arc<HostedPod>,
+    output: mpsc::Receiver<(StdStream, Bytes)>,
     stdin: bool,
     outputs: (bool, bool),
     stdin_once: bool,
@@ -185,7 +186,7 @@ struct Attached {
     half_close: bool,
 }
 
-impl Attached {
+impl AttachSession {
     /// Until the container has ended, or its client has gone.
     async fn run(mut self, upgraded: Upgraded) {
         let socket =
@@ -198,12 +199,12 @@ impl Attached {
             sender.send(Message::binary(vec![first])).await.ok()?;
             while let Some((output, bytes)) = self.output.recv().await {
                 let (channel, wanted) = match output {
-                    Output::Stdout => (STDOUT, self.outputs.0),
-                    Output::Stderr => (STDERR, self.outputs.1),
+                    StdStream::Stdout => (STDOUT, self.outputs.0),
+                    StdStream::Stderr => (STDERR, self.outputs.1),
                 };
                 if hosted.lost.is_cancelled() {
                     // Nothing comes from a machine that is gone, the end of a stream neither.
-                    hosted.gone.cancelled().await;
+                    hosted.wait_until_removed.cancelled().await;
                     return None;
                 }
                 if wanted {
@@ -212,7 +213,7 @@ impl Attached {
                 }
             }
             if hosted.lost.is_cancelled() {
-                hosted.gone.cancelled().await;
+                hosted.wait_until_removed.cancelled().await;
                 return None;
             }
             let status = json!({"metadata": {}, "status": "Success"}).to_string();
@@ -245,14 +246,14 @@ impl Attached {
         if ended {
             // A client that is still sending would not see what was sent to it if this side just
             // went away.
-            let _ = tokio::time::timeout(LINGER, from_client).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, from_client).await;
         }
     }
 }
 
 /// A container that reads from one client only has no more to read when that one has no more to
 /// say.
-async fn end_input(container: &Container, once: bool) {
+async fn end_input(container: &RuncContainer, once: bool) {
     if once {
         container.stdin.lock().await.take();
     }

@@ -6,8 +6,8 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::access::Wanted;
-use crate::refusal::Refusal;
+use crate::access::AccessRequest;
+use crate::status_error::StatusError;
 
 /// The version whose behaviour is imitated.
 const VERSION: &str = "v1.35.0";
@@ -20,12 +20,12 @@ pub async fn version() -> Json<Value> {
     }))
 }
 
-pub async fn core(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, Refusal> {
+pub async fn core(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     Ok(Json(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})))
 }
 
-pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, Refusal> {
+pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     let version = json!({"groupVersion": "authorization.k8s.io/v1", "version": "v1"});
     let group =
@@ -36,7 +36,7 @@ pub async fn groups(State(api): Context, headers: HeaderMap) -> Result<Json<Valu
 pub async fn core_resources(
     State(api): Context,
     headers: HeaderMap,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     let resource = |name: &str, kind: &str, namespaced: bool, verbs: &[&str]| json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": verbs});
     let mut pods = resource("pods", "Pod", true, &["create", "delete", "get", "list", "watch"]);
@@ -51,7 +51,7 @@ pub async fn core_resources(
 pub async fn authorization_resources(
     State(api): Context,
     headers: HeaderMap,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, StatusError> {
     api.access.user(&headers)?;
     Ok(Json(
         json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "authorization.k8s.io/v1",
@@ -64,13 +64,13 @@ pub async fn namespace(
     State(api): Context,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, StatusError> {
     api.access.check(
         &headers,
-        &Wanted { verb: "get", resource: "namespaces", namespace: &name, name: &name },
+        &AccessRequest { verb: "get", resource: "namespaces", namespace: &name, name: &name },
     )?;
     let found = api.namespaces.iter().find(|namespace| namespace.name == name);
-    let found = found.ok_or_else(|| Refusal::not_found("namespaces", &name))?;
+    let found = found.ok_or_else(|| StatusError::not_found("namespaces", &name))?;
     let mut labels = json!({"kubernetes.io/metadata.name": name});
     if found.restricted {
         labels["pod-security.kubernetes.io/enforce"] = "restricted".into();

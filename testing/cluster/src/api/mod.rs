@@ -17,19 +17,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::sync::watch as tokio_watch;
 
-use crate::access::Access;
+use crate::access::AccessControl;
 use crate::faults::Faults;
-use crate::node::Node;
-use crate::refusal::Refusal;
-use crate::store::Store;
+use crate::node::ClusterNode;
+use crate::status_error::StatusError;
+use crate::store::PodStore;
 
 /// Everything a request needs.
-pub struct Api {
-    pub store: Arc<Store>,
-    pub node: Arc<Node>,
+pub struct ApiState {
+    pub store: Arc<PodStore>,
+    pub node: Arc<ClusterNode>,
     pub faults: Arc<Faults>,
-    pub access: Access,
-    pub namespaces: Vec<Namespace>,
+    pub access: AccessControl,
+    pub namespaces: Vec<ClusterNamespace>,
     /// Counts up when every watch is to be dropped.
     pub watches: tokio_watch::Sender<u64>,
     /// Counts up when every attached client is to be cut off.
@@ -38,20 +38,20 @@ pub struct Api {
 
 /// A namespace, and whether it enforces the restricted standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace {
+pub struct ClusterNamespace {
     pub name: String,
     pub restricted: bool,
 }
 
-pub type Context = State<Arc<Api>>;
+pub type Context = State<Arc<ApiState>>;
 
 /// A flag of a query, as the real one reads it: whatever is there means yes, but for two words.
 /// Clients write `true`, `True` and `1`.
-fn says(flag: &Option<String>) -> bool {
+fn is_set(flag: &Option<String>) -> bool {
     flag.as_deref().is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
 }
 
-pub fn router(api: Arc<Api>) -> Router {
+pub fn router(api: Arc<ApiState>) -> Router {
     Router::new()
         .route("/version", get(discovery::version))
         // So the Python client of Kubernetes writes it.
@@ -70,31 +70,31 @@ pub fn router(api: Arc<Api>) -> Router {
             get(attach::attach).post(attach::attach),
         )
         .fallback(unknown)
-        .layer(middleware::from_fn_with_state(api.clone(), trouble))
+        .layer(middleware::from_fn_with_state(api.clone(), faults))
         .with_state(api)
 }
 
 /// Whoever is nobody is told so, whatever they ask for.
-async fn unknown(State(api): Context, request: Request) -> Refusal {
+async fn unknown(State(api): Context, request: Request) -> StatusError {
     match api.access.user(request.headers()) {
-        Ok(_) => Refusal::no_such_path(),
-        Err(refusal) => refusal,
+        Ok(_) => StatusError::no_such_path(),
+        Err(status_error) => status_error,
     }
 }
 
 /// What is wrong with the API at the moment.
-async fn trouble(State(api): Context, request: Request<Body>, next: Next) -> Response {
-    let busy = api.faults.change(|trouble| {
-        let busy = trouble.busy > 0;
-        trouble.busy = trouble.busy.saturating_sub(1);
-        busy
+async fn faults(State(api): Context, request: Request<Body>, next: Next) -> Response {
+    let throttled_requests = api.faults.change(|faults| {
+        let throttled_requests = faults.throttled_requests > 0;
+        faults.throttled_requests = faults.throttled_requests.saturating_sub(1);
+        throttled_requests
     });
-    if busy {
-        return Refusal::too_many_requests().into_response();
+    if throttled_requests {
+        return StatusError::too_many_requests().into_response();
     }
-    let thinking = api.faults.now().thinking;
-    if !thinking.is_zero() {
-        tokio::time::sleep(thinking).await;
+    let response_delay = api.faults.now().response_delay;
+    if !response_delay.is_zero() {
+        tokio::time::sleep(response_delay).await;
     }
     next.run(request).await
 }

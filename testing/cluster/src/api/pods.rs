@@ -11,16 +11,16 @@ use k8s_openapi::jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Api, Context, says, watch};
-use crate::access::Wanted;
-use crate::admission::{self, Policy};
-use crate::refusal::Refusal;
-use crate::selector::Selector;
+use super::{ApiState, Context, is_set, watch};
+use crate::access::AccessRequest;
+use crate::admission::{self, AdmissionPolicy};
+use crate::selector::PodSelector;
+use crate::status_error::StatusError;
 use crate::{defaults, validation};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Listed {
+pub struct ListQuery {
     pub label_selector: String,
     pub field_selector: String,
     pub resource_version: String,
@@ -32,32 +32,33 @@ pub struct Listed {
 
 pub async fn list_all(
     state: Context,
-    query: Query<Listed>,
+    query: Query<ListQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, StatusError> {
     listed(&state, None, query.0, &headers)
 }
 
 pub async fn list(
     state: Context,
     Path(namespace): Path<String>,
-    query: Query<Listed>,
+    query: Query<ListQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, StatusError> {
     listed(&state, Some(namespace), query.0, &headers)
 }
 
 fn listed(
     State(api): &Context,
     namespace: Option<String>,
-    query: Listed,
+    query: ListQuery,
     headers: &HeaderMap,
-) -> Result<Response, Refusal> {
-    let watched = says(&query.watch);
+) -> Result<Response, StatusError> {
+    let watched = is_set(&query.watch);
     let verb = if watched { "watch" } else { "list" };
     let place = namespace.as_deref().unwrap_or_default();
-    api.access.check(headers, &Wanted { verb, resource: "pods", namespace: place, name: "" })?;
-    let selector = Selector::parse(&query.label_selector, &query.field_selector)?;
+    api.access
+        .check(headers, &AccessRequest { verb, resource: "pods", namespace: place, name: "" })?;
+    let selector = PodSelector::parse(&query.label_selector, &query.field_selector)?;
     if watched {
         return watch::watch(api.clone(), namespace, selector, &query);
     }
@@ -78,8 +79,9 @@ pub async fn create(
     Path(namespace): Path<String>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let wanted = Wanted { verb: "create", resource: "pods", namespace: &namespace, name: "" };
+) -> Result<(StatusCode, Json<Value>), StatusError> {
+    let wanted =
+        AccessRequest { verb: "create", resource: "pods", namespace: &namespace, name: "" };
     api.access.check(&headers, &wanted)?;
     let mut pod: Pod = parse(&body)?;
     let sent = pod.metadata.namespace.clone().unwrap_or_else(|| namespace.clone());
@@ -87,14 +89,15 @@ pub async fn create(
         let why = format!(
             "the namespace of the provided object does not match the namespace sent on the request: {sent:?}"
         );
-        return Err(Refusal::bad_request(why));
+        return Err(StatusError::bad_request(why));
     }
     let place = api.namespaces.iter().find(|place| place.name == namespace);
-    let place = place.ok_or_else(|| Refusal::not_found("namespaces", &namespace))?;
-    defaults::fill(&mut pod, &namespace);
+    let place = place.ok_or_else(|| StatusError::not_found("namespaces", &namespace))?;
+    defaults::apply_defaults(&mut pod, &namespace);
     let quota = api.faults.now().quota;
     let (_, others) = api.store.list(Some(&namespace));
-    let policy = Policy { restricted: place.restricted, quota: quota.as_ref(), others: &others };
+    let policy =
+        AdmissionPolicy { restricted: place.restricted, quota: quota.as_ref(), others: &others };
     admission::admit(&pod, &policy)?;
     validation::check(&pod)?;
     let pod = api.store.create(pod)?;
@@ -106,33 +109,36 @@ pub async fn get(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Json<Value>, Refusal> {
-    let wanted = Wanted { verb: "get", resource: "pods", namespace: &namespace, name: &name };
+) -> Result<Json<Value>, StatusError> {
+    let wanted =
+        AccessRequest { verb: "get", resource: "pods", namespace: &namespace, name: &name };
     api.access.check(&headers, &wanted)?;
     api.store
         .get(&namespace, &name)
         .map(|pod| Json(object(&pod)))
-        .ok_or_else(|| Refusal::not_found("pods", &name))
+        .ok_or_else(|| StatusError::not_found("pods", &name))
 }
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Deleted {
+pub struct DeleteQuery {
     grace_period_seconds: Option<i64>,
 }
 
 pub async fn delete(
     State(api): Context,
     Path((namespace, name)): Path<(String, String)>,
-    query: Query<Deleted>,
+    query: Query<DeleteQuery>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, Refusal> {
-    let wanted = Wanted { verb: "delete", resource: "pods", namespace: &namespace, name: &name };
+) -> Result<Json<Value>, StatusError> {
+    let wanted =
+        AccessRequest { verb: "delete", resource: "pods", namespace: &namespace, name: &name };
     api.access.check(&headers, &wanted)?;
     let options: DeleteOptions =
         if body.is_empty() { DeleteOptions::default() } else { parse(&body)? };
-    let pod = api.store.get(&namespace, &name).ok_or_else(|| Refusal::not_found("pods", &name))?;
+    let pod =
+        api.store.get(&namespace, &name).ok_or_else(|| StatusError::not_found("pods", &name))?;
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     if let Some(wanted) =
         options.preconditions.and_then(|preconditions| preconditions.uid).filter(|u| *u != uid)
@@ -140,15 +146,15 @@ pub async fn delete(
         let why = format!(
             "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
         );
-        return Err(Refusal::conflict(&name, &why));
+        return Err(StatusError::conflict(&name, &why));
     }
     let grace = options.grace_period_seconds.or(query.grace_period_seconds);
-    let deleted = end(&api, &pod, grace).ok_or_else(|| Refusal::not_found("pods", &name))?;
+    let deleted = end(&api, &pod, grace).ok_or_else(|| StatusError::not_found("pods", &name))?;
     Ok(Json(object(&deleted)))
 }
 
 /// Marks a pod for its node to end, or takes it away at once when there is nothing to wait for.
-pub fn end(api: &Api, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
+pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
     let uid = pod.metadata.uid.as_deref()?;
     let spec = pod.spec.clone().unwrap_or_default();
@@ -177,9 +183,9 @@ pub fn object(pod: &Pod) -> Value {
     serde_json::to_value(pod).unwrap_or_default()
 }
 
-fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, StatusError> {
     serde_json::from_slice(body).map_err(|error| {
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type Pod): {error}"
         ))
     })

@@ -6,22 +6,23 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::access::Wanted;
-use crate::refusal::Refusal;
+use crate::access::AccessRequest;
+use crate::status_error::StatusError;
 
 pub async fn review(
     State(api): Context,
     headers: HeaderMap,
     Json(mut review): Json<Value>,
-) -> Result<(StatusCode, Json<Value>), Refusal> {
+) -> Result<(StatusCode, Json<Value>), StatusError> {
     let user = api.access.user(&headers)?;
-    let asked = &review["spec"]["resourceAttributes"];
-    let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+    let requested = &review["spec"]["resourceAttributes"];
+    let text = |name: &str| requested[name].as_str().unwrap_or_default().to_owned();
     let (resource, subresource) = (text("resource"), text("subresource"));
     let resource =
         if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") };
     let (verb, namespace, name) = (text("verb"), text("namespace"), text("name"));
-    let wanted = Wanted { verb: &verb, resource: &resource, namespace: &namespace, name: &name };
+    let wanted =
+        AccessRequest { verb: &verb, resource: &resource, namespace: &namespace, name: &name };
     // Rules here are all about the core group.
     let allowed = text("group").is_empty() && user.may(&wanted);
     review["kind"] = "SelfSubjectAccessReview".into();

@@ -12,35 +12,35 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::pods::{Listed, object};
-use super::{Api, says};
-use crate::refusal::Refusal;
-use crate::selector::Selector;
-use crate::store::{Change, Kind};
+use super::pods::{ListQuery, object};
+use super::{ApiState, is_set};
+use crate::selector::PodSelector;
+use crate::status_error::StatusError;
+use crate::store::{ChangeKind, PodChange};
 
 /// How often a watch that allows it is told where it stands; a real one does it once a minute.
-const BOOKMARKS: Duration = Duration::from_secs(2);
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// As long as a watch goes that says nothing of it; a real one chooses between 30 and 60 minutes.
-const LONGEST: u64 = 1800;
+const DEFAULT_WATCH_SECONDS: u64 = 1800;
 
-struct Watch {
-    api: Arc<Api>,
+struct WatchStream {
+    api: Arc<ApiState>,
     namespace: Option<String>,
-    selector: Selector,
+    selector: PodSelector,
     revision: u64,
     lines: mpsc::Sender<Bytes>,
 }
 
 pub fn watch(
-    api: Arc<Api>,
+    api: Arc<ApiState>,
     namespace: Option<String>,
-    selector: Selector,
-    query: &Listed,
-) -> Result<Response, Refusal> {
-    if says(&query.send_initial_events) {
+    selector: PodSelector,
+    query: &ListQuery,
+) -> Result<Response, StatusError> {
+    if is_set(&query.send_initial_events) {
         // The real one answers so where the feature is off, and clients fall back to a list.
-        return Err(Refusal::invalid(
+        return Err(StatusError::invalid(
             "",
             "sendInitialEvents",
             "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
@@ -51,13 +51,14 @@ pub fn watch(
     let revision = match query.resource_version.as_str() {
         "" | "0" => 0,
         text => text.parse().map_err(|_| {
-            Refusal::bad_request(format!("Invalid value: {text:?}: resourceVersion"))
+            StatusError::bad_request(format!("Invalid value: {text:?}: resourceVersion"))
         })?,
     };
-    let until = Instant::now() + Duration::from_secs(query.timeout_seconds.unwrap_or(LONGEST));
-    let bookmarks = says(&query.allow_watch_bookmarks);
+    let until = Instant::now()
+        + Duration::from_secs(query.timeout_seconds.unwrap_or(DEFAULT_WATCH_SECONDS));
+    let bookmarks = is_set(&query.allow_watch_bookmarks);
     let (lines, mut sent) = mpsc::channel(64);
-    let watch = Watch { api, namespace, selector, revision, lines };
+    let watch = WatchStream { api, namespace, selector, revision, lines };
     tokio::spawn(watch.run(from_now, until, bookmarks));
     let body = futures_util::stream::poll_fn(move |context| {
         sent.poll_recv(context).map(|line| line.map(Ok::<_, Infallible>))
@@ -65,7 +66,7 @@ pub fn watch(
     Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(body)).into_response())
 }
 
-impl Watch {
+impl WatchStream {
     /// Ends when its client goes away, its time is over, or a test wants it to.
     async fn run(mut self, from_now: bool, until: Instant, bookmarks: bool) {
         let mut dropped = self.api.watches.subscribe();
@@ -78,7 +79,8 @@ impl Watch {
                 self.send("ADDED", object(pod)).await;
             }
         }
-        let mut ticks = tokio::time::interval_at(Instant::now() + BOOKMARKS, BOOKMARKS);
+        let mut ticks =
+            tokio::time::interval_at(Instant::now() + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL);
         loop {
             if !self.catch_up().await {
                 return;
@@ -110,8 +112,8 @@ impl Watch {
                 self.revision = revision;
                 true
             }
-            Err(refusal) => {
-                self.send("ERROR", refusal.json()).await;
+            Err(status_error) => {
+                self.send("ERROR", status_error.json()).await;
                 false
             }
         }
@@ -119,11 +121,11 @@ impl Watch {
 
     /// How this watch sees a change. What comes to fit its selector is added to it, what ceases to
     /// is deleted from it.
-    fn seen<'a>(&self, change: &'a Change) -> Option<(&'static str, &'a Pod)> {
+    fn seen<'a>(&self, change: &'a PodChange) -> Option<(&'static str, &'a Pod)> {
         let here = |pod: &Pod| self.namespace.is_none() || pod.metadata.namespace == self.namespace;
         let fits = |pod: &Pod| here(pod) && self.selector.matches(pod);
         let before = change.before.as_ref().is_some_and(fits);
-        let after = change.kind != Kind::Deleted && fits(&change.now);
+        let after = change.kind != ChangeKind::DeleteQuery && fits(&change.now);
         match (before, after) {
             (false, true) => Some(("ADDED", &change.now)),
             (true, true) => Some(("MODIFIED", &change.now)),

@@ -7,7 +7,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
 use serde_json::{Value, json};
 
-use super::image::Image;
+use super::image::ClusterImage;
 use crate::quantity::{amount, units};
 
 /// What a container runtime covers in every container, when nobody asks for more.
@@ -20,7 +20,7 @@ const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// Parts of this machine that stand for the contents of an image, read-only.
-const IMAGE: [&str; 3] = ["/usr", "/etc/ld.so.cache", "/etc/alternatives"];
+const IMAGE_PATHS: [&str; 3] = ["/usr", "/etc/ld.so.cache", "/etc/alternatives"];
 
 /// What a container may do as root that does not drop anything.
 const CAPABILITIES: [&str; 14] = [
@@ -31,7 +31,7 @@ const CAPABILITIES: [&str; 14] = [
 
 /// What the profile of a container runtime refuses to whoever has no capability.
 #[rustfmt::skip] // One call a line would make two pages of it.
-const REFUSED_CALLS: [&str; 50] = [
+const BLOCKED_SYSCALLS: [&str; 50] = [
     "acct", "add_key", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module", "fanotify_init",
     "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_mempolicy", "init_module", "io_uring_enter",
     "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load", "keyctl",
@@ -41,7 +41,7 @@ const REFUSED_CALLS: [&str; 50] = [
 ];
 
 /// Where things of one pod are on this machine.
-pub struct Places<'a> {
+pub struct BundlePaths<'a> {
     /// A directory below which each volume has one of its name.
     pub volumes: &'a Path,
     /// The control group of this container, from the root of every hierarchy.
@@ -54,8 +54,8 @@ pub struct Places<'a> {
 pub fn config(
     pod: &Pod,
     container: &Container,
-    image: &Image,
-    places: &Places<'_>,
+    image: &ClusterImage,
+    places: &BundlePaths<'_>,
 ) -> Result<Value, String> {
     let spec = pod.spec.clone().unwrap_or_default();
     let of_pod = spec.security_context.unwrap_or_default();
@@ -107,7 +107,7 @@ pub fn config(
 fn user(
     of_pod: &PodSecurityContext,
     own: &SecurityContext,
-    image: &Image,
+    image: &ClusterImage,
 ) -> Result<(i64, i64), String> {
     let user = own.run_as_user.or(of_pod.run_as_user).unwrap_or(image.user.into());
     let group = own.run_as_group.or(of_pod.run_as_group).unwrap_or(image.user.into());
@@ -145,7 +145,7 @@ fn capabilities(own: &SecurityContext, root: bool) -> Value {
     json!({"bounding": bounding, "effective": effective, "permitted": effective, "inheritable": [], "ambient": []})
 }
 
-fn arguments(container: &Container, image: &Image) -> Result<Vec<String>, String> {
+fn arguments(container: &Container, image: &ClusterImage) -> Result<Vec<String>, String> {
     let command = container.command.clone().unwrap_or_else(|| image.entrypoint.clone());
     let arguments: Vec<_> =
         command.into_iter().chain(container.args.clone().unwrap_or_default()).collect();
@@ -153,7 +153,7 @@ fn arguments(container: &Container, image: &Image) -> Result<Vec<String>, String
 }
 
 /// The image's, what every pod is told of its cluster, the container's own.
-fn environment(pod: &Pod, container: &Container, image: &Image) -> Vec<String> {
+fn environment(pod: &Pod, container: &Container, image: &ClusterImage) -> Vec<String> {
     let mut all: Vec<(String, String)> = image.env.clone();
     all.push(("HOSTNAME".to_owned(), pod.metadata.name.clone().unwrap_or_default()));
     // Also where service links are switched off: those are about other services than the API's own.
@@ -176,7 +176,7 @@ fn environment(pod: &Pod, container: &Container, image: &Image) -> Vec<String> {
     all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn mounts(container: &Container, image: &Image, places: &Places<'_>) -> Vec<Value> {
+fn mounts(container: &Container, image: &ClusterImage, places: &BundlePaths<'_>) -> Vec<Value> {
     let mount = |path: &str, kind: &str, options: &[&str]| json!({"destination": path, "type": kind, "source": kind, "options": options});
     let bind = |source: &str, path: &str, options: &[&str]| json!({"destination": path, "type": "bind", "source": source, "options": options});
     let mut all = vec![
@@ -192,7 +192,7 @@ fn mounts(container: &Container, image: &Image, places: &Places<'_>) -> Vec<Valu
         mount("/sys/fs/cgroup", "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
         mount("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]),
     ];
-    let here = IMAGE.iter().filter(|path| Path::new(path).exists());
+    let here = IMAGE_PATHS.iter().filter(|path| Path::new(path).exists());
     all.extend(here.map(|path| bind(path, path, &["rbind", "ro", "nosuid", "nodev"])));
     let programs = image.files.iter();
     all.extend(programs.map(|(path, host)| {
@@ -259,7 +259,7 @@ fn default_profile() -> Value {
     json!({
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [
-            {"names": &REFUSED_CALLS[..], "action": "SCMP_ACT_ERRNO", "errnoRet": 1},
+            {"names": &BLOCKED_SYSCALLS[..], "action": "SCMP_ACT_ERRNO", "errnoRet": 1},
             {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
             // New namespaces of any kind.
             {"names": ["clone"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1, "args":

@@ -13,12 +13,12 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::task::TaskTracker;
 
 use super::cgroup;
-use super::streams::Streams;
-use super::volumes::Volumes;
+use super::streams::OutputBroadcast;
+use super::volumes::PodVolumes;
 
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct ContainerExit {
     pub code: i32,
     pub out_of_memory: bool,
     /// It was never started, for this reason.
@@ -26,23 +26,23 @@ pub struct Exit {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     Starting,
     /// With its first process, by the number it has on this machine.
     Running(i32),
-    Ended(Exit),
+    Ended(ContainerExit),
 }
 
-pub struct Container {
+pub struct RuncContainer {
     pub id: String,
-    pub streams: Streams,
+    pub streams: OutputBroadcast,
     /// The way to its standard input, if it has one, until somebody who attached once has gone.
     pub stdin: Mutex<Option<ChildStdin>>,
-    state: watch::Sender<State>,
+    state: watch::Sender<RunState>,
 }
 
 /// What is needed to start one.
-pub struct Start<'a> {
+pub struct ContainerStart<'a> {
     pub id: String,
     pub config: Value,
     /// A directory of this container's own.
@@ -53,13 +53,13 @@ pub struct Start<'a> {
     pub stdin: bool,
 }
 
-impl Container {
+impl RuncContainer {
     /// Starts one; everything that follows goes on in tasks of `tasks`.
     pub async fn start(
-        start: Start<'_>,
-        volumes: &Volumes,
+        start: ContainerStart<'_>,
+        volumes: &PodVolumes,
         tasks: &TaskTracker,
-    ) -> io::Result<std::sync::Arc<Container>> {
+    ) -> io::Result<std::sync::Arc<RuncContainer>> {
         make_root(&start.bundle).await?;
         tokio::fs::write(start.bundle.join("config.json"), start.config.to_string()).await?;
         let (log, pid_file) = (start.bundle.join("log"), start.bundle.join("pid"));
@@ -75,11 +75,11 @@ impl Container {
         // A signal of the terminal is for the tests, not for what they started.
         let mut child = command.process_group(0).spawn()?;
         let pipes = child.stdout.take().zip(child.stderr.take());
-        let container = std::sync::Arc::new(Container {
+        let container = std::sync::Arc::new(RuncContainer {
             id: start.id.clone(),
-            streams: Streams::new(),
+            streams: OutputBroadcast::new(),
             stdin: Mutex::new(child.stdin.take()),
-            state: watch::Sender::new(State::Starting),
+            state: watch::Sender::new(RunState::Starting),
         });
         let (watched, root) = (container.clone(), start.root.to_owned());
         tasks.spawn(async move {
@@ -105,30 +105,34 @@ impl Container {
             let not_started = (!lived)
                 .then(|| log.lines().last().unwrap_or("it could not be started").to_owned());
             let code = if lived { code } else { 128 };
-            watched.state.send_replace(State::Ended(Exit { code, out_of_memory, not_started }));
+            watched.state.send_replace(RunState::Ended(ContainerExit {
+                code,
+                out_of_memory,
+                not_started,
+            }));
         });
         Ok(container)
     }
 
-    pub fn state(&self) -> watch::Receiver<State> {
+    pub fn state(&self) -> watch::Receiver<RunState> {
         self.state.subscribe()
     }
 
     pub fn is_running(&self) -> bool {
-        matches!(*self.state.borrow(), State::Running(_))
+        matches!(*self.state.borrow(), RunState::Running(_))
     }
 
     /// Waits until it runs, or has ended at once.
     pub async fn started(&self) {
-        let _ = self.state().wait_for(|state| *state != State::Starting).await;
+        let _ = self.state().wait_for(|state| *state != RunState::Starting).await;
     }
 
-    pub async fn ended(&self) -> Exit {
+    pub async fn ended(&self) -> ContainerExit {
         let mut state = self.state();
-        let ended = state.wait_for(|state| matches!(state, State::Ended(_))).await;
+        let ended = state.wait_for(|state| matches!(state, RunState::Ended(_))).await;
         match ended.map(|state| state.clone()) {
-            Ok(State::Ended(exit)) => exit,
-            _ => Exit { code: 137, out_of_memory: false, not_started: None },
+            Ok(RunState::Ended(exit)) => exit,
+            _ => ContainerExit { code: 137, out_of_memory: false, not_started: None },
         }
     }
 
@@ -154,7 +158,7 @@ impl Container {
     }
 
     fn signal(&self, signal: Signal) {
-        if let State::Running(pid) = *self.state.borrow()
+        if let RunState::Running(pid) = *self.state.borrow()
             && let Some(pid) = Pid::from_raw(pid)
         {
             // An error means that it has ended.
@@ -170,7 +174,7 @@ impl Container {
                 .ok()
                 .and_then(|text| text.trim().parse().ok());
             if let Some(pid) = pid {
-                self.state.send_replace(State::Running(pid));
+                self.state.send_replace(RunState::Running(pid));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(3)).await;

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 /// An image that nodes can pull. Its contents are `/usr` of this machine, and what is named here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Image {
+pub struct ClusterImage {
     pub name: String,
     /// The user of containers that name none.
     pub user: u32,
@@ -16,14 +16,14 @@ pub struct Image {
     pub files: Vec<(String, PathBuf)>,
 }
 
-impl Image {
+impl ClusterImage {
     /// With the usual path, and nothing else.
-    pub fn new(name: &str) -> Image {
+    pub fn new(name: &str) -> ClusterImage {
         let path = "/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Image {
+        ClusterImage {
             name: name.to_owned(),
             env: vec![("PATH".to_owned(), path.to_owned())],
-            ..Image::default()
+            ..ClusterImage::default()
         }
     }
 
@@ -40,7 +40,7 @@ impl Image {
     }
 
     /// With a program of this name in its `PATH`.
-    pub fn with_program(mut self, name: &str, host: PathBuf) -> Image {
+    pub fn with_program(mut self, name: &str, host: PathBuf) -> ClusterImage {
         self.files.push((format!("/opt/image/{name}"), host));
         self
     }

@@ -5,7 +5,7 @@ pub mod bundle;
 mod cgroup;
 pub mod container;
 pub mod image;
-mod life;
+mod lifecycle;
 mod status;
 pub mod streams;
 mod volumes;
@@ -23,15 +23,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::faults::Faults;
-use crate::store::Store;
-use container::Container;
-use image::Image;
+use crate::store::PodStore;
+use container::RuncContainer;
+use image::ClusterImage;
 
 pub use status::condition;
 
 /// What the node is like.
-pub struct Setup {
-    pub images: Vec<Image>,
+pub struct NodeSettings {
+    pub images: Vec<ClusterImage>,
     /// The most processes of one pod, as a kubelet's `podPidsLimit` says.
     pub pod_pids: u32,
     /// What `Localhost` seccomp profiles there are, by path.
@@ -40,11 +40,11 @@ pub struct Setup {
     pub directory: PathBuf,
 }
 
-pub struct Node {
-    setup: Setup,
-    store: Arc<Store>,
+pub struct ClusterNode {
+    setup: NodeSettings,
+    store: Arc<PodStore>,
     faults: Arc<Faults>,
-    hosted: Mutex<HashMap<String, Arc<Hosted>>>,
+    hosted: Mutex<HashMap<String, Arc<HostedPod>>>,
     tasks: TaskTracker,
     /// Ends everything.
     end: CancellationToken,
@@ -52,25 +52,25 @@ pub struct Node {
 }
 
 /// A pod on this node.
-pub struct Hosted {
-    orders: mpsc::UnboundedSender<Order>,
-    containers: Mutex<BTreeMap<String, Arc<Container>>>,
+pub struct HostedPod {
+    orders: mpsc::UnboundedSender<NodeCommand>,
+    containers: Mutex<BTreeMap<String, Arc<RuncContainer>>>,
     /// The machine below it is gone: nothing comes from it any more, not even the end of anything.
     pub lost: CancellationToken,
     /// Whatever was attached to it is to be cut.
-    pub gone: CancellationToken,
+    pub wait_until_removed: CancellationToken,
 }
 
 /// What happens to a pod that nobody asked the API for.
 #[derive(Debug, Clone)]
-pub enum Order {
+pub enum NodeCommand {
     Evict(String),
     Lose,
 }
 
-impl Node {
-    pub fn new(setup: Setup, store: Arc<Store>, faults: Arc<Faults>) -> Arc<Node> {
-        Arc::new(Node {
+impl ClusterNode {
+    pub fn new(setup: NodeSettings, store: Arc<PodStore>, faults: Arc<Faults>) -> Arc<ClusterNode> {
+        Arc::new(ClusterNode {
             setup,
             store,
             faults,
@@ -82,14 +82,14 @@ impl Node {
     }
 
     /// Takes care of a new pod, to its end.
-    pub fn host(self: &Arc<Node>, pod: &Pod) {
+    pub fn host(self: &Arc<ClusterNode>, pod: &Pod) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let (orders, received) = mpsc::unbounded_channel();
-        let hosted = Arc::new(Hosted {
+        let hosted = Arc::new(HostedPod {
             orders,
             containers: Mutex::default(),
             lost: CancellationToken::new(),
-            gone: CancellationToken::new(),
+            wait_until_removed: CancellationToken::new(),
         });
         self.hosted
             .lock()
@@ -97,14 +97,14 @@ impl Node {
             .insert(uid.clone(), hosted.clone());
         let (node, pod) = (self.clone(), pod.clone());
         self.tasks.spawn(async move {
-            life::live(node.clone(), pod, hosted.clone(), received).await;
-            hosted.gone.cancel();
+            lifecycle::run_pod(node.clone(), pod, hosted.clone(), received).await;
+            hosted.wait_until_removed.cancel();
             node.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         });
     }
 
     /// A pod that is here.
-    pub fn hosted(&self, uid: &str) -> Option<Arc<Hosted>> {
+    pub fn hosted(&self, uid: &str) -> Option<Arc<HostedPod>> {
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
@@ -125,43 +125,42 @@ impl Node {
     }
 
     /// What a registry has under a tag now, or under a digest for ever.
-    fn pull(&self, reference: &str) -> Option<Image> {
-        self.faults.change(|trouble| {
-            let mut all = trouble.moved_tags.iter().chain(&self.setup.images);
+    fn pull(&self, reference: &str) -> Option<ClusterImage> {
+        self.faults.change(|faults| {
+            let mut all = faults.moved_tags.iter().chain(&self.setup.images);
             let found = match reference.split_once('@') {
                 Some((repository, digest)) => {
                     all.find(|image| image.repository() == repository && image.digest() == digest)
                 }
                 None => all.find(|image| image.name == reference),
             };
-            let image =
-                found.filter(|image| !trouble.missing_images.contains(&image.name))?.clone();
-            trouble.pulls.push((image.repository().to_owned(), image.digest()));
-            let moving = trouble.moving_tag.take_if(|moving| moving.name == reference);
-            trouble.moved_tags.splice(0..0, moving);
+            let image = found.filter(|image| !faults.missing_images.contains(&image.name))?.clone();
+            faults.pulls.push((image.repository().to_owned(), image.digest()));
+            let moving = faults.tag_move_after_pull.take_if(|moving| moving.name == reference);
+            faults.moved_tags.splice(0..0, moving);
             Some(image)
         })
     }
 }
 
-impl Hosted {
-    pub fn order(&self, order: Order) {
+impl HostedPod {
+    pub fn order(&self, order: NodeCommand) {
         // A pod that is over takes none.
         let _ = self.orders.send(order);
     }
 
-    pub fn container(&self, name: &str) -> Option<Arc<Container>> {
+    pub fn container(&self, name: &str) -> Option<Arc<RuncContainer>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    fn add(&self, name: &str, container: Arc<Container>) {
+    fn add(&self, name: &str, container: Arc<RuncContainer>) {
         self.containers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.to_owned(), container);
     }
 
-    fn all(&self) -> Vec<Arc<Container>> {
+    fn all(&self) -> Vec<Arc<RuncContainer>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::container::Exit;
-use super::image::Image;
+use super::container::ContainerExit;
+use super::image::ClusterImage;
 use crate::defaults::now;
 
 /// Sets a condition, noting when it changed.
@@ -76,7 +76,7 @@ fn status(container: &Container, state: ContainerState) -> ContainerStatus {
 }
 
 /// The node has the image of a container, and says which one it is.
-pub fn pulled(pod: &mut Pod, name: &str, image: &Image) {
+pub fn pulled(pod: &mut Pod, name: &str, image: &ClusterImage) {
     let status = pod.status.get_or_insert_default();
     let all = status.init_container_statuses.iter_mut().flatten();
     let all = all.chain(status.container_statuses.iter_mut().flatten());
@@ -114,11 +114,11 @@ pub fn running(since: &Time) -> ContainerState {
     ContainerState { running: Some(running), ..ContainerState::default() }
 }
 
-pub fn terminated(id: &str, since: &Time, exit: &Exit) -> ContainerState {
+pub fn terminated(id: &str, since: &Time, exit: &ContainerExit) -> ContainerState {
     let reason = match exit {
-        Exit { not_started: Some(_), .. } => "StartError",
-        Exit { out_of_memory: true, .. } => "OOMKilled",
-        Exit { code: 0, .. } => "Completed",
+        ContainerExit { not_started: Some(_), .. } => "StartError",
+        ContainerExit { out_of_memory: true, .. } => "OOMKilled",
+        ContainerExit { code: 0, .. } => "Completed",
         _ => "Error",
     };
     let terminated = ContainerStateTerminated {

@@ -15,23 +15,23 @@ const BACKLOG: usize = 16;
 
 /// Standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub enum StdStream {
     Stdout,
     Stderr,
 }
 
-type Listener = mpsc::Sender<(Output, Bytes)>;
+type Listener = mpsc::Sender<(StdStream, Bytes)>;
 
 /// Everybody who listens to one container; `None` once it has written its last.
-pub struct Streams(Mutex<Option<Vec<Listener>>>);
+pub struct OutputBroadcast(Mutex<Option<Vec<Listener>>>);
 
-impl Streams {
-    pub fn new() -> Streams {
-        Streams(Mutex::new(Some(Vec::new())))
+impl OutputBroadcast {
+    pub fn new() -> OutputBroadcast {
+        OutputBroadcast(Mutex::new(Some(Vec::new())))
     }
 
     /// From now on; ends with the container.
-    pub fn listen(&self) -> mpsc::Receiver<(Output, Bytes)> {
+    pub fn listen(&self) -> mpsc::Receiver<(StdStream, Bytes)> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         if let Some(listeners) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             listeners.push(sender);
@@ -41,11 +41,14 @@ impl Streams {
 
     /// Hands on what comes from both streams, until both have ended.
     pub async fn pump(&self, stdout: impl AsyncRead + Unpin, stderr: impl AsyncRead + Unpin) {
-        tokio::join!(self.pass_on(Output::Stdout, stdout), self.pass_on(Output::Stderr, stderr));
+        tokio::join!(
+            self.pass_on(StdStream::Stdout, stdout),
+            self.pass_on(StdStream::Stderr, stderr)
+        );
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    async fn pass_on(&self, output: Output, mut from: impl AsyncRead + Unpin) {
+    async fn pass_on(&self, output: StdStream, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; CHUNK];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             let listeners =

@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use crate::quantity::units;
 
 /// Mounts what its arguments say, three each, then waits for the end of its input.
-const HOLD: &str = r#"
+const HOLDER_SCRIPT: &str = r#"
 while [ $# -gt 0 ]; do
     if [ "$1" = tmpfs ]; then mount -t tmpfs -o "$2" tmpfs "$3" || exit 1; else mkdir -p -m 0777 "$3" || exit 1; fi
     shift 3
@@ -24,15 +24,15 @@ echo held
 exec cat >/dev/null
 "#;
 
-pub struct Volumes {
+pub struct PodVolumes {
     holder: Child,
     pid: u32,
     directory: PathBuf,
 }
 
-impl Volumes {
+impl PodVolumes {
     /// Makes the volumes below `directory`.
-    pub async fn make(pod: &Pod, directory: &Path) -> io::Result<Volumes> {
+    pub async fn make(pod: &Pod, directory: &Path) -> io::Result<PodVolumes> {
         let spec = pod.spec.clone().unwrap_or_default();
         let group = spec.security_context.clone().unwrap_or_default().fs_group;
         let mut orders: Vec<String> = Vec::new();
@@ -58,7 +58,7 @@ impl Volumes {
             }
         }
         let mut holder = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-c", HOLD, "hold"])
+            .args(["--mount", "--propagation", "private", "sh", "-c", HOLDER_SCRIPT, "hold"])
             .args(&orders)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -72,7 +72,7 @@ impl Volumes {
         if line.trim() != "held" {
             return Err(io::Error::other("the volumes could not be mounted"));
         }
-        Ok(Volumes { holder, pid, directory: directory.to_owned() })
+        Ok(PodVolumes { holder, pid, directory: directory.to_owned() })
     }
 
     pub fn directory(&self) -> &Path {

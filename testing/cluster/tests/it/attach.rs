@@ -15,7 +15,7 @@ async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
     let api = pods(&cluster).await;
     let script = "echo before; read x; echo \"$x\"; echo oops >&2; cat; exit 4";
     api.create(&PostParams::default(), &pod(body("talks", script))).await.unwrap();
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     let mut attached = api.attach("talks", &both()).await.unwrap();
     let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
     let mut errors = attached.stderr().unwrap();
@@ -43,10 +43,10 @@ async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
     assert!(read.2 == big, "{} bytes", read.2.len());
     assert_eq!(read.3, b"oops\n");
     assert_eq!(status.await.unwrap().status.as_deref(), Some("Success"));
-    assert!(cluster.until(|pods| phase(pods) == "Failed").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Failed").await);
     assert!(api.attach("talks", &both()).await.is_err(), "nothing runs any more");
     api.delete("talks", &DeleteParams::default()).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }
 
 #[tokio::test]
@@ -54,16 +54,16 @@ async fn the_end_of_a_client_is_the_end_of_the_input_and_a_cut_is_heard() {
     let Some(cluster) = start("a cut") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("cut", "cat; exit 9"))).await.unwrap();
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     let mut attached = api.attach("cut", &both()).await.unwrap();
     let (mut input, mut output) = (attached.stdin().unwrap(), attached.stdout().unwrap());
     input.write_all(b"on").await.unwrap();
     let mut heard = [0; 2];
     output.read_exact(&mut heard).await.unwrap();
     let status = attached.take_status().unwrap();
-    cluster.cut_attachments();
+    cluster.drop_attachments();
     assert!(status.await.is_none(), "nobody said how it ended");
-    assert!(cluster.until(|pods| phase(pods) == "Failed").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Failed").await);
     api.delete("cut", &DeleteParams::default()).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }

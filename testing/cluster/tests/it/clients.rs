@@ -51,7 +51,7 @@ async fn kubectl_finds_what_it_expects() {
         said(&twice),
         "Error from server (AlreadyExists): error when creating \"STDIN\": pods \"by-kubectl\" already exists\n"
     );
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     let path = "jsonpath={.items[*].status.phase}";
     assert_eq!(said(&run(&["get", "pods", "-l", "app=test", "-o", path], "")), "Running");
     let node = run(&["get", "po", "by-kubectl", "-o", "jsonpath={.spec.nodeName}"], "");
@@ -61,7 +61,7 @@ async fn kubectl_finds_what_it_expects() {
     // It deletes, and watches until it is gone.
     let gone = run(&["delete", "pod", "by-kubectl"], "");
     assert_eq!(said(&gone), "pod \"by-kubectl\" deleted\n");
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
     let nobody = cluster.kubeconfig("nobody", NAMESPACE, vec![]).unwrap();
     let words = "Error from server (Forbidden): pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" in the namespace \"boxes\"\n";
     assert_eq!(said(&kubectl(&nobody, &["get", "pods"], "")), words);
@@ -96,5 +96,5 @@ async fn the_python_client_finds_what_it_expects() {
     });
     let output = output.await.unwrap();
     assert_eq!(said(&output), "as on a real one\n");
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use crate::support::{body, phase, pod, pods, start, status};
 
 /// Creates a pod and waits until it is over.
-async fn run(cluster: &cluster::Cluster, body: Value) -> Value {
+async fn run(cluster: &cluster::TestCluster, body: Value) -> Value {
     let api = pods(cluster).await;
     let made = api.create(&PostParams::default(), &pod(body)).await.unwrap();
     let name = made.metadata.name.clone().unwrap();
     assert!(
-        cluster.until(|pods| matches!(phase(pods), "Succeeded" | "Failed")).await,
+        cluster.wait_until(|pods| matches!(phase(pods), "Succeeded" | "Failed")).await,
         "{:?}",
         cluster.pods()
     );
     let over = api.get(&name).await.unwrap();
     api.delete(&name, &DeleteParams::default()).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
     status(&over)
 }
 
@@ -90,21 +90,21 @@ async fn a_container_has_what_its_pod_says_and_no_more() {
 async fn what_a_pod_waits_for_is_said_and_comes() {
     let Some(cluster) = start("pods that wait") else { return };
     let api = pods(&cluster).await;
-    cluster.no_room(true);
-    cluster.miss_image(crate::support::IMAGE, true);
+    cluster.set_node_full(true);
+    cluster.set_image_missing(crate::support::IMAGE, true);
     api.create(&PostParams::default(), &pod(body("waits", "read x"))).await.unwrap();
     let says = |pods: &[Pod], what: &str| {
         pods.first().is_some_and(|pod| status(pod).to_string().contains(what))
     };
-    assert!(cluster.until(|pods| says(pods, "Unschedulable")).await);
-    cluster.no_room(false);
-    assert!(cluster.until(|pods| says(pods, "ImagePullBackOff")).await);
-    cluster.miss_image(crate::support::IMAGE, false);
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| says(pods, "Unschedulable")).await);
+    cluster.set_node_full(false);
+    assert!(cluster.wait_until(|pods| says(pods, "ImagePullBackOff")).await);
+    cluster.set_image_missing(crate::support::IMAGE, false);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     cluster.evict(&cluster.pods()[0], "The node was low on resource: memory.");
-    assert!(cluster.until(|pods| says(pods, "Evicted")).await);
+    assert!(cluster.wait_until(|pods| says(pods, "Evicted")).await);
     api.delete("waits", &DeleteParams::default()).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }
 
 #[tokio::test]
@@ -112,13 +112,13 @@ async fn a_lost_node_is_not_heard_of_and_its_pod_goes_only_by_force() {
     let Some(cluster) = start("a lost node") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("lost", "read x"))).await.unwrap();
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     cluster.lose_node(&cluster.pods()[0]);
-    cluster.give_up_node(&cluster.pods()[0]);
+    cluster.mark_node_lost(&cluster.pods()[0]);
     let lost = api.get("lost").await.unwrap();
     assert!(lost.metadata.deletion_timestamp.is_some() && phase(&[lost]) == "Running");
     api.delete("lost", &DeleteParams::default().grace_period(0)).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }
 
 #[tokio::test]
@@ -128,10 +128,10 @@ async fn a_finalizer_is_waited_for() {
     let mut held = body("held", "exit 0");
     held["metadata"]["finalizers"] = json!(["tests/hold"]);
     api.create(&PostParams::default(), &pod(held)).await.unwrap();
-    assert!(cluster.until(|pods| phase(pods) == "Succeeded").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Succeeded").await);
     api.delete("held", &DeleteParams::default()).await.unwrap();
     let held = api.get("held").await.unwrap();
     assert!(held.metadata.deletion_timestamp.is_some());
-    cluster.finalize(&held);
-    assert!(cluster.until_empty().await);
+    cluster.remove_finalizers(&held);
+    assert!(cluster.wait_until_empty().await);
 }

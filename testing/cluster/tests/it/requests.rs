@@ -1,6 +1,6 @@
 //! Requests and refusals, and watches that break.
 
-use cluster::{Quota, Rule};
+use cluster::{RbacRule, ResourceQuota};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions, WatchParams};
@@ -29,7 +29,10 @@ async fn refusals_have_the_words_of_the_real_one() {
         refused(api.create(&parameters, &pod(loose)).await),
         (403, "Forbidden".into(), "pods \"loose\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false (container \"main\" must set securityContext.allowPrivilegeEscalation=false)".into())
     );
-    cluster.quota(Some(Quota { name: "q".into(), hard: [("pods".to_owned(), 0.0)].into() }));
+    cluster.set_quota(Some(ResourceQuota {
+        name: "q".into(),
+        hard: [("pods".to_owned(), 0.0)].into(),
+    }));
     assert_eq!(
         refused(api.create(&parameters, &pod(body("q1", ""))).await),
         (
@@ -38,7 +41,7 @@ async fn refusals_have_the_words_of_the_real_one() {
             "pods \"q1\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0".into()
         )
     );
-    cluster.quota(None);
+    cluster.set_quota(None);
     let mut made = body("", "read x");
     made["metadata"] = json!({"generateName": "made-"});
     let made = api.create(&parameters, &pod(made)).await.unwrap();
@@ -60,7 +63,7 @@ async fn refusals_have_the_words_of_the_real_one() {
     let selected = |labels: &str| ListParams::default().labels(labels);
     assert_eq!(api.list(&selected("app=test")).await.unwrap().items.len(), 0);
     assert_eq!(api.list(&selected("!app")).await.unwrap().items.len(), 1);
-    cluster.busy(1);
+    cluster.throttle_requests(1);
     assert!(api.list(&ListParams::default()).await.is_ok(), "a client asks again after a 429");
 }
 
@@ -83,7 +86,7 @@ async fn every_verb_is_checked() {
         words("create")
     );
     assert_eq!(refused(api.delete("a", &DeleteParams::default()).await).0, 403);
-    cluster.allow(&worker, vec![Rule::new(NAMESPACE, "pods", &["list"])]);
+    cluster.set_rules(&worker, vec![RbacRule::new(NAMESPACE, "pods", &["list"])]);
     assert!(api.list(&ListParams::default()).await.is_ok());
     assert_eq!(refused(api.watch(&WatchParams::default(), "0").await.map(|_| ())).0, 403);
     let review = json!({"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
@@ -138,7 +141,7 @@ async fn a_watch_goes_on_from_where_it_was_until_that_is_forgotten() {
     let mut stale = api.watch(&WatchParams::default(), &last).await.unwrap().boxed();
     let Some(Ok(WatchEvent::Error(status))) = stale.next().await else { panic!("no error") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }
 
 #[tokio::test]
@@ -146,7 +149,7 @@ async fn an_api_that_stops_comes_back_with_what_it_knew_and_pods_go_on() {
     let Some(cluster) = start("an API that stops") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("on", "read x; exit 3"))).await.unwrap();
-    assert!(cluster.until(|pods| phase(pods) == "Running").await);
+    assert!(cluster.wait_until(|pods| phase(pods) == "Running").await);
     let mut watched = api.watch(&WatchParams::default(), "0").await.unwrap().boxed();
     assert!(watched.next().await.unwrap().is_ok());
     cluster.stop_api().await;
@@ -156,5 +159,5 @@ async fn an_api_that_stops_comes_back_with_what_it_knew_and_pods_go_on() {
     cluster.resume_api().unwrap();
     assert_eq!(phase(&[api.get("on").await.unwrap()]), "Running");
     api.delete("on", &DeleteParams::default()).await.unwrap();
-    assert!(cluster.until_empty().await);
+    assert!(cluster.wait_until_empty().await);
 }

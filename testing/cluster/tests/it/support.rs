@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cluster::{Cluster, Image, Rule, Settings};
+use cluster::{ClusterImage, ClusterSettings, RbacRule, TestCluster};
 use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -12,18 +12,21 @@ pub const NAMESPACE: &str = "boxes";
 pub const IMAGE: &str = "tests/shell:1";
 
 /// A cluster, or none where none can be; then the test says why.
-pub fn start(test: &str) -> Option<Cluster> {
-    if let Some(lacking) = cluster::lacking() {
-        println!("NEEDS ROOT: {test} was not run, because there is no {lacking}");
+pub fn start(test: &str) -> Option<TestCluster> {
+    if let Some(missing) = cluster::missing_requirement() {
+        println!("NEEDS ROOT: {test} was not run, because there is no {missing}");
         return None;
     }
-    let settings = Settings { images: vec![Image::new(IMAGE)], ..Settings::new(NAMESPACE) };
-    Some(Cluster::start(settings).unwrap())
+    let settings = ClusterSettings {
+        images: vec![ClusterImage::new(IMAGE)],
+        ..ClusterSettings::new(NAMESPACE)
+    };
+    Some(TestCluster::start(settings).unwrap())
 }
 
 /// Somebody who may do everything.
-pub fn admin(cluster: &Cluster) -> PathBuf {
-    cluster.kubeconfig("admin", NAMESPACE, vec![Rule::all()]).unwrap()
+pub fn admin(cluster: &TestCluster) -> PathBuf {
+    cluster.kubeconfig("admin", NAMESPACE, vec![RbacRule::all()]).unwrap()
 }
 
 pub async fn client(kubeconfig: &Path) -> Client {
@@ -33,7 +36,7 @@ pub async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config).unwrap()
 }
 
-pub async fn pods(cluster: &Cluster) -> Api<Pod> {
+pub async fn pods(cluster: &TestCluster) -> Api<Pod> {
     Api::namespaced(client(&admin(cluster)).await, NAMESPACE)
 }
 

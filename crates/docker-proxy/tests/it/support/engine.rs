@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use docker_proxy::{Address, LABEL};
+use docker_proxy::{Address, PROXY_LABEL};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -34,58 +34,58 @@ pub const VOLUMES: usize = 3;
 
 /// One request as the engine got it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub method: String,
     pub target: String,
     pub body: String,
     pub headers: Vec<(String, String)>,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect("JSON")
     }
 }
 
-pub struct Engine {
+pub struct FakeEngine {
     directory: TempDir,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
     task: AbortHandle,
 }
 
-impl Engine {
-    pub async fn start() -> Engine {
+impl FakeEngine {
+    pub async fn start() -> FakeEngine {
         let directory = tempfile::tempdir().expect("a directory");
         let listener = UnixListener::bind(directory.path().join("engine.sock")).expect("a socket");
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let task = tokio::spawn(accept(listener, Arc::clone(&seen))).abort_handle();
-        Engine { directory, seen, task }
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let task = tokio::spawn(accept(listener, Arc::clone(&requests))).abort_handle();
+        FakeEngine { directory, requests, task }
     }
 
     pub fn address(&self) -> Address {
         Address::Unix(self.directory.path().join("engine.sock"))
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().expect("a lock").clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().expect("a lock").clone()
     }
 
-    pub fn last(&self) -> Seen {
-        self.seen().pop().expect("a request")
+    pub fn last(&self) -> RecordedRequest {
+        self.requests().pop().expect("a request")
     }
 }
 
-impl Drop for Engine {
+impl Drop for FakeEngine {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn accept(listener: UnixListener, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn accept(listener: UnixListener, requests: Arc<Mutex<Vec<RecordedRequest>>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let seen = Arc::clone(&seen);
-        let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
+        let requests = Arc::clone(&requests);
+        let service = service_fn(move |request| answer(request, Arc::clone(&requests)));
         connections.spawn(async move {
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
@@ -97,14 +97,14 @@ async fn accept(listener: UnixListener, seen: Arc<Mutex<Vec<Seen>>>) {
 
 async fn answer(
     mut request: Request<Incoming>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let upgrade = hyper::upgrade::on(&mut request);
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let path = head.uri.path().to_owned();
     let headers = head.headers.iter();
-    seen.lock().expect("a lock").push(Seen {
+    requests.lock().expect("a lock").push(RecordedRequest {
         method: head.method.to_string(),
         target: head.uri.to_string(),
         body: String::from_utf8_lossy(&body).into_owned(),
@@ -152,7 +152,7 @@ async fn echo(upgrade: hyper::upgrade::OnUpgrade) {
 }
 
 fn known(method: &Method, path: &str) -> (u16, Value) {
-    let ours = BTreeMap::from([(LABEL, super::INSTANCE)]);
+    let ours = BTreeMap::from([(PROXY_LABEL, super::INSTANCE)]);
     let container = |id: &str, labels: Value| json!({"Id": id, "Config": {"Labels": labels}, "Secret": "of the engine"});
     let missing = (404, json!({"message": "the engine knows nothing of it"}));
     if *method != Method::GET {
@@ -170,7 +170,7 @@ fn known(method: &Method, path: &str) -> (u16, Value) {
         ["containers", "json"] => (200, json!([])),
         ["containers", OURS | "skillbox-mine", "json"] => (200, container(OURS, json!(ours))),
         ["containers", FOREIGN | "skillbox-theirs", "json"] => {
-            (200, container(FOREIGN, json!({LABEL: "other"})))
+            (200, container(FOREIGN, json!({PROXY_LABEL: "other"})))
         }
         ["containers", "skillbox-bare", "json"] => (200, container(FOREIGN, Value::Null)),
         ["containers", OURS | MADE, "stats"] => (200, json!({"pids_stats": {}})),

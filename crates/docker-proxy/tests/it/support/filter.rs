@@ -10,13 +10,13 @@ use tokio::task::{AbortHandle, JoinSet};
 /// on.
 const SECTIONS: &[&str] = &["/_ping", "/version", "/info", "/containers", "/images", "/volumes"];
 
-pub struct Filter {
+pub struct UrlFilter {
     directory: TempDir,
     task: AbortHandle,
 }
 
-impl Filter {
-    pub async fn start(engine: Address) -> Filter {
+impl UrlFilter {
+    pub async fn start(engine: Address) -> UrlFilter {
         let directory = tempfile::tempdir().expect("a directory");
         let listener = UnixListener::bind(directory.path().join("filter.sock")).expect("a socket");
         let task = tokio::spawn(async move {
@@ -25,7 +25,7 @@ impl Filter {
                 connections.spawn(pass(stream, engine.clone()));
             }
         });
-        Filter { directory, task: task.abort_handle() }
+        UrlFilter { directory, task: task.abort_handle() }
     }
 
     pub fn address(&self) -> Address {
@@ -33,7 +33,7 @@ impl Filter {
     }
 }
 
-impl Drop for Filter {
+impl Drop for UrlFilter {
     fn drop(&mut self) {
         self.task.abort();
     }

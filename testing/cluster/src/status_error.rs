@@ -9,11 +9,11 @@ use serde_json::Value;
 
 /// An answer that is no success.
 #[derive(Debug, Clone)]
-pub struct Refusal(pub Box<Status>);
+pub struct StatusError(pub Box<Status>);
 
-impl Refusal {
-    fn new(code: u16, reason: &str, message: impl Into<String>) -> Refusal {
-        Refusal(Box::new(Status {
+impl StatusError {
+    fn new(code: u16, reason: &str, message: impl Into<String>) -> StatusError {
+        StatusError(Box::new(Status {
             code: Some(code.into()),
             reason: Some(reason.to_owned()),
             message: Some(message.into()),
@@ -23,15 +23,15 @@ impl Refusal {
         }))
     }
 
-    fn about(mut self, kind: &str, name: &str) -> Refusal {
+    fn about(mut self, kind: &str, name: &str) -> StatusError {
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
         self.0.details =
             Some(StatusDetails { kind: Some(kind.to_owned()), name, ..StatusDetails::default() });
         self
     }
 
-    pub fn unauthorized() -> Refusal {
-        Refusal::new(401, "Unauthorized", "Unauthorized")
+    pub fn unauthorized() -> StatusError {
+        StatusError::new(401, "Unauthorized", "Unauthorized")
     }
 
     /// By the rules of RBAC.
@@ -41,7 +41,7 @@ impl Refusal {
         resource: &str,
         namespace: &str,
         name: &str,
-    ) -> Refusal {
+    ) -> StatusError {
         let place = if namespace.is_empty() {
             " at the cluster scope".to_owned()
         } else {
@@ -53,71 +53,75 @@ impl Refusal {
         let message = format!(
             "{which} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\"{place}"
         );
-        Refusal::new(403, "Forbidden", message).about(plural, name)
+        StatusError::new(403, "Forbidden", message).about(plural, name)
     }
 
     /// By an admission plugin.
-    pub fn not_admitted(name: &str, why: &str) -> Refusal {
-        Refusal::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}"))
+    pub fn not_admitted(name: &str, why: &str) -> StatusError {
+        StatusError::new(403, "Forbidden", format!("pods \"{name}\" is forbidden: {why}"))
             .about("pods", name)
     }
 
-    pub fn not_found(kind: &str, name: &str) -> Refusal {
-        Refusal::new(404, "NotFound", format!("{kind} \"{name}\" not found")).about(kind, name)
+    pub fn not_found(kind: &str, name: &str) -> StatusError {
+        StatusError::new(404, "NotFound", format!("{kind} \"{name}\" not found")).about(kind, name)
     }
 
-    pub fn no_such_path() -> Refusal {
-        let mut refusal =
-            Refusal::new(404, "NotFound", "the server could not find the requested resource");
-        refusal.0.details = Some(StatusDetails::default());
-        refusal
+    pub fn no_such_path() -> StatusError {
+        let mut status_error =
+            StatusError::new(404, "NotFound", "the server could not find the requested resource");
+        status_error.0.details = Some(StatusDetails::default());
+        status_error
     }
 
-    pub fn already_exists(name: &str) -> Refusal {
-        Refusal::new(409, "AlreadyExists", format!("pods \"{name}\" already exists"))
+    pub fn already_exists(name: &str) -> StatusError {
+        StatusError::new(409, "AlreadyExists", format!("pods \"{name}\" already exists"))
             .about("pods", name)
     }
 
-    pub fn conflict(name: &str, why: &str) -> Refusal {
+    pub fn conflict(name: &str, why: &str) -> StatusError {
         let message = format!("Operation cannot be fulfilled on pods \"{name}\": {why}");
-        Refusal::new(409, "Conflict", message).about("pods", name)
+        StatusError::new(409, "Conflict", message).about("pods", name)
     }
 
     /// A field that must not be as it is.
-    pub fn invalid(name: &str, field: &str, why: &str) -> Refusal {
-        Refusal::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}"))
+    pub fn invalid(name: &str, field: &str, why: &str) -> StatusError {
+        StatusError::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}"))
             .about("Pod", name)
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Refusal {
-        Refusal::new(400, "BadRequest", message)
+    pub fn bad_request(message: impl Into<String>) -> StatusError {
+        StatusError::new(400, "BadRequest", message)
     }
 
     /// What a watch that starts before the oldest kept change is told.
-    pub fn expired(asked: u64, oldest: u64) -> Refusal {
-        Refusal::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    pub fn expired(requested: u64, oldest: u64) -> StatusError {
+        StatusError::new(
+            410,
+            "Expired",
+            format!("too old resource version: {requested} ({oldest})"),
+        )
     }
 
     /// What is said of a node that does not answer.
-    pub fn no_kubelet() -> Refusal {
-        let mut refusal = Refusal::new(
+    pub fn kubelet_unreachable() -> StatusError {
+        let mut status_error = StatusError::new(
             500,
             "",
             "error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused",
         );
-        refusal.0.reason = None;
-        refusal
+        status_error.0.reason = None;
+        status_error
     }
 
-    pub fn too_many_requests() -> Refusal {
-        let mut refusal = Refusal::new(
+    pub fn too_many_requests() -> StatusError {
+        let mut status_error = StatusError::new(
             429,
             "TooManyRequests",
             "the server has received too many requests, please try again later",
         );
-        refusal.0.details =
+        status_error.0.details =
             Some(StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() });
-        refusal
+        status_error
     }
 
     pub fn json(&self) -> Value {
@@ -125,7 +129,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for StatusError {
     fn into_response(self) -> Response {
         let code = self.0.code.and_then(|code| u16::try_from(code).ok());
         let code = code

@@ -6,26 +6,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use k8s_openapi::api::core::v1::{Container as ContainerSpec, Pod};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use super::container::{Container, Exit, Start};
-use super::volumes::Volumes;
-use super::{Hosted, Node, Order, bundle, cgroup, status};
+use super::container::{ContainerExit, ContainerStart, RuncContainer};
+use super::volumes::PodVolumes;
+use super::{ClusterNode, HostedPod, NodeCommand, bundle, cgroup, status};
 use crate::defaults::now;
 
 pub const NODE: &str = "node-1";
 
 /// Between an image that could not be pulled and the next attempt: far less than a real one takes.
-const BACK_OFF: Duration = Duration::from_millis(300);
+const PULL_RETRY_DELAY: Duration = Duration::from_millis(300);
 
 /// What a pod's own course is interrupted by.
 enum Interrupt {
     /// Its object is gone: somebody deleted it without grace.
     Removed,
     /// Somebody deleted it, with this grace.
-    Deleted(Duration),
+    DeleteQuery(Duration),
     /// It was active for too long.
     Deadline,
     Evicted(String),
@@ -35,9 +35,9 @@ enum Interrupt {
     End,
 }
 
-struct Life {
-    node: Arc<Node>,
-    hosted: Arc<Hosted>,
+struct PodLifecycle {
+    node: Arc<ClusterNode>,
+    hosted: Arc<HostedPod>,
     pod: Pod,
     /// Which of the pods of this node it is.
     number: u32,
@@ -46,11 +46,11 @@ struct Life {
     group: String,
 }
 
-pub async fn live(
-    node: Arc<Node>,
+pub async fn run_pod(
+    node: Arc<ClusterNode>,
     pod: Pod,
-    hosted: Arc<Hosted>,
-    mut orders: UnboundedReceiver<Order>,
+    hosted: Arc<HostedPod>,
+    mut orders: UnboundedReceiver<NodeCommand>,
 ) {
     let number = node.next_number();
     let cluster = node
@@ -59,7 +59,7 @@ pub async fn live(
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let life = Life {
+    let lifecycle = PodLifecycle {
         directory: node
             .setup
             .directory
@@ -72,35 +72,35 @@ pub async fn live(
         pod,
         number,
     };
-    if life.scheduled(&mut orders).await {
-        life.on_node(&mut orders).await;
+    if lifecycle.wait_for_scheduling(&mut orders).await {
+        lifecycle.run_on_node(&mut orders).await;
     }
 }
 
-impl Life {
+impl PodLifecycle {
     /// Waits for room; false when the pod is gone before there is any.
-    async fn scheduled(&self, orders: &mut UnboundedReceiver<Order>) -> bool {
+    async fn wait_for_scheduling(&self, orders: &mut UnboundedReceiver<NodeCommand>) -> bool {
         let mut changes = self.node.faults.changes();
-        while self.node.faults.now().no_room {
+        while self.node.faults.now().node_full {
             let why = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
             self.update(|pod| {
                 status::condition(pod, "PodScheduled", false, Some(("Unschedulable", why)))
             });
             tokio::select! {
                 _ = changes.changed() => {}
-                _ = self.interrupt(orders, None) => return false,
+                _ = self.next_interrupt(orders, None) => return false,
             }
         }
         let ip = format!("10.1.{}.{}", self.number / 250, self.number % 250 + 2);
         self.update(|pod| status::bound(pod, NODE)) && self.update(|pod| status::accepted(pod, &ip))
     }
 
-    async fn on_node(&self, orders: &mut UnboundedReceiver<Order>) {
+    async fn run_on_node(&self, orders: &mut UnboundedReceiver<NodeCommand>) {
         let seconds = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
         let deadline =
             seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.unsigned_abs()));
         let made = self.make().await;
-        let interrupt = match &made {
+        let next_interrupt = match &made {
             Ok(volumes) => {
                 tokio::select! {
                     over = self.run(volumes) => {
@@ -109,7 +109,7 @@ impl Life {
                         }
                         None
                     }
-                    interrupt = self.interrupt(orders, deadline) => Some(interrupt),
+                    next_interrupt = self.next_interrupt(orders, deadline) => Some(next_interrupt),
                 }
             }
             Err(error) => {
@@ -119,24 +119,24 @@ impl Life {
                 None
             }
         };
-        let removed = self.interrupted(interrupt).await;
+        let wait_for_deletion = self.handle_interrupt(next_interrupt).await;
         if let Ok(volumes) = made {
             volumes.end().await;
         }
         cgroup::remove(&self.group);
         let _ = tokio::fs::remove_dir_all(&self.directory).await;
-        if !removed {
-            self.removed(orders).await;
+        if !wait_for_deletion {
+            self.wait_for_deletion(orders).await;
         }
     }
 
-    async fn make(&self) -> io::Result<Volumes> {
+    async fn make(&self) -> io::Result<PodVolumes> {
         cgroup::make(&self.group, self.node.setup.pod_pids)?;
-        Volumes::make(&self.pod, &self.directory.join("volumes")).await
+        PodVolumes::make(&self.pod, &self.directory.join("volumes")).await
     }
 
     /// One init container after the other, then all containers at once.
-    async fn run(&self, volumes: &Volumes) -> io::Result<()> {
+    async fn run(&self, volumes: &PodVolumes) -> io::Result<()> {
         let spec = self.pod.spec.clone().unwrap_or_default();
         for container in spec.init_containers.iter().flatten() {
             let started = self.start(container, volumes).await?;
@@ -162,7 +162,11 @@ impl Life {
     }
 
     /// Pulls the image, which may take until somebody provides it, and starts the container.
-    async fn start(&self, spec: &Spec, volumes: &Volumes) -> io::Result<Arc<Container>> {
+    async fn start(
+        &self,
+        spec: &ContainerSpec,
+        volumes: &PodVolumes,
+    ) -> io::Result<Arc<RuncContainer>> {
         let name = spec.image.clone().unwrap_or_default();
         let image = loop {
             if let Some(image) = self.node.pull(&name) {
@@ -175,7 +179,7 @@ impl Life {
             self.update(|pod| {
                 status::set(pod, &spec.name, None, status::waiting("ErrImagePull", Some(&error)))
             });
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::time::sleep(PULL_RETRY_DELAY).await;
             self.update(|pod| {
                 status::set(
                     pod,
@@ -184,10 +188,10 @@ impl Life {
                     status::waiting("ImagePullBackOff", Some(&back_off)),
                 )
             });
-            tokio::time::sleep(BACK_OFF).await;
+            tokio::time::sleep(PULL_RETRY_DELAY).await;
         };
         let cgroup = format!("/{}/{}", self.group, spec.name);
-        let places = bundle::Places {
+        let places = bundle::BundlePaths {
             volumes: volumes.directory(),
             cgroup: &cgroup,
             profiles: &self.node.setup.profiles,
@@ -200,7 +204,7 @@ impl Life {
                 std::future::pending().await
             }
         };
-        let start = Start {
+        let start = ContainerStart {
             id: format!("{}-{}", self.group, spec.name),
             config,
             bundle: self.directory.join("containers").join(&spec.name),
@@ -208,7 +212,7 @@ impl Life {
             cgroup,
             stdin: spec.stdin == Some(true),
         };
-        let container = Container::start(start, volumes, &self.node.tasks).await?;
+        let container = RuncContainer::start(start, volumes, &self.node.tasks).await?;
         self.hosted.add(&spec.name, container.clone());
         self.update(|pod| status::pulled(pod, &spec.name, &image));
         container.started().await;
@@ -221,7 +225,7 @@ impl Life {
     }
 
     /// Waits for the end of a container and writes it down.
-    async fn finished(&self, spec: &Spec, container: Arc<Container>) -> Exit {
+    async fn finished(&self, spec: &ContainerSpec, container: Arc<RuncContainer>) -> ContainerExit {
         let since = now();
         let exit = container.ended().await;
         let state = status::terminated(&container.id, &since, &exit);
@@ -230,11 +234,11 @@ impl Life {
     }
 
     /// Ends what runs, as the interruption asks for. True when nothing more is to come.
-    async fn interrupted(&self, interrupt: Option<Interrupt>) -> bool {
-        let Some(interrupt) = interrupt else { return false };
-        let (grace, why) = match &interrupt {
+    async fn handle_interrupt(&self, next_interrupt: Option<Interrupt>) -> bool {
+        let Some(next_interrupt) = next_interrupt else { return false };
+        let (grace, why) = match &next_interrupt {
             Interrupt::Removed | Interrupt::End | Interrupt::Lost => (Duration::ZERO, None),
-            Interrupt::Deleted(grace) => (*grace, None),
+            Interrupt::DeleteQuery(grace) => (*grace, None),
             Interrupt::Deadline => {
                 let message =
                     "Pod was active on the node longer than the specified deadline".to_owned();
@@ -242,7 +246,7 @@ impl Life {
             }
             Interrupt::Evicted(message) => (Duration::ZERO, Some(("Evicted", message.clone()))),
         };
-        if matches!(interrupt, Interrupt::Lost) {
+        if matches!(next_interrupt, Interrupt::Lost) {
             self.hosted.lost.cancel();
         }
         let stop = async |grace: Duration| {
@@ -253,17 +257,17 @@ impl Life {
         tokio::select! {
             () = stop(grace) => {}
             // Somebody did not want to wait for the grace, and took the object away.
-            () = self.gone(), if !grace.is_zero() => stop(Duration::ZERO).await,
+            () = self.wait_until_removed(), if !grace.is_zero() => stop(Duration::ZERO).await,
         }
         if let Some((reason, message)) = why {
             // The states of the containers stay as they were, as those of a kubelet do.
             self.update(|pod| status::over(pod, false, Some((reason, &message))));
         }
-        match interrupt {
+        match next_interrupt {
             Interrupt::Removed | Interrupt::End => true,
-            Interrupt::Deleted(_) => {
-                self.ended_by_node();
-                self.finalized().await;
+            Interrupt::DeleteQuery(_) => {
+                self.record_killed_containers();
+                self.remove_object().await;
                 true
             }
             _ => false,
@@ -271,8 +275,8 @@ impl Life {
     }
 
     /// Every container is over, because somebody wanted it.
-    fn ended_by_node(&self) {
-        let exit = Exit { code: 137, out_of_memory: false, not_started: None };
+    fn record_killed_containers(&self) {
+        let exit = ContainerExit { code: 137, out_of_memory: false, not_started: None };
         self.update(|pod| {
             let statuses =
                 pod.status.clone().and_then(|status| status.container_statuses).unwrap_or_default();
@@ -294,22 +298,22 @@ impl Life {
     }
 
     /// Waits until somebody deletes a pod that is over.
-    async fn removed(&self, orders: &mut UnboundedReceiver<Order>) {
+    async fn wait_for_deletion(&self, orders: &mut UnboundedReceiver<NodeCommand>) {
         let lost = self.hosted.lost.is_cancelled();
         loop {
-            match self.interrupt(orders, None).await {
+            match self.next_interrupt(orders, None).await {
                 Interrupt::Removed | Interrupt::End => return,
                 // Nobody is there to end it: the object stays until somebody takes it away by
                 // force.
-                Interrupt::Deleted(_) if lost => self.gone().await,
-                Interrupt::Deleted(_) => return self.finalized().await,
+                Interrupt::DeleteQuery(_) if lost => self.wait_until_removed().await,
+                Interrupt::DeleteQuery(_) => return self.remove_object().await,
                 Interrupt::Evicted(_) | Interrupt::Lost | Interrupt::Deadline => {}
             }
         }
     }
 
     /// Removes the object, once nobody else wants to do something first.
-    async fn finalized(&self) {
+    async fn remove_object(&self) {
         let (namespace, name, uid) = self.key();
         let mut revisions = self.node.store.revisions();
         while let Some(pod) = self.node.store.get_uid(&namespace, &name, &uid) {
@@ -324,7 +328,7 @@ impl Life {
         }
     }
 
-    async fn gone(&self) {
+    async fn wait_until_removed(&self) {
         let (namespace, name, uid) = self.key();
         let mut revisions = self.node.store.revisions();
         while self.node.store.get_uid(&namespace, &name, &uid).is_some() {
@@ -335,9 +339,9 @@ impl Life {
         }
     }
 
-    async fn interrupt(
+    async fn next_interrupt(
         &self,
-        orders: &mut UnboundedReceiver<Order>,
+        orders: &mut UnboundedReceiver<NodeCommand>,
         deadline: Option<Instant>,
     ) -> Interrupt {
         let (namespace, name, uid) = self.key();
@@ -354,7 +358,7 @@ impl Life {
                 None => return Interrupt::Removed,
                 Some(pod) if pod.metadata.deletion_timestamp.is_some() => {
                     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(30);
-                    return Interrupt::Deleted(Duration::from_secs(grace.unsigned_abs()));
+                    return Interrupt::DeleteQuery(Duration::from_secs(grace.unsigned_abs()));
                 }
                 Some(_) => {}
             }
@@ -363,8 +367,8 @@ impl Life {
                 () = &mut deadline => return Interrupt::Deadline,
                 () = self.node.end.cancelled() => return Interrupt::End,
                 Some(order) = orders.recv() => return match order {
-                    Order::Evict(message) => Interrupt::Evicted(message),
-                    Order::Lose => Interrupt::Lost,
+                    NodeCommand::Evict(message) => Interrupt::Evicted(message),
+                    NodeCommand::Lose => Interrupt::Lost,
                 },
             }
         }

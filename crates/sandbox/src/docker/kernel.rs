@@ -1,20 +1,18 @@
-//! What stands between a container and the kernel of its machine, told by the name of its OCI
-//! runtime. Operators choose these names, so the usual ones are known with whatever is added to
-//! them: `runsc-kvm`, `io.containerd.kata.v2`.
+//! The kernel under a container, derived from the name of its OCI runtime. Operators choose these
+//! names, so the usual ones are recognized with additions: `runsc-kvm`, `io.containerd.kata.v2`.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// The engine's own, shared with everything there: `runc`, `crun` and every name that says
-    /// nothing else.
+    /// The kernel of the engine's machine: `runc`, `crun` and all unknown names.
     Shared,
-    /// One in user space.
+    /// A kernel in user space.
     Gvisor,
-    /// One in a virtual machine.
+    /// A kernel in a virtual machine.
     Kata,
 }
 
 impl Kernel {
-    pub fn under(runtime: &str) -> Kernel {
+    pub fn from_runtime(runtime: &str) -> Kernel {
         match runtime {
             name if name.contains("runsc") || name.contains("gvisor") => Kernel::Gvisor,
             name if name.contains("kata") => Kernel::Kata,
@@ -28,19 +26,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usual_names_are_known_with_what_is_added_to_them() {
+    fn usual_runtime_names_are_recognized_with_additions() {
         for name in ["runsc", "runsc-kvm", "io.containerd.runsc.v1", "my-runsc", "gvisor"] {
-            assert_eq!(Kernel::under(name), Kernel::Gvisor, "{name}");
+            assert_eq!(Kernel::from_runtime(name), Kernel::Gvisor, "{name}");
         }
         for name in [
             "kata", "kata-runtime", "kata-qemu", "io.containerd.kata.v2",
             "io.containerd.kata-fc.v2",
         ] {
-            assert_eq!(Kernel::under(name), Kernel::Kata, "{name}");
+            assert_eq!(Kernel::from_runtime(name), Kernel::Kata, "{name}");
         }
         for name in ["runc", "crun", "youki", "io.containerd.runc.v2", "sysbox-runc", "nvidia", ""]
         {
-            assert_eq!(Kernel::under(name), Kernel::Shared, "{name}");
+            assert_eq!(Kernel::from_runtime(name), Kernel::Shared, "{name}");
         }
     }
 }
