@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use client::Client;
 use server::config::Config;
-use url::{Host, Url};
+use url::Url;
 
 use crate::args::Global;
 
@@ -47,12 +47,7 @@ pub fn first_key_path(config: &Config) -> PathBuf {
 
 fn is_loopback(server: &str) -> bool {
     let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    match Url::parse(&text).ok().as_ref().and_then(Url::host) {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    Url::parse(&text).is_ok_and(|url| client::is_loopback_url(&url))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! It must not know any single route; those live with their resources.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LINK};
@@ -71,7 +72,7 @@ impl ClientBuilder {
                 // was meant to.
                 .redirect(reqwest::redirect::Policy::none())
                 .user_agent(self.user_agent.as_deref().unwrap_or("skillbox-client"));
-            if is_loopback(&base) { http.no_proxy() } else { http }
+            if is_loopback_url(&base) { http.no_proxy() } else { http }
         };
         let http = match builder().build() {
             // A machine without certificates can still talk to a server that needs none.
@@ -235,11 +236,14 @@ fn header(what: &str, value: &str) -> Result<HeaderValue, ClientError> {
     })
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether the host of a URL is this machine. `server` and `docker-proxy` have copies of this rule:
+/// this crate knows no other crate of ours.
+pub fn is_loopback_url(url: &Url) -> bool {
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Ipv4(address)) => is_loopback(address.into()),
+        Some(Host::Ipv6(address)) => is_loopback(address.into()),
         None => false,
     }
 }

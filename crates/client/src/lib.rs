@@ -21,7 +21,7 @@ mod trust;
 mod webhooks;
 
 pub use audit::AuditEntry;
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, is_loopback_url};
 pub use download::Download;
 pub use error::ClientError;
 pub use events::{ExecutionEvent, ExecutionEvents, LogLine};

@@ -47,11 +47,13 @@ impl AllowedHosts {
         ))
     }
 
+    /// The rule for loopback is the same as in `server` and `client`: this crate knows no other
+    /// crate of ours.
     fn is_known(&self, host: &str, local: IpAddr) -> bool {
         let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
         host == "localhost"
             || address.is_ok_and(|address| address.is_loopback() || address == local.to_canonical())
-            || self.0.iter().any(|cache| cache == host)
+            || self.0.iter().any(|known| known == host)
     }
 }
 

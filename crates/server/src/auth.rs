@@ -17,7 +17,7 @@ mod watcher;
 pub use allowed::{Admin, Allowed, Execute, Operate, Publish, Read};
 pub use failures::AuthFailures;
 pub use identity::Identity;
-pub use keyring::{Keyring, MAX_KEY_LENGTH, display_prefix, new_key};
+pub use keyring::{Keyring, check_key_string, display_prefix, new_key};
 pub use tokens::{TokenConfigError, TokenVerifier};
 pub use watcher::MetricsReader;
 

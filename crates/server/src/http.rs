@@ -8,6 +8,7 @@ pub mod download;
 pub mod extract;
 pub mod links;
 pub mod listen;
+pub mod loopback;
 pub mod middleware;
 pub mod origin;
 pub mod paging;

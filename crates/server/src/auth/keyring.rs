@@ -12,7 +12,22 @@ use crate::error::ApiError;
 use crate::secrets::mac;
 
 /// Longer strings are not keys; refusing them early keeps hashing cheap.
-pub const MAX_KEY_LENGTH: usize = 512;
+const MAX_KEY_LENGTH: usize = 512;
+
+/// The string cannot be a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to {MAX_KEY_LENGTH} printable ASCII characters without spaces")]
+pub struct InvalidKeyString;
+
+/// Whether a string can be a key at all, that is, whether a header can carry it. How strong an
+/// imported key is, its operator decides: existing keys of earlier systems must keep working.
+pub fn check_key_string(text: &str) -> Result<(), InvalidKeyString> {
+    let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+    match printable && (1..=MAX_KEY_LENGTH).contains(&text.len()) {
+        true => Ok(()),
+        false => Err(InvalidKeyString),
+    }
+}
 
 /// How long another process's revocation may go unnoticed. Our own takes effect at once.
 const KEY_CACHE_TTL: Duration = Duration::from_secs(3);
@@ -46,7 +61,7 @@ impl Keyring {
 
     /// Whether this string was a valid key before.
     pub fn was_valid(&self, text: &str) -> bool {
-        text.len() <= MAX_KEY_LENGTH && self.known.contains_key(&self.hash(text))
+        check_key_string(text).is_ok() && self.known.contains_key(&self.hash(text))
     }
 
     /// Notes a key that was just made, so that it is not taken for a guess when it is first used.
@@ -60,7 +75,7 @@ impl Keyring {
         store: &Store,
         text: &str,
     ) -> Result<Option<Arc<ApiKey>>, ApiError> {
-        if text.len() > MAX_KEY_LENGTH {
+        if check_key_string(text).is_err() {
             return Ok(None);
         }
         let place = (self.generation.load(Ordering::SeqCst), self.hash(text));

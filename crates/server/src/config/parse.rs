@@ -10,6 +10,8 @@ use tracing::level_filters::LevelFilter;
 
 use super::sandboxes::SandboxKind;
 use super::{LogFormat, Rate, Role};
+use crate::auth::check_key_string;
+use crate::http::loopback::is_loopback_host;
 use crate::http::peer::{IpNetwork, TrustedProxies};
 
 /// At least this many characters stand in for 32 random bytes.
@@ -101,18 +103,15 @@ pub fn base_url(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The keys of whoever may sign for our callers: from a place nobody can sit in front of.
+/// The URL of the keys that verify tokens. Without TLS an attacker on the path could replace them,
+/// and with them every identity.
 pub fn jwks_url(text: &str) -> Result<String, String> {
     let refusal = || format!("`{text}` is not an https:// URL (http:// only on this machine)");
     let url: url::Url = text.parse().map_err(|_| refusal())?;
-    let here = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    let plain = url.username().is_empty() && url.password().is_none();
-    match (url.scheme() == "https" || (url.scheme() == "http" && here)) && url.has_host() && plain {
+    let loopback = url.host().is_some_and(|host| is_loopback_host(&host));
+    let secure = url.scheme() == "https" || (url.scheme() == "http" && loopback);
+    let has_credentials = !url.username().is_empty() || url.password().is_some();
+    match secure && url.has_host() && !has_credentials {
         true => Ok(text.to_owned()),
         false => Err(refusal()),
     }
@@ -221,13 +220,8 @@ pub fn per_minute(text: &str) -> Result<Rate, String> {
 }
 
 pub fn key(text: &str) -> Result<String, String> {
-    // A header carries it, so it must be visible ASCII; the value itself is never repeated.
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("must be printable ASCII without spaces".into());
-    }
-    if text.len() > crate::auth::MAX_KEY_LENGTH {
-        return Err(format!("is longer than {} characters", crate::auth::MAX_KEY_LENGTH));
-    }
+    // The value is a secret, so the message does not repeat it.
+    check_key_string(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
 

@@ -11,6 +11,7 @@ use super::sandboxes::SandboxSettings;
 use super::storage::{Retention, S3Settings};
 use super::tokens::JwtSettings;
 use super::{Config, ConfigError, RawValues, Role, SystemInfo, memory};
+use crate::http::loopback::is_loopback_address;
 
 /// What is assumed where the system does not say.
 const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
@@ -172,8 +173,8 @@ impl Config {
         self.is_postgres() && self.s3.is_some() && self.secret.is_some()
     }
 
-    /// Whether only this machine can reach the server.
+    /// Whether only programs on this machine can reach the server.
     pub fn is_loopback(&self) -> bool {
-        self.bind.to_canonical().is_loopback()
+        is_loopback_address(self.bind)
     }
 }

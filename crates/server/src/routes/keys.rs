@@ -115,14 +115,8 @@ impl NewKey {
         if !caller.identity.is_service() {
             return Err(ApiError::forbidden("Only a service key can import a key."));
         }
-        // Any string that a header can carry: keys of old must go on working, and how good one is
-        // its operator knows.
-        let sane = given.bytes().all(|byte| byte.is_ascii_graphic());
-        if !sane || !(1..=auth::MAX_KEY_LENGTH).contains(&given.len()) {
-            let message =
-                format!("key must be 1 to {} printable ASCII characters.", auth::MAX_KEY_LENGTH);
-            return Err(ApiError::bad_request(message));
-        }
+        auth::check_key_string(given)
+            .map_err(|error| ApiError::bad_request(format!("key {error}.")))?;
         Ok(given.clone())
     }
 

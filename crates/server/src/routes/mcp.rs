@@ -22,6 +22,7 @@ use crate::error::{ApiError, Slug};
 use crate::http::body::{read, refuse_encoding, reserve, within};
 use crate::http::extract::Query;
 use crate::http::links::DownloadLinks;
+use crate::http::loopback::is_loopback_address;
 use agent::Agent;
 
 /// Beyond the longest run, which may be silent.
@@ -101,7 +102,7 @@ pub fn endpoint(config: &Config) -> McpEndpoint {
 /// point there is not one of them. Elsewhere it is reached under names that it cannot know, and
 /// nobody gets far without a key.
 fn hosts(bind: IpAddr, public: Option<&Url>) -> Vec<String> {
-    if !bind.is_loopback() {
+    if !is_loopback_address(bind) {
         return Vec::new();
     }
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
