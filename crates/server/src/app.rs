@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The state that all handlers share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::routes::readiness::ReadyCache;
 use crate::webhooks::WebhookSigner;
 
-/// The running server's parts. Handlers get it as `State<SharedApp>`.
+/// The parts of a running server. Handlers receive it as `State<SharedApp>`.
 pub struct App {
     /// Metadata: tenants, keys, skills, executions, audit.
     pub store: Store,
@@ -30,39 +30,39 @@ pub struct App {
     pub runner: Arc<Runner>,
     /// The memory that requests and runs may take.
     pub memory: MemoryBudget,
-    /// Knows which key strings are valid.
+    /// Hashes and authenticates API keys.
     pub keyring: Keyring,
-    /// Who failed to authenticate how often.
+    /// Failed authentications by client address.
     pub auth_failures: AuthFailures,
-    /// Whose word is taken for where a request came from.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: TrustedProxies,
-    /// Checks tokens, when the operator accepts any.
+    /// Verifies tokens, when the operator has configured them.
     pub tokens: Option<TokenVerifier>,
     /// Signs and checks download URLs.
     pub signer: DownloadTokenSigner,
-    /// Seals page cursors.
+    /// Signs page cursors.
     pub cursors: Cursors,
-    /// What receipts are checked with, by generation; the last is the one that signs.
+    /// The public keys of receipts, by generation; the last belongs to the key that signs.
     pub receipt_keys: Vec<PublicKey>,
     /// Signs webhooks.
     pub signatures: Arc<WebhookSigner>,
-    /// Hosts that webhooks may reach although they are private.
+    /// Hosts that webhooks may reach although their addresses are private.
     pub webhook_private_hosts: Vec<String>,
-    /// Skills as agents' tools.
+    /// The MCP endpoint: skills as tools of agents.
     pub mcp: mcp::McpEndpoint,
-    /// What `/metrics` tells beyond what the other parts know.
+    /// The counters of `/metrics` that no other part keeps.
     pub metrics: Metrics,
-    /// The last answer of `/ready`.
+    /// The last result of `/ready`.
     pub ready: ReadyCache,
-    /// The bounds on requests.
+    /// Limits on the size and duration of requests.
     pub limits: RequestLimits,
-    /// Base of download URLs when the operator named one.
+    /// Base of download URLs, when the operator configured one.
     pub public_url: Option<String>,
 }
 
 pub type SharedApp = Arc<App>;
 
-/// How much and how long a caller may send.
+/// Limits on the size and duration of requests.
 #[derive(Clone, Copy)]
 pub struct RequestLimits {
     pub body_bytes: usize,

@@ -1,5 +1,5 @@
-//! Who is entered in the audit log, and how its heads are signed: like receipts, with keys derived
-//! from the secret.
+//! Audit entries of callers, and the signatures of audit heads: like receipts, with keys derived from
+//! the secret.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// What a signed head calls itself.
+/// The kind that a signed head names.
 pub const AUDIT_HEAD_KIND: &str = "skillbox audit head 1";
 
-/// The caller as the one who makes a change in the tenant acted in.
+/// The caller as the actor of a change, in the tenant that it acts in.
 pub fn actor(caller: &Caller) -> Actor {
     Actor {
         tenant: caller.tenant.clone(),
@@ -25,7 +25,8 @@ pub fn actor(caller: &Caller) -> Actor {
     }
 }
 
-/// Adds an entry that tells of no change in the database.
+/// Adds an entry for an event without a change in the database. Entries for changes are written by
+/// the store, in the transaction of the change.
 pub async fn record(
     app: &App,
     caller: &Caller,
@@ -40,14 +41,14 @@ pub async fn record(
 /// Signs heads with the key that signs receipts.
 pub struct ReceiptHeadSigner {
     key: Arc<SecretKey>,
-    /// Those of earlier generations, and of later ones: while servers are replaced, some sign with
-    /// the next key already.
-    known: Vec<PublicKey>,
+    /// The public keys of earlier generations, and of later ones: while servers are replaced, some
+    /// already sign with the next key.
+    accepted: Vec<PublicKey>,
 }
 
 impl ReceiptHeadSigner {
-    pub fn new(key: Arc<SecretKey>, known: Vec<PublicKey>) -> ReceiptHeadSigner {
-        ReceiptHeadSigner { key, known }
+    pub fn new(key: Arc<SecretKey>, accepted: Vec<PublicKey>) -> ReceiptHeadSigner {
+        ReceiptHeadSigner { key, accepted }
     }
 }
 
@@ -65,12 +66,12 @@ impl HeadSigner for ReceiptHeadSigner {
     }
 
     fn is_authentic(&self, head: &AuditHead, signed: &str) -> bool {
-        let opened = seal::open(signed, AUDIT_HEAD_KIND, &self.known).ok();
+        let opened = seal::open(signed, AUDIT_HEAD_KIND, &self.accepted).ok();
         let authentic = opened.is_some_and(|opened| {
             serde_json::from_str(&opened.payload).is_ok_and(|signed: AuditHead| signed == *head)
         });
         if !authentic {
-            tracing::error!(tenant = %head.tenant_id, seq = head.seq, "the head of the audit log is not one that this server signed");
+            tracing::error!(tenant = %head.tenant_id, seq = head.seq, "the head of the audit log has no valid signature of this installation");
         }
         authentic
     }

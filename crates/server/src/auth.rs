@@ -1,7 +1,7 @@
-//! Who calls, and what they may do.
+//! Authentication and permissions.
 //!
 //! A permission is a type: a handler that takes [`Allowed<Publish>`] cannot run without a valid key
-//! or token that has the scope. The tenant comes from the key or token; only a service key may name
+//! or token that has the scope. The tenant is that of the key or token; only a service key may name
 //! another one in `X-Tenant-ID`.
 
 mod allowed;
@@ -36,20 +36,20 @@ use crate::http::request_id::RequestId;
 /// An authenticated caller.
 #[derive(Clone)]
 pub struct Caller {
-    /// The tenant acted in: the identity's own, or the one a service key named.
+    /// The tenant of the request: the identity's own, or the one that a service key names.
     pub tenant: TenantId,
     pub identity: Identity,
     pub request_id: Option<String>,
 }
 
 impl Caller {
-    /// Whether the key's own limits leave this skill visible.
+    /// Whether the key's restrictions allow this skill.
     pub fn may_use(&self, skill: &str) -> bool {
         self.identity.skills().is_none_or(|skills| skills.iter().any(|name| name == skill))
     }
 
-    /// The caller as the runner knows one.
-    pub fn for_runner(&self) -> runner::Caller {
+    /// The caller in the runner's terms.
+    pub fn to_runner_caller(&self) -> runner::Caller {
         runner::Caller {
             tenant: self.tenant.clone(),
             key_id: self.identity.key_id(),
@@ -62,32 +62,34 @@ impl FromRequestParts<SharedApp> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, ApiError> {
-        // Who sends no credential guesses nothing, and is not counted.
+        // A request without a credential is no guess, so it does not count as a failure.
         let credential = bearer(parts).ok_or_else(unauthorized)?;
         let identity = identify(app, app.trusted_proxies.client(parts), credential).await?;
         let tenant = tenant(parts, app, &identity).await?;
-        // Whoever reads the body reserves memory in this tenant's name.
+        // Body readers reserve memory for this tenant, and only the parts are passed on to them.
         parts.extensions.insert(tenant.clone());
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone());
         Ok(Caller { tenant, identity, request_id })
     }
 }
 
-/// A credential is a token when it looks like one and tokens are accepted here; else it can only be
-/// a key.
+/// A credential is a token when it has the form of one and tokens are configured; otherwise it is a
+/// key.
 async fn identify(app: &SharedApp, client: Peer, credential: &str) -> Result<Identity, ApiError> {
     let failed = || {
         app.metrics.auth_failures.fetch_add(1, Ordering::Relaxed);
         app.auth_failures.count(client, unauthorized())
     };
     match &app.tokens {
-        // Nobody guesses a signature, and checking one costs no look at the database: valid tokens
-        // always pass.
+        // The failure limit is not checked for tokens: a signature cannot be guessed, and verifying
+        // one needs no database. So a valid token works even from a locked-out address.
         Some(tokens) if TokenVerifier::looks_like_token(credential) => {
             let checked = tokens.authenticate(&app.store, credential).await?;
             checked.into_token(failed).map(Identity::Token)
         }
         _ => {
+            // Checked before the lookup, so that guesses neither continue nor load the database.
+            // Keys that were valid before skip it: others at the same address cannot lock them out.
             if !app.keyring.was_valid(credential) {
                 app.auth_failures.check(client)?;
             }
@@ -97,7 +99,7 @@ async fn identify(app: &SharedApp, client: Peer, credential: &str) -> Result<Ide
     }
 }
 
-/// The one answer to every failed authentication: it tells nobody which part was wrong.
+/// The same response to every failed authentication: it does not reveal which part was wrong.
 fn unauthorized() -> ApiError {
     ApiError::new(Slug::Unauthorized, "Send a valid API key as `Authorization: Bearer <key>`.")
 }
@@ -105,7 +107,7 @@ fn unauthorized() -> ApiError {
 fn bearer(parts: &Parts) -> Option<&str> {
     let mut values = parts.headers.get_all(header::AUTHORIZATION).iter();
     let value = values.next()?.to_str().ok()?;
-    // Two different credentials in one request would let proxies and us disagree about who calls.
+    // With two credentials, a proxy and this server could take the request for different callers.
     if values.next().is_some() {
         return None;
     }
@@ -115,8 +117,8 @@ fn bearer(parts: &Parts) -> Option<&str> {
 }
 
 async fn tenant(parts: &Parts, app: &SharedApp, identity: &Identity) -> Result<TenantId, ApiError> {
-    let named: Vec<_> = parts.headers.get_all("x-tenant-id").iter().collect();
-    let text = match named.as_slice() {
+    let values: Vec<_> = parts.headers.get_all("x-tenant-id").iter().collect();
+    let text = match values.as_slice() {
         [] => return Ok(identity.tenant().clone()),
         [one] => one.to_str().unwrap_or_default(),
         _ => return Err(ApiError::forbidden("X-Tenant-ID was sent more than once.")),

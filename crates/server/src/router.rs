@@ -66,11 +66,11 @@ pub fn documented() -> OpenApiRouter<SharedApp> {
         .routes(routes!(docs::openapi))
 }
 
-/// What a process of this role answers.
+/// The routes of a process with this role.
 pub fn build(app: SharedApp, role: Role) -> Router {
     let routes = match role {
         Role::All | Role::Api => service(),
-        // A worker has no callers but whoever looks after it.
+        // A worker has no callers: only probes and Prometheus connect to it.
         Role::Worker => {
             Router::new().route("/health", get(health::health)).route("/ready", get(health::ready))
         }
@@ -79,7 +79,7 @@ pub fn build(app: SharedApp, role: Role) -> Router {
     layered(routes.route("/metrics", get(metrics::show))).layer(counted).with_state(app)
 }
 
-/// The whole service.
+/// All routes of the API.
 fn service() -> Router<SharedApp> {
     let (routes, _) = documented().split_for_parts();
     routes
@@ -89,17 +89,17 @@ fn service() -> Router<SharedApp> {
         .route("/docs/docs.js", get(docs::script))
 }
 
-/// What holds for every route. A request passes the layers from the last one added to the first.
+/// The layers around every route. A request passes them from the last one added to the first.
 pub fn layered<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
     routes
         .fallback(middleware::unknown_route)
         .method_not_allowed_fallback(middleware::wrong_method)
-        // Our own body readers bound every body; axum's default would cut uploads short.
+        // Our own body readers limit every body; axum's default of 2 MB would reject uploads.
         .layer(DefaultBodyLimit::disable())
-        .layer(CatchPanicLayer::custom(middleware::panicked))
+        .layer(CatchPanicLayer::custom(middleware::respond_to_panic))
         .layer(from_fn(rejected_body::drain_rejected_body))
-        .layer(from_fn(middleware::headers))
-        .layer(from_fn(request_id::assign))
+        .layer(from_fn(middleware::set_headers))
+        .layer(from_fn(request_id::assign_request_id))
 }
 
 #[cfg(test)]
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_a_500_that_shows_nothing() {
+    async fn a_panic_is_a_500_without_details() {
         let router = layered(Router::<()>::new().route("/panic", get(panics)));
         let request =
             http::Request::get("/panic").body(axum::body::Body::empty()).expect("a request");
-        let answer = router.oneshot(request).await.expect("an answer");
-        assert_eq!(answer.status(), 500);
-        assert!(answer.headers().contains_key("x-request-id"));
-        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        let response = router.oneshot(request).await.expect("a response");
+        assert_eq!(response.status(), 500);
+        assert!(response.headers().contains_key("x-request-id"));
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
         let body = String::from_utf8_lossy(&body);
         assert!(body.starts_with(r#"{"error":"internal","#) && !body.contains("secret"), "{body}");
     }

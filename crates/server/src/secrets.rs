@@ -1,5 +1,5 @@
-//! Keys derived from the installation's one secret, one for each use, so that none can stand in for
-//! another.
+//! Keys derived from the one secret of the installation, one key for each purpose, so that a key for
+//! one purpose is useless for another.
 
 pub mod receipt_keys;
 
@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// The 32 random bytes kept in the data directory, or the operator's own secret, hashed to as many.
+/// The 32 random bytes in the data directory, or the SHA-256 of the secret that the operator set.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
@@ -16,23 +16,23 @@ impl Secret {
         Secret(bytes)
     }
 
-    /// The secret that an operator chose.
-    pub fn of(text: &str) -> Secret {
+    /// The secret that an operator set.
+    pub fn from_text(text: &str) -> Secret {
         Secret(Sha256::digest(text).into())
     }
 
-    /// Tells secrets apart without telling anything about them.
+    /// Distinguishes secrets without revealing them.
     pub fn fingerprint(&self) -> String {
         HEXLOWER.encode(&self.derive("fingerprint"))
     }
 
-    /// The key for one use.
+    /// The key for one purpose.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         mac(&self.0, &[b"skillbox ", purpose.as_bytes()])
     }
 }
 
-/// HMAC-SHA256 over the parts, one after the other.
+/// HMAC-SHA256 over the concatenated parts.
 pub fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     for part in parts {

@@ -11,10 +11,10 @@ use super::Caller;
 use crate::app::SharedApp;
 use crate::error::ApiError;
 
-/// What a handler demands of its caller.
+/// What a handler requires of its caller.
 pub trait Permission: Send + Sync + 'static {
     const SCOPE: Scope;
-    /// Also demands the service flag: the caller administers the installation, not one tenant.
+    /// Whether the service flag is required too: the caller administers the whole installation.
     const SERVICE: bool = false;
 }
 
@@ -24,7 +24,7 @@ pub struct Execute;
 pub struct Read;
 /// May upload and delete skills.
 pub struct Publish;
-/// May administer the keys of a tenant and read its audit trail.
+/// May administer the keys of a tenant and read its audit log.
 pub struct Admin;
 /// May administer tenants.
 pub struct Operate;
@@ -46,7 +46,7 @@ impl Permission for Operate {
     const SERVICE: bool = true;
 }
 
-/// Proof that the caller holds `P`. There is no other way to make one than from a request.
+/// Proof that the caller has the permission `P`. It can only be created from a request.
 pub struct Allowed<P> {
     caller: Caller,
     permission: PhantomData<P>,

@@ -1,8 +1,8 @@
 //! Failed authentications by client address.
 //!
-//! A client that has used up its failures is refused before its key is looked up, so that it can
-//! neither guess on nor keep the database busy. Keys in use are not locked out with it: a key that
-//! this process has seen to be valid is always looked up, whoever shares its address.
+//! A client with too many failures is refused before its key is looked up, so that it can neither
+//! continue to guess nor load the database. Keys in use are not locked out with it: a key that this
+//! process has authenticated before is always looked up, whatever its address.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::auth::token_bucket::{Rate, TokenBucket};
 use crate::error::{ApiError, Slug};
 use crate::http::peer::Peer;
 
-/// Addresses that are told apart. Those beyond share one bucket: to have many addresses buys no
-/// more attempts.
+/// Addresses with a bucket of their own. All overflow share one bucket, so that many addresses give an
+/// attacker no more attempts.
 const MAX_CLIENTS: usize = 4096;
-/// How often room is made in a full table.
+/// How often full buckets are removed from a full table.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct AuthFailures {
@@ -25,27 +25,27 @@ pub struct AuthFailures {
 
 struct ClientBuckets {
     buckets: HashMap<Peer, TokenBucket>,
-    /// Of all for whom there was no room.
-    others: TokenBucket,
+    /// For all addresses that do not fit.
+    overflow: TokenBucket,
     swept_at: Instant,
 }
 
 impl AuthFailures {
     pub fn new(rate: Rate) -> AuthFailures {
         let now = Instant::now();
-        let others = TokenBucket::full(rate, now);
+        let overflow = TokenBucket::full(rate, now);
         AuthFailures {
             rate,
-            clients: Mutex::new(ClientBuckets { buckets: HashMap::new(), others, swept_at: now }),
+            clients: Mutex::new(ClientBuckets { buckets: HashMap::new(), overflow, swept_at: now }),
         }
     }
 
-    /// Refuses a client that has failed too often.
+    /// Refuses a client with too many failures.
     pub fn check(&self, client: Peer) -> Result<(), ApiError> {
         self.check_at(client, Instant::now()).map_err(too_many)
     }
 
-    /// Counts a failure, and says how it is to be answered.
+    /// Counts a failure and returns the error to respond with.
     pub fn count(&self, client: Peer, failed: ApiError) -> ApiError {
         let now = Instant::now();
         let checked = self.check_at(client, now);
@@ -55,14 +55,14 @@ impl AuthFailures {
 
     fn check_at(&self, client: Peer, now: Instant) -> Result<(), Duration> {
         let mut clients = self.clients();
-        let ClientBuckets { buckets, others, .. } = &mut *clients;
+        let ClientBuckets { buckets, overflow, .. } = &mut *clients;
         let full = buckets.len() >= MAX_CLIENTS;
         let bucket = match buckets.get_mut(&client.network()) {
             Some(bucket) => bucket,
-            None if full => others,
+            None if full => overflow,
             None => return Ok(()),
         };
-        bucket.wait(self.rate, now).map_or(Ok(()), Err)
+        bucket.time_to_token(self.rate, now).map_or(Ok(()), Err)
     }
 
     fn count_at(&self, client: Peer, now: Instant) {
@@ -79,7 +79,7 @@ impl AuthFailures {
                 .or_insert_with(|| TokenBucket::full(rate, now))
                 .take(rate, now);
         } else {
-            clients.others.take(rate, now);
+            clients.overflow.take(rate, now);
         }
     }
 
@@ -89,7 +89,7 @@ impl AuthFailures {
 }
 
 impl ClientBuckets {
-    /// Forgets clients that have not failed for so long that nothing is held against them.
+    /// Removes clients whose buckets are full again: an empty entry has the same meaning.
     fn sweep(&mut self, rate: Rate, now: Instant) {
         if now.saturating_duration_since(self.swept_at) >= SWEEP_INTERVAL {
             self.buckets.retain(|_, bucket| !bucket.is_full(rate, now));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_failures_of_its_own_and_they_are_forgiven() {
+    fn failures_count_by_address_and_expire() {
         let (failures, now) = (AuthFailures::new(RATE), Instant::now());
         for _ in 0..2 {
             assert!(failures.check_at(client(1), now).is_ok());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_those_beyond_it_share_a_bucket() {
+    fn the_table_is_bounded_and_further_addresses_share_a_bucket() {
         let (failures, now) = (AuthFailures::new(RATE), Instant::now());
         for number in 0..MAX_CLIENTS as u32 + 2 {
             assert!(failures.check_at(client(number), now).is_ok(), "{number}");
@@ -137,10 +137,10 @@ mod tests {
         assert_eq!(failures.clients().buckets.len(), MAX_CLIENTS);
         assert!(
             failures.check_at(client(u32::MAX), now).is_err(),
-            "another address is no new chance"
+            "another address gets no further attempts"
         );
         let later = now + Duration::from_secs(60);
         failures.count_at(client(u32::MAX), later);
-        assert_eq!(failures.clients().buckets.len(), 1, "the forgiven are forgotten");
+        assert_eq!(failures.clients().buckets.len(), 1, "full buckets are removed");
     }
 }

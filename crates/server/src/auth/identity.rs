@@ -1,18 +1,18 @@
-//! Who a caller proved to be: one of our keys, or the subject of somebody's token.
+//! The authenticated identity of a caller: one of our keys, or the subject of a token.
 
 use std::sync::Arc;
 
 use store::{ApiKey, Micros, Scope, TenantId};
 use uuid::Uuid;
 
-/// Proof of who calls.
+/// An authenticated identity.
 #[derive(Clone)]
 pub enum Identity {
     Key(Arc<ApiKey>),
     Token(Arc<TokenIdentity>),
 }
 
-/// What a valid token says. It never has the service flag and is never limited to some skills.
+/// The claims of a valid token. It never has the service flag and is never restricted to skills.
 pub struct TokenIdentity {
     pub tenant: TenantId,
     pub subject: String,
@@ -36,12 +36,12 @@ impl Identity {
         scopes.contains(&scope)
     }
 
-    /// Whether it administers the installation and may act for any tenant.
+    /// Whether it administers the installation and may act in any tenant.
     pub fn is_service(&self) -> bool {
         matches!(self, Identity::Key(key) if key.service)
     }
 
-    /// The only skills it may use; all when absent.
+    /// The skills that it is restricted to; `None` allows all.
     pub fn skills(&self) -> Option<&Vec<String>> {
         match self {
             Identity::Key(key) => key.skills.as_ref(),

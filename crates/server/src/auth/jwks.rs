@@ -1,8 +1,8 @@
-//! The keys of an identity provider, fetched from its URL and kept.
+//! The keys of an identity provider, fetched from its URL and cached.
 //!
-//! A key that is unknown makes us look again, so that the provider can change its keys without
-//! telling anybody; not more often than every few seconds, because anybody can name a key. While
-//! the URL does not answer, the keys known last go on for a bounded time.
+//! An unknown key id causes a new fetch, so that the provider can rotate its keys at any time; but
+//! at most one fetch in some seconds, because any client can send an unknown key id. While the URL
+//! does not respond, the cached keys stay in use for a limited time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +17,19 @@ use serde_json::Value;
 use super::tokens::VerifyingKey;
 use crate::error::error_chain;
 
-/// Nobody has that many keys or that large a set.
+/// No real provider has that many keys or that large a set.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_SET_BYTES: usize = 256 << 10;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When to look again.
+/// When the key set is fetched again.
 #[derive(Clone, Copy)]
 pub struct RefreshPolicy {
     /// Keys younger than this are used without a request to the provider.
     pub fresh_for: Duration,
     /// Keys older than this are no longer used, when the provider has not confirmed them since.
     pub usable_for: Duration,
-    /// The least time between two attempts.
+    /// The minimum time between two fetches.
     pub min_interval: Duration,
 }
 
@@ -41,13 +41,13 @@ const DEFAULT_REFRESH_POLICY: RefreshPolicy = RefreshPolicy {
 
 type KeysById = HashMap<String, Arc<VerifyingKey>>;
 
-/// A provider's keys by their `kid`.
+/// The keys of a provider by their `kid`.
 pub struct KeySet {
     url: String,
     http: reqwest::Client,
     policy: RefreshPolicy,
     known: Mutex<CachedKeys>,
-    /// Held while fetching, so that a crowd of callers asks once.
+    /// Locked during a fetch, so that parallel requests cause only one.
     fetching: tokio::sync::Mutex<()>,
 }
 
@@ -62,10 +62,10 @@ struct CachedKeys {
 enum FetchError {
     #[error("the request failed")]
     Http(#[from] reqwest::Error),
-    #[error("the answer has more than {MAX_KEY_SET_BYTES} bytes")]
+    #[error("the response has more than {MAX_KEY_SET_BYTES} bytes")]
     TooLarge,
-    #[error("the answer is not a key set")]
-    NotASet,
+    #[error("the response is not a key set")]
+    InvalidSet,
 }
 
 impl KeySet {
@@ -83,24 +83,24 @@ impl KeySet {
         Ok(KeySet { url: url.to_owned(), http, policy, known, fetching })
     }
 
-    /// The key a token names. One that names none is checked with the only key there is, if there
-    /// is only one.
+    /// The key that a token names. A token that names none is verified with the only key of the set,
+    /// if there is only one.
     pub async fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
-        let (found, age) = self.look(kid);
+        let (found, age) = self.find_cached(kid);
         let expected = match (&found, age) {
             (Some(_), Some(age)) if age < self.policy.fresh_for => return found,
-            // Somebody is looking already, and what is known will do.
+            // Another request is fetching already: this one uses the cached key and does not wait.
             (Some(_), _) => match self.fetching.try_lock() {
                 Ok(held) => held,
-                Err(_) => return self.believed(kid),
+                Err(_) => return self.find_usable(kid),
             },
             (None, _) => self.fetching.lock().await,
         };
         self.refresh(expected).await;
-        self.believed(kid)
+        self.find_usable(kid)
     }
 
-    fn look(&self, kid: Option<&str>) -> (Option<Arc<VerifyingKey>>, Option<Duration>) {
+    fn find_cached(&self, kid: Option<&str>) -> (Option<Arc<VerifyingKey>>, Option<Duration>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match kid {
             Some(kid) => known.keys.get(kid).cloned(),
@@ -110,12 +110,12 @@ impl KeySet {
         (found, known.fetched_at.map(|at| at.elapsed()))
     }
 
-    fn believed(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
-        let (found, age) = self.look(kid);
+    fn find_usable(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
+        let (found, age) = self.find_cached(kid);
         found.filter(|_| age.is_some_and(|age| age < self.policy.usable_for))
     }
 
-    /// Fetches the set, unless that was tried a moment ago.
+    /// Fetches the set, unless that was tried within `min_interval`.
     async fn refresh(&self, _held: tokio::sync::MutexGuard<'_, ()>) {
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,8 +126,8 @@ impl KeySet {
         }
         match self.fetch().await {
             Ok(keys) => {
-                // A provider that withdraws its last key says so like this. Only silence lets old
-                // keys go on.
+                // An empty set replaces the cached keys too: that is how a provider withdraws its last
+                // key. Only a failed fetch keeps old keys in use.
                 if keys.is_empty() {
                     tracing::warn!(
                         "no key in the set for tokens (SKILLBOX_JWT_JWKS_URL) can be used: RSA and P-256 keys for \
@@ -146,22 +146,22 @@ impl KeySet {
     }
 
     async fn fetch(&self) -> Result<KeysById, FetchError> {
-        let mut answer = self.http.get(&self.url).send().await?.error_for_status()?;
+        let mut response = self.http.get(&self.url).send().await?.error_for_status()?;
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await? {
+        while let Some(chunk) = response.chunk().await? {
             if body.len() + chunk.len() > MAX_KEY_SET_BYTES {
                 return Err(FetchError::TooLarge);
             }
             body.extend_from_slice(&chunk);
         }
-        let set: Value = serde_json::from_slice(&body).map_err(|_| FetchError::NotASet)?;
-        let listed = set.get("keys").and_then(Value::as_array).ok_or(FetchError::NotASet)?;
-        Ok(usable(listed))
+        let set: Value = serde_json::from_slice(&body).map_err(|_| FetchError::InvalidSet)?;
+        let listed = set.get("keys").and_then(Value::as_array).ok_or(FetchError::InvalidSet)?;
+        Ok(usable_keys(listed))
     }
 }
 
-/// The keys of a set that can check signatures; the others are for somebody else.
-fn usable(listed: &[Value]) -> KeysById {
+/// The keys of a set that can verify signatures; the others have another purpose.
+fn usable_keys(listed: &[Value]) -> KeysById {
     let mut keys = KeysById::new();
     for value in listed.iter().take(MAX_KEYS) {
         let Ok(jwk) = serde_json::from_value::<Jwk>(value.clone()) else { continue };
@@ -173,8 +173,8 @@ fn usable(listed: &[Value]) -> KeysById {
     keys
 }
 
-/// The algorithm follows from the kind of key. Secrets do not belong into a public set, so they are
-/// never used.
+/// The algorithm follows from the type of the key, never from a token: otherwise a token could have
+/// a public key used as an HMAC secret. For the same reason symmetric keys are skipped.
 fn verifying_key(jwk: &Jwk) -> Option<VerifyingKey> {
     let algorithm = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,

@@ -1,4 +1,4 @@
-//! Key strings: made, hashed and recognised. The store only ever sees a keyed hash.
+//! Key strings: generated, hashed and authenticated. The store only ever receives a keyed hash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,47 +29,48 @@ pub fn check_key_string(text: &str) -> Result<(), InvalidKeyString> {
     }
 }
 
-/// How long another process's revocation may go unnoticed. Our own takes effect at once.
+/// How long a revocation by another process may have no effect here. One by this process takes
+/// effect at once.
 const KEY_CACHE_TTL: Duration = Duration::from_secs(3);
 const MAX_CACHED_KEYS: u64 = 10_000;
 
-/// Recognises keys.
+/// Authenticates keys.
 pub struct Keyring {
     hash_key: [u8; 32],
-    /// Keys seen lately, by generation and hash. A revocation starts a new generation after it is
-    /// committed, so a lookup that raced with it can only fill the old one, which nobody reads any
-    /// more.
-    seen: Cache<(u64, String), Arc<ApiKey>>,
+    /// Recently used keys, by generation and hash. A revocation starts a new generation after its
+    /// commit. So a lookup that raced with it can only fill the old generation, which is never read
+    /// again.
+    recent: Cache<(u64, String), Arc<ApiKey>>,
     generation: AtomicU64,
-    /// Hashes of keys that were valid at some time since the start. It opens nothing: it tells keys
-    /// in use from guesses.
-    known: Cache<String, ()>,
+    /// Hashes of keys that were valid at some time since the start. They grant nothing: they only
+    /// distinguish keys in use from guesses.
+    once_valid: Cache<String, ()>,
 }
 
 impl Keyring {
     pub fn new(hash_key: [u8; 32]) -> Keyring {
-        let seen =
+        let recent =
             Cache::builder().max_capacity(MAX_CACHED_KEYS).time_to_live(KEY_CACHE_TTL).build();
-        let known = Cache::builder().max_capacity(MAX_CACHED_KEYS).build();
-        Keyring { hash_key, seen, generation: AtomicU64::new(0), known }
+        let once_valid = Cache::builder().max_capacity(MAX_CACHED_KEYS).build();
+        Keyring { hash_key, recent, generation: AtomicU64::new(0), once_valid }
     }
 
-    /// What the store keeps of a key string.
+    /// The keyed hash of a key string, which is what the store keeps.
     pub fn hash(&self, key: &str) -> String {
         HEXLOWER.encode(&mac(&self.hash_key, &[key.as_bytes()]))
     }
 
     /// Whether this string was a valid key before.
     pub fn was_valid(&self, text: &str) -> bool {
-        check_key_string(text).is_ok() && self.known.contains_key(&self.hash(text))
+        check_key_string(text).is_ok() && self.once_valid.contains_key(&self.hash(text))
     }
 
-    /// Notes a key that was just made, so that it is not taken for a guess when it is first used.
+    /// Records a key that was just created, so that its first use does not count as a guess.
     pub async fn remember(&self, text: &str) {
-        self.known.insert(self.hash(text), ()).await;
+        self.once_valid.insert(self.hash(text), ()).await;
     }
 
-    /// The key behind a string, if it is valid now.
+    /// The key that a string is, if it is valid now.
     pub async fn authenticate(
         &self,
         store: &Store,
@@ -78,16 +79,16 @@ impl Keyring {
         if check_key_string(text).is_err() {
             return Ok(None);
         }
-        let place = (self.generation.load(Ordering::SeqCst), self.hash(text));
-        let key = match self.seen.get(&place).await {
+        let cache_key = (self.generation.load(Ordering::SeqCst), self.hash(text));
+        let key = match self.recent.get(&cache_key).await {
             Some(key) => key,
-            None => match store.find_key(&place.1).await? {
+            None => match store.find_key(&cache_key.1).await? {
                 Some(key) => {
                     let key = Arc::new(key);
                     if is_active(&key) {
-                        self.known.insert(place.1.clone(), ()).await;
+                        self.once_valid.insert(cache_key.1.clone(), ()).await;
                     }
-                    self.seen.insert(place, key.clone()).await;
+                    self.recent.insert(cache_key, key.clone()).await;
                     key
                 }
                 None => return Ok(None),
@@ -96,8 +97,8 @@ impl Keyring {
         Ok(Some(key).filter(|key| is_active(key)))
     }
 
-    /// Makes a revocation that is already committed take effect here at once.
-    pub fn forget(&self) {
+    /// Makes a committed revocation take effect in this process at once.
+    pub fn invalidate(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -113,7 +114,7 @@ pub fn new_key() -> String {
     format!("sk-{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
-/// The start of a key, kept to tell keys apart in lists. Short keys show less, so that most of a
+/// The start of a key, stored to distinguish keys in lists. Short keys show less, so that most of a
 /// key stays secret.
 pub fn display_prefix(key: &str) -> String {
     let shown = (key.len() / 4).min(8);
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_keys_are_long_and_differ() {
+    fn new_keys_are_long_and_unique() {
         let (one, two) = (new_key(), new_key());
         assert!(one.starts_with("sk-") && one.len() == 55);
         assert_ne!(one, two);

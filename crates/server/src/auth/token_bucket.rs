@@ -1,17 +1,17 @@
-//! A token bucket: a burst, and then so many a second. The caller brings the clock, so that it is
-//! tested without one.
+//! A token bucket: a burst, then a rate per second. The caller passes the time, so that tests need no
+//! clock.
 
 use std::time::{Duration, Instant};
 
-/// How much a bucket holds and how quickly it fills.
+/// The capacity of a bucket and its refill rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate {
     pub burst: u32,
     pub per_second: f64,
 }
 
-/// Tokens left. They may become a debt of one burst: what was already under way when the last token
-/// went is counted.
+/// The tokens that are left. The number may be negative down to one burst: what was already in
+/// progress when the last token was taken is counted too.
 pub struct TokenBucket {
     tokens: f64,
     filled_at: Instant,
@@ -22,14 +22,14 @@ impl TokenBucket {
         TokenBucket { tokens: f64::from(rate.burst), filled_at: now }
     }
 
-    /// Takes a token, if need be on credit.
+    /// Takes a token, even when there is none.
     pub fn take(&mut self, rate: Rate, now: Instant) {
         self.refill(rate, now);
         self.tokens = (self.tokens - 1.0).max(-f64::from(rate.burst));
     }
 
-    /// How long until there is a token; `None` when there is one.
-    pub fn wait(&mut self, rate: Rate, now: Instant) -> Option<Duration> {
+    /// The time until there is a token; `None` when there is one.
+    pub fn time_to_token(&mut self, rate: Rate, now: Instant) -> Option<Duration> {
         self.refill(rate, now);
         let missing = 1.0 - self.tokens;
         (missing > 0.0).then(|| {
@@ -59,22 +59,22 @@ mod tests {
         let start = Instant::now();
         let mut bucket = TokenBucket::full(rate, start);
         for _ in 0..3 {
-            assert_eq!(bucket.wait(rate, start), None);
+            assert_eq!(bucket.time_to_token(rate, start), None);
             bucket.take(rate, start);
         }
-        assert_eq!(bucket.wait(rate, start), Some(Duration::from_millis(500)));
-        assert_eq!(bucket.wait(rate, start + Duration::from_millis(500)), None);
+        assert_eq!(bucket.time_to_token(rate, start), Some(Duration::from_millis(500)));
+        assert_eq!(bucket.time_to_token(rate, start + Duration::from_millis(500)), None);
         assert!(bucket.is_full(rate, start + Duration::from_secs(3600)));
     }
 
     #[test]
-    fn its_debt_is_bounded() {
+    fn its_debt_has_a_limit() {
         let rate = Rate { burst: 2, per_second: 1.0 };
         let start = Instant::now();
         let mut bucket = TokenBucket::full(rate, start);
         for _ in 0..1000 {
             bucket.take(rate, start);
         }
-        assert_eq!(bucket.wait(rate, start), Some(Duration::from_secs(3)));
+        assert_eq!(bucket.time_to_token(rate, start), Some(Duration::from_secs(3)));
     }
 }

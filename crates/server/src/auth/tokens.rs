@@ -1,8 +1,8 @@
 //! Tokens (JWT) of an identity provider, as an alternative to keys.
 //!
-//! Nothing a token says decides how it is checked: the configured key has one algorithm, and
-//! headers that carry or point to keys are not looked at. What is wrong with a token goes to the
-//! log; its bearer hears what the bearer of a bad key hears.
+//! The content of a token never decides how it is verified: the configured key has one algorithm, and
+//! headers that contain keys or URLs of keys are ignored. The reason for a refusal goes to the log;
+//! the client gets the same response as for a wrong key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use super::jwks::KeySet;
 use crate::config::{JwtKey, JwtSettings};
 use crate::error::ApiError;
 
-/// Providers' tokens have one or two KiB; ten times that is not a token.
+/// Tokens of real providers have one or two KiB.
 const MAX_TOKEN_LENGTH: usize = 16 << 10;
 const MAX_SUBJECT_LENGTH: usize = 256;
-/// How long another process's removal of a tenant may go unnoticed, as for keys.
+/// How long the removal of a tenant by another process may have no effect here, as for keys.
 const TENANT_CACHE_TTL: Duration = Duration::from_secs(3);
 const MAX_CACHED_TENANTS: u64 = 10_000;
 
-/// Why tokens cannot be checked as configured.
+/// Why the configured verification of tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenConfigError {
     #[error("SKILLBOX_JWT_PUBLIC_KEY: cannot read {path}: {source}")]
     Unreadable { path: String, source: std::io::Error },
-    #[error("SKILLBOX_JWT_PUBLIC_KEY: {0} holds a private key. Give the public one only.")]
+    #[error("SKILLBOX_JWT_PUBLIC_KEY: {0} contains a private key. Configure only the public key.")]
     Private(String),
     #[error("SKILLBOX_JWT_PUBLIC_KEY: {0} is not a PEM file with one RSA or P-256 public key.")]
     NotAKey(String),
@@ -38,7 +38,7 @@ pub enum TokenConfigError {
     Client(#[source] reqwest::Error),
 }
 
-/// A key, and the one algorithm it is for.
+/// A key and its one algorithm.
 #[derive(Clone)]
 pub struct VerifyingKey {
     pub algorithm: Algorithm,
@@ -50,20 +50,20 @@ enum KeySource {
     Set(KeySet),
 }
 
-/// Checks tokens.
+/// Verifies tokens.
 pub struct TokenVerifier {
     source: KeySource,
     settings: JwtSettings,
-    /// Tenants that were there a moment ago.
+    /// Tenants that existed within the last seconds.
     tenants: Cache<TenantId, ()>,
 }
 
-/// What a token is found to be.
+/// The result of verifying a token.
 pub enum TokenCheck {
     Valid(TokenIdentity),
-    /// It is nobody's.
-    Refused,
-    /// Genuine, but it says nothing that could be acted on here.
+    /// It is forged, expired, or meant for another audience.
+    Invalid,
+    /// It is authentic, but its claims cannot be used here.
     Unusable(String),
 }
 
@@ -93,22 +93,22 @@ impl TokenVerifier {
         Ok(TokenVerifier { source, settings, tenants })
     }
 
-    /// Whether a credential has the shape of a token: three parts, the first of them an object in
-    /// JSON.
+    /// Whether a credential has the form of a token: three parts, the first of which is a JSON
+    /// object.
     pub fn looks_like_token(text: &str) -> bool {
         let parts: Vec<&str> = text.split('.').collect();
         let [head, _, _] = parts[..] else { return false };
-        // Only the first characters: how long it is must not matter here.
+        // Only the first characters are decoded, so that the cost does not depend on the length.
         let start = &head.as_bytes()[..head.len().min(4)];
         BASE64URL_NOPAD.decode(start).is_ok_and(|bytes| bytes.trim_ascii_start().starts_with(b"{"))
     }
 
-    /// Checks a token and looks its tenant up; tokens never make tenants.
+    /// Verifies a token and looks up its tenant; a token never creates a tenant.
     pub async fn authenticate(&self, store: &Store, text: &str) -> Result<TokenCheck, ApiError> {
-        let Some(claims) = self.verify(text).await else { return Ok(TokenCheck::Refused) };
+        let Some(claims) = self.verify(text).await else { return Ok(TokenCheck::Invalid) };
         let token = match self.read(&claims) {
             Ok(token) => token,
-            Err(why) => return Ok(TokenCheck::Unusable(why)),
+            Err(reason) => return Ok(TokenCheck::Unusable(reason)),
         };
         if self.tenants.get(&token.tenant).await.is_none() {
             if store.get_tenant(&token.tenant).await?.is_none() {
@@ -121,21 +121,21 @@ impl TokenVerifier {
         Ok(TokenCheck::Valid(token))
     }
 
-    /// Makes a tenant's removal take effect here at once.
-    pub async fn forget(&self, tenant: &TenantId) {
+    /// Makes the removal of a tenant take effect in this process at once.
+    pub async fn invalidate_tenant(&self, tenant: &TenantId) {
         self.tenants.invalidate(tenant).await;
     }
 
-    /// The claims of a token that is genuine, in force, and meant for us.
+    /// The claims of a token that is authentic, currently valid, and meant for this audience.
     async fn verify(&self, text: &str) -> Option<Map<String, Value>> {
         if text.len() > MAX_TOKEN_LENGTH {
             return None;
         }
         let head = jsonwebtoken::decode_header(text).ok()?;
-        // What a sender calls critical must be understood or refused, and we understand nothing of
-        // the kind.
+        // RFC 7515 requires that a critical header is understood or the token refused. We support
+        // none of them, no encryption and no compression.
         if head.crit.is_some() || head.enc.is_some() || head.zip.is_some() {
-            tracing::debug!("a token was refused: it demands what is not supported");
+            tracing::debug!("a token was refused: it requires an unsupported extension");
             return None;
         }
         let key = match &self.source {
@@ -148,6 +148,7 @@ impl TokenVerifier {
             &self.validation(key.algorithm),
         );
         match claims {
+            // The library accepts a list of issuers in the claim; we accept exactly one string.
             Ok(token)
                 if token.claims.get("iss").and_then(Value::as_str)
                     == Some(&self.settings.issuer) =>
@@ -172,7 +173,7 @@ impl TokenVerifier {
         validation
     }
 
-    /// What the claims mean to us, or why nothing.
+    /// Reads our claims, or returns the reason why they cannot be used.
     fn read(&self, claims: &Map<String, Value>) -> Result<TokenIdentity, String> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let tenant =
@@ -189,21 +190,20 @@ impl TokenVerifier {
             tenant,
             subject: subject.to_owned(),
             scopes: scopes(claims.get(&self.settings.scopes_claim)),
-            // Floats convert to the nearest number there is, so an end beyond all time is the end
-            // of time.
+            // The conversion saturates, so an expiry beyond the range becomes the largest time.
             expires_at: (expires_at * 1e6) as i64,
         })
     }
 }
 
-/// Scopes as one string with blanks, or as a list. Those of other services mean nothing here.
+/// Scopes as one string separated by spaces, or as a list. Scopes of other services are ignored.
 fn scopes(claim: Option<&Value>) -> Vec<Scope> {
-    let words: Vec<&str> = match claim {
+    let names: Vec<&str> = match claim {
         Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
         Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    words.into_iter().filter_map(|word| word.parse().ok()).collect()
+    names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokenConfigError> {
@@ -223,17 +223,17 @@ fn public_key(pem: &[u8], path: String) -> Result<VerifyingKey, TokenConfigError
     }
 }
 
-/// What the caller of a useless token is told: it is genuine, so its bearer may know why it opens
-/// nothing.
 impl TokenCheck {
+    /// The bearer of an authentic token may see why it cannot be used; for any other token the
+    /// response is `refused`, which reveals nothing.
     pub fn into_token(
         self,
         refused: impl FnOnce() -> ApiError,
     ) -> Result<Arc<TokenIdentity>, ApiError> {
         match self {
             TokenCheck::Valid(token) => Ok(Arc::new(token)),
-            TokenCheck::Refused => Err(refused()),
-            TokenCheck::Unusable(why) => Err(ApiError::forbidden(why)),
+            TokenCheck::Invalid => Err(refused()),
+            TokenCheck::Unusable(reason) => Err(ApiError::forbidden(reason)),
         }
     }
 }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_not_look_like_tokens() {
+    fn keys_do_not_have_the_form_of_tokens() {
         let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
         for token in
             [format!("{}.e30.", part(r#"{"alg":"none"}"#)), format!("{}.a.b", part("  {}"))]

@@ -1,4 +1,4 @@
-//! Reading request bodies: bounded in size and time, of the declared type, and nothing else.
+//! Reads request bodies: limited in size and time, and only of the declared type.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,14 +20,14 @@ use crate::error::{ApiError, Slug};
 /// A JSON body together with its bytes.
 pub struct Json<T> {
     pub value: T,
-    /// Exactly what was sent; idempotency compares it.
+    /// The bytes as they were sent; idempotency compares their hash.
     pub bytes: Bytes,
-    /// For both, and for what is made of them on the way to an answer.
+    /// For both, and for the copies that are made on the way to the response.
     #[expect(dead_code, reason = "held for as long as the body is")]
     permit: Permit,
 }
 
-/// A document is kept as it was sent, as it was read, as it is stored and as it is answered.
+/// A document exists as sent, as parsed, as stored and as part of the response.
 const JSON_COPIES: u64 = 4;
 
 impl<T: DeserializeOwned> FromRequest<SharedApp> for Json<T> {
@@ -40,20 +40,22 @@ impl<T: DeserializeOwned> FromRequest<SharedApp> for Json<T> {
         }
         let limit = app.limits.body_bytes;
         let mut permit = reserve(app, &request, limit, JSON_COPIES).await?;
-        let bytes = within(app, read(request.into_body(), limit)).await??;
+        let bytes = with_body_timeout(app, read(request.into_body(), limit)).await??;
         permit.shrink_to(bytes.len() as u64 * JSON_COPIES);
-        let Object(value) = serde_json::from_slice(&bytes).map_err(|error| {
-            ApiError::bad_request(format!("The body is not what this route reads: {error}."))
+        let JsonObject(value) = serde_json::from_slice(&bytes).map_err(|error| {
+            ApiError::bad_request(format!(
+                "The body does not match the schema of this route: {error}."
+            ))
         })?;
         Ok(Json { value, bytes, permit })
     }
 }
 
-/// A value written as a JSON object and nothing else. On its own, a derived reader also takes an
-/// array of the fields in their order, and names our type when it is given neither.
-pub struct Object<T>(pub T);
+/// A value that is written as a JSON object. A derived `Deserialize` alone would also accept an array
+/// of the fields, and its error messages would contain the name of our type.
+pub struct JsonObject<T>(pub T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Fields<T>(PhantomData<T>);
 
@@ -69,21 +71,20 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
             }
         }
 
-        from.deserialize_map(Fields(PhantomData)).map(Object)
+        from.deserialize_map(Fields(PhantomData)).map(JsonObject)
     }
 }
 
-/// Memory for a body that is going to be read whole, and for so many copies of it. One that does
-/// not say how long it is is taken for as long as it may be. Waits before anything is read, so that
-/// a caller who finds none has sent nothing.
+/// Reserves memory for a body that will be read whole, and for that many copies of it. A body of
+/// unknown length counts as the limit. Waits before anything is read, so that a refused client has
+/// not sent its body for nothing.
 pub fn reserve<'a>(
     app: &'a App,
     request: &Request,
     limit: usize,
     copies: u64,
 ) -> impl Future<Output = Result<Permit, ApiError>> + Send + use<'a> {
-    // A body cannot be looked at from another thread, so it is measured before the wait and not in
-    // it.
+    // A body is not `Sync`, so its length is read before the future, which must be `Send`, is made.
     let measured = measure(request, limit);
     async move {
         let (tenant, length) = measured?;
@@ -94,8 +95,8 @@ pub fn reserve<'a>(
 fn measure(request: &Request, limit: usize) -> Result<(TenantId, u64), ApiError> {
     refuse_length(request.body(), limit)?;
     let tenant = request.extensions().get::<TenantId>().cloned();
-    let tenant =
-        tenant.ok_or_else(|| ApiError::internal("a body is read before its caller is known"))?;
+    let tenant = tenant
+        .ok_or_else(|| ApiError::internal("a body is read before its caller is authenticated"))?;
     Ok((tenant, request.body().size_hint().exact().unwrap_or(limit as u64)))
 }
 
@@ -112,8 +113,8 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, ApiError> {
     })
 }
 
-/// Refuses a body that says beforehand that it is too long: a client that waits for `100 Continue`
-/// never sends it.
+/// Refuses a body whose declared length exceeds the limit: a client that waits for `100 Continue`
+/// then never sends it.
 pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
     match body.size_hint().lower() > limit as u64 {
         true => Err(too_large(limit)),
@@ -121,8 +122,11 @@ pub fn refuse_length(body: &Body, limit: usize) -> Result<(), ApiError> {
     }
 }
 
-/// Lets a body take at most the configured time to arrive.
-pub async fn within<T>(app: &App, reading: impl Future<Output = T>) -> Result<T, ApiError> {
+/// Limits the time in which a body has to arrive.
+pub async fn with_body_timeout<T>(
+    app: &App,
+    reading: impl Future<Output = T>,
+) -> Result<T, ApiError> {
     tokio::time::timeout(app.limits.body_timeout, reading).await.map_err(|_| timed_out())
 }
 
@@ -137,7 +141,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     essence.trim().to_ascii_lowercase()
 }
 
-/// Compressed bodies are refused rather than unpacked: a small one can hold a very large one.
+/// Compressed bodies are refused: a small one can decompress to a very large one.
 pub fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {

@@ -1,11 +1,11 @@
-//! Bytes that a skill or its author made, sent so that no browser runs anything of them.
+//! Responses with bytes of skills and their authors, such that a browser executes none of them.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// An attachment of a known length.
+/// A response with an attachment of a known length.
 pub fn attachment(file_name: &str, content_type: &str, size_bytes: u64, body: Body) -> Response {
     let mut headers = HeaderMap::new();
     let octets = HeaderValue::from_static("application/octet-stream");
@@ -21,7 +21,7 @@ pub fn attachment(file_name: &str, content_type: &str, size_bytes: u64, body: Bo
     (headers, body).into_response()
 }
 
-/// `Content-Disposition` with an ASCII name for old clients and the true one for the others.
+/// `Content-Disposition` with an ASCII name for old clients and the exact one for all others.
 fn disposition(path: &str) -> HeaderValue {
     let name = path.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || "._- ".contains(c);
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_leave_the_header() {
+    fn a_name_cannot_escape_from_the_header() {
         let value = |name| disposition(name).to_str().expect("ASCII").to_owned();
         assert_eq!(
             value("a/report.csv"),

@@ -1,4 +1,4 @@
-//! Small extractors whose refusals are our errors: path values, ids and queries.
+//! Small extractors whose rejections are our errors: path values, ids and queries.
 
 use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
 use http::request::Parts;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::{ApiError, Slug};
 
-/// The values in the path. One that cannot be read is a thing that does not exist.
+/// The values in the path. A value that cannot be parsed names an object that does not exist.
 pub struct Path<T>(pub T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// The query. Unknown keys are ignored, unreadable values are a bad request.
+/// The query. Unknown keys are ignored, unparsable values are a bad request.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {

@@ -1,4 +1,4 @@
-//! Self-authenticating download URLs, made fresh on every read and never stored.
+//! Self-authenticating download URLs, created for each response and never stored.
 
 use axum::extract::FromRequestParts;
 use blobs::{BlobKey, DownloadClaims};
@@ -8,7 +8,7 @@ use crate::app::SharedApp;
 use crate::error::ApiError;
 use crate::http::origin::Origin;
 
-/// Makes download URLs for one request.
+/// Creates download URLs for one request.
 pub struct DownloadLinks {
     app: SharedApp,
     origin: Origin,
@@ -24,7 +24,7 @@ impl FromRequestParts<SharedApp> for DownloadLinks {
 }
 
 impl DownloadLinks {
-    /// The object store's own URL, or one of ours where there is no object store.
+    /// A presigned URL of the object store, or a URL of this server where there is none.
     pub fn url(
         &self,
         key: BlobKey,
@@ -40,7 +40,7 @@ impl DownloadLinks {
             key,
             filename: file_name.to_owned(),
             content_type: content_type.to_owned(),
-            // The second that has begun does not count: a URL lives for its time at least.
+            // The current second has begun already: rounded up, a URL is valid for its whole time.
             expires_at: unix_now() + 1 + ttl_s.max(1),
         });
         Ok(format!("{}/v1/blobs/{token}", self.origin.0))

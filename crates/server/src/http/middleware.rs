@@ -1,5 +1,5 @@
-//! What holds for every request: unknown routes, wrong methods, panics, and the headers of all
-//! responses.
+//! Middleware and fallbacks of every route: unknown routes, wrong methods, panics, and the headers of
+//! all responses.
 
 use std::any::Any;
 
@@ -11,16 +11,19 @@ use http::{HeaderValue, header};
 use crate::error::{ApiError, Slug};
 
 pub async fn unknown_route() -> ApiError {
-    ApiError::new(Slug::NotFound, "There is no such route. GET /openapi.json lists them.")
+    ApiError::new(Slug::NotFound, "The route was not found. GET /openapi.json lists all routes.")
 }
 
-/// axum adds `Allow` to this answer.
+/// axum adds the `Allow` header to this response.
 pub async fn wrong_method() -> ApiError {
-    ApiError::new(Slug::MethodNotAllowed, "This route does not know this method.")
+    ApiError::new(
+        Slug::MethodNotAllowed,
+        "Method not allowed. The header `Allow` lists the methods of this route.",
+    )
 }
 
-/// A panic is our failure and ends only the request it happened in.
-pub fn panicked(panic: Box<dyn Any + Send>) -> Response {
+/// A panic is an internal error and ends only its own request.
+pub fn respond_to_panic(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text
         .or_else(|| panic.downcast_ref::<&str>().copied())
@@ -28,8 +31,8 @@ pub fn panicked(panic: Box<dyn Any + Send>) -> Response {
     ApiError::internal(format!("panic: {text}")).into_response()
 }
 
-/// Answers are private, current, and exactly of the type they say.
-pub async fn headers(request: Request, next: Next) -> Response {
+/// Sets the headers of every response: not cached, and never interpreted as another content type.
+pub async fn set_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

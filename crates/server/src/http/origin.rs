@@ -1,4 +1,4 @@
-//! The address the caller reached us under: what absolute URLs start with.
+//! The base of absolute URLs: the address under which the caller reached this server.
 
 use axum::extract::FromRequestParts;
 use http::header;
@@ -8,7 +8,8 @@ use http::uri::Authority;
 use crate::app::SharedApp;
 use crate::error::ApiError;
 
-/// Scheme and host without a trailing slash. A caller who lies about the host only misleads itself.
+/// Scheme and host without a trailing slash. The caller controls the `Host` header, but only its own
+/// response contains it.
 #[derive(Clone)]
 pub struct Origin(pub String);
 
@@ -20,11 +21,11 @@ impl FromRequestParts<SharedApp> for Origin {
             return Ok(Origin(url.clone()));
         }
         let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let named = header.and_then(|host| host.parse::<Authority>().ok());
-        let host = named
+        let authority = header.and_then(|host| host.parse::<Authority>().ok());
+        let host = authority
             .or_else(|| parts.uri.authority().cloned())
             .filter(|host| !host.as_str().contains('@'));
-        // Relative URLs still work for a caller that named no host.
+        // Without a host the URLs are relative, which still works for this caller.
         Ok(Origin(host.map(|host| format!("http://{host}")).unwrap_or_default()))
     }
 }

@@ -1,5 +1,5 @@
-//! Lists: `limit`, `offset` and an opaque `cursor`; bare arrays with the next page in a `Link`
-//! header.
+//! Pages of lists: `limit`, `offset` and an opaque `cursor`; the response is a plain array, with the
+//! next page in a `Link` header.
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -35,7 +35,7 @@ pub struct PageQuery {
     offset: Option<i64>,
 }
 
-/// Seals cursors, so that one only works for the tenant and list that it was made for.
+/// Signs cursors, so that a cursor is only valid for the tenant and the list that it was made for.
 pub struct Cursors {
     key: [u8; 32],
 }
@@ -45,17 +45,17 @@ impl Cursors {
         Cursors { key }
     }
 
-    pub fn seal(&self, tenant: &TenantId, path: &str, after: &str) -> String {
+    pub fn sign(&self, tenant: &TenantId, path: &str, after: &str) -> String {
         let mut token = self.mac(tenant, path, after.as_bytes()).to_vec();
         token.extend_from_slice(after.as_bytes());
         BASE64URL_NOPAD.encode(&token)
     }
 
-    pub fn open(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
+    pub fn verify(&self, tenant: &TenantId, path: &str, token: &str) -> Option<String> {
         let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
-        let (seal, after) = bytes.split_at_checked(MAC_LENGTH)?;
-        let genuine = bool::from(self.mac(tenant, path, after).ct_eq(seal));
-        genuine.then(|| String::from_utf8(after.to_vec()).ok())?
+        let (mac, after) = bytes.split_at_checked(MAC_LENGTH)?;
+        let authentic = bool::from(self.mac(tenant, path, after).ct_eq(mac));
+        authentic.then(|| String::from_utf8(after.to_vec()).ok())?
     }
 
     fn mac(&self, tenant: &TenantId, path: &str, after: &[u8]) -> [u8; MAC_LENGTH] {
@@ -66,11 +66,11 @@ impl Cursors {
     }
 }
 
-/// The page asked for, and what is needed to point at the next one.
+/// The requested page, and what is needed for the URL of the next one.
 pub struct Paging {
     query: PageQuery,
     path: String,
-    /// The other query values, kept in the next page's address.
+    /// The other query values, which the URL of the next page repeats.
     filters: Vec<(String, String)>,
     origin: Origin,
     app: SharedApp,
@@ -101,22 +101,22 @@ impl Paging {
         self.query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
     }
 
-    /// What to ask the store for: one row more than the page, to know whether another follows.
+    /// The request to the store: one row more than the page, to know whether another page follows.
     pub fn page(&self, tenant: &TenantId) -> Result<PageRequest, ApiError> {
         let cursor = self.query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
-        let open = |token| {
-            let refusal = || ApiError::bad_request("The cursor is not one this list gave out.");
-            self.app.cursors.open(tenant, &self.path, token).ok_or_else(refusal)
+        let verify = |token| {
+            let invalid = || ApiError::bad_request("The cursor is not from this list.");
+            self.app.cursors.verify(tenant, &self.path, token).ok_or_else(invalid)
         };
         Ok(PageRequest {
             limit: self.limit() + 1,
             offset: self.query.offset.unwrap_or(0),
-            after: cursor.map(open).transpose()?,
+            after: cursor.map(verify).transpose()?,
         })
     }
 
-    /// The answer: at most a page of rows, and the next page's address when there is one.
-    pub fn answer<R, T: Serialize>(
+    /// The response: at most a page of rows, and the URL of the next page when there is one.
+    pub fn respond<R, T: Serialize>(
         self,
         tenant: &TenantId,
         mut rows: Vec<R>,
@@ -129,14 +129,14 @@ impl Paging {
         let after = rows.last().filter(|_| more).map(cursor);
         let body: Vec<T> = rows.into_iter().filter_map(view).collect();
         let mut response = axum::Json(body).into_response();
-        if let Some(link) = after.and_then(|after| self.next(tenant, &after).parse().ok()) {
+        if let Some(link) = after.and_then(|after| self.next_link(tenant, &after).parse().ok()) {
             response.headers_mut().insert(header::LINK, link);
         }
         response
     }
 
-    fn next(&self, tenant: &TenantId, after: &str) -> String {
-        let cursor = self.app.cursors.seal(tenant, &self.path, after);
+    fn next_link(&self, tenant: &TenantId, after: &str) -> String {
+        let cursor = self.app.cursors.sign(tenant, &self.path, after);
         let mut query = String::new();
         for (name, value) in &self.filters {
             query.push_str(&format!("{}={}&", encode(name), encode(value)));
@@ -154,15 +154,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_opens_only_where_it_was_made() {
+    fn a_cursor_is_valid_only_for_its_tenant_and_list() {
         let cursors = Cursors::new([7; 32]);
         let [mine, other] = ["mine", "other"].map(|id| TenantId::try_from(id).expect("a tenant"));
-        let token = cursors.seal(&mine, "/v1/skills", "word-count");
-        assert_eq!(cursors.open(&mine, "/v1/skills", &token).as_deref(), Some("word-count"));
-        assert_eq!(cursors.open(&other, "/v1/skills", &token), None);
-        assert_eq!(cursors.open(&mine, "/v1/keys", &token), None);
+        let token = cursors.sign(&mine, "/v1/skills", "word-count");
+        assert_eq!(cursors.verify(&mine, "/v1/skills", &token).as_deref(), Some("word-count"));
+        assert_eq!(cursors.verify(&other, "/v1/skills", &token), None);
+        assert_eq!(cursors.verify(&mine, "/v1/keys", &token), None);
         for garbage in ["", "AAAA", "***", &token[1..]] {
-            assert_eq!(cursors.open(&mine, "/v1/skills", garbage), None, "{garbage:?}");
+            assert_eq!(cursors.verify(&mine, "/v1/skills", garbage), None, "{garbage:?}");
         }
     }
 }

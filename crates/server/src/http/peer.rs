@@ -1,8 +1,8 @@
-//! Where a request comes from: the address of the other end of the connection, or the one that a
-//! trusted proxy names.
+//! The client address of a request: the peer of the connection, or the address that a trusted proxy
+//! reports.
 //!
-//! Limits that count by address count an IPv6 network of 64 bits as one, because that is what one
-//! subscriber gets.
+//! Limits by address count an IPv6 network of 64 bits as one address, because one subscriber gets
+//! that many.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use http::request::Parts;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The other end of a connection. Every request carries it as an extension.
+/// The peer of a connection. Every request has it as an extension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Peer(IpAddr);
 
@@ -20,7 +20,7 @@ impl Peer {
         Peer(address.to_canonical())
     }
 
-    /// What limits count by: an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// The unit of limits by address: an IPv4 address, or the first 64 bits of an IPv6 address.
     pub fn network(self) -> Peer {
         match self.0 {
             IpAddr::V4(_) => self,
@@ -66,7 +66,7 @@ impl IpNetwork {
     }
 }
 
-/// The proxies whose `X-Forwarded-For` is believed.
+/// The proxies whose `X-Forwarded-For` is trusted.
 #[derive(Clone, Default)]
 pub struct TrustedProxies(pub Vec<IpNetwork>);
 
@@ -77,38 +77,38 @@ impl TrustedProxies {
 
     /// The client behind a request: the peer itself, unless that is a trusted proxy.
     pub fn client(&self, parts: &Parts) -> Peer {
-        // A request without a connection is a test of the router.
+        // Only tests of the router make requests without a connection.
         let peer =
             parts.extensions.get::<Peer>().copied().unwrap_or(Peer(Ipv6Addr::UNSPECIFIED.into()));
         if !self.contains(peer) {
             return peer;
         }
-        self.forwarded(&parts.headers).unwrap_or(peer)
+        self.forwarded_client(&parts.headers).unwrap_or(peer)
     }
 
-    /// Each proxy appends the address it saw, so only the entries at the end were written by
-    /// proxies we trust: the last that is not a proxy's own is the client. Where all are, the last
-    /// one is taken, because a client can write the others.
-    fn forwarded(&self, headers: &HeaderMap) -> Option<Peer> {
+    /// The client by `X-Forwarded-For`. Each proxy appends the address of its peer, so only the
+    /// entries at the end were written by trusted proxies: the last one that is not the address of a
+    /// proxy is the client. When all entries are addresses of proxies, the last one is used, because
+    /// a client can forge the others.
+    fn forwarded_client(&self, headers: &HeaderMap) -> Option<Peer> {
         let lines = headers
             .get_all(FORWARDED_FOR)
             .iter()
             .rev()
             .map(|line| line.to_str().unwrap_or_default());
-        let mut hops = lines.flat_map(|line| line.rsplit(',')).map(|hop| address(hop.trim()));
+        let mut hops = lines.flat_map(|line| line.rsplit(',')).map(|hop| parse_address(hop.trim()));
         let last = hops.next()??;
         if !self.contains(last) {
             return Some(last);
         }
-        // An entry that cannot be read ends the search: nothing to its left is known to be a
-        // proxy's.
+        // An unparsable entry ends the search: no trusted proxy wrote anything to its left.
         let client = hops.map_while(|hop| hop).find(|hop| !self.contains(*hop));
         Some(client.unwrap_or(last))
     }
 }
 
-/// An address as proxies write it: plain, in brackets, or with a port.
-fn address(text: &str) -> Option<Peer> {
+/// Parses an address as proxies write it: plain, in brackets, or with a port.
+fn parse_address(text: &str) -> Option<Peer> {
     let plain = text.parse::<IpAddr>().ok();
     let with_port = || text.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<IpAddr>().ok();
@@ -138,15 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_compared() {
-        let held = |network: &str, address: &str| proxies(&[network]).contains(peer(address));
-        assert!(held("10.0.0.0/8", "10.255.1.2") && !held("10.0.0.0/8", "11.0.0.1"));
-        assert!(held("127.0.0.1", "127.0.0.1") && !held("127.0.0.1", "127.0.0.2"));
-        assert!(held("0.0.0.0/0", "192.0.2.1") && !held("0.0.0.0/0", "2001:db8::1"));
-        assert!(held("2001:db8::/32", "2001:db8:1::1") && !held("2001:db8::/32", "2001:db9::1"));
+    fn networks_are_parsed_and_compared() {
+        let contains = |network: &str, address: &str| proxies(&[network]).contains(peer(address));
+        assert!(contains("10.0.0.0/8", "10.255.1.2") && !contains("10.0.0.0/8", "11.0.0.1"));
+        assert!(contains("127.0.0.1", "127.0.0.1") && !contains("127.0.0.1", "127.0.0.2"));
+        assert!(contains("0.0.0.0/0", "192.0.2.1") && !contains("0.0.0.0/0", "2001:db8::1"));
         assert!(
-            held("10.0.0.0/8", "::ffff:10.0.0.1"),
-            "the same address on a socket for both families"
+            contains("2001:db8::/32", "2001:db8:1::1") && !contains("2001:db8::/32", "2001:db9::1")
+        );
+        assert!(
+            contains("10.0.0.0/8", "::ffff:10.0.0.1"),
+            "the same address on a dual-stack socket"
         );
         for wrong in ["", "10.0.0.0/33", "::/129", "proxy", "10.0.0.0/-1", "10.0.0.0/8/8"] {
             assert_eq!(IpNetwork::parse(wrong), None, "{wrong}");
@@ -161,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_names_the_client() {
+    fn only_a_trusted_proxy_reports_the_client() {
         let trusted = proxies(&["10.0.0.0/8"]);
         assert_eq!(
             client(&trusted, "192.0.2.7", &["203.0.113.9"]),
             peer("192.0.2.7"),
-            "anybody can send the header"
+            "any client can send the header"
         );
         assert_eq!(
             client(&proxies(&[]), "10.0.0.1", &["203.0.113.9"]),
             peer("10.0.0.1"),
-            "nobody is trusted unasked"
+            "no proxy is trusted by default"
         );
         assert_eq!(client(&trusted, "10.0.0.1", &["203.0.113.9"]), peer("203.0.113.9"));
         assert_eq!(client(&trusted, "10.0.0.1", &[]), peer("10.0.0.1"));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_write_itself_another_address() {
+    fn a_client_cannot_forge_its_address() {
         let trusted = proxies(&["10.0.0.0/8"]);
         let cases = [
             (vec!["198.51.100.1, 203.0.113.9"], "203.0.113.9"),

@@ -1,4 +1,4 @@
-//! Responses that keep the memory they take reserved until they are sent.
+//! Responses that keep their memory permit until they are sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The response, whose body has the permit. It returns when the last byte was taken, or the
-/// connection is gone.
-pub fn until_sent(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
+/// A response whose body owns the permit. The permit is returned when the last byte was sent, or the
+/// connection is closed.
+pub fn with_permit(response: impl IntoResponse, permit: impl Into<Option<Permit>>) -> Response {
     match permit.into() {
         Some(permit) => {
             response.into_response().map(|body| Body::new(BodyWithPermit { body, permit }))

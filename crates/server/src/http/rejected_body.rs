@@ -1,7 +1,7 @@
-//! Hearing a client out before it is refused.
+//! Reads the rest of a request body after a rejection.
 //!
-//! Most clients send their whole body before they read anything. If we answered a large upload with
-//! 413 and closed the connection at once, they would see a broken pipe and never the reason.
+//! Most clients send their whole body before they read the response. If a large upload got a 413 and
+//! the connection was closed at once, they would see a broken pipe and never the reason.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,16 @@ use http::{StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 
-/// Bodies larger than this are cut off: no refusal is worth that much traffic.
+/// Larger bodies are cut off: the error message is not worth that much traffic.
 const MAX_DRAINED_BYTES: u64 = 256 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads what a refused request still has to say, within bounds, and throws it away.
+/// Reads and discards the rest of the body of a rejected request, within limits.
 pub async fn drain_rejected_body(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    // A client that asks before it sends is simply not told to go on.
-    let polite = parts.headers.contains_key(header::EXPECT);
-    if body.is_end_stream() || polite || body.size_hint().lower() > MAX_DRAINED_BYTES {
+    // A client with `Expect: 100-continue` has not sent its body: without a 100 it never does.
+    let expects_continue = parts.headers.contains_key(header::EXPECT);
+    if body.is_end_stream() || expects_continue || body.size_hint().lower() > MAX_DRAINED_BYTES {
         return next.run(Request::from_parts(parts, body)).await;
     }
     let body = SharedBody(Arc::new(Mutex::new(body)));
@@ -47,12 +47,12 @@ async fn discard(mut body: SharedBody) {
     }
 }
 
-/// A body that outlives the handler which was given it.
+/// A body that is still readable after the handler dropped it.
 #[derive(Clone)]
 struct SharedBody(Arc<Mutex<Body>>);
 
 impl SharedBody {
-    fn with<T>(&self, use_body: impl FnOnce(&mut Body) -> T) -> T {
+    fn lock_body<T>(&self, use_body: impl FnOnce(&mut Body) -> T) -> T {
         use_body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -65,14 +65,14 @@ impl HttpBody for SharedBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.with(|body| Pin::new(body).poll_frame(cx))
+        self.lock_body(|body| Pin::new(body).poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.with(|body| body.is_end_stream())
+        self.lock_body(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.with(|body| body.size_hint())
+        self.lock_body(|body| body.size_hint())
     }
 }

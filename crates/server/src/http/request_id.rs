@@ -1,4 +1,4 @@
-//! The request id: on every response, in every log line of the request.
+//! The request id: on every response and in every log line of the request.
 
 use std::time::Instant;
 
@@ -11,17 +11,17 @@ use uuid::Uuid;
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id of the request at hand.
+/// The id of the current request.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub String);
 
-/// Takes the client's id when it is sane, else makes one; opens the span that all log lines of the
-/// request carry.
-pub async fn assign(mut request: Request, next: Next) -> Response {
-    let id = request.headers().get(X_REQUEST_ID).and_then(sane);
+/// Uses the client's id if it is valid, else generates one; opens the span of all log lines of the
+/// request.
+pub async fn assign_request_id(mut request: Request, next: Next) -> Response {
+    let id = request.headers().get(X_REQUEST_ID).and_then(valid_id);
     let id = id.unwrap_or_else(|| Uuid::now_v7().to_string());
     request.extensions_mut().insert(RequestId(id.clone()));
-    // The route, not the path: paths can carry signed tokens.
+    // The route, not the path: paths can contain signed tokens.
     let route =
         request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
     let span = tracing::info_span!("request", id, method = %request.method(), route);
@@ -42,7 +42,7 @@ pub async fn assign(mut request: Request, next: Next) -> Response {
     .await
 }
 
-fn sane(value: &HeaderValue) -> Option<String> {
+fn valid_id(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=128).contains(&text.len()).then_some(())?;
@@ -54,13 +54,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_short_plain_ids_are_taken_over() {
-        let taken = |text: &'static str| sane(&HeaderValue::from_static(text));
-        assert_eq!(taken("abc-1.2_Z"), Some("abc-1.2_Z".into()));
+    fn only_short_plain_ids_are_accepted() {
+        let accepted = |text: &'static str| valid_id(&HeaderValue::from_static(text));
+        assert_eq!(accepted("abc-1.2_Z"), Some("abc-1.2_Z".into()));
         for odd in ["", "a b", "a\"b", "<script>", "a/b"] {
-            assert_eq!(taken(odd), None, "{odd:?}");
+            assert_eq!(accepted(odd), None, "{odd:?}");
         }
         let long = HeaderValue::from_str(&"a".repeat(129)).expect("a header");
-        assert_eq!(sane(&long), None);
+        assert_eq!(valid_id(&long), None);
     }
 }

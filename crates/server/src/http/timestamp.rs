@@ -1,4 +1,4 @@
-//! Times on the wire: RFC 3339 in UTC, microseconds inside.
+//! Timestamps: RFC 3339 in UTC on the wire, microseconds inside.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use store::Micros;
@@ -9,7 +9,7 @@ pub fn rfc3339(at: Micros) -> String {
     time.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Reads any RFC 3339 time.
+/// Parses any RFC 3339 timestamp.
 pub fn parse(text: &str) -> Option<Micros> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_micros())
 }
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_come_back_as_they_went() {
+    fn a_timestamp_survives_the_round_trip() {
         let text = "2026-11-16T03:22:49.123456Z";
         assert_eq!(parse(text).map(rfc3339).as_deref(), Some(text));
         assert_eq!(parse("2026-11-16T04:22:49.123456+01:00").map(rfc3339).as_deref(), Some(text));

@@ -84,7 +84,7 @@ pub async fn list(
             hash: row.hash,
         })
     };
-    Ok(paging.answer(&caller.tenant, rows, AuditRecord::cursor, view))
+    Ok(paging.respond(&caller.tenant, rows, AuditRecord::cursor, view))
 }
 
 /// Read the signed head of the audit log

@@ -14,7 +14,7 @@ use crate::app::{App, SharedApp};
 use crate::auth::{Allowed, Caller, Read};
 use crate::error::ApiError;
 use crate::http::origin::Origin;
-use crate::http::permit_body::until_sent;
+use crate::http::permit_body::with_permit;
 
 const SCHEMA: &str = "https://schemas.agentskills.io/discovery/0.2.0/schema.json";
 /// Few, because memory is reserved as if all of them were as long as can be.
@@ -68,7 +68,7 @@ pub async fn index(
         digest: head.digest,
     };
     let (skills, permit) = available(&app, &caller, entry).await?.into_parts();
-    Ok(until_sent(axum::Json(SkillIndex { schema: SCHEMA, skills }), permit))
+    Ok(with_permit(axum::Json(SkillIndex { schema: SCHEMA, skills }), permit))
 }
 
 /// The skills as text for a system prompt
@@ -93,7 +93,7 @@ pub async fn prompt(
     };
     let (entries, permit) = available(&app, &caller, entry).await?.into_parts();
     let text = format!("<available_skills>\n{}</available_skills>\n", entries.concat());
-    Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text), permit))
+    Ok(with_permit(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text), permit))
 }
 
 /// The newest version of each skill that the caller may use, by name. Memory is reserved page by

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::error::ApiError;
-use crate::http::body::Object;
+use crate::http::body::JsonObject;
 use crate::webhooks::WebhookUrl;
 
 /// The id of a file that does not exist is repeated in the result; it should at least look like
@@ -47,7 +47,7 @@ pub struct ExecutionRequest {
     #[schema(example = "30s")]
     timeout: Option<String>,
     #[schema(value_type = Option<RequestedLimits>)]
-    limits: Option<Object<RequestedLimits>>,
+    limits: Option<JsonObject<RequestedLimits>>,
     /// `async` answers 202 at once; the header `Prefer: respond-async` does the same.
     mode: Option<Mode>,
     /// Called with a signed POST when the run has ended; only with `async`.
@@ -107,7 +107,7 @@ impl ExecutionRequest {
             return Err(ApiError::bad_request("input_files must hold ids of files."));
         }
         let limits =
-            self.limits.map(|Object(limits)| limits.parse()).transpose()?.unwrap_or_default();
+            self.limits.map(|JsonObject(limits)| limits.parse()).transpose()?.unwrap_or_default();
         Ok(Request {
             skill: self.skill,
             version: self

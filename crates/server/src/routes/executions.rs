@@ -23,7 +23,7 @@ use crate::http::body::Json;
 use crate::http::extract::{self, Path, Query};
 use crate::http::links::DownloadLinks;
 use crate::http::paging::{PageQuery, Paging};
-use crate::http::permit_body::until_sent;
+use crate::http::permit_body::with_permit;
 use crate::http::timestamp;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -58,7 +58,7 @@ pub async fn create(
     let asynchronous = preferred || body.value.is_async();
     let idempotency = idempotency(&headers, &body.bytes)?;
     let request = body.value.into_request(asynchronous, &app.webhook_private_hosts)?;
-    let who = caller.for_runner();
+    let who = caller.to_runner_caller();
     let (skill, version) = (request.skill.clone(), request.version.clone());
     let run_error = |error: RunError| match error {
         RunError::UnknownSkill => skill_not_found(&skill, &version),
@@ -68,14 +68,17 @@ pub async fn create(
         let (execution, permit) =
             app.runner.execute(&who, request, idempotency).await.map_err(run_error)?.into_parts();
         let files = files_of(&app, &execution).await?;
-        return Ok(until_sent(axum::Json(ExecutionResult::new(execution, files, &links)?), permit));
+        return Ok(with_permit(
+            axum::Json(ExecutionResult::new(execution, files, &links)?),
+            permit,
+        ));
     }
     let id = app.runner.submit(&who, request, idempotency).await.map_err(run_error)?;
     let (execution, permit) = read(&app, &caller, id).await?.into_parts();
     let files = files_of(&app, &execution).await?;
     let body = axum::Json(ExecutionResult::new(execution, files, &links)?);
     let location = [(header::LOCATION, format!("/v1/executions/{id}"))];
-    let mut response = until_sent((StatusCode::ACCEPTED, location, body), permit);
+    let mut response = with_permit((StatusCode::ACCEPTED, location, body), permit);
     if preferred {
         let applied = HeaderValue::from_static("respond-async");
         response.headers_mut().insert("preference-applied", applied);
@@ -156,7 +159,7 @@ pub async fn list(
     // still follows.
     let visible =
         |row: Execution| caller.may_use(&row.skill_name).then(|| ExecutionSummary::from(row));
-    Ok(paging.answer(&caller.tenant, rows, Execution::cursor, visible))
+    Ok(paging.respond(&caller.tenant, rows, Execution::cursor, visible))
 }
 
 /// Read an execution
@@ -176,7 +179,7 @@ pub async fn get(
     let (execution, permit) =
         read(&app, &caller, extract::parse_id("Execution", &id)?).await?.into_parts();
     let files = files_of(&app, &execution).await?;
-    Ok(until_sent(axum::Json(StoredExecution::new(execution, files, &links)?), permit))
+    Ok(with_permit(axum::Json(StoredExecution::new(execution, files, &links)?), permit))
 }
 
 /// Read an execution's logs
@@ -192,7 +195,7 @@ pub async fn logs(
 ) -> Result<Response, ApiError> {
     let (execution, permit) =
         read(&app, &caller, extract::parse_id("Execution", &id)?).await?.into_parts();
-    Ok(until_sent(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs), permit))
+    Ok(with_permit(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs), permit))
 }
 
 /// What became of a request to stop a run.

@@ -66,7 +66,9 @@ async fn read<'a>(
 ) -> Result<FileForm<'a>, ApiError> {
     let (mut part, mut name, mut session_id) = (None, None, None);
     let waiting = |error| refusal(&error, limit);
-    while let Some(field) = body::within(app, form.next_field()).await?.map_err(waiting)? {
+    while let Some(field) =
+        body::with_body_timeout(app, form.next_field()).await?.map_err(waiting)?
+    {
         match field.name() {
             Some("file") if part.is_none() => {
                 part = Some(pass_on(app, tenant, field, limit).await?)
@@ -91,8 +93,9 @@ async fn pass_on<'a>(
     let file_name = field.file_name().unwrap_or_default().to_owned();
     let content_type = field.content_type().map(str::to_owned);
     let mut upload = app.catalogue.begin_upload(tenant).await?;
-    while let Some(piece) =
-        body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))?
+    while let Some(piece) = body::with_body_timeout(app, field.chunk())
+        .await?
+        .map_err(|error| refusal(&error, limit))?
     {
         upload.write(&piece).await?;
     }
@@ -102,8 +105,9 @@ async fn pass_on<'a>(
 /// A small field.
 async fn text(app: &App, mut field: Field<'_>, limit: usize) -> Result<String, ApiError> {
     let mut bytes = Vec::new();
-    while let Some(piece) =
-        body::within(app, field.chunk()).await?.map_err(|error| refusal(&error, limit))?
+    while let Some(piece) = body::with_body_timeout(app, field.chunk())
+        .await?
+        .map_err(|error| refusal(&error, limit))?
     {
         bytes.extend_from_slice(&piece);
         if bytes.len() > MAX_FIELD_BYTES {

@@ -106,7 +106,7 @@ pub async fn list(
         true => None,
         false => FileView::new(row, &links).ok(),
     };
-    Ok(paging.answer(&caller.tenant, rows, FileRow::cursor, visible))
+    Ok(paging.respond(&caller.tenant, rows, FileRow::cursor, visible))
 }
 
 /// Read a file's description

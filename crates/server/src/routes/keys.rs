@@ -202,7 +202,7 @@ pub async fn list(
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_keys(&caller.tenant, caller.identity.is_service(), &page).await?;
     let managed = |row: ApiKey| caller.identity.may_manage(&row).then(|| KeyView::from(row));
-    Ok(paging.answer(&caller.tenant, rows, ApiKey::cursor, managed))
+    Ok(paging.respond(&caller.tenant, rows, ApiKey::cursor, managed))
 }
 
 /// Revoke a key
@@ -226,7 +226,7 @@ pub async fn revoke(
     if !managed || !app.store.with_actor(actor(&caller)).revoke_key(&caller.tenant, id).await? {
         return Err(ApiError::not_found("Key", &id.to_string()));
     }
-    app.keyring.forget();
+    app.keyring.invalidate();
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -19,7 +19,7 @@ use crate::app::SharedApp;
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::error::{ApiError, Slug};
-use crate::http::body::{read, refuse_encoding, reserve, within};
+use crate::http::body::{read, refuse_encoding, reserve, with_body_timeout};
 use crate::http::extract::Query;
 use crate::http::links::DownloadLinks;
 use crate::http::loopback::is_loopback_address;
@@ -63,7 +63,7 @@ pub async fn serve(
     refuse_encoding(request.headers())?;
     let permit = reserve(&app, &request, app.limits.body_bytes, BODY_COPIES).await?;
     let (parts, body) = request.into_parts();
-    let body = within(&app, read(body, app.limits.body_bytes)).await??;
+    let body = with_body_timeout(&app, read(body, app.limits.body_bytes)).await??;
     let (tenant, identity) = (caller.tenant.to_string(), identity(&caller));
     let memory = Mutex::new(vec![permit]);
     let skills = Arc::new(Agent { app: app.clone(), caller, links, memory });

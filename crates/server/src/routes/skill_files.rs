@@ -14,7 +14,7 @@ use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 use crate::http::download::attachment;
 use crate::http::extract::Path;
-use crate::http::permit_body::until_sent;
+use crate::http::permit_body::with_permit;
 use crate::routes::openapi::Binary;
 
 /// Download a skill's archive
@@ -67,7 +67,7 @@ pub async fn list(
         executable: file.executable,
     };
     let files: Vec<_> = files.into_iter().map(entry).collect();
-    Ok(until_sent(axum::Json(files), permit))
+    Ok(with_permit(axum::Json(files), permit))
 }
 
 /// Download one file of a skill

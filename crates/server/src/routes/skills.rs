@@ -21,7 +21,7 @@ use crate::auth::{Allowed, Caller, Publish, Read};
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::http::paging::{PageQuery, Paging};
-use crate::http::permit_body::until_sent;
+use crate::http::permit_body::with_permit;
 use crate::routes::openapi::Binary;
 
 /// The version that stands for the newest available upload.
@@ -92,7 +92,7 @@ pub async fn create(
     // Stored, and not yet to be used: whoever waits for it should look again.
     let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
     let response = (status, axum::Json(Published::new(row, findings)?));
-    Ok(until_sent(response, permit))
+    Ok(with_permit(response, permit))
 }
 
 /// Why a skill was not let in, for the audit trail.
@@ -192,8 +192,8 @@ pub async fn list(
     // follows.
     let visible =
         |row: ListedSkill| caller.may_use(&row.head.name).then(|| SkillSummary::from(row));
-    let answer = paging.answer(&caller.tenant, rows, |row| row.head.cursor(), visible);
-    Ok(until_sent(answer, permit))
+    let answer = paging.respond(&caller.tenant, rows, |row| row.head.cursor(), visible);
+    Ok(with_permit(answer, permit))
 }
 
 /// Read a skill
@@ -209,7 +209,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let (row, permit) = read(&app, &caller, &name, &version).await?;
     let signature = app.catalogue.signature_status(&row).await?;
-    Ok(until_sent(axum::Json(SkillDetail::new(row, signature)?), permit))
+    Ok(with_permit(axum::Json(SkillDetail::new(row, signature)?), permit))
 }
 
 /// List a skill's versions
@@ -241,7 +241,7 @@ pub async fn versions(
     }
     match versions.is_empty() {
         true => Err(skill_not_found(&name, LATEST)),
-        false => Ok(until_sent(axum::Json(versions), permit)),
+        false => Ok(with_permit(axum::Json(versions), permit)),
     }
 }
 

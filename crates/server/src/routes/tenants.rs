@@ -11,7 +11,7 @@ use crate::app::{App, SharedApp};
 use crate::audit::actor;
 use crate::auth::{Allowed, Operate};
 use crate::error::ApiError;
-use crate::http::body::{Json, Object};
+use crate::http::body::{Json, JsonObject};
 use crate::http::extract::Path;
 use crate::http::paging::{PageQuery, Paging};
 use crate::http::timestamp::rfc3339;
@@ -114,14 +114,14 @@ pub struct NewTenant {
     #[schema(example = "acme")]
     id: String,
     #[schema(value_type = Option<Policy>)]
-    policy: Option<Object<Policy>>,
+    policy: Option<JsonObject<Policy>>,
 }
 
 /// A change of a tenant.
 #[derive(Deserialize, ToSchema)]
 pub struct TenantChange {
     #[schema(value_type = Policy)]
-    policy: Object<Policy>,
+    policy: JsonObject<Policy>,
 }
 
 /// Make a tenant
@@ -142,7 +142,8 @@ pub async fn create(
             "id must be a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.",
         )
     })?;
-    let policy = body.value.policy.map(|Object(policy)| policy).unwrap_or_default().checked()?;
+    let policy =
+        body.value.policy.map(|JsonObject(policy)| policy).unwrap_or_default().checked()?;
     let tenant = app.store.with_actor(actor(&caller)).create_tenant(&id, policy).await?;
     Ok((StatusCode::CREATED, axum::Json(TenantView::from(tenant))).into_response())
 }
@@ -158,7 +159,7 @@ pub async fn list(
     paging: Paging,
 ) -> Result<Response, ApiError> {
     let rows = app.store.list_tenants(&paging.page(&caller.tenant)?).await?;
-    Ok(paging.answer(&caller.tenant, rows, Tenant::cursor, |row| Some(TenantView::from(row))))
+    Ok(paging.respond(&caller.tenant, rows, Tenant::cursor, |row| Some(TenantView::from(row))))
 }
 
 /// Read a tenant
@@ -188,7 +189,7 @@ pub async fn update(
     body: Json<TenantChange>,
 ) -> Result<axum::Json<TenantView>, ApiError> {
     let mut tenant = find(&app, &id).await?;
-    let Object(policy) = body.value.policy;
+    let JsonObject(policy) = body.value.policy;
     tenant.policy = policy.checked()?;
     if !app
         .store
@@ -218,9 +219,9 @@ pub async fn delete(
     if !app.store.with_actor(actor(&caller)).delete_tenant(&tenant.id).await? {
         return Err(tenant_not_found(&id));
     }
-    app.keyring.forget();
+    app.keyring.invalidate();
     if let Some(tokens) = &app.tokens {
-        tokens.forget(&tenant.id).await;
+        tokens.invalidate_tenant(&tenant.id).await;
     }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -82,7 +82,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let rows =
         app.store.list_revoked_digests(&caller.tenant, &paging.page(&caller.tenant)?).await?;
-    Ok(paging.answer(&caller.tenant, rows, RevokedDigest::cursor, |row| {
+    Ok(paging.respond(&caller.tenant, rows, RevokedDigest::cursor, |row| {
         Some(RevokedDigestView::from(row))
     }))
 }

@@ -86,7 +86,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let rows = app.store.list_trusted_keys(&caller.tenant, &paging.page(&caller.tenant)?).await?;
     Ok(paging
-        .answer(&caller.tenant, rows, TrustedKey::cursor, |row| Some(TrustedKeyView::from(row))))
+        .respond(&caller.tenant, rows, TrustedKey::cursor, |row| Some(TrustedKeyView::from(row))))
 }
 
 /// Revoke a trusted key

@@ -40,7 +40,7 @@ pub async fn list(
         let NewestSigned { name, version, accepted_at } = newest;
         Some(NewestVersion { name, version, accepted_at: rfc3339(accepted_at) })
     };
-    Ok(paging.answer(&caller.tenant, rows, NewestSigned::cursor, view))
+    Ok(paging.respond(&caller.tenant, rows, NewestSigned::cursor, view))
 }
 
 /// Let a skill go back

@@ -44,11 +44,11 @@ impl FromRequest<SharedApp> for Upload {
             )?;
         let content = match body::media_type(request.headers()).as_str() {
             "application/zip" | "application/x-zip-compressed" | "application/octet-stream" => {
-                body::within(app, body::read(request.into_body(), limit))
+                body::with_body_timeout(app, body::read(request.into_body(), limit))
                     .await?
                     .map(Content::Archive)?
             }
-            "multipart/form-data" => body::within(app, form(request, limit)).await??,
+            "multipart/form-data" => body::with_body_timeout(app, form(request, limit)).await??,
             _ => {
                 return Err(body::unsupported(
                     "Send the skill as application/zip, or as multipart/form-data with a part `file` or parts `files[]`.",

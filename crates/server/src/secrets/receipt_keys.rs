@@ -1,6 +1,6 @@
-//! The keys that receipts are signed with: derived from the installation's secret, so every server
-//! of it has the same and none is stored. Raising the generation changes the key; the earlier
-//! public keys stay known.
+//! The keys that sign receipts: derived from the secret of the installation, so that all its servers
+//! have the same keys and none is stored. A higher generation gives a new key; the public keys of
+//! earlier generations stay listed.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::startup::serve::ServeError;
 
 pub struct ReceiptKeys {
     pub signing: Arc<SecretKey>,
-    /// By generation; the last is the one that signs.
+    /// By generation; the last belongs to the key that signs.
     pub public: Vec<PublicKey>,
-    /// The same, and those of the next generations: while servers are replaced, some sign with a
-    /// later key already.
-    pub recognised: Vec<PublicKey>,
+    /// The same, and those of the next generations: while servers are replaced, some already sign
+    /// with a later key.
+    pub accepted: Vec<PublicKey>,
 }
 
 /// By how many generations another server of this installation may be ahead.
@@ -30,12 +30,12 @@ impl ReceiptKeys {
         let public = |last: u32| {
             (1..=last).map(|generation| key(generation).map(|key| key.public())).collect()
         };
-        let (known, recognised): (Result<_, _>, Result<_, _>) =
+        let (listed, accepted): (Result<_, _>, Result<_, _>) =
             (public(generation), public(generation + MAX_GENERATIONS_AHEAD));
         Ok(ReceiptKeys {
             signing: Arc::new(key(generation)?),
-            public: known?,
-            recognised: recognised?,
+            public: listed?,
+            accepted: accepted?,
         })
     }
 }
@@ -45,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_generation_has_its_own_key_and_knows_the_earlier_ones() {
-        let secret = Secret::of("a secret of at least so many characters");
+    fn each_generation_has_its_own_key_and_lists_the_earlier_ones() {
+        let secret = Secret::from_text("a secret of at least so many characters");
         let [first, third] =
             [1, 3].map(|generation| ReceiptKeys::derive(&secret, generation).expect("keys"));
         assert_eq!(first.public.len(), 1);
@@ -54,10 +54,10 @@ mod tests {
         assert_eq!(third.public.last(), Some(&third.signing.public()));
         assert_ne!(third.public[1], third.public[2]);
         assert!(
-            first.recognised.contains(&third.public[2]),
-            "a server that was not restarted yet knows the next keys"
+            first.accepted.contains(&third.public[2]),
+            "a server that was not restarted yet accepts the next keys"
         );
-        let other = ReceiptKeys::derive(&Secret::of("another"), 1).expect("keys");
+        let other = ReceiptKeys::derive(&Secret::from_text("another"), 1).expect("keys");
         assert_ne!(other.public[0], first.public[0]);
     }
 }

@@ -53,7 +53,7 @@ pub async fn assemble(
         false => Store::open_unmigrated(&config.dsn()).await,
     };
     let receipt_keys = ReceiptKeys::derive(&secret, config.receipt_key_generation)?;
-    let heads = ReceiptHeadSigner::new(receipt_keys.signing.clone(), receipt_keys.recognised);
+    let heads = ReceiptHeadSigner::new(receipt_keys.signing.clone(), receipt_keys.accepted);
     let store = store.map_err(ServeError::Store)?.with_head_signer(Arc::new(heads));
     let store = store.with_storage_limit(config.max_stored_bytes);
     if !store.check_secret(&secret.fingerprint()).await.map_err(ServeError::Store)? {
@@ -128,7 +128,7 @@ fn disk_reserve(config: &Config, data: Option<&DataDir>) -> DiskReserve {
 
 fn secret(config: &Config, data: Option<&DataDir>) -> Result<Secret, ServeError> {
     match (&config.secret, data) {
-        (Some(text), _) => Ok(Secret::of(text)),
+        (Some(text), _) => Ok(Secret::from_text(text)),
         (None, Some(data)) => Ok(data.secret()?),
         (None, None) => unreachable!("a server without a data directory was given a secret"),
     }

@@ -61,7 +61,7 @@ impl ConnectionActivity {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         resets.take(self.reset_rate, now);
-        if resets.wait(self.reset_rate, now).is_some() {
+        if resets.time_to_token(self.reset_rate, now).is_some() {
             self.flooded.notify_one();
         }
     }

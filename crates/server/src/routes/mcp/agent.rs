@@ -49,7 +49,7 @@ impl SkillProvider for Agent {
     async fn list(&self, cursor: Option<&str>) -> Result<SkillPage, ProviderError> {
         self.demand(Scope::Read)?;
         let tenant = &self.caller.tenant;
-        let after = cursor.map(|token| self.app.cursors.open(tenant, LIST, token)).map(|after| {
+        let after = cursor.map(|token| self.app.cursors.verify(tenant, LIST, token)).map(|after| {
             after.ok_or_else(|| {
                 ProviderError::InvalidRequest(
                     "The cursor is not one this list gave out.".to_owned(),
@@ -68,7 +68,7 @@ impl SkillProvider for Agent {
         let next = rows
             .last()
             .filter(|_| more)
-            .map(|row| self.app.cursors.seal(tenant, LIST, &row.head.cursor()));
+            .map(|row| self.app.cursors.sign(tenant, LIST, &row.head.cursor()));
         // A skill that waits for a review, or was rejected, is none to offer.
         let usable = |row: &CallableSkill| {
             row.head.status == SkillStatus::Available && self.caller.may_use(&row.head.name)
@@ -140,7 +140,7 @@ impl SkillProvider for Agent {
         let request = request.into_request(true, &[]).map_err(refusal)?;
         // Held until the end is known: an agent waits as any other caller does.
         let _waiter_slot = self.app.runner.waiter_slot(&self.caller.tenant).map_err(refusal)?;
-        let accepted = self.app.runner.submit(&self.caller.for_runner(), request, None).await;
+        let accepted = self.app.runner.submit(&self.caller.to_runner_caller(), request, None).await;
         let id = accepted.map_err(|error| about(&name, error.into()))?;
         let (execution, permit) =
             self.follow(id, progress, stop).await.map_err(refusal)?.into_parts();
