@@ -20,7 +20,7 @@ while read -r line; do export "${line?}"; done <<<"$where"
 # All of the workspace is built as for every other test; only what uses a real cluster runs.
 cargo test --workspace --test it --no-run
 scripts/test-cluster.sh image "$target/debug/skillbox"
-tests=(real_cluster contract::kubernetes outcomes::kubernetes hostile::kubernetes witness::kubernetes)
+tests=(real_cluster contract::kubernetes outcomes::kubernetes hostile::kubernetes connect_attempts::kubernetes)
 cargo test --workspace --no-fail-fast --test it -- "${tests[@]}" --show-output --color never --test-threads 1 2>&1 | tee "$log"
 if grep --quiet 'NEEDS CLUSTER: ' "$log"; then
   echo "test-kubernetes: these did not see the cluster:"

@@ -47,7 +47,7 @@ PYTHON
 
 : >"$work/all"
 # Examples and ordinary scripts first, so that an attack is named only where nobody else makes the call.
-for test in ordinary_calls::native contract::native outcomes::native witness::native; do trace "$test" "$test"; done
+for test in ordinary_calls::native contract::native outcomes::native connect_attempts::native; do trace "$test" "$test"; done
 for fixture in tests/fixtures/hostile/*/; do
   name=$(basename "$fixture")
   SKILLBOX_FIXTURE=$name trace "hostile/$name" hostile::native

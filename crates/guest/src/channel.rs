@@ -28,7 +28,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
     Ok(())
 }
 
-/// Waits for one packet; `None` when the other side is gone.
+/// Waits for one packet; `None` when the peer has closed the socket.
 pub fn receive(socket: impl AsFd) -> io::Result<Option<Packet>> {
     let mut bytes = vec![0; MAX_MESSAGE];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

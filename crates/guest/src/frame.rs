@@ -10,7 +10,7 @@ pub const MAX_TO_GUEST: usize = 4 << 20;
 /// The largest frame the host accepts from a guest: one chunk and its header.
 pub const MAX_FROM_GUEST: usize = CHUNK + 8 * 1024;
 
-/// File and log bytes travel in pieces of at most this size.
+/// File and log bytes are sent in chunks of at most this size.
 pub const CHUNK: usize = 128 * 1024;
 
 /// The length prefix.
@@ -54,7 +54,7 @@ pub fn encode<M: Serialize>(
     Ok(())
 }
 
-/// Reads the length prefix and refuses a frame longer than `max`.
+/// Decodes the length prefix and rejects a frame longer than `max`.
 pub fn body_length(header: [u8; HEADER], max: usize) -> Result<usize, FrameError> {
     let length = u32::from_le_bytes(header) as usize;
     if length > max { Err(FrameError::TooLong) } else { Ok(length) }
@@ -68,7 +68,7 @@ pub fn decode<'a, M: Deserialize<'a>>(body: &'a [u8]) -> Result<M, FrameError> {
     }
 }
 
-/// Lets postcard append to a borrowed vector.
+/// Allows postcard to append to a borrowed vector.
 struct Extend<'a>(&'a mut Vec<u8>);
 
 impl<'a> std::iter::Extend<u8> for Extend<'a> {

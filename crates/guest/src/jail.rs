@@ -1,78 +1,78 @@
-//! The plan of native sandboxes, made by the host as a plain value and carried out by a launcher's
-//! children.
+//! The plan of native sandboxes: a plain value that the host computes and the children of a
+//! launcher execute.
 //!
-//! All policy is in the plan and in the limits of each sandbox. A child only follows them, so what
-//! a sandbox looks like can be read, and snapshot-tested, in one place on the host.
+//! All policy is in the plan and in the limits of each sandbox. A child only executes them, so the
+//! layout of a sandbox can be read, and snapshot-tested, in one place on the host.
 
 use std::ffi::CStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The descriptor on which a guest has its stream. A launcher has its host on standard input.
+/// The descriptor of a guest's stream to the host. A launcher has its own socket on standard input.
 pub const CHANNEL_FD: i32 = 3;
 
-/// The descriptor on which a guest finds what its script's calls are heard on, if the kernel gave
-/// one. It is far above those that a child on its way has open.
-pub const WITNESS_FD: i32 = 100;
+/// The descriptor of a guest's seccomp notification listener, if the kernel provided one. The
+/// number is far above the descriptors that a child has open while it sets up the sandbox.
+pub const NOTIFY_FD: i32 = 100;
 
-/// The descriptor on which a guest finds the kernel's list of the record locks in its sandbox,
-/// which is hidden from scripts.
+/// The descriptor of the kernel's list of record locks (`/proc/locks`), which is masked in the
+/// sandbox.
 pub const LOCKS_FD: i32 = 101;
 
-/// The descriptor on which a guest finds its own `oom_score_adj`: nothing in `/proc` can be opened
-/// for writing inside.
+/// The descriptor of the guest's own `oom_score_adj`: Landlock forbids opening anything in `/proc`
+/// for writing inside the sandbox.
 pub const OOM_SCORE_FD: i32 = 102;
 
-/// The argument that tells a guest that its sandbox shares no inode with others on which its
-/// scripts could take a lock.
+/// The argument that informs a guest that its sandbox shares no lockable inode with other
+/// sandboxes.
 pub const PRIVATE_INODES: &CStr = c"private-inodes";
 
 /// The user and group inside a sandbox.
 pub const INSIDE_ID: u32 = 1000;
 
-/// Each run as root gets a host uid above this, made of the pid of its first process: unique among
-/// everything alive, far above what distributions and subordinate ranges hand out.
+/// When the launcher runs as root, each sandbox gets a host uid above this, derived from the pid of
+/// its first process: unique among live processes, and far above the ids that distributions and
+/// subordinate id ranges assign.
 pub const UID_BASE: u32 = 0x7000_0000;
 
 /// The largest message between host and launcher; both sides use buffers of this size.
 pub const MAX_MESSAGE: usize = 128 * 1024;
 
-/// What the host tells a launcher, one message a packet.
+/// Messages from the host to a launcher, one per packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToLauncher {
-    /// First message: where cgroups go, how many children to keep ready, which network all of them
-    /// are to see, and what all of them are to become.
+    /// The first message: the parent cgroups, the number of spare children, the network of the
+    /// sandboxes and the plan that all of them share.
     Start { cgroups: Cgroups, spares: u32, network: SandboxNetwork, plan: Box<SandboxPlan> },
-    /// Turn a spare child into a sandbox; the guest's end of the stream comes with it as a
-    /// descriptor.
+    /// Turn a spare child into a sandbox. The guest's end of the stream is passed as a descriptor.
     Launch { id: u64, limits: SandboxLimits },
 }
 
-/// What a launcher answers.
+/// Messages from a launcher to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromLauncher {
-    /// The sandbox's first process, whose pidfd comes along.
+    /// The sandbox was started; the pidfd of its first process is passed as a descriptor.
     Launched { id: u64, pid: i32, enforced: EnforcedLimits },
-    /// No child could be made.
+    /// No sandbox could be started.
     Failed { id: u64, step: String, errno: i32 },
-    /// The sandbox is gone: all its processes were reaped and its cgroups removed.
-    Gone { id: u64, counters: Counters },
+    /// The sandbox ended: all its processes were reaped and its cgroups removed.
+    Ended { id: u64, counters: Counters },
 }
 
-/// The network that sandboxes see.
+/// The network of sandboxes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxNetwork {
-    /// One of their own with nothing in it but loopback.
+    /// A private network namespace that contains only loopback.
     #[default]
     Own,
-    /// The host's, whole.
+    /// The host's network namespace.
     Host,
 }
 
-/// The control groups below which every sandbox gets one of its own.
+/// The parent cgroups below which every sandbox gets its own cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cgroups {
-    /// None can be written here; only rlimits hold.
+    /// No cgroup is writable; only rlimits are enforced.
     None,
     /// The directory in the unified hierarchy, with the controllers enabled below it.
     V2 { directory: String, controllers: Vec<CgroupController> },
@@ -87,7 +87,7 @@ pub enum CgroupController {
     Cpu,
 }
 
-/// What one sandbox may use: all that differs between the sandboxes of a launcher.
+/// The limits of one sandbox: the only difference between the sandboxes of a launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLimits {
     pub cgroup: CgroupLimits,
@@ -95,7 +95,7 @@ pub struct SandboxLimits {
     pub rlimits: Vec<(Rlimit, u64)>,
 }
 
-/// What the cgroup enforces.
+/// The limits that the cgroup enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLimits {
     pub memory_bytes: u64,
@@ -104,7 +104,7 @@ pub struct CgroupLimits {
     pub pids: u32,
 }
 
-/// Which limits the kernel took.
+/// The limits that the kernel accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnforcedLimits {
     pub memory: bool,
@@ -114,44 +114,46 @@ pub struct EnforcedLimits {
     pub unique_uid: bool,
 }
 
-/// What the kernel counted for one sandbox.
+/// The kernel's resource counters of one sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     pub cpu_micros: u64,
-    /// Of the cgroup, else of the largest process.
+    /// Peak of the cgroup; without a cgroup, of the largest process.
     pub peak_memory_bytes: u64,
     pub oom_kills: u64,
-    /// How often a fork was refused by the process limit.
+    /// How often the process limit rejected a fork.
     pub forks_refused: u64,
 }
 
-/// What every sandbox of a launcher looks like. It does not depend on the run, so children carry
-/// out most of it before they are asked for.
+/// The layout and filters that all sandboxes of a launcher share. It does not depend on the run, so
+/// spare children execute most of it ahead of time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPlan {
     pub hostname: String,
-    /// The new root, made in this order.
+    /// The entries of the new root, created in this order.
     pub root: Vec<RootEntry>,
     pub landlock: LandlockRules,
     /// A classic BPF program, eight bytes an instruction, as `seccomp(2)` takes it.
     pub seccomp: Vec<u8>,
-    /// One more, that makes calls wait until the guest has looked at them.
-    pub witness: Vec<u8>,
-    /// Refuses record locks. Installed only where the guest cannot count them.
-    pub no_locks: Vec<u8>,
-    /// Trees of the host are seen through overlays, and inodes that cannot be are locked for good.
-    pub own_inodes: bool,
+    /// A filter that suspends certain calls until the guest has inspected them (seccomp user
+    /// notification).
+    pub notify_filter: Vec<u8>,
+    /// A filter that rejects record locks. Installed only where the guest cannot count them.
+    pub no_lock_filter: Vec<u8>,
+    /// Host trees are mounted through overlays, and inodes that cannot be are locked by the guest,
+    /// so that scripts of two sandboxes cannot signal to each other through locks.
+    pub private_inodes: bool,
     /// `PATH` of the guest and so of every script.
     pub path: String,
 }
 
-/// One thing in the new root.
+/// One entry of the new root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RootEntry {
     Directory {
         path: String,
     },
-    /// A small read-only file of ours.
+    /// A small read-only file with our own contents.
     File {
         path: String,
         contents: String,
@@ -161,13 +163,13 @@ pub enum RootEntry {
         target: String,
     },
     /// A host file or tree at the same or another path: read-only, nosuid, nodev. A file is copied,
-    /// and a tree is seen through an overlay where the kernel allows it, so that no inode is shared
-    /// with another sandbox.
+    /// and a tree is mounted through an overlay where the kernel allows it, so that no inode is
+    /// shared with another sandbox.
     Bind {
         source: String,
         target: String,
     },
-    /// A host device node, of which nothing can be changed but what is written to the device.
+    /// A host device node on a read-only mount: the device is writable, its metadata is not.
     Device {
         path: String,
     },
@@ -175,13 +177,14 @@ pub enum RootEntry {
     Scratch {
         path: String,
     },
-    /// A new proc of the sandbox's own pid namespace, with these paths in it covered.
+    /// A new procfs of the sandbox's pid namespace, with these paths masked.
     Proc {
         masked: Vec<String>,
     },
 }
 
-/// One tmpfs for all that a script may write, so that one cap holds for all of it.
+/// The size of the scratch tmpfs. All writable directories are on one tmpfs, so that one limit
+/// applies to their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScratchLimits {
     pub bytes: u64,
@@ -203,11 +206,11 @@ pub enum Rlimit {
     Stack,
 }
 
-/// Paths and what may be done below them; all else is refused.
+/// The access rights below paths; everything else is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockRules {
     pub read_and_execute: Vec<String>,
-    /// Read, and write to existing files, without creating: devices.
+    /// Read and write existing files without creating any: for devices.
     pub read_and_write: Vec<String>,
     pub everything: Vec<String>,
 }

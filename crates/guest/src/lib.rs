@@ -1,8 +1,8 @@
-//! What the host and the static program `skillbox-guest` agree on.
+//! The interface between the host and the static program `skillbox-guest`.
 //!
 //! The program has two modes. As *launcher* it is a tiny single-threaded process of the host that
-//! clones sandboxes; as *guest* it is PID 1 inside one. This library holds the values both sides
-//! exchange and the framing they travel in. It knows no async runtime and no policy.
+//! clones sandboxes; as *guest* it is PID 1 inside one. This library holds the messages that both
+//! sides exchange and their framing. It knows no async runtime and no policy.
 
 pub mod channel;
 pub mod frame;

@@ -11,7 +11,7 @@ fn main() {
         Some("guest") => pid1::main(),
         Some("guest-stdio") => pid1::main_in_container(),
         _ => {
-            eprintln!("skillbox-guest is started by skillbox, not by hand");
+            eprintln!("skillbox-guest is an internal program that skillbox starts");
             std::process::exit(2);
         }
     }

@@ -1,13 +1,13 @@
-//! The conversation between the host and a guest, in the order it happens.
+//! The protocol between the host and a guest: messages in the order in which they are sent.
 //!
 //! ```text
 //! host                                    guest
 //! Confine (in a container only)       ──►
-//!                                     ◄── Ready (or Failed, and the end)
+//!                                     ◄── Ready (or Failed, then the guest exits)
 //! File, Chunk… / Link / Stdin, Chunk… ──►
 //! Run                                 ──►
 //!                                     ◄── Started
-//!                                     ◄── Log… / Tried…
+//!                                     ◄── Log… / ConnectAttempted…
 //! Stop (any time after Run)           ──►
 //!                                     ◄── Exit, when every process is dead
 //!                                     ◄── Output, Chunk… / File, Chunk… / Skipped…
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::jail::{Counters, LandlockRules, Rlimit, ScratchLimits};
 
-/// What the host says.
+/// Messages from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToGuest<'a> {
-    /// A file to write; `Chunk`s of `size` bytes in all follow. Missing parent directories are
-    /// made.
+    /// A file to write; `Chunk`s of `size` bytes in total follow. Missing parent directories are
+    /// created.
     File { path: &'a str, size: u64, executable: bool },
     /// The next bytes of the file or standard input announced last.
     Chunk(&'a [u8]),
@@ -32,37 +32,36 @@ pub enum ToGuest<'a> {
     Link { path: &'a str, target: &'a str },
     /// Standard input; `Chunk`s of `size` bytes follow. Without it the script reads end of file.
     Stdin { size: u64 },
-    /// Run this now; nothing but `Stop` may follow.
+    /// Start the script; only `Stop` may follow.
     Run(#[serde(borrow)] RunRequest<'a>),
-    /// Kill everything and go on to collecting.
+    /// Kill all processes and continue with collecting.
     Stop,
-    /// The first message to a guest that was not confined by a launcher of ours.
+    /// The first message to a guest in a container, which our launcher did not confine.
     Confine(Confinement),
 }
 
-/// The walls that a guest puts around itself and everything it starts, inside of those that were
-/// there already.
+/// The confinement that a guest in a container applies to itself and its descendants, in addition
+/// to the container's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// For each process, as far as the kernel knows them: not whoever makes a container can say
-    /// them.
+    /// Per process, as far as the kernel supports them: not every container backend can set them.
     pub rlimits: Vec<(Rlimit, u64)>,
     pub landlock: LandlockRules,
     /// A classic BPF program, as `seccomp(2)` takes it.
     pub seccomp: Vec<u8>,
-    /// The program that makes calls wait until the guest has looked at them.
-    pub witness: Vec<u8>,
-    /// Refuses record locks. Installed only where the guest cannot count them.
-    pub no_locks: Vec<u8>,
-    /// Inodes that other containers share are locked for good.
-    pub own_inodes: bool,
-    /// The cap on all writable places together, where each is a file system of its own.
+    /// A filter that suspends certain calls until the guest has inspected them.
+    pub notify_filter: Vec<u8>,
+    /// A filter that rejects record locks. Installed only where the guest cannot count them.
+    pub no_lock_filter: Vec<u8>,
+    /// Lock all inodes that other containers share, so that scripts cannot signal through them.
+    pub private_inodes: bool,
+    /// The limit on the sum of all writable directories, where each is a file system of its own.
     pub scratch: ScratchLimits,
-    /// The cap on processes and threads, for where no control group holds it.
+    /// The limit on processes and threads, for where no cgroup enforces it.
     pub processes: u32,
 }
 
-/// The process to run and the bounds on what is sent back.
+/// The process to run and the limits on the data sent back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRequest<'a> {
     /// `argv[0]` without a slash is looked up in the guest's own `PATH`.
@@ -83,35 +82,35 @@ pub struct RunRequest<'a> {
     pub artifact_files: u32,
 }
 
-/// What a guest says. Nothing in here is trusted once a job was sent.
+/// Messages from a guest. None of them is trusted once a job was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromGuest<'a> {
-    /// The sandbox stands; this is what holds in it.
+    /// The sandbox is ready; the measurements say which controls are in force.
     #[serde(borrow)]
     Ready(Measurements<'a>),
-    /// A step of setting up failed; the sandbox is gone.
+    /// A setup step failed; the guest exits.
     Failed { step: &'a str, errno: i32 },
-    /// The script's process runs.
+    /// The script's process is running.
     Started,
     /// Bytes the script wrote.
     Log { stream: OutputStream, bytes: &'a [u8] },
-    /// The script reached for something beyond its loopback; each is told once.
-    Tried(ConnectAttempt),
-    /// The script ended, and so did every other process.
+    /// The script tried to connect beyond loopback. Each destination is reported once.
+    ConnectAttempted(ConnectAttempt),
+    /// The script and every other process ended.
     Exit(ExitReport),
     /// `output.json` has this size; `Chunk`s follow, unless it is larger than allowed.
     Output { size: u64 },
-    /// A regular file below the files directory; `Chunk`s of `size` bytes in all follow.
+    /// A regular file below the files directory; `Chunk`s of `size` bytes in total follow.
     File { path: &'a str, size: u64 },
     /// The next bytes of the output or file announced last.
     Chunk(&'a [u8]),
-    /// Something in the output directory that is not sent.
-    Skipped { path: &'a str, why: SkipReason },
+    /// An entry of the output directory that is not sent.
+    Skipped { path: &'a str, reason: SkipReason },
     /// Nothing follows.
     Done,
 }
 
-/// Where log bytes came from.
+/// The output stream that log bytes came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutputStream {
     Stdout,
@@ -120,16 +119,16 @@ pub enum OutputStream {
     Merged,
 }
 
-/// A call for another machine, as it was made. Whether anything came of it is the kernel's to say,
-/// not the witness's.
+/// An attempt to reach another machine, as the call was made. Whether it succeeded is decided by
+/// the kernel and not recorded here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectAttempt {
     pub call: ConnectCall,
     pub to: SocketAddr,
 }
 
-/// The calls that are looked at. `sendmsg` is not one of them: its address lies where no filter can
-/// see whether there is one, and every message between processes would have to wait.
+/// The observed system calls. `sendmsg` is not one of them: a filter cannot see whether it has an
+/// address, so every message between processes would have to be suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectCall {
@@ -137,20 +136,20 @@ pub enum ConnectCall {
     SendTo,
 }
 
-/// The number of attempts that are told of one run.
+/// The maximum number of connect attempts reported per run.
 pub const MAX_CONNECT_ATTEMPTS: usize = 64;
 
 /// How the script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitReport {
     pub status: ExitStatus,
-    /// The scratch file system was seen with no free block or no free inode.
+    /// The scratch file system had no free block or no free inode at some point.
     pub disk_full: bool,
-    /// Log bytes dropped because of the cap.
+    /// Log bytes dropped because of the limit.
     pub log_bytes_dropped: u64,
-    /// What the guest's own control group counted, where it can see one. It is the guest's word:
-    /// whoever could forge it could at most give its own failure another name.
-    pub counted: Option<Counters>,
+    /// Counters of the guest's own cgroup, where it can see one. The guest could forge them, but
+    /// only to change the outcome of its own failure.
+    pub counters: Option<Counters>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,7 +160,7 @@ pub enum ExitStatus {
     NotStarted(i32),
 }
 
-/// Why something in the output directory was left behind.
+/// Why an entry of the output directory was not collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipReason {
     SymbolicLink,
@@ -174,43 +173,43 @@ pub enum SkipReason {
     Unreadable,
 }
 
-/// What the guest sees of its own confinement before any job arrives.
+/// The guest's measurements of its own confinement, taken before any job arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measurements<'a> {
     pub uid: u32,
     pub gid: u32,
-    /// Every capability found in any of the five sets.
+    /// The union of the five capability sets.
     pub capabilities: u64,
     pub no_new_privileges: bool,
-    /// The mode in `/proc/self/status`; 2 is a filter.
+    /// The mode in `/proc/self/status`; 2 means a filter.
     pub seccomp: u8,
-    /// The Landlock ABI, when a write that only Landlock forbids was indeed refused.
+    /// The Landlock ABI, if a write that only Landlock forbids was indeed denied.
     pub landlock: Option<u8>,
     /// Name and inode of each namespace.
     #[serde(borrow)]
     pub namespaces: Vec<(&'a str, u64)>,
     pub root_read_only: bool,
-    /// Size and inode cap of the scratch file system, 0 when it has none.
+    /// Size and inode limit of the scratch file system, 0 if it has none.
     pub scratch_bytes: u64,
     pub scratch_inodes: u64,
-    /// The limits of its control group, where it can see one.
+    /// The limits of the guest's cgroup, where it can see one.
     pub cgroup: Option<MeasuredCgroup>,
-    /// The kernel is gVisor's, which stands between the script and the machine's.
+    /// The kernel is gVisor's rather than the host's.
     pub gvisor: bool,
-    /// Calls for other machines are seen.
-    pub witness: bool,
-    /// There is a way to other machines: a route that does not end at loopback.
+    /// Connect attempts are observed.
+    pub observes_connects: bool,
+    /// There is a route that does not end at loopback.
     pub routes: bool,
-    /// A socket for the internet can be made.
+    /// An internet socket can be created.
     pub sockets: bool,
-    /// No inode on which a script could take a lock is shared with another sandbox.
+    /// No lockable inode is shared with another sandbox.
     pub private_inodes: bool,
 }
 
-/// The limits of a control group, as its own processes read them; none where there is no limit.
+/// The limits of a cgroup, as its own processes read them; `None` where there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredCgroup {
-    /// Of the hierarchy: 1 or 2.
+    /// The cgroup version: 1 or 2.
     pub version: u8,
     pub memory_bytes: Option<u64>,
     pub no_swap: bool,

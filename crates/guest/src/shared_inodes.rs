@@ -1,12 +1,12 @@
-//! Takes away what can be said through locks on inodes that every process of the machine shares.
+//! Closes the covert channel of locks on inodes that all processes of the machine share.
 //!
-//! Whoever holds a lock is seen by all others that try for it, in whatever namespace. Files come
-//! from overlays and have inodes of their own, but some things have one inode for the whole
-//! machine: devices, namespaces that are not the sandbox's own, and everything without a file, such
-//! as epoll instances and timers, which share a single one. On each of them the guest holds shared
-//! locks for as long as it lives. Then an exclusive lock is refused whether others hold one or not,
-//! and the first conflict that the kernel names is always that of a guest, because a guest comes
-//! before its script.
+//! A held lock is visible to every process that tries to take it, in any namespace. Files come from
+//! overlays and have inodes of their own, but some objects have one inode for the whole machine:
+//! devices, namespaces that the sandbox shares, and everything without a file, such as epoll
+//! instances and timers, which share a single anonymous inode. The guest holds a shared lock on
+//! each of them for its lifetime. An exclusive lock is then always rejected, whether other
+//! sandboxes hold one or not, and the first conflict that the kernel reports is always a guest's,
+//! because a guest locks before its script starts.
 
 use std::ffi::CString;
 use std::io;
@@ -14,40 +14,40 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-/// Whom a record lock belongs to.
+/// The owner of a record lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// The process: nobody outside of its pid namespace sees it in `/proc/locks`, but closing any
-    /// descriptor of the inode releases it. For a guest that is running already.
+pub enum LockOwner {
+    /// The process: invisible in `/proc/locks` outside of its pid namespace, but released when any
+    /// descriptor of the inode is closed. For a guest that is already running.
     Process,
-    /// The open file: survives an exec. For where `/proc/locks` is hidden.
+    /// The open file: survives an exec. For sandboxes where `/proc/locks` is masked.
     OpenFile,
 }
 
-/// One inode each; those that do not exist are skipped.
+/// Devices with one inode per machine; missing ones are skipped.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// In a container the guest's volume, which all containers of an engine share.
-const VOLUME: [&str; 2] = ["/skillbox", "/skillbox/skillbox-guest"];
+/// The guest's volume in a container, which all containers of an engine share.
+const GUEST_VOLUME: [&str; 2] = ["/skillbox", "/skillbox/skillbox-guest"];
 
-/// What a native sandbox may share with the machine.
+/// Namespaces that a native sandbox may share with the host.
 const SHARED_NAMESPACES: [&str; 2] = ["/proc/self/ns/net", "/proc/self/ns/time"];
 
-/// In a container any of them may be the machine's, or another container's.
-const NAMESPACES: [&str; 8] = [
+/// Namespaces that a container may share with the host or with another container.
+const CONTAINER_NAMESPACES: [&str; 8] = [
     "/proc/self/ns/cgroup", "/proc/self/ns/ipc", "/proc/self/ns/mnt", "/proc/self/ns/net",
     "/proc/self/ns/pid", "/proc/self/ns/time", "/proc/self/ns/user", "/proc/self/ns/uts",
 ];
 
-/// Holds a shared lock on every shared inode until the descriptors are closed, which survive an
-/// exec. None if one of them could not be locked.
-pub fn occupy(owner: Owner) -> Option<Vec<OwnedFd>> {
-    let mut held = vec![without_file().ok()?];
-    // A container has device nodes of its own. The guest opens and closes /dev/null, which would
-    // release a process's lock.
+/// Takes a shared lock on every shared inode. The locks are held until the returned descriptors,
+/// which survive an exec, are closed. `None` if one of them could not be locked.
+pub fn lock_all(owner: LockOwner) -> Option<Vec<OwnedFd>> {
+    let mut held = vec![anonymous_inode().ok()?];
+    // Devices are not locked in a container, which has device nodes of its own; besides, the guest
+    // opens and closes /dev/null, which would release a process's lock.
     let (files, namespaces): (&[&str], &[&str]) = match owner {
-        Owner::OpenFile => (&DEVICES, &SHARED_NAMESPACES),
-        Owner::Process => (&VOLUME, &NAMESPACES),
+        LockOwner::OpenFile => (&DEVICES, &SHARED_NAMESPACES),
+        LockOwner::Process => (&GUEST_VOLUME, &CONTAINER_NAMESPACES),
     };
     for path in files.iter().chain(namespaces) {
         held.extend(open(path).ok()?);
@@ -55,8 +55,8 @@ pub fn occupy(owner: Owner) -> Option<Vec<OwnedFd>> {
     held.iter().all(|inode| lock(inode, owner).is_ok()).then_some(held)
 }
 
-/// A descriptor of the inode that is shared by everything without a file.
-fn without_file() -> io::Result<OwnedFd> {
+/// A descriptor of the anonymous inode.
+fn anonymous_inode() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, rustix::event::EventfdFlags::empty())?)
 }
 
@@ -68,14 +68,13 @@ fn open(path: &str) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-fn lock(inode: &OwnedFd, owner: Owner) -> io::Result<()> {
+fn lock(inode: &OwnedFd, owner: LockOwner) -> io::Result<()> {
     rustix::fs::flock(inode, FlockOperation::NonBlockingLockShared)?;
     let command = match owner {
-        Owner::Process => libc::F_SETLK,
-        Owner::OpenFile => libc::F_OFD_SETLK,
+        LockOwner::Process => libc::F_SETLK,
+        LockOwner::OpenFile => libc::F_OFD_SETLK,
     };
-    // SAFETY: an all-zero lock is a valid value of that plain struct: the whole file, of no
-    // process.
+    // SAFETY: an all-zero lock is a valid value of that plain struct and means the whole file.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
     whole.l_type = libc::F_RDLCK as libc::c_short;
     // SAFETY: the kernel reads the structure, which outlives the call.

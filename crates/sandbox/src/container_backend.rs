@@ -48,7 +48,7 @@ pub async fn launch_checked(
     launch: impl Future<Output = Result<Guest, LaunchError>>,
     required: &[Control],
 ) -> Result<Guest, LaunchError> {
-    launch.await?.holding(required).await
+    launch.await?.require_controls(required).await
 }
 
 /// Launches a guest only to measure its isolation, and removes it.
@@ -111,9 +111,9 @@ pub fn confinement(shape: &Shape, filter: Vec<u8>) -> Confinement {
         rlimits: policy::rlimits(shape),
         landlock: policy::landlock(),
         seccomp: filter,
-        witness: seccomp::witness(),
-        no_locks: seccomp::no_locks(),
-        own_inodes: true,
+        notify_filter: seccomp::notify_filter(),
+        no_lock_filter: seccomp::no_lock_filter(),
+        private_inodes: true,
         scratch: ScratchLimits { bytes: shape.disk_bytes, inodes: shape.disk_inodes },
         processes: shape.pids,
     }

@@ -1,4 +1,4 @@
-//! Sends a job to a guest that has not run anything yet.
+//! Sends a job to a guest that has not run a script yet.
 
 use guest::frame::CHUNK;
 use guest::protocol::{RunRequest, ToGuest};
@@ -6,19 +6,12 @@ use tokio::io::AsyncReadExt;
 
 use crate::guest::GuestError;
 use crate::job::{Job, StreamMode, StreamedFile};
-use crate::wire::{SendError, Sender};
+use crate::wire::{SendFailure, Sender};
 
-/// How a delivery ended.
-pub enum Delivered {
-    Whole,
-    /// The guest stopped listening; it may have said why.
-    BrokenOff,
-}
-
-/// Refuses what cannot be said to a guest or to `execve`, so that it never gets half way.
-pub fn check(job: &Job) -> Result<(), String> {
+/// Rejects a job that the protocol or `execve` cannot represent, before any byte is sent.
+pub fn validate(job: &Job) -> Result<(), String> {
     if job.argv.is_empty() {
-        return Err("nothing to run".into());
+        return Err("the command is empty".into());
     }
     let texts = job
         .argv
@@ -26,7 +19,7 @@ pub fn check(job: &Job) -> Result<(), String> {
         .chain(job.env.iter().flat_map(|(name, value)| [name, value]))
         .chain([&job.cwd]);
     if texts.into_iter().any(|text| text.contains('\0')) {
-        return Err("a NUL character in the arguments or the environment".into());
+        return Err("the arguments or the environment contain a NUL character".into());
     }
     match job.env.iter().find(|(name, _)| name.is_empty() || name.contains('=') || name == "PATH") {
         Some((name, _)) => Err(format!("{name:?} cannot be set in the environment")),
@@ -34,33 +27,35 @@ pub fn check(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Sends everything up to and including the order to run.
-pub async fn deliver(sender: &mut Sender, job: &Job) -> Result<Delivered, GuestError> {
-    match send(sender, job).await {
-        Ok(()) => Ok(Delivered::Whole),
-        Err(Undelivered::Send(SendError::Gone)) => Ok(Delivered::BrokenOff),
-        Err(Undelivered::Send(SendError::Frame(error))) => Err(GuestError::Job(error.to_string())),
-        Err(Undelivered::Source { path, source }) => Err(GuestError::Source { path, source }),
+/// Sends the files, standard input and the run request. A disconnect is not an error here: the guest
+/// may have sent the cause, which the caller receives next.
+pub async fn send_job(sender: &mut Sender, job: &Job) -> Result<(), GuestError> {
+    match send_messages(sender, job).await {
+        Ok(()) | Err(DeliveryError::Send(SendFailure::Disconnected)) => Ok(()),
+        Err(DeliveryError::Send(SendFailure::Frame(error))) => {
+            Err(GuestError::Job(error.to_string()))
+        }
+        Err(DeliveryError::Source { path, source }) => Err(GuestError::Source { path, source }),
     }
 }
 
-/// Why a job did not get to its guest.
-enum Undelivered {
-    Send(SendError),
-    /// A file could not be read on our side.
+/// Why a job could not be sent.
+enum DeliveryError {
+    Send(SendFailure),
+    /// A file could not be read on the host.
     Source {
         path: String,
         source: std::io::Error,
     },
 }
 
-impl From<SendError> for Undelivered {
-    fn from(error: SendError) -> Undelivered {
-        Undelivered::Send(error)
+impl From<SendFailure> for DeliveryError {
+    fn from(error: SendFailure) -> DeliveryError {
+        DeliveryError::Send(error)
     }
 }
 
-async fn send(sender: &mut Sender, job: &Job) -> Result<(), Undelivered> {
+async fn send_messages(sender: &mut Sender, job: &Job) -> Result<(), DeliveryError> {
     for file in &job.files {
         let size = file.bytes.len() as u64;
         sender.send(&ToGuest::File { path: &file.path, size, executable: file.executable }).await?;
@@ -76,20 +71,21 @@ async fn send(sender: &mut Sender, job: &Job) -> Result<(), Undelivered> {
         sender.send(&ToGuest::Stdin { size: stdin.len() as u64 }).await?;
         send_bytes(sender, stdin).await?;
     }
-    sender.send(&ToGuest::Run(order(job))).await?;
+    sender.send(&ToGuest::Run(run_request(job))).await?;
     Ok(sender.finish().await?)
 }
 
-/// The guest takes exactly the announced bytes, so a stream that ends early ends the delivery.
-async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), Undelivered> {
-    let failed = |source| Undelivered::Source { path: file.path.clone(), source };
+/// Sends a file from its source. The guest expects exactly the announced size, so a source that ends
+/// early fails the delivery.
+async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), DeliveryError> {
+    let failed = |source| DeliveryError::Source { path: file.path.clone(), source };
     let mut stream = file.source.open().await.map_err(failed)?;
     sender.send(&ToGuest::File { path: &file.path, size: file.size, executable: false }).await?;
     let mut chunk = vec![0; CHUNK];
     let mut left = file.size;
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        let read = stream.read(&mut chunk[..most]).await.map_err(failed)?;
+        let length = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        let read = stream.read(&mut chunk[..length]).await.map_err(failed)?;
         if read == 0 {
             return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
         }
@@ -99,14 +95,14 @@ async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), U
     Ok(())
 }
 
-async fn send_bytes(sender: &mut Sender, bytes: &[u8]) -> Result<(), SendError> {
+async fn send_bytes(sender: &mut Sender, bytes: &[u8]) -> Result<(), SendFailure> {
     for chunk in bytes.chunks(CHUNK) {
         sender.send(&ToGuest::Chunk(chunk)).await?;
     }
     Ok(())
 }
 
-fn order(job: &Job) -> RunRequest<'_> {
+fn run_request(job: &Job) -> RunRequest<'_> {
     RunRequest {
         argv: job.argv.iter().map(String::as_str).collect(),
         env: job.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
@@ -119,8 +115,8 @@ fn order(job: &Job) -> RunRequest<'_> {
     }
 }
 
-/// The bytes of files and standard input.
-pub fn bytes_in(job: &Job) -> u64 {
+/// The size of all files and standard input.
+pub fn input_bytes(job: &Job) -> u64 {
     let files: u64 = job.files.iter().map(|file| file.bytes.len() as u64).sum();
     let streamed: u64 = job.streamed.iter().map(|file| file.size).sum();
     files + streamed + job.stdin.as_ref().map_or(0, |stdin| stdin.len() as u64)

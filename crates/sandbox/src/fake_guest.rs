@@ -1,5 +1,5 @@
-//! A guest played by a test: its side of the stream, a handle that counts, and a sink that keeps
-//! everything.
+//! A fake guest for tests: its side of the stream, a handle that counts kills, and a sink that
+//! records everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,74 +31,77 @@ pub const SHAPE: Shape = Shape {
     disk_inodes: 0,
 };
 
-/// A handle on nothing that counts.
-pub struct Played {
+/// A handle without a sandbox that counts kills.
+pub struct FakeHandle {
     pub kills: Arc<AtomicUsize>,
     pub counters: Counters,
 }
 
 #[async_trait]
-impl GuestHandle for Played {
+impl GuestHandle for FakeHandle {
     fn kill(&mut self) {
         self.kills.fetch_add(1, Ordering::SeqCst);
     }
 
     async fn wait_until_removed(&mut self) -> Counters {
-        assert!(self.kills.load(Ordering::SeqCst) > 0, "waited for without being killed");
+        assert!(
+            self.kills.load(Ordering::SeqCst) > 0,
+            "the sandbox is killed before it is waited for"
+        );
         self.counters
     }
 }
 
 /// The guest's side of the stream.
-pub struct Peer(pub DuplexStream);
+pub struct FakeGuest(pub DuplexStream);
 
-impl Peer {
-    pub async fn say(&mut self, message: &FromGuest<'_>) {
+impl FakeGuest {
+    pub async fn send(&mut self, message: &FromGuest<'_>) {
         let mut bytes = Vec::new();
         frame::encode(message, MAX_FROM_GUEST, &mut bytes).expect("it fits");
-        // The host may have had enough.
+        // Fails when the host has disconnected.
         let _ = self.0.write_all(&bytes).await;
     }
 
-    /// The next message, as text; none when the host is gone.
-    pub async fn hear(&mut self) -> Option<String> {
+    /// The next message, as text; `None` when the host has disconnected.
+    pub async fn receive(&mut self) -> Option<String> {
         let mut header = [0; 4];
         self.0.read_exact(&mut header).await.ok()?;
         let mut body = vec![0; u32::from_le_bytes(header) as usize];
         self.0.read_exact(&mut body).await.ok()?;
         Some(format!(
             "{:?}",
-            frame::decode::<ToGuest<'_>>(&body).expect("the host speaks the protocol")
+            frame::decode::<ToGuest<'_>>(&body).expect("the host follows the protocol")
         ))
     }
 
-    pub async fn hear_until_run(&mut self) {
-        while self.hear().await.is_some_and(|message| !message.starts_with("Run")) {}
+    pub async fn receive_until_run(&mut self) {
+        while self.receive().await.is_some_and(|message| !message.starts_with("Run")) {}
     }
 
     pub async fn start(&mut self) {
-        self.hear_until_run().await;
-        self.say(&FromGuest::Started).await;
+        self.receive_until_run().await;
+        self.send(&FromGuest::Started).await;
     }
 
     pub async fn exit(&mut self, status: ExitStatus) {
-        self.say(&FromGuest::Exit(ExitReport {
+        self.send(&FromGuest::Exit(ExitReport {
             status,
             disk_full: false,
             log_bytes_dropped: 0,
-            counted: None,
+            counters: None,
         }))
         .await;
     }
 
-    /// Does nothing until the host goes away.
+    /// Reads messages until the host disconnects.
     pub async fn idle(mut self) {
-        while self.hear().await.is_some() {}
+        while self.receive().await.is_some() {}
     }
 }
 
 #[derive(Default)]
-pub struct Kept {
+pub struct RecordingSink {
     pub logs: Vec<u8>,
     pub files: BTreeMap<String, Vec<u8>>,
     pub open: Option<String>,
@@ -106,7 +109,7 @@ pub struct Kept {
 }
 
 #[async_trait]
-impl Sink for Kept {
+impl Sink for RecordingSink {
     async fn log(&mut self, _: OutputStream, bytes: &[u8]) {
         self.logs.extend_from_slice(bytes);
     }
@@ -152,40 +155,40 @@ pub fn job() -> Job {
     }
 }
 
-/// What came of a played run.
-pub struct Play {
+/// The results of a run with a fake guest.
+pub struct FakeRun {
     pub ran: Result<RunReport, GuestError>,
-    pub kept: Kept,
+    pub sink: RecordingSink,
     pub kills: usize,
 }
 
-/// Runs a job against a guest that is ready and then does what `play` says.
+/// Runs a job on a guest that is ready and then behaves as `script` does.
 pub async fn run<F: Future<Output = ()>>(
     job: Job,
     counters: Counters,
-    play: impl FnOnce(Peer) -> F,
-) -> Play {
-    run_with(job, counters, CancellationToken::new(), Kept::default(), play).await
+    script: impl FnOnce(FakeGuest) -> F,
+) -> FakeRun {
+    run_with(job, counters, CancellationToken::new(), RecordingSink::default(), script).await
 }
 
 pub async fn run_with<F: Future<Output = ()>>(
     job: Job,
     counters: Counters,
     stop: CancellationToken,
-    mut kept: Kept,
-    play: impl FnOnce(Peer) -> F,
-) -> Play {
+    mut sink: RecordingSink,
+    script: impl FnOnce(FakeGuest) -> F,
+) -> FakeRun {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let kills = Arc::new(AtomicUsize::new(0));
-    let handle = Box::new(Played { kills: kills.clone(), counters });
-    let mut peer = Peer(theirs);
-    peer.say(&ready()).await;
-    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds)
+    let handle = Box::new(FakeHandle { kills: kills.clone(), counters });
+    let mut guest_side = FakeGuest(theirs);
+    guest_side.send(&ready()).await;
+    let guest = Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), no_isolation)
         .await
         .expect("it is ready");
-    let host = guest.run(&job, stop, &mut kept);
-    let (ran, ()) = tokio::join!(host, play(peer));
-    Play { ran, kept, kills: kills.load(Ordering::SeqCst) }
+    let host = guest.run(&job, stop, &mut sink);
+    let (ran, ()) = tokio::join!(host, script(guest_side));
+    FakeRun { ran, sink, kills: kills.load(Ordering::SeqCst) }
 }
 
 pub fn ready() -> FromGuest<'static> {
@@ -202,16 +205,16 @@ pub fn ready() -> FromGuest<'static> {
         scratch_inodes: 1,
         cgroup: None,
         gvisor: false,
-        witness: true,
+        observes_connects: true,
         routes: false,
         sockets: true,
         private_inodes: true,
     })
 }
 
-pub fn nothing_holds(_: &Measurements<'_>) -> Isolation {
+pub fn no_isolation(_: &Measurements<'_>) -> Isolation {
     Isolation {
-        backend: "played",
+        backend: "fake",
         runtime: None,
         image: None,
         network: SandboxNetwork::Own,

@@ -1,4 +1,4 @@
-//! A guest: one started sandbox, waiting for its one job.
+//! A guest: a started sandbox that waits for its one job.
 
 use std::time::Duration;
 
@@ -9,88 +9,87 @@ use guest::protocol::{FromGuest, Measurements};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::classify;
 use crate::delivery;
 use crate::isolation::{Control, Isolation};
 use crate::job::{Job, Sink, SinkError};
-use crate::judge::{self, Ended};
 use crate::launcher::{LaunchError, Shape};
 use crate::outcome::{Outcome, RunReport, RunUsage};
-use crate::supervision::{Supervised, Supervision};
+use crate::supervisor::{SupervisedRun, Supervisor};
 use crate::wire::{self, Receiver, Sender};
 
-/// How long the last process of a killed sandbox may take to end; on a kernel in trouble it never
-/// does.
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+/// How long to wait for the removal of a killed sandbox. If the kernel is stuck, a process may never
+/// end.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A backend's hold on one sandbox.
+/// A backend's control over one sandbox.
 #[async_trait]
 pub trait GuestHandle: Send {
-    /// Kills every process of the sandbox. Called any number of times, also when it is already
-    /// gone.
+    /// Kills every process of the sandbox. Idempotent; has no effect on a sandbox that has ended.
     fn kill(&mut self);
 
-    /// Waits until nothing of the sandbox is left, and hands back what the kernel counted for it.
+    /// Waits until the sandbox is removed; returns the kernel's counters.
     async fn wait_until_removed(&mut self) -> Counters;
 
-    /// What ended the sandbox from outside, if the backend knows of anything; to be asked after
-    /// `gone`.
+    /// The external cause of the sandbox's end, if the backend knows one. Valid after
+    /// `wait_until_removed`.
     fn external_end(&self) -> Option<ExternalEnd> {
         None
     }
 }
 
-/// An end that came from outside, as a backend saw it.
+/// The end of a sandbox by an external cause, as its backend observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalEnd {
-    /// What it makes of a run that had not come to its own end.
+    /// The outcome of a run that was interrupted by it.
     pub outcome: Outcome,
-    /// A clause for the caller: "its node was lost".
+    /// A clause for the caller, such as "its node was lost".
     pub cause: Option<&'static str>,
 }
 
-/// A started sandbox that is ready for its one job. Dropping it kills it.
+/// A started sandbox that is ready for its one job. Dropping it kills the sandbox.
 pub struct Guest {
     receiver: Receiver,
     sender: Sender,
-    hold: Hold,
+    sandbox: SandboxGuard,
     shape: Shape,
     isolation: Isolation,
-    /// The guest sees its script's calls for other machines.
-    witness: bool,
+    /// The guest observes its script's connect attempts.
+    observes_connects: bool,
 }
 
 impl Guest {
-    /// Waits until the guest on `stream` says that it is ready. `describe` turns what it measured
-    /// of itself, before any job was sent, into what is in force; the launcher adds what it
-    /// enforces from outside.
+    /// Waits until the guest on `stream` is ready. `describe` turns its measurements, which were taken
+    /// before any job was sent, into the controls in force; the launcher adds what it enforces from
+    /// outside.
     pub async fn connect(
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
         handle: Box<dyn GuestHandle>,
         shape: Shape,
-        within: Duration,
+        timeout: Duration,
         describe: impl FnOnce(&Measurements<'_>) -> Isolation + Send,
     ) -> Result<Guest, GuestError> {
         let (mut receiver, sender) = wire::split(stream);
-        let hold = Hold(handle);
-        let greeting = tokio::time::timeout(within, greet(&mut receiver, describe)).await;
-        match greeting.unwrap_or(Err(GuestError::NotReady(within))) {
-            Ok((isolation, witness)) => {
-                Ok(Guest { receiver, sender, hold, shape, isolation, witness })
+        let sandbox = SandboxGuard(handle);
+        let ready = tokio::time::timeout(timeout, wait_until_ready(&mut receiver, describe)).await;
+        match ready.unwrap_or(Err(GuestError::NotReady(timeout))) {
+            Ok((isolation, observes_connects)) => {
+                Ok(Guest { receiver, sender, sandbox, shape, isolation, observes_connects })
             }
             Err(error) => {
-                hold.end().await;
+                sandbox.kill_and_wait().await;
                 Err(error)
             }
         }
     }
 
-    /// What is in force in this sandbox.
+    /// The controls in force in this sandbox.
     pub fn isolation(&self) -> &Isolation {
         &self.isolation
     }
 
-    /// This guest, if all of `controls` are in force in it; otherwise it is gone.
-    pub async fn holding(self, controls: &[Control]) -> Result<Guest, LaunchError> {
+    /// Returns this guest if all `controls` are in force; otherwise discards it.
+    pub async fn require_controls(self, controls: &[Control]) -> Result<Guest, LaunchError> {
         match self.isolation.check(controls) {
             Ok(()) => Ok(self),
             Err(error) => {
@@ -104,96 +103,101 @@ impl Guest {
         &self.shape
     }
 
-    /// Runs the job to its end: places files, runs, collects, and always kills and removes the
-    /// sandbox.
+    /// Runs the job: sends the files, runs the script, collects the results. Always kills and removes
+    /// the sandbox, whatever the result: a sandbox that has run a script is never used again.
     pub async fn run(
         mut self,
         job: &Job,
         stop: CancellationToken,
         sink: &mut dyn Sink,
     ) -> Result<RunReport, GuestError> {
-        let supervised = match delivery::check(job) {
+        let supervised = match delivery::validate(job) {
             Ok(()) => {
-                Supervision::new((&mut self.receiver, &mut self.sender), job, &stop, sink)
-                    .run()
-                    .await
+                let stream = (&mut self.receiver, &mut self.sender);
+                Supervisor::new(stream, job, &stop, sink).run().await
             }
-            Err(why) => Err(GuestError::Job(why)),
+            Err(reason) => Err(GuestError::Job(reason)),
         };
-        let (counters, external_end) = self.hold.end().await;
-        conclude(supervised?, (&counters, external_end), job, (self.isolation, self.witness))
+        // Before any error is returned.
+        let (counters, external_end) = self.sandbox.kill_and_wait().await;
+        let isolation = (self.isolation, self.observes_connects);
+        run_report(supervised?, (&counters, external_end), job, isolation)
     }
 
-    /// Kills the guest without using it and waits until it is gone.
+    /// Kills the guest without using it and waits until it is removed.
     pub async fn discard(self) {
-        self.hold.end().await;
+        self.sandbox.kill_and_wait().await;
     }
 }
 
-/// Hears the one thing a guest says before it has a job.
-async fn greet(
+/// Receives the first message of a guest, the only one before its job.
+async fn wait_until_ready(
     receiver: &mut Receiver,
     describe: impl FnOnce(&Measurements<'_>) -> Isolation,
 ) -> Result<(Isolation, bool), GuestError> {
-    let whole = receiver.next().await?.ok_or(GuestError::Vanished)?;
-    match receiver.message(whole)? {
-        FromGuest::Ready(measured) => Ok((describe(&measured), measured.witness)),
+    let frame = receiver.next().await?.ok_or(GuestError::Disconnected)?;
+    match receiver.message(frame)? {
+        FromGuest::Ready(measured) => Ok((describe(&measured), measured.observes_connects)),
         FromGuest::Failed { step, errno } => Err(GuestError::setup(step, errno)),
-        _ => Err(GuestError::Violation("it spoke before it was ready".into())),
+        _ => Err(GuestError::Violation("a message before it was ready".into())),
     }
 }
 
-/// Puts together what was heard, what the kernel counted, and what ended it from outside.
-fn conclude(
-    supervised: Supervised,
+/// Combines the guest's report, the kernel's counters and the external cause into one report.
+fn run_report(
+    supervised: SupervisedRun,
     (counters, external_end): (&Counters, Option<ExternalEnd>),
     job: &Job,
-    (isolation, witness): (Isolation, bool),
+    (isolation, observes_connects): (Isolation, bool),
 ) -> Result<RunReport, GuestError> {
-    let Supervised { ended, heard, started_after, wall } = supervised;
-    let counters = &judge::counted(counters, heard.exit.and_then(|exit| exit.counted));
-    let spoke = heard.started || heard.no_room || heard.exit.is_some();
-    // A guest that was taken away before it said a word has a cause that can be told, and did not
-    // just go.
-    let told = external_end.filter(|by| by.cause.is_some() || by.outcome != Outcome::Lost);
-    if !spoke && ended == Ended::ByItself && counters.oom_kills == 0 && told.is_none() {
-        return Err(GuestError::Vanished);
+    let SupervisedRun { stop_reason, report, startup_time, wall_time } = supervised;
+    let counters = &classify::merge_counters(counters, report.exit.and_then(|exit| exit.counters));
+    let known_end = external_end.filter(|end| end.cause.is_some() || end.outcome != Outcome::Lost);
+    // A guest that disconnected without any message and without a known cause never ran anything:
+    // this is an error, on which the caller may retry, and not a lost run.
+    let sent_nothing = !report.started && !report.job_too_large && report.exit.is_none();
+    let unexplained = stop_reason == classify::StopReason::NotStopped
+        && counters.oom_kills == 0
+        && known_end.is_none();
+    if sent_nothing && unexplained {
+        return Err(GuestError::Disconnected);
     }
-    let (outcome, cause) = match (judge::judge(ended, &heard, counters), told) {
-        (Outcome::Lost, Some(by)) => (by.outcome, by.cause),
+    // An external cause explains a lost run only: a run that came to its own end keeps its outcome.
+    let (outcome, cause) = match (classify::classify(stop_reason, &report, counters), known_end) {
+        (Outcome::Lost, Some(end)) => (end.outcome, end.cause),
         (outcome, _) => (outcome, None),
     };
     Ok(RunReport {
         outcome,
         cause,
-        exit_code: heard.exit.map(|exit| judge::exit_code(exit.status)),
-        output: heard.output,
-        skipped: heard.skipped,
+        exit_code: report.exit.map(|exit| classify::shell_exit_code(exit.status)),
+        output: report.output,
+        skipped: report.skipped,
         usage: RunUsage {
-            wall_ms: wall.as_millis() as u64,
+            wall_ms: wall_time.as_millis() as u64,
             cpu_ms: counters.cpu_micros / 1000,
             peak_memory_bytes: counters.peak_memory_bytes,
-            bytes_in: delivery::bytes_in(job),
-            bytes_out: heard.bytes_out,
+            bytes_in: delivery::input_bytes(job),
+            bytes_out: report.bytes_out,
         },
-        logs_truncated: heard.exit.is_some_and(|exit| exit.log_bytes_dropped > 0),
-        connect_attempts: witness.then_some(heard.connect_attempts),
+        logs_truncated: report.exit.is_some_and(|exit| exit.log_bytes_dropped > 0),
+        connect_attempts: observes_connects.then_some(report.connect_attempts),
         isolation,
-        startup_time: started_after,
+        startup_time,
     })
 }
 
-/// Ends a sandbox however it is let go.
-struct Hold(Box<dyn GuestHandle>);
+/// Kills the sandbox when dropped, so that no code path leaves one running.
+struct SandboxGuard(Box<dyn GuestHandle>);
 
-impl Hold {
-    async fn end(mut self) -> (Counters, Option<ExternalEnd>) {
+impl SandboxGuard {
+    async fn kill_and_wait(mut self) -> (Counters, Option<ExternalEnd>) {
         self.0.kill();
-        let gone = tokio::time::timeout(GONE_WITHIN, self.0.wait_until_removed()).await;
-        let counters = gone.unwrap_or_else(|_| {
+        let removed = tokio::time::timeout(REMOVE_TIMEOUT, self.0.wait_until_removed()).await;
+        let counters = removed.unwrap_or_else(|_| {
             tracing::error!(
-                "a sandbox was killed and is still there after {} s",
-                GONE_WITHIN.as_secs()
+                "a killed sandbox was not removed within {} s",
+                REMOVE_TIMEOUT.as_secs()
             );
             Counters::default()
         });
@@ -201,51 +205,51 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for SandboxGuard {
     fn drop(&mut self) {
         self.0.kill();
     }
 }
 
-/// Why a guest could not be used. These are our failures, or a guest that broke the protocol.
+/// Why a guest could not be used: failures of ours, or of a guest that violated the protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The guest did not say that it is ready in time.
+    /// The guest did not become ready in time.
     #[error("the guest did not become ready within {} ms", .0.as_millis())]
     NotReady(Duration),
-    /// The guest did not place and start its job in time.
+    /// The guest did not start its job in time.
     #[error("the guest did not start its job within {} ms", .0.as_millis())]
     NotStarted(Duration),
-    /// A step inside the sandbox was refused by the system, before the script ran.
+    /// A setup step inside the sandbox failed before the script ran.
     #[error("the guest failed at {step}: {source}")]
     Setup {
         step: String,
         #[source]
         source: std::io::Error,
     },
-    /// The stream ended before the guest said that it is ready, or that its script runs.
-    #[error("the guest went away before it ran anything")]
-    Vanished,
-    /// The guest said something that the protocol does not allow here.
-    #[error("the guest broke the protocol: {0}")]
+    /// The stream ended before the guest was ready or its script started.
+    #[error("the guest disconnected before it ran anything")]
+    Disconnected,
+    /// The guest sent a message that the protocol does not allow at that point.
+    #[error("the guest violated the protocol: {0}")]
     Violation(String),
-    /// The job cannot be sent as it is.
-    #[error("the job cannot be run: {0}")]
+    /// The job is invalid.
+    #[error("the job is invalid: {0}")]
     Job(String),
-    /// A file of the job could not be read on our side. Nothing has run.
+    /// A file of the job could not be read on the host. Nothing has run.
     #[error("the job's file {path} could not be read: {source}")]
     Source {
         path: String,
         #[source]
         source: std::io::Error,
     },
-    /// The place the bytes go to refused them.
-    #[error("could not keep what the run produced: {0}")]
+    /// The sink rejected the run's bytes.
+    #[error("the results of the run could not be stored: {0}")]
     Sink(#[from] SinkError),
 }
 
 impl GuestError {
-    /// The step comes from the guest, so it is cut to a line of text.
+    /// The step comes from the guest, so it is restricted to a short line of printable text.
     pub(crate) fn setup(step: &str, errno: i32) -> Self {
         let step = step.chars().filter(|c| !c.is_control()).take(200).collect();
         GuestError::Setup { step, source: std::io::Error::from_raw_os_error(errno) }

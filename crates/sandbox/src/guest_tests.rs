@@ -1,4 +1,4 @@
-//! Whole runs against guests that are played by the test, over a stream in memory and with a clock
+//! FrameReady runs against guests that are played by the test, over a stream in memory and with a clock
 //! of its own.
 
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use tokio::io::AsyncWriteExt;
 
 use super::*;
 use crate::fake_guest::{
-    Kept, NONE, OOM, Peer, Played, SHAPE, job, nothing_holds, ready, run, run_with,
+    FakeGuest, FakeHandle, NONE, OOM, RecordingSink, SHAPE, job, no_isolation, ready, run, run_with,
 };
 use crate::outcome::Outcome;
 
 #[tokio::test(start_paused = true)]
-async fn a_run_ends_with_all_that_was_said() {
+async fn report_has_everything_the_guest_sent() {
     let played = run(job(), NONE, |mut peer| async move {
-        assert!(peer.hear().await.is_some_and(|said| said.starts_with("File")));
-        assert_eq!(peer.hear().await.as_deref(), Some("Chunk([97, 98, 99])"));
+        assert!(peer.receive().await.is_some_and(|said| said.starts_with("File")));
+        assert_eq!(peer.receive().await.as_deref(), Some("Chunk([97, 98, 99])"));
         peer.start().await;
-        peer.say(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"hi\n" }).await;
+        peer.send(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"hi\n" }).await;
         peer.exit(ExitStatus::Code(2)).await;
-        peer.say(&FromGuest::Output { size: 2 }).await;
-        peer.say(&FromGuest::Chunk(b"{}")).await;
-        peer.say(&FromGuest::File { path: "a", size: 1 }).await;
-        peer.say(&FromGuest::Chunk(b"A")).await;
-        peer.say(&FromGuest::Done).await;
+        peer.send(&FromGuest::Output { size: 2 }).await;
+        peer.send(&FromGuest::Chunk(b"{}")).await;
+        peer.send(&FromGuest::File { path: "a", size: 1 }).await;
+        peer.send(&FromGuest::Chunk(b"A")).await;
+        peer.send(&FromGuest::Done).await;
         peer.idle().await;
     })
     .await;
@@ -36,19 +36,19 @@ async fn a_run_ends_with_all_that_was_said() {
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(2)));
     assert_eq!(ran.output.as_deref(), Some(&b"{}"[..]));
     assert_eq!((ran.usage.bytes_in, ran.usage.bytes_out, ran.usage.cpu_ms), (3, 6, 2));
-    assert_eq!((&played.kept.logs[..], &played.kept.files["a"][..]), (&b"hi\n"[..], &b"A"[..]));
-    assert!(played.kept.open.is_none() && played.kills > 0);
+    assert_eq!((&played.sink.logs[..], &played.sink.files["a"][..]), (&b"hi\n"[..], &b"A"[..]));
+    assert!(played.sink.open.is_none() && played.kills > 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_goes_on_is_stopped_at_the_deadline_and_collected() {
+async fn deadline_stops_the_script_and_collects() {
     let played = run(job(), NONE, |mut peer| async move {
         peer.start().await;
-        assert_eq!(peer.hear().await.as_deref(), Some("Stop"));
+        assert_eq!(peer.receive().await.as_deref(), Some("Stop"));
         peer.exit(ExitStatus::Signal(9)).await;
-        peer.say(&FromGuest::Output { size: 1 }).await;
-        peer.say(&FromGuest::Chunk(b"1")).await;
-        peer.say(&FromGuest::Done).await;
+        peer.send(&FromGuest::Output { size: 1 }).await;
+        peer.send(&FromGuest::Chunk(b"1")).await;
+        peer.send(&FromGuest::Done).await;
         peer.idle().await;
     })
     .await;
@@ -58,20 +58,20 @@ async fn a_script_that_goes_on_is_stopped_at_the_deadline_and_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_does_not_stop_is_killed_after_a_grace() {
+async fn guest_that_ignores_stop_is_killed_after_the_grace_period() {
     let played = run(job(), NONE, |mut peer| async move {
         peer.start().await;
-        peer.say(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"kept" }).await;
+        peer.send(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"sink" }).await;
         peer.idle().await;
     })
     .await;
     let ran = played.ran.expect("nothing failed");
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::TimedOut, None));
-    assert_eq!(played.kept.logs, b"kept");
+    assert_eq!(played.sink.logs, b"sink");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_never_stops_talking_does_not_outrun_the_clock() {
+async fn guest_that_sends_without_end_does_not_postpone_the_deadline() {
     let mut endless = job();
     endless.output_limits.log_bytes = u64::MAX;
     let played = run(endless, NONE, |mut peer| async move {
@@ -93,34 +93,34 @@ async fn a_guest_that_never_stops_talking_does_not_outrun_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_drips_while_collecting_is_cut_off() {
+async fn slow_collecting_is_cut_off() {
     let played = run(job(), NONE, |mut peer| async move {
         peer.start().await;
         peer.exit(ExitStatus::Code(0)).await;
-        peer.say(&FromGuest::File { path: "slow", size: 900 }).await;
+        peer.send(&FromGuest::File { path: "slow", size: 900 }).await;
         for _ in 0..900 {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            peer.say(&FromGuest::Chunk(b"x")).await;
+            peer.send(&FromGuest::Chunk(b"x")).await;
         }
     })
     .await;
     let ran = played.ran.expect("nothing failed");
     assert_eq!(ran.outcome, Outcome::Lost);
-    assert!(played.kept.open.is_some(), "a file that never ended must look like one");
+    assert!(played.sink.open.is_some(), "a file that never ended must look like one");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_stops_the_script_and_collects() {
     let stop = CancellationToken::new();
     let cancel = stop.clone();
-    let played = run_with(job(), NONE, stop, Kept::default(), |mut peer| async move {
+    let played = run_with(job(), NONE, stop, RecordingSink::default(), |mut peer| async move {
         peer.start().await;
-        // The clock stands until the host has heard of the start.
+        // The clock stands until the host has report of the start.
         tokio::time::sleep(Duration::from_millis(1)).await;
         cancel.cancel();
-        assert_eq!(peer.hear().await.as_deref(), Some("Stop"));
+        assert_eq!(peer.receive().await.as_deref(), Some("Stop"));
         peer.exit(ExitStatus::Signal(9)).await;
-        peer.say(&FromGuest::Done).await;
+        peer.send(&FromGuest::Done).await;
         peer.idle().await;
     })
     .await;
@@ -128,8 +128,8 @@ async fn cancelling_stops_the_script_and_collects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_vanishes_is_lost_or_out_of_memory() {
-    let leave = |mut peer: Peer| async move { peer.start().await };
+async fn disconnected_guest_is_lost_or_out_of_memory() {
+    let leave = |mut peer: FakeGuest| async move { peer.start().await };
     assert_eq!(run(job(), NONE, leave).await.ran.expect("nothing failed").outcome, Outcome::Lost);
     assert_eq!(
         run(job(), OOM, leave).await.ran.expect("nothing failed").outcome,
@@ -138,15 +138,15 @@ async fn a_guest_that_vanishes_is_lost_or_out_of_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_vanishes_before_it_starts_is_our_failure() {
-    let leave = |peer: Peer| async move { drop(peer) };
-    assert!(matches!(run(job(), NONE, leave).await.ran, Err(GuestError::Vanished)));
+async fn disconnect_before_the_script_starts_is_an_error() {
+    let leave = |peer: FakeGuest| async move { drop(peer) };
+    assert!(matches!(run(job(), NONE, leave).await.ran, Err(GuestError::Disconnected)));
     assert_eq!(
         run(job(), OOM, leave).await.ran.expect("nothing failed").outcome,
         Outcome::OutOfMemory
     );
-    let played = run(job(), NONE, |mut peer| async move { peer.hear_until_run().await }).await;
-    assert!(matches!(played.ran, Err(GuestError::Vanished)));
+    let played = run(job(), NONE, |mut peer| async move { peer.receive_until_run().await }).await;
+    assert!(matches!(played.ran, Err(GuestError::Disconnected)));
 }
 
 /// A sandbox that its backend saw end from outside.
@@ -166,19 +166,19 @@ impl GuestHandle for TakenAway {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
+async fn external_end_before_the_script_starts_is_reported_with_its_cause() {
     let evicted = ExternalEnd { outcome: Outcome::Lost, cause: Some("its pod was evicted") };
     let full = ExternalEnd { outcome: Outcome::DiskFull, cause: None };
     let unknown = ExternalEnd { outcome: Outcome::Lost, cause: None };
     for by in [evicted, full, unknown] {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let mut peer = Peer(theirs);
-        peer.say(&ready()).await;
+        let mut peer = FakeGuest(theirs);
+        peer.send(&ready()).await;
         let (handle, within) = (Box::new(TakenAway(by)), Duration::from_secs(1));
         let guest =
-            Guest::connect(ours, handle, SHAPE, within, nothing_holds).await.expect("it is ready");
-        let (job, mut kept) = (job(), Kept::default());
-        let (ran, ()) = tokio::join!(guest.run(&job, CancellationToken::new(), &mut kept), async {
+            Guest::connect(ours, handle, SHAPE, within, no_isolation).await.expect("it is ready");
+        let (job, mut sink) = (job(), RecordingSink::default());
+        let (ran, ()) = tokio::join!(guest.run(&job, CancellationToken::new(), &mut sink), async {
             drop(peer)
         });
         match ran {
@@ -187,15 +187,18 @@ async fn a_guest_that_is_taken_away_before_it_starts_ends_with_the_reason() {
                 "{by:?}"
             ),
             Err(error) => {
-                assert!(by == unknown && matches!(error, GuestError::Vanished), "{by:?}: {error}")
+                assert!(
+                    by == unknown && matches!(error, GuestError::Disconnected),
+                    "{by:?}: {error}"
+                )
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_never_starts_the_job_is_given_up() {
-    let played = run(job(), NONE, Peer::idle).await;
+async fn guest_that_never_starts_the_job_times_out() {
+    let played = run(job(), NONE, FakeGuest::idle).await;
     assert!(matches!(played.ran, Err(GuestError::NotStarted(_))));
     // The same when it does not even read.
     let mut large = job();
@@ -210,21 +213,21 @@ async fn a_guest_that_never_starts_the_job_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_heard_in_the_middle_of_a_large_job() {
+async fn failure_is_received_while_a_large_job_is_sent() {
     let mut large = job();
     large.stdin = Some(Bytes::from(vec![0; 1 << 20]));
-    for (errno, no_room) in [(libc::EIO, false), (libc::ENOSPC, true)] {
+    for (errno, job_too_large) in [(libc::EIO, false), (libc::ENOSPC, true)] {
         let played = run(large.clone(), NONE, |mut peer| async move {
-            peer.hear().await;
-            peer.say(&FromGuest::Failed { step: "write\n\u{1b}[2J", errno }).await;
+            peer.receive().await;
+            peer.send(&FromGuest::Failed { step: "write\n\u{1b}[2J", errno }).await;
             tokio::time::sleep(Duration::from_secs(100)).await;
         })
         .await;
         match played.ran {
-            Ok(ran) => assert!(no_room && ran.outcome == Outcome::DiskFull),
+            Ok(ran) => assert!(job_too_large && ran.outcome == Outcome::DiskFull),
             Err(GuestError::Setup { step, source }) => {
                 assert_eq!((step.as_str(), source.raw_os_error()), ("write[2J", Some(errno)));
-                assert!(!no_room);
+                assert!(!job_too_large);
             }
             Err(other) => panic!("{other}"),
         }
@@ -232,10 +235,10 @@ async fn a_failure_is_heard_in_the_middle_of_a_large_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn violations_kill_the_guest() {
+async fn protocol_violations_kill_the_guest() {
     let played = run(job(), NONE, |mut peer| async move {
         peer.start().await;
-        peer.say(&FromGuest::Done).await;
+        peer.send(&FromGuest::Done).await;
         peer.idle().await;
     })
     .await;
@@ -255,12 +258,12 @@ async fn violations_kill_the_guest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_refuses_ends_the_run_as_our_failure() {
-    let kept = Kept { refuse: true, ..Kept::default() };
-    let played = run_with(job(), NONE, CancellationToken::new(), kept, |mut peer| async move {
+async fn failing_sink_ends_the_run_with_an_error() {
+    let sink = RecordingSink { refuse: true, ..RecordingSink::default() };
+    let played = run_with(job(), NONE, CancellationToken::new(), sink, |mut peer| async move {
         peer.start().await;
         peer.exit(ExitStatus::Code(0)).await;
-        peer.say(&FromGuest::File { path: "a", size: 0 }).await;
+        peer.send(&FromGuest::File { path: "a", size: 0 }).await;
         peer.idle().await;
     })
     .await;
@@ -269,38 +272,38 @@ async fn a_sink_that_refuses_ends_the_run_as_our_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_that_cannot_be_said_are_refused_and_the_guest_is_killed() {
+async fn invalid_jobs_are_rejected_and_the_guest_is_killed() {
     let no_program = Job { argv: vec![], ..job() };
     let nul = Job { argv: vec!["a\0b".into()], ..job() };
     let path = Job { env: vec![("PATH".into(), "/".into())], ..job() };
     let sign = Job { env: vec![("A=B".into(), "c".into())], ..job() };
     let too_long = Job { env: vec![("A".into(), "x".repeat(5 << 20))], ..job() };
     for job in [no_program, nul, path, sign, too_long] {
-        let played = run(job, NONE, Peer::idle).await;
+        let played = run(job, NONE, FakeGuest::idle).await;
         assert!(matches!(played.ran, Err(GuestError::Job(_))));
         assert!(played.kills > 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_does_not_become_ready_is_killed() {
+async fn guest_that_does_not_become_ready_is_killed() {
     let connect = |say: Option<FromGuest<'static>>, leave: bool| async move {
         let (ours, theirs) = tokio::io::duplex(4096);
         let kills = Arc::new(AtomicUsize::new(0));
-        let handle = Box::new(Played { kills: kills.clone(), counters: NONE });
-        let mut peer = Peer(theirs);
+        let handle = Box::new(FakeHandle { kills: kills.clone(), counters: NONE });
+        let mut peer = FakeGuest(theirs);
         if let Some(message) = say {
-            peer.say(&message).await;
+            peer.send(&message).await;
         }
         let peer = (!leave).then_some(peer);
         let connected =
-            Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds).await;
+            Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), no_isolation).await;
         assert!(kills.load(Ordering::SeqCst) > 0);
         drop(peer);
         connected.err().expect("it must fail")
     };
     assert!(matches!(connect(None, false).await, GuestError::NotReady(_)));
-    assert!(matches!(connect(None, true).await, GuestError::Vanished));
+    assert!(matches!(connect(None, true).await, GuestError::Disconnected));
     assert!(matches!(connect(Some(FromGuest::Done), false).await, GuestError::Violation(_)));
     let failed = FromGuest::Failed { step: "seccomp", errno: libc::EPERM };
     assert!(
@@ -312,11 +315,11 @@ async fn a_guest_that_does_not_become_ready_is_killed() {
 async fn dropping_a_guest_kills_it() {
     let (ours, theirs) = tokio::io::duplex(4096);
     let kills = Arc::new(AtomicUsize::new(0));
-    let handle = Box::new(Played { kills: kills.clone(), counters: NONE });
-    let mut peer = Peer(theirs);
-    peer.say(&ready()).await;
+    let handle = Box::new(FakeHandle { kills: kills.clone(), counters: NONE });
+    let mut peer = FakeGuest(theirs);
+    peer.send(&ready()).await;
     drop(
-        Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), nothing_holds)
+        Guest::connect(ours, handle, SHAPE, Duration::from_secs(1), no_isolation)
             .await
             .expect("it is ready"),
     );
@@ -336,15 +339,15 @@ impl GuestHandle for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_killed_does_not_keep_its_run_from_ending() {
+async fn unkillable_sandbox_does_not_block_the_end_of_its_run() {
     let (ours, theirs) = tokio::io::duplex(4096);
-    let mut peer = Peer(theirs);
-    peer.say(&ready()).await;
-    let guest = Guest::connect(ours, Box::new(Stuck), SHAPE, Duration::from_secs(1), nothing_holds)
+    let mut peer = FakeGuest(theirs);
+    peer.send(&ready()).await;
+    let guest = Guest::connect(ours, Box::new(Stuck), SHAPE, Duration::from_secs(1), no_isolation)
         .await
         .expect("it is ready");
-    let (job, mut kept) = (job(), Kept::default());
-    let run = guest.run(&job, CancellationToken::new(), &mut kept);
+    let (job, mut sink) = (job(), RecordingSink::default());
+    let run = guest.run(&job, CancellationToken::new(), &mut sink);
     let (ran, ()) = tokio::join!(run, async move {
         peer.start().await;
         peer.idle().await;

@@ -7,26 +7,26 @@
 
 #![forbid(unsafe_code)]
 
+mod classify;
 mod container_backend;
 mod container_isolation;
-mod conversation;
 mod delivery;
 mod docker;
 #[cfg(test)]
 mod fake_guest;
 mod guest;
+mod guest_binary;
 mod isolation;
 mod job;
-mod judge;
 mod kubernetes;
 mod launcher;
 mod native;
 mod network;
 mod outcome;
 mod policy;
-mod program;
+mod protocol_state;
 mod seccomp;
-mod supervision;
+mod supervisor;
 mod unconfined;
 #[cfg(feature = "weakened")]
 mod weakened;

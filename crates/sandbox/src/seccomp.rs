@@ -66,11 +66,11 @@ pub fn program_with_any_arguments() -> Vec<u8> {
 
 /// The program that makes calls for other machines and calls for record locks wait for the guest.
 /// It refuses nothing.
-pub fn witness() -> Vec<u8> {
-    program::bytes(&program::watched_calls())
+pub fn notify_filter() -> Vec<u8> {
+    program::bytes(&program::notify_calls())
 }
 
 /// The program for where the guest cannot count record locks: there are none.
-pub fn no_locks() -> Vec<u8> {
-    program::bytes(&program::no_locks())
+pub fn no_lock_filter() -> Vec<u8> {
+    program::bytes(&program::no_lock_filter())
 }

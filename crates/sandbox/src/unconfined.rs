@@ -4,11 +4,11 @@
 //!
 //! It is not a launcher, so nothing that is given one can end up here.
 
-mod leftover;
 mod logs;
 mod orphans;
 mod permit;
-mod place;
+mod results;
+mod run_directory;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,10 +27,10 @@ use crate::guest::GuestError;
 use crate::isolation::Isolation;
 use crate::job::{Job, Sink};
 use crate::outcome::{Outcome, RunReport, RunUsage};
-use leftover::Document;
-use logs::{Logs, Pipes};
+use logs::{LogPipes, LogRelay};
 pub use permit::{UnconfinedPermit, UntrustedDirectory};
-use place::Place;
+use results::OutputDocument;
+use run_directory::RunDirectory;
 
 /// Runs the job with nothing around it. `search_path` is the `PATH` of the script.
 pub async fn run_unconfined(
@@ -40,25 +40,25 @@ pub async fn run_unconfined(
     stop: CancellationToken,
     sink: &mut dyn Sink,
 ) -> Result<RunReport, GuestError> {
-    delivery::check(job).map_err(GuestError::Job)?;
-    let place = Place::make(job).await.map_err(failed("place the job"))?;
+    delivery::validate(job).map_err(GuestError::Job)?;
+    let place = RunDirectory::make(job).await.map_err(failed("place the job"))?;
     // What outlives its parent becomes ours, and can be found and ended.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let began = Instant::now();
     let (child, pipes) = place.start(job, search_path).map_err(failed("start the script"))?;
-    let mut logs = Logs::new(job.output_limits.log_bytes, sink);
+    let mut logs = LogRelay::new(job.output_limits.log_bytes, sink);
     let ended = watch(child, pipes, job.timeout, &stop, &mut logs)
         .await
         .map_err(failed("wait for the script"))?;
     let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
     let (document, skipped) = place.collect(&job.output_limits, sink).await?;
     let (outcome, exit_code) = match ended {
-        Ended::ByItself(status) if matches!(document, Document::TooLarge) => {
+        StopReason::Exited(status) if matches!(document, OutputDocument::TooLarge) => {
             (Outcome::OutputTooLarge, Some(code(status)))
         }
-        Ended::ByItself(status) => (Outcome::Exited, Some(code(status))),
-        Ended::Deadline => (Outcome::TimedOut, None),
-        Ended::Request => (Outcome::Cancelled, None),
+        StopReason::Exited(status) => (Outcome::Exited, Some(code(status))),
+        StopReason::Deadline => (Outcome::TimedOut, None),
+        StopReason::Cancelled => (Outcome::Cancelled, None),
     };
     Ok(RunReport {
         outcome,
@@ -66,7 +66,7 @@ pub async fn run_unconfined(
         exit_code,
         output: document.bytes().map(Into::into),
         skipped,
-        usage: RunUsage { wall_ms, bytes_in: delivery::bytes_in(job), ..RunUsage::default() },
+        usage: RunUsage { wall_ms, bytes_in: delivery::input_bytes(job), ..RunUsage::default() },
         logs_truncated,
         connect_attempts: None,
         isolation: none(),
@@ -74,36 +74,36 @@ pub async fn run_unconfined(
     })
 }
 
-enum Ended {
-    ByItself(ExitStatus),
+enum StopReason {
+    Exited(ExitStatus),
     Deadline,
-    Request,
+    Cancelled,
 }
 
 /// Passes the log on until the script has ended, then ends whatever it left running.
 async fn watch(
     mut child: Child,
-    mut pipes: Pipes,
+    mut pipes: LogPipes,
     within: Duration,
     stop: &CancellationToken,
-    logs: &mut Logs<'_>,
-) -> io::Result<Ended> {
+    logs: &mut LogRelay<'_>,
+) -> io::Result<StopReason> {
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let deadline = tokio::time::sleep(within);
     tokio::pin!(deadline);
     let ended = loop {
         tokio::select! {
-            status = child.wait() => break Ended::ByItself(status?),
-            () = &mut deadline => break Ended::Deadline,
-            () = stop.cancelled() => break Ended::Request,
-            index = pipes.ready(), if !pipes.is_empty() => logs.pass_on(&mut pipes, index).await,
+            status = child.wait() => break StopReason::Exited(status?),
+            () = &mut deadline => break StopReason::Deadline,
+            () = stop.cancelled() => break StopReason::Cancelled,
+            index = pipes.ready(), if !pipes.is_empty() => logs.forward(&mut pipes, index).await,
         }
     };
     if let Some(group) = group {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
     child.wait().await?;
-    orphans::end().await;
+    orphans::kill_orphans().await;
     logs.drain(&mut pipes).await;
     Ok(ended)
 }

@@ -23,10 +23,10 @@ const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
     match without {
         Defence::CountedMemory => {
-            plan.witness.clear();
-            plan.no_locks = ALLOW_ALL.to_vec();
+            plan.notify_filter.clear();
+            plan.no_lock_filter = ALLOW_ALL.to_vec();
         }
-        Defence::OwnInodes => plan.own_inodes = false,
+        Defence::OwnInodes => plan.private_inodes = false,
         Defence::ClosedProc => {
             plan.landlock.read_and_write.push("/proc".to_owned());
             plan.root.iter_mut().for_each(|entry| {
@@ -44,10 +44,10 @@ pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
 pub fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinement {
     match without {
         Some(Defence::CountedMemory) => {
-            confine.witness.clear();
-            confine.no_locks = ALLOW_ALL.to_vec();
+            confine.notify_filter.clear();
+            confine.no_lock_filter = ALLOW_ALL.to_vec();
         }
-        Some(Defence::OwnInodes) => confine.own_inodes = false,
+        Some(Defence::OwnInodes) => confine.private_inodes = false,
         _ => {}
     }
     confine

@@ -1,4 +1,4 @@
-//! One sandbox's own control groups, in either hierarchy: made before its first process, read and
+//! The cgroups of one sandbox, in either hierarchy: created before its first process, read and
 //! removed after its last.
 
 use guest::jail::{CgroupController, CgroupLimits, Cgroups, Counters, EnforcedLimits};
@@ -7,32 +7,32 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The period over which the CPU quota is counted: the longest the kernel takes. A run is a batch
-/// job that starts an interpreter first; with a short period half a core would pause it in the
-/// middle of that, several times.
+/// The period of the CPU quota: the maximum that the kernel accepts. A run is a batch job that
+/// starts an interpreter first; with a short period, a quota of half a core would throttle it
+/// several times during that start.
 const CPU_PERIOD_MICROS: u64 = 1_000_000;
 
-/// What sockets may hold of the kernel's memory on v1, which counts it apart, and only once this is
-/// set. Written when a group is made: the first one makes the kernel patch itself, and nobody waits
-/// for a spare.
-const SOCKET_BYTES: u64 = 16 << 20;
+/// The limit on kernel memory of sockets on v1, which counts it separately, and only once this is
+/// set. Written when a cgroup is created rather than at launch: the first write makes the kernel
+/// patch its code, and no request waits for a spare.
+const MAX_SOCKET_BYTES: u64 = 16 << 20;
 
 /// The directories of one sandbox.
-pub enum Group {
+pub enum SandboxCgroup {
     None,
     V2 { directory: PathBuf, controllers: Vec<CgroupController> },
     V1 { directories: Vec<(CgroupController, PathBuf)> },
 }
 
-impl Group {
-    /// Makes the directories for a sandbox called `name`.
-    pub fn create(base: &Cgroups, name: &str) -> io::Result<Group> {
+impl SandboxCgroup {
+    /// Creates the directories of a sandbox called `name`.
+    pub fn create(base: &Cgroups, name: &str) -> io::Result<SandboxCgroup> {
         match base {
-            Cgroups::None => Ok(Group::None),
+            Cgroups::None => Ok(SandboxCgroup::None),
             Cgroups::V2 { directory, controllers } => {
                 let directory = Path::new(directory).join(name);
                 fs::create_dir(&directory)?;
-                Ok(Group::V2 { directory, controllers: controllers.clone() })
+                Ok(SandboxCgroup::V2 { directory, controllers: controllers.clone() })
             }
             Cgroups::V1 { directories } => {
                 let named =
@@ -41,9 +41,9 @@ impl Group {
                 let made = directories
                     .iter()
                     .try_for_each(|(controller, directory)| create_v1(*controller, directory));
-                let group = Group::V1 { directories };
+                let group = SandboxCgroup::V1 { directories };
                 if made.is_err() {
-                    // Those that were made before one was refused.
+                    // Removes those that were created before the failure.
                     group.remove();
                 }
                 made.map(|()| group)
@@ -51,20 +51,20 @@ impl Group {
         }
     }
 
-    /// The descriptor to clone into, where the kernel can do that.
+    /// The descriptor for `CLONE_INTO_CGROUP`, which only the unified hierarchy supports.
     pub fn clone_target(&self) -> io::Result<Option<OwnedFd>> {
         match self {
-            Group::V2 { directory, .. } => Ok(Some(File::open(directory)?.into())),
-            _ => Ok(None),
+            SandboxCgroup::V2 { directory, .. } => Ok(Some(File::open(directory)?.into())),
+            SandboxCgroup::None | SandboxCgroup::V1 { .. } => Ok(None),
         }
     }
 
-    /// Moves the calling process in, where it could not be cloned in.
+    /// Moves the calling process into the cgroup, where it could not be cloned into it.
     ///
-    /// The kernel may wait out a grace period for each move, some 10 ms on an idle machine, so this
-    /// is done by a child that nobody waits for yet.
+    /// The kernel may wait for an RCU grace period per move, about 10 ms on an idle machine, so a
+    /// spare child does this before it is needed.
     pub fn enter(&self) -> io::Result<()> {
-        if let Group::V1 { directories } = self {
+        if let SandboxCgroup::V1 { directories } = self {
             for (_, directory) in directories {
                 fs::write(directory.join("cgroup.procs"), "0")?;
             }
@@ -72,22 +72,21 @@ impl Group {
         Ok(())
     }
 
-    /// Writes the limits, and tells which of them hold.
-    pub fn limit(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
+    /// Writes the limits; returns which of them the kernel enforces.
+    pub fn apply_limits(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
         let memory = limits.memory_bytes.to_string();
         let pids = limits.pids.to_string();
         let quota = u64::from(limits.cpu_millis) * CPU_PERIOD_MICROS / 1000;
         let mut enforced = EnforcedLimits::default();
         match self {
-            Group::None => {}
-            Group::V2 { directory, controllers } => {
+            SandboxCgroup::None => {}
+            SandboxCgroup::V2 { directory, controllers } => {
                 for controller in controllers {
                     match controller {
                         CgroupController::Memory => {
                             fs::write(directory.join("memory.max"), &memory)?;
                             enforced.memory = true;
-                            // Absent when the kernel has no swap accounting; then there is nothing
-                            // to forbid.
+                            // Absent when the kernel has no swap accounting.
                             enforced.swap =
                                 fs::write(directory.join("memory.swap.max"), "0").is_ok();
                         }
@@ -105,13 +104,13 @@ impl Group {
                     }
                 }
             }
-            Group::V1 { directories } => {
+            SandboxCgroup::V1 { directories } => {
                 for (controller, directory) in directories {
                     match controller {
                         CgroupController::Memory => {
                             fs::write(directory.join("memory.limit_in_bytes"), &memory)?;
                             enforced.memory = true;
-                            // Memory and swap together may be no more than memory: no swap.
+                            // Limits memory plus swap to the memory limit: no swap.
                             enforced.swap =
                                 fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory)
                                     .is_ok();
@@ -135,13 +134,13 @@ impl Group {
         Ok(enforced)
     }
 
-    /// Adds what the groups counted to `counters`.
-    pub fn count(&self, counters: &mut Counters) {
+    /// Adds the counters of the cgroups to `counters`.
+    pub fn add_counters(&self, counters: &mut Counters) {
         let read = |controller: CgroupController, v1: &str, v2: &str| -> Option<String> {
             match self {
-                Group::None => None,
-                Group::V2 { directory, .. } => fs::read_to_string(directory.join(v2)).ok(),
-                Group::V1 { directories } => {
+                SandboxCgroup::None => None,
+                SandboxCgroup::V2 { directory, .. } => fs::read_to_string(directory.join(v2)).ok(),
+                SandboxCgroup::V1 { directories } => {
                     let (_, directory) = directories.iter().find(|(c, _)| *c == controller)?;
                     fs::read_to_string(directory.join(v1)).ok()
                 }
@@ -153,19 +152,21 @@ impl Group {
         }
         let events = read(CgroupController::Memory, "memory.oom_control", "memory.events");
         counters.oom_kills =
-            events.as_deref().and_then(|text| field(text, "oom_kill")).unwrap_or(0);
+            events.as_deref().and_then(|text| parse_field(text, "oom_kill")).unwrap_or(0);
         let events = read(CgroupController::Pids, "pids.events", "pids.events");
-        counters.forks_refused = events.as_deref().and_then(|text| field(text, "max")).unwrap_or(0);
+        counters.forks_refused =
+            events.as_deref().and_then(|text| parse_field(text, "max")).unwrap_or(0);
     }
 
-    /// Removes the directories; true when none is left.
+    /// Removes the directories; true when none remains.
     pub fn remove(&self) -> bool {
         match self {
-            Group::None => true,
-            Group::V2 { directory, .. } => removed(directory),
-            // Every directory is tried, even after one failed.
-            Group::V1 { directories } => {
-                directories.iter().filter(|(_, directory)| !removed(directory)).count() == 0
+            SandboxCgroup::None => true,
+            SandboxCgroup::V2 { directory, .. } => remove_directory(directory),
+            // Tries every directory, even after one failed.
+            SandboxCgroup::V1 { directories } => {
+                directories.iter().filter(|(_, directory)| !remove_directory(directory)).count()
+                    == 0
             }
         }
     }
@@ -179,22 +180,22 @@ fn create_v1(controller: CgroupController, directory: &Path) -> io::Result<()> {
 fn limit_sockets(directory: &Path) -> io::Result<()> {
     match fs::OpenOptions::new().write(true).open(directory.join("memory.kmem.tcp.limit_in_bytes"))
     {
-        Ok(mut file) => file.write_all(SOCKET_BYTES.to_string().as_bytes()),
-        // A kernel built without it.
+        Ok(mut file) => file.write_all(MAX_SOCKET_BYTES.to_string().as_bytes()),
+        // A kernel without this feature.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-fn removed(directory: &Path) -> bool {
+fn remove_directory(directory: &Path) -> bool {
     match fs::remove_dir(directory) {
         Ok(()) => true,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-/// The number after `name ` in a file of such lines.
-pub fn field(text: &str, name: &str) -> Option<u64> {
+/// The value of a line `name value`.
+pub fn parse_field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
@@ -203,14 +204,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_found_by_its_whole_name() {
+    fn finds_a_field_by_its_whole_name() {
         let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
-        assert_eq!(field(text, "oom_kill"), Some(3));
-        assert_eq!(field(text, "oom"), None);
+        assert_eq!(parse_field(text, "oom_kill"), Some(3));
+        assert_eq!(parse_field(text, "oom"), None);
     }
 
     #[test]
-    fn limits_are_spelled_as_the_unified_hierarchy_wants_them() {
+    fn writes_limits_in_the_format_of_the_unified_hierarchy() {
         let base =
             std::env::temp_dir().join(format!("skillbox-cgroup-test-{}", std::process::id()));
         fs::create_dir_all(&base).expect("temporary directory");
@@ -222,9 +223,9 @@ mod tests {
                 CgroupController::Cpu,
             ],
         };
-        let group = Group::create(&cgroups, "one").expect("group");
+        let group = SandboxCgroup::create(&cgroups, "one").expect("group");
         let limits = CgroupLimits { memory_bytes: 1 << 28, cpu_millis: 500, pids: 64 };
-        let enforced = group.limit(&limits).expect("limits");
+        let enforced = group.apply_limits(&limits).expect("limits");
         assert!(enforced.memory && enforced.swap && enforced.cpu && enforced.pids);
         let read = |name: &str| fs::read_to_string(base.join("one").join(name)).expect(name);
         assert_eq!(read("memory.max"), "268435456");
@@ -235,16 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_limited_where_they_are_counted_apart() {
+    fn limits_socket_memory_where_the_kernel_counts_it_separately() {
         let base =
             std::env::temp_dir().join(format!("skillbox-sockets-test-{}", std::process::id()));
         fs::create_dir_all(&base).expect("temporary directory");
-        limit_sockets(&base).expect("a kernel without it is no failure");
+        limit_sockets(&base).expect("a kernel without the file is not an error");
         let file = base.join("memory.kmem.tcp.limit_in_bytes");
         assert!(!file.exists());
         File::create(&file).expect("a file as the kernel has it");
-        limit_sockets(&base).expect("limit");
-        assert_eq!(fs::read_to_string(&file).expect("the limit"), "16777216");
+        limit_sockets(&base).expect("apply_limits");
+        assert_eq!(fs::read_to_string(&file).expect("the apply_limits"), "16777216");
         fs::remove_dir_all(&base).expect("removal");
     }
 }

@@ -1,4 +1,4 @@
-//! The confinement that a process puts on itself: resource limits, Landlock, seccomp.
+//! The confinement that a process applies to itself: resource limits, Landlock, seccomp.
 
 use super::sys;
 use guest::jail::{LandlockRules, Rlimit};
@@ -10,12 +10,12 @@ use rustix::process::Resource;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The newest rights we know; an older kernel enforces those it has.
-const KNOWN_ABI: ABI = ABI::V6;
+/// The newest Landlock ABI that is used; an older kernel enforces the rights that it supports.
+const NEWEST_ABI: ABI = ABI::V6;
 
-/// For the launcher and all its children. With 1 the kernel neither writes a core file nor starts
-/// the host's program that takes one, which 0 would not keep it from; and root may ask for it even
-/// where the service is held to 0.
+/// Forbids core dumps of the launcher and all its children. With a limit of 1 the kernel neither
+/// writes a core file nor starts the host's core dump handler, which a limit of 0 does not prevent;
+/// root can set it even where the service's own limit is 0.
 pub fn forbid_core_dumps() {
     let both = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
     let _ = rustix::process::setrlimit(Resource::Core, both);
@@ -24,7 +24,7 @@ pub fn forbid_core_dumps() {
 pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
     for (limit, value) in limits {
         let resource = resource(*limit);
-        // The service may itself be held to less, which nobody in here could raise.
+        // The service's own hard limit may be lower and cannot be raised.
         let value =
             rustix::process::getrlimit(resource).maximum.map_or(*value, |most| most.min(*value));
         let both = rustix::process::Rlimit { current: Some(value), maximum: Some(value) };
@@ -33,7 +33,7 @@ pub fn set_rlimits(limits: &[(Rlimit, u64)]) -> io::Result<()> {
     Ok(())
 }
 
-/// The same as far as the kernel lets us: gVisor's knows only some of them.
+/// The same, ignoring errors: gVisor supports only some of these limits.
 pub fn lower_rlimits(limits: &[(Rlimit, u64)]) {
     for limit in limits {
         let _ = set_rlimits(std::slice::from_ref(limit));
@@ -56,8 +56,8 @@ fn resource(limit: Rlimit) -> Resource {
     }
 }
 
-/// A second wall behind the mounts: only the named paths, and no signal or abstract socket leaves
-/// the sandbox.
+/// Restricts access to the given paths, as a second layer behind the mounts, and keeps signals and
+/// abstract sockets inside of the sandbox.
 pub fn restrict_paths(rules: &LandlockRules) -> io::Result<()> {
     landlock_ruleset(rules)
         .and_then(|ruleset| ruleset.restrict_self())
@@ -66,13 +66,13 @@ pub fn restrict_paths(rules: &LandlockRules) -> io::Result<()> {
 }
 
 fn landlock_ruleset(rules: &LandlockRules) -> Result<RulesetCreated, RulesetError> {
-    let read = AccessFs::from_read(KNOWN_ABI);
+    let read = AccessFs::from_read(NEWEST_ABI);
     let read_and_write =
         AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile | AccessFs::Truncate;
-    let all = AccessFs::from_all(KNOWN_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+    let all = AccessFs::from_all(NEWEST_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(KNOWN_ABI))?
+        .handle_access(AccessFs::from_all(NEWEST_ABI))?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?;
     let ruleset = allow(ruleset, &rules.read_and_execute, read)?;
@@ -86,9 +86,9 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     for path in paths {
-        // A device node takes no directory rights.
+        // Directory rights are invalid for a device node.
         let is_file = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir());
-        let access = if is_file { access & AccessFs::from_file(KNOWN_ABI) } else { access };
+        let access = if is_file { access & AccessFs::from_file(NEWEST_ABI) } else { access };
         if let Ok(fd) = PathFd::new(path) {
             ruleset = ruleset.add_rule(PathBeneath::new(fd, access))?;
         }
@@ -96,13 +96,13 @@ fn allow(
     Ok(ruleset)
 }
 
-/// Installs the program whose calls are heard on the descriptor that comes back. A kernel that
-/// cannot do it, or that has somebody else listening already, is no reason not to run: nothing is
-/// allowed or refused by it.
-pub fn witness(program: &[u8]) -> Option<OwnedFd> {
-    if program.is_empty() { None } else { sys::install_witness(program).ok() }
+/// Installs the notify filter and returns its listener. Failure is not an error (the kernel may not
+/// support it, or have another listener already): the filter neither allows nor denies anything.
+pub fn notify_filter(program: &[u8]) -> Option<OwnedFd> {
+    if program.is_empty() { None } else { sys::install_notify_filter(program).ok() }
 }
 
+/// Installs a seccomp filter.
 pub fn filter_system_calls(program: &[u8]) -> io::Result<()> {
     sys::install_seccomp(program)
 }

@@ -1,20 +1,20 @@
-//! Who a sandbox is: its user and group, and the capabilities it gives up.
+//! The identity of a sandbox: its user, group and capabilities.
 
 use guest::jail::{INSIDE_ID, UID_BASE};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::{fs, io};
 
-/// Maps the one user and group of a new user namespace; true when they are this run's alone.
+/// Maps the one user and group of a new user namespace; true when they are unique to this sandbox.
 ///
-/// Root maps an id that nothing else on the machine has; anyone else can only map themselves.
-pub fn map(pid: i32) -> io::Result<bool> {
+/// Root maps an id that nothing else on the machine uses; another user can only map its own.
+pub fn map_ids(pid: i32) -> io::Result<bool> {
     let root = rustix::process::geteuid().is_root();
     let (uid, gid) = if root {
-        let id = UID_BASE + scrambled(pid as u32, &boot_id());
+        let id = UID_BASE + permute_pid(pid as u32, &boot_id());
         (id, id)
     } else {
-        // The kernel wants this before an unprivileged group map.
+        // The kernel requires this before an unprivileged group mapping.
         fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
         (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
     };
@@ -23,19 +23,19 @@ pub fn map(pid: i32) -> io::Result<bool> {
     Ok(root)
 }
 
-/// Something that every launcher on this machine knows, and no sandbox.
+/// A secret that all launchers on this machine share and no sandbox can read (it is masked).
 fn boot_id() -> Vec<u8> {
     fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// Another number of 22 bits, the size of a pid, for each pid: a sandbox reads its host uid in
-/// `/proc/self/uid_map`, and is not to learn a host pid from it. Four rounds of a Feistel network,
-/// so that no two pids get the same number.
-fn scrambled(pid: u32, key: &[u8]) -> u32 {
+/// Permutes the 22-bit pids with a key: a sandbox can read its host uid in `/proc/self/uid_map` and
+/// must not learn a host pid from it. Four rounds of a Feistel network, so that no two pids get the
+/// same number.
+fn permute_pid(pid: u32, key: &[u8]) -> u32 {
     const HALF: u32 = 11;
     const MASK: u32 = (1 << HALF) - 1;
     let round = |number: u8, half: u32| -> u32 {
-        // FNV-1a with a final mix.
+        // FNV-1a with a final mixing step.
         let bytes = key.iter().copied().chain([number]).chain(half.to_le_bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -48,11 +48,11 @@ fn scrambled(pid: u32, key: &[u8]) -> u32 {
     left << HALF | right
 }
 
-/// Becomes that user. Until then new files would belong to nobody, and the kernel refuses to make
-/// them.
-pub fn assume() -> io::Result<()> {
+/// Switches to the mapped user. Before that, new files would have an unmapped owner, and the kernel
+/// rejects creating them.
+pub fn switch_to_inside_user() -> io::Result<()> {
     match rustix::thread::set_thread_groups(&[]) {
-        // Without privilege supplementary groups cannot be dropped; none of them is mapped inside.
+        // An unprivileged process cannot drop supplementary groups; none of them is mapped inside.
         Ok(()) | Err(rustix::io::Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
@@ -62,15 +62,16 @@ pub fn assume() -> io::Result<()> {
     Ok(())
 }
 
-/// Empties the set that bounds what an exec can give. Dropping it takes a capability, so it goes
-/// before the others, and takes none away that this process has, so it can go long before.
+/// Empties the capability bounding set. Dropping from it requires a capability, so it must be done
+/// before the other sets are emptied; it removes no capability of this process, so it can be done
+/// early.
 pub fn drop_bounding_set() -> io::Result<()> {
     for bit in 0..64 {
         match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(
             1 << bit,
         )) {
             Ok(()) => {}
-            // The first number this kernel does not know.
+            // The first number that this kernel does not support.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }
@@ -91,14 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pid_gets_a_number_of_its_own_that_depends_on_the_key() {
+    fn permutation_is_unique_per_pid_and_depends_on_the_key() {
         let mut taken = vec![false; 1 << 22];
         for pid in 0..1 << 22 {
-            let number = scrambled(pid, b"k") as usize;
+            let number = permute_pid(pid, b"k") as usize;
             assert!(!std::mem::replace(&mut taken[number], true), "{number} twice");
         }
-        let same = (0..10_000).filter(|pid| scrambled(*pid, b"k") == scrambled(*pid, b"l")).count();
-        let unchanged = (0..10_000).filter(|pid| scrambled(*pid, b"k") == *pid).count();
+        let same =
+            (0..10_000).filter(|pid| permute_pid(*pid, b"k") == permute_pid(*pid, b"l")).count();
+        let unchanged = (0..10_000).filter(|pid| permute_pid(*pid, b"k") == *pid).count();
         assert!(
             same < 10 && unchanged < 10,
             "{same} the same with another key, {unchanged} unchanged"

@@ -1,103 +1,105 @@
-//! The new root: a tmpfs of our own with read-only pieces of the host in it, and nothing else of
-//! the host.
+//! The new root: a tmpfs that contains read-only parts of the host, and nothing else of the host.
 
-use super::sys;
+use super::mount::{
+    attach, clone_tree, file_system, is_directory, nosuid_nodev, set_attributes, size_options,
+    tmpfs,
+};
 use guest::jail::{RootEntry, SandboxPlan, ScratchLimits};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::{FsPickFlags, MountAttrFlags, MountPropagationFlags, UnmountFlags};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Any directory that exists everywhere; what is mounted there hides it only in this mount
-/// namespace.
-const ATTACH_AT: &str = "/tmp";
+/// A directory that exists on every host. Mounting on it hides it only in this mount namespace.
+const MOUNT_POINT: &str = "/tmp";
 
-/// A directory and a file of the scratch file system that cover masked ones.
-const EMPTY: &str = "empty";
+/// A directory and a file of the scratch file system that are mounted over masked paths.
+const EMPTY_DIRECTORY: &str = "empty";
 const EMPTY_FILE: &str = "empty-file";
 
-/// Enough to make the directories of the scratch file system, until it gets the size of a run.
-const UNUSED_SCRATCH: ScratchLimits = ScratchLimits { bytes: 1 << 20, inodes: 64 };
+/// The size of the scratch file system while a spare child prepares it. A run resizes it.
+const INITIAL_SCRATCH: ScratchLimits = ScratchLimits { bytes: 1 << 20, inodes: 64 };
 
-/// Space for the few directories, links and files of the root itself.
+/// The size of the root, which has only a few directories, links and small files.
 const ROOT_SIZE: ScratchLimits = ScratchLimits { bytes: 4 << 20, inodes: 1024 };
 
-/// The host's files and trees of a plan, in its order.
-pub struct Sources(Vec<Option<Source>>);
+/// The opened host files and trees of a plan, in the plan's order.
+pub struct HostSources(Vec<Option<HostSource>>);
 
-enum Source {
+enum HostSource {
     /// A detached mount.
     Tree(OwnedFd),
-    /// To be copied.
+    /// A file to copy.
     File(File),
 }
 
-/// A root that stands.
-pub struct Root {
-    /// The kernel's list of the locks of this sandbox's processes, if it could be had. It is hidden
-    /// from scripts.
+/// The result of building the root.
+pub struct BuiltRoot {
+    /// The kernel's list of locks, opened before it was masked, if the kernel has one.
     pub locks: Option<OwnedFd>,
-    /// No tree of the host is there with the host's own inodes.
+    /// No host tree is mounted with the host's own inodes.
     pub private: bool,
-    /// The file system of all that scripts may write.
+    /// The file system of all writable directories.
     pub scratch: OwnedFd,
 }
 
-/// Opens every host path while this process may still look it up as the user who started the
-/// service.
-pub fn open_sources(plan: &SandboxPlan) -> io::Result<Sources> {
+/// Opens every host path while this process still runs as the service's user, who may have access
+/// that the sandbox's user does not have.
+pub fn open_sources(plan: &SandboxPlan) -> io::Result<HostSources> {
     let open = |entry: &RootEntry| match entry {
         RootEntry::Bind { source, .. } if std::fs::metadata(source)?.is_file() => {
-            Ok(Some(Source::File(File::open(source)?)))
+            Ok(Some(HostSource::File(File::open(source)?)))
         }
         RootEntry::Bind { source, .. } => {
             let tree = clone_tree(CWD, source)?;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
-            Ok(Some(Source::Tree(tree)))
+            Ok(Some(HostSource::Tree(tree)))
         }
         RootEntry::Device { path } => {
             let tree = clone_tree(CWD, path)?;
-            // A device on a read-only mount can be written to; its times, which every sandbox sees,
-            // cannot be set.
+            // A device on a read-only mount is writable, but its timestamps, which all sandboxes
+            // share, are not.
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
             set_attributes(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY | attributes, true)?;
-            Ok(Some(Source::Tree(tree)))
+            Ok(Some(HostSource::Tree(tree)))
         }
-        _ => Ok(None),
+        RootEntry::Directory { .. }
+        | RootEntry::File { .. }
+        | RootEntry::Symlink { .. }
+        | RootEntry::Scratch { .. }
+        | RootEntry::Proc { .. } => Ok(None),
     };
-    Ok(Sources(plan.root.iter().map(open).collect::<io::Result<_>>()?))
+    Ok(HostSources(plan.root.iter().map(open).collect::<io::Result<_>>()?))
 }
 
-/// Builds the new root and moves into it; the old one is out of reach afterwards.
-pub fn enter(plan: &SandboxPlan, sources: Sources) -> io::Result<Root> {
-    // Nothing mounted here may travel back to the host.
+/// Builds the new root and makes it the root of this process. The old root is unreachable
+/// afterwards.
+pub fn build_and_enter(plan: &SandboxPlan, sources: HostSources) -> io::Result<BuiltRoot> {
+    // First: otherwise a shared mount would propagate everything below to the host.
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    // The scratch file system lies between the old root and the new one. So it goes with the old
-    // one, and with it all that hangs in it: each unmounting of its own would wait for every
-    // processor.
+    // The scratch file system is mounted between the old root and the new one. It is thus detached
+    // together with the old root, with all mounts below it: unmounting each of them separately
+    // would wait for every processor.
     let scratch = mount_scratch()?;
     let root = tmpfs(&ROOT_SIZE, nosuid_nodev())?;
-    attach(&root, CWD, ATTACH_AT)?;
-    // Layers of overlays are named by paths, and no path leads below the new root.
+    attach(&root, CWD, MOUNT_POINT)?;
+    // Overlay layers are given as paths, and nothing below the new root is reachable by a path.
     rustix::process::fchdir(&scratch)?;
-    let mut made = Root { locks: None, private: plan.own_inodes, scratch };
+    let mut built = BuiltRoot { locks: None, private: plan.private_inodes, scratch };
     for (number, (entry, source)) in plan.root.iter().zip(sources.0).enumerate() {
-        place(root.as_fd(), (number, entry, source), plan.own_inodes, &mut made)?;
+        add_entry(root.as_fd(), (number, entry, source), plan.private_inodes, &mut built)?;
     }
     set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY, false)?;
     rustix::process::fchdir(&root)?;
-    // Stacks the old root on top of the new one, then takes it off.
+    // Puts the old root on top of the new one, then detaches it: no directory for it is needed.
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
-    Ok(made)
+    Ok(built)
 }
 
-/// Gives the scratch file system the size that a run is allowed.
+/// Sets the size of the scratch file system to the limits of a run.
 pub fn resize_scratch(scratch: &OwnedFd, size: &ScratchLimits) -> io::Result<()> {
     let context = rustix::mount::fspick(
         scratch,
@@ -110,11 +112,11 @@ pub fn resize_scratch(scratch: &OwnedFd, size: &ScratchLimits) -> io::Result<()>
     Ok(rustix::mount::fsconfig_reconfigure(&context)?)
 }
 
-fn place(
+fn add_entry(
     root: BorrowedFd<'_>,
-    (number, entry, source): (usize, &RootEntry, Option<Source>),
-    own_inodes: bool,
-    made: &mut Root,
+    (number, entry, source): (usize, &RootEntry, Option<HostSource>),
+    private_inodes: bool,
+    built: &mut BuiltRoot,
 ) -> io::Result<()> {
     match entry {
         RootEntry::Directory { path } => make_directories(root, relative(path)),
@@ -124,20 +126,20 @@ fn place(
             Ok(rustix::fs::symlinkat(target.as_str(), root, relative(path))?)
         }
         RootEntry::Bind { target: path, .. } | RootEntry::Device { path } => match source {
-            Some(Source::File(mut file)) => {
+            Some(HostSource::File(mut file)) => {
                 io::copy(&mut file, &mut create_file(root, relative(path))?)?;
                 Ok(())
             }
-            Some(Source::Tree(tree)) if is_directory(&tree)? => {
+            Some(HostSource::Tree(tree)) if is_directory(&tree)? => {
                 make_directories(root, relative(path))?;
-                if !own_inodes {
+                if !private_inodes {
                     return attach(&tree, root, relative(path));
                 }
-                made.private &=
-                    attach_privately(&tree, number, root, relative(path), &made.scratch)?;
+                built.private &=
+                    attach_overlay(&tree, number, root, relative(path), &built.scratch)?;
                 Ok(())
             }
-            Some(Source::Tree(device)) => {
+            Some(HostSource::Tree(device)) => {
                 create_file(root, relative(path))?;
                 attach(&device, root, relative(path))
             }
@@ -145,21 +147,21 @@ fn place(
         },
         RootEntry::Scratch { path } => {
             let name = relative(path).replace('/', "-");
-            make_directories(made.scratch.as_fd(), &name)?;
+            make_directories(built.scratch.as_fd(), &name)?;
             make_directories(root, relative(path))?;
-            attach(&clone_tree(made.scratch.as_fd(), &name)?, root, relative(path))
+            attach(&clone_tree(built.scratch.as_fd(), &name)?, root, relative(path))
         }
         RootEntry::Proc { masked } => {
-            made.locks = mount_proc(root, made.scratch.as_fd(), masked)?;
+            built.locks = mount_proc(root, built.scratch.as_fd(), masked)?;
             Ok(())
         }
     }
 }
 
-/// Attaches a tree through an overlay, whose inodes nobody else has and which does not tell where
-/// the tree comes from. Where the kernel makes none, as with mounts below the tree, the tree
-/// itself, and false.
-fn attach_privately(
+/// Attaches a tree through an overlay, which has inodes of its own and hides the path of the tree
+/// on the host. Where the kernel supports no overlay, for example with mounts below the tree,
+/// attaches the tree itself and returns false.
+fn attach_overlay(
     tree: &OwnedFd,
     number: usize,
     root: BorrowedFd<'_>,
@@ -170,10 +172,11 @@ fn attach_privately(
     make_directories(scratch.as_fd(), &lower)?;
     attach(tree, scratch.as_fd(), &lower)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev();
-    // The kernel wants two layers if nothing can be written.
-    match file_system("overlay", &[("lowerdir", &format!("{lower}:{EMPTY}"))], attributes) {
+    // The kernel requires two layers for a read-only overlay.
+    match file_system("overlay", &[("lowerdir", &format!("{lower}:{EMPTY_DIRECTORY}"))], attributes)
+    {
         Ok(overlay) => {
-            // It has a mount of its own to the tree.
+            // The overlay holds its own reference to the tree.
             attach(&overlay, root, path)?;
             Ok(true)
         }
@@ -184,17 +187,16 @@ fn attach_privately(
     }
 }
 
-/// Mounts the scratch file system where the new root is going to hide it.
+/// Mounts the scratch file system at the path where the new root will be mounted over it.
 fn mount_scratch() -> io::Result<OwnedFd> {
-    let mount = tmpfs(&UNUSED_SCRATCH, nosuid_nodev())?;
-    attach(&mount, CWD, ATTACH_AT)?;
-    make_directories(mount.as_fd(), EMPTY)?;
+    let mount = tmpfs(&INITIAL_SCRATCH, nosuid_nodev())?;
+    attach(&mount, CWD, MOUNT_POINT)?;
+    make_directories(mount.as_fd(), EMPTY_DIRECTORY)?;
     create_file(mount.as_fd(), EMPTY_FILE)?;
     Ok(mount)
 }
 
-/// Mounts the sandbox's own proc with these paths in it covered, and opens its list of locks before
-/// that is.
+/// Mounts a new procfs with these paths masked, and opens its list of locks before that is masked.
 fn mount_proc(
     root: BorrowedFd<'_>,
     scratch: BorrowedFd<'_>,
@@ -202,14 +204,14 @@ fn mount_proc(
 ) -> io::Result<Option<OwnedFd>> {
     make_directories(root, "proc")?;
     let attributes = nosuid_nodev() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    // In a container whose own proc is partly covered the kernel refuses a whole one; its processes
-    // are enough.
+    // In a container whose own procfs is partly masked, the kernel denies mounting a complete one.
+    // The part about processes is sufficient.
     let proc = file_system("proc", &[], attributes)
         .or_else(|_| file_system("proc", &[("subset", "pid")], attributes))?;
     attach(&proc, root, "proc")?;
     let locks =
         rustix::fs::openat(&proc, "locks", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
-    // Covers are copies of the first of their kind, so that its attributes are set once.
+    // Masks are copies of the first of their type, so that its attributes are set only once.
     let (mut directory, mut file) = (None, None);
     for path in masked.iter().map(|path| relative(path)) {
         let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
@@ -217,77 +219,32 @@ fn mount_proc(
             found => found?,
         };
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => cover(root, path, (scratch, EMPTY), &mut directory)?,
-            _ => cover(root, path, (scratch, EMPTY_FILE), &mut file)?,
+            FileType::Directory => mask(root, path, (scratch, EMPTY_DIRECTORY), &mut directory)?,
+            _ => mask(root, path, (scratch, EMPTY_FILE), &mut file)?,
         }
     }
     Ok(locks)
 }
 
-/// Covers a path with a copy of the cover that lies on `first` already, or of `source` if there is
+/// Covers a path with a copy of the mask that lies on `first` already, or of `source` if there is
 /// none yet.
-fn cover<'a>(
+fn mask<'a>(
     root: BorrowedFd<'_>,
     path: &'a str,
     (at, source): (BorrowedFd<'_>, &str),
     first: &mut Option<&'a str>,
 ) -> io::Result<()> {
-    let cover = match *first {
+    let mask = match *first {
         Some(first) => clone_tree(root, first)?,
         None => {
-            let cover = clone_tree(at, source)?;
-            set_attributes(&cover, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
-            cover
+            let mask = clone_tree(at, source)?;
+            set_attributes(&mask, MountAttrFlags::MOUNT_ATTR_RDONLY | nosuid_nodev(), true)?;
+            mask
         }
     };
-    attach(&cover, root, path)?;
+    attach(&mask, root, path)?;
     first.get_or_insert(path);
     Ok(())
-}
-
-fn tmpfs(size: &ScratchLimits, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
-    let [(bytes_key, bytes), (inodes_key, inodes)] = size_options(size);
-    file_system(
-        "tmpfs",
-        &[(bytes_key, &bytes), (inodes_key, &inodes), ("mode", "0755")],
-        attributes,
-    )
-}
-
-fn size_options(size: &ScratchLimits) -> [(&'static str, String); 2] {
-    [("size", size.bytes.to_string()), ("nr_inodes", size.inodes.to_string())]
-}
-
-fn file_system(
-    kind: &str,
-    options: &[(&str, &str)],
-    attributes: MountAttrFlags,
-) -> io::Result<OwnedFd> {
-    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in options {
-        rustix::mount::fsconfig_set_string(&context, *key, *value)?;
-    }
-    rustix::mount::fsconfig_create(&context)?;
-    Ok(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
-}
-
-fn clone_tree(at: BorrowedFd<'_>, path: &str) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(rustix::mount::open_tree(at, path, flags)?)
-}
-
-fn attach(mount: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> io::Result<()> {
-    Ok(rustix::mount::move_mount(mount, "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
-}
-
-fn set_attributes(mount: &OwnedFd, attributes: MountAttrFlags, recursive: bool) -> io::Result<()> {
-    sys::set_mount_attributes(mount.as_fd(), u64::from(attributes.bits()), recursive)
-}
-
-fn nosuid_nodev() -> MountAttrFlags {
-    MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
 }
 
 fn make_directories(at: BorrowedFd<'_>, path: &str) -> io::Result<()> {
@@ -309,10 +266,6 @@ fn create_file(at: BorrowedFd<'_>, path: &str) -> io::Result<File> {
     make_directories(at, parent(path))?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, path, flags, Mode::from_raw_mode(0o644))?.into())
-}
-
-fn is_directory(mount: &OwnedFd) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(mount)?.st_mode) == FileType::Directory)
 }
 
 fn relative(path: &str) -> &str {

@@ -1,19 +1,19 @@
-//! The system calls that have no safe wrapper in rustix. All unsafe code of the launcher is here.
+//! System calls without a safe wrapper in rustix. All unsafe code of the launcher is here.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// libc has it in a type too small for it.
+/// libc's constant has a type that is too small for the value.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// What `clone3` returned, on either side.
+/// The result of `clone3` in the child and in the parent.
 pub enum Cloned {
     Child,
     Parent { pid: i32, pidfd: OwnedFd },
 }
 
-/// Makes a child in new namespaces, in `cgroup` when one of the unified hierarchy is given.
+/// Clones a child into new namespaces and, if one of the unified hierarchy is given, into `cgroup`.
 pub fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     let mut pidfd: i32 = -1;
     let mut args = libc::clone_args {
@@ -40,14 +40,14 @@ pub fn clone_into(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Cloned::Child),
-        // SAFETY: the kernel stored a new descriptor there that nobody else owns.
+        // SAFETY: the kernel stored a new descriptor there that no other value owns.
         pid => {
             Ok(Cloned::Parent { pid: pid as i32, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
         }
     }
 }
 
-/// Makes the cgroup this process is in the root of what it sees.
+/// Enters a new cgroup namespace, whose root is the current cgroup.
 pub fn unshare_cgroup_namespace() -> io::Result<()> {
     // SAFETY: a cgroup namespace changes no descriptor and no memory.
     let done = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
@@ -76,7 +76,7 @@ pub fn set_mount_attributes(
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reaps a child and tells the resources it and its descendants used.
+/// Reaps a child; returns the resources that it and its descendants used. Blocks until it exits.
 pub fn reap(pid: i32) -> io::Result<libc::rusage> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is a valid value of that plain struct.
@@ -86,7 +86,7 @@ pub fn reap(pid: i32) -> io::Result<libc::rusage> {
     if reaped == pid { Ok(usage) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Brings the loopback interface of this network namespace up.
+/// Brings up the loopback interface of this network namespace.
 pub fn bring_up_loopback() -> io::Result<()> {
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,
@@ -109,15 +109,15 @@ pub fn install_seccomp(program: &[u8]) -> io::Result<()> {
     install(program, 0).map(drop)
 }
 
-/// The same of one that makes calls wait, and hands back where they are heard.
-pub fn install_witness(program: &[u8]) -> io::Result<OwnedFd> {
+/// Installs a filter that suspends calls, and returns the listener for them.
+pub fn install_notify_filter(program: &[u8]) -> io::Result<OwnedFd> {
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    // With the second flag, which kernels before 5.19 do not know, a call that was heard is not
-    // disturbed by signals.
-    let heard = install(program, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+    // With the second flag (since Linux 5.19), signals do not interrupt a call that the listener
+    // has received.
+    let fd = install(program, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
         .or_else(|_| install(program, listener))?;
-    // SAFETY: with this flag the kernel returns a new descriptor, which nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(heard as i32) })
+    // SAFETY: with this flag the kernel returns a new descriptor, which no other value owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 fn install(program: &[u8], flags: libc::c_ulong) -> io::Result<libc::c_long> {
@@ -140,7 +140,7 @@ fn install(program: &[u8], flags: libc::c_ulong) -> io::Result<libc::c_long> {
 }
 
 /// Makes `fd` the descriptor `target`, which then survives an exec.
-pub fn place_fd(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
+pub fn duplicate_to(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
     // SAFETY: dup2 takes two numbers. The caller names descriptors that no Rust value will use
     // again, because an exec follows.
     let done = unsafe { libc::dup2(fd.as_raw_fd(), target) };
@@ -149,20 +149,18 @@ pub fn place_fd(fd: BorrowedFd<'_>, target: i32) -> io::Result<()> {
 
 /// Marks every descriptor from `first` on to be closed by the next exec.
 pub fn close_on_exec_from(first: u32) -> io::Result<()> {
-    // SAFETY: with CLOEXEC no descriptor is closed yet, so no owner is surprised.
+    // SAFETY: with this flag no descriptor is closed now, so all owned descriptors stay valid.
     let done =
         unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Closes every descriptor from 3 on but these two. For a child that never returns to what owned
-/// the others.
+/// Closes every descriptor from 3 on except these two. Only for a child that never uses the others.
 pub fn close_all_but(keep: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     let mut keep = keep.map(|fd| fd.as_raw_fd() as u32);
     keep.sort_unstable();
     for (first, last) in [(3, keep[0] - 1), (keep[0] + 1, keep[1] - 1), (keep[1] + 1, u32::MAX)] {
-        // SAFETY: the values that own these descriptors are copies in a child that never touches
-        // them.
+        // SAFETY: the values that own these descriptors are copies in a child that never uses them.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == -1 {
             return Err(io::Error::last_os_error());
         }
@@ -170,7 +168,7 @@ pub fn close_all_but(keep: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by the program behind `program`. Returns only on failure.
+/// Executes the program behind the descriptor. Returns only on failure.
 pub fn execute(program: BorrowedFd<'_>, arguments: &[&CStr], environment: &[&CStr]) -> io::Error {
     let pointers = |strings: &[&CStr]| -> Vec<*const libc::c_char> {
         strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()

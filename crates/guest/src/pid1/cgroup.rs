@@ -1,18 +1,18 @@
-//! The control group of this sandbox as it can be seen from inside: in a container, and read-only.
+//! The sandbox's own cgroup, as visible (read-only) from inside a container.
 
 use std::fs;
 
 use guest::jail::Counters;
 use guest::protocol::MeasuredCgroup;
 
-use crate::launcher::field;
+use crate::launcher::parse_field;
 
-const MOUNT: &str = "/sys/fs/cgroup";
+const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 
-/// Larger than any machine: how v1 writes that there is no limit.
+/// cgroup v1 reports a missing limit as a number larger than any machine's memory.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Which hierarchy is there. A native sandbox sees none; its launcher counts for it.
+/// The visible hierarchy. A native sandbox sees none; its launcher reads the counters.
 #[derive(Clone, Copy)]
 pub enum Cgroup {
     V1,
@@ -28,19 +28,20 @@ impl Cgroup {
         }
     }
 
-    /// The limits that hold.
-    pub fn held(self) -> MeasuredCgroup {
+    /// The limits in force.
+    pub fn limits(self) -> MeasuredCgroup {
         match self {
             Cgroup::V1 => {
                 let memory_bytes =
-                    number("memory/memory.limit_in_bytes").filter(|bytes| *bytes < NO_LIMIT);
-                let with_swap = number("memory/memory.memsw.limit_in_bytes");
-                let quota = number("cpu/cpu.cfs_quota_us").zip(number("cpu/cpu.cfs_period_us"));
+                    read_number("memory/memory.limit_in_bytes").filter(|bytes| *bytes < NO_LIMIT);
+                let with_swap = read_number("memory/memory.memsw.limit_in_bytes");
+                let quota =
+                    read_number("cpu/cpu.cfs_quota_us").zip(read_number("cpu/cpu.cfs_period_us"));
                 MeasuredCgroup {
                     version: 1,
                     memory_bytes,
                     no_swap: with_swap.is_some() && with_swap == memory_bytes,
-                    pids: number("pids/pids.max"),
+                    pids: read_number("pids/pids.max"),
                     cpu_millis: quota.and_then(millis),
                 }
             }
@@ -51,41 +52,42 @@ impl Cgroup {
                 });
                 MeasuredCgroup {
                     version: 2,
-                    memory_bytes: number("memory.max"),
-                    no_swap: number("memory.swap.max") == Some(0),
-                    pids: number("pids.max"),
+                    memory_bytes: read_number("memory.max"),
+                    no_swap: read_number("memory.swap.max") == Some(0),
+                    pids: read_number("pids.max"),
                     cpu_millis: quota.and_then(millis),
                 }
             }
         }
     }
 
-    /// Processes and threads that there are now.
+    /// The current number of processes and threads.
     pub fn processes(self) -> Option<u64> {
-        number(match self {
+        read_number(match self {
             Cgroup::V1 => "pids/pids.current",
             Cgroup::V2 => "pids.current",
         })
     }
 
-    /// What was counted for this process and everything that ran beside it.
+    /// The counters of all processes of the sandbox, including this one.
     pub fn counters(self) -> Counters {
-        let of = |file: &str, name: &str| read(file).as_deref().and_then(|text| field(text, name));
+        let counter =
+            |file: &str, name: &str| read(file).as_deref().and_then(|text| parse_field(text, name));
         match self {
             Cgroup::V1 => Counters {
-                cpu_micros: number("cpuacct/cpuacct.usage").unwrap_or(0) / 1000,
-                peak_memory_bytes: number("memory/memory.max_usage_in_bytes").unwrap_or(0),
-                oom_kills: of("memory/memory.oom_control", "oom_kill").unwrap_or(0),
-                forks_refused: of("pids/pids.events", "max").unwrap_or(0),
+                cpu_micros: read_number("cpuacct/cpuacct.usage").unwrap_or(0) / 1000,
+                peak_memory_bytes: read_number("memory/memory.max_usage_in_bytes").unwrap_or(0),
+                oom_kills: counter("memory/memory.oom_control", "oom_kill").unwrap_or(0),
+                forks_refused: counter("pids/pids.events", "max").unwrap_or(0),
             },
             Cgroup::V2 => Counters {
-                cpu_micros: of("cpu.stat", "usage_usec").unwrap_or(0),
-                // Kernels before 5.19 do not keep the peak.
-                peak_memory_bytes: number("memory.peak")
-                    .or_else(|| number("memory.current"))
+                cpu_micros: counter("cpu.stat", "usage_usec").unwrap_or(0),
+                // Kernels before 5.19 have no memory.peak.
+                peak_memory_bytes: read_number("memory.peak")
+                    .or_else(|| read_number("memory.current"))
                     .unwrap_or(0),
-                oom_kills: of("memory.events", "oom_kill").unwrap_or(0),
-                forks_refused: of("pids.events", "max").unwrap_or(0),
+                oom_kills: counter("memory.events", "oom_kill").unwrap_or(0),
+                forks_refused: counter("pids.events", "max").unwrap_or(0),
             },
         }
     }
@@ -96,10 +98,10 @@ fn millis((quota, period): (u64, u64)) -> Option<u64> {
 }
 
 fn read(file: &str) -> Option<String> {
-    fs::read_to_string(format!("{MOUNT}/{file}")).ok()
+    fs::read_to_string(format!("{CGROUP_MOUNT}/{file}")).ok()
 }
 
-/// A file that holds one number; `max` and -1 are none.
-fn number(file: &str) -> Option<u64> {
+/// Reads a file that contains one number; `None` for `max` and -1.
+fn read_number(file: &str) -> Option<u64> {
     read(file)?.trim().parse().ok()
 }

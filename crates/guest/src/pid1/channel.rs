@@ -1,7 +1,7 @@
 //! The stream to the host, with buffers of bounded size.
 //!
-//! A host that went away, or that does not speak the protocol, is the end of this process: nothing
-//! here returns an error.
+//! No function returns an error: this process exits when the host disconnects or violates the
+//! protocol.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -15,17 +15,18 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin, stdout};
 
 use super::kernel;
 
-/// The size of the buffer until a longer frame comes: one whole chunk and its header.
-const INPUT: usize = CHUNK + 4096;
+/// The initial size of the input buffer: one whole chunk and its header. It grows for longer
+/// frames.
+const INPUT_BYTES: usize = CHUNK + 4096;
 
-/// A host that wanted this sandbox has said something by then. One that died before its connection
-/// was made has left nobody whose going away would be the end of it.
-const FIRST_WORD: Duration = Duration::from_secs(300);
+/// How long to wait for the first message. If the host dies before it attaches to the container, no
+/// disconnect ever ends this process, so it must end itself.
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub struct Channel {
     from_host: OwnedFd,
     to_host: OwnedFd,
-    /// Bytes received and not yet handed out are at `start..end`.
+    /// Received bytes that are not yet consumed are at `start..end`.
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -33,18 +34,18 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// The stream that a launcher left for this process.
+    /// Takes over the stream that the launcher passed to this process.
     pub fn on_socket() -> Self {
-        // SAFETY: whoever started this process left the stream on this descriptor, and nobody else
-        // here owns it.
+        // SAFETY: the launcher passed the stream on this descriptor, and no other value owns it.
         let stream = unsafe { OwnedFd::from_raw_fd(CHANNEL_FD) };
         match (fcntl_setfd(&stream, FdFlags::CLOEXEC), fcntl_dupfd_cloexec(&stream, CHANNEL_FD)) {
             (Ok(()), Ok(copy)) => Channel::new(stream, copy),
-            _ => end(),
+            _ => exit_guest(),
         }
     }
 
-    /// The standard streams of a container, which from then on lead nowhere.
+    /// Takes over the standard streams of a container and replaces them with /dev/null, so that no
+    /// script inherits them.
     pub fn on_standard_streams() -> Self {
         let moved = || {
             let from_host = fcntl_dupfd_cloexec(stdin(), CHANNEL_FD)?;
@@ -57,37 +58,37 @@ impl Channel {
         };
         match moved() {
             Ok((from_host, to_host)) => Channel::new(from_host, to_host),
-            Err(_) => end(),
+            Err(_) => exit_guest(),
         }
     }
 
     fn new(from_host: OwnedFd, to_host: OwnedFd) -> Self {
-        let (input, output) = (vec![0; INPUT], touched(HEADER + MAX_FROM_GUEST));
+        let (input, output) = (vec![0; INPUT_BYTES], preallocated(HEADER + MAX_FROM_GUEST));
         Channel { from_host, to_host, input, start: 0, end: 0, output }
     }
 
-    /// Sends one message, waiting as long as the host takes to read.
+    /// Sends one message. Blocks until the host has read enough.
     pub fn send(&mut self, message: &FromGuest<'_>) {
         self.output.clear();
         if frame::encode(message, MAX_FROM_GUEST, &mut self.output).is_err() {
-            end();
+            exit_guest();
         }
         let mut rest = &self.output[..];
         while !rest.is_empty() {
             match retry_on_intr(|| write(&self.to_host, rest)) {
                 Ok(written) => rest = &rest[written..],
-                Err(_) => end(),
+                Err(_) => exit_guest(),
             }
         }
     }
 
-    /// Waits for the host to say anything, and not for ever.
-    pub fn wait_for_first_word(&self) {
+    /// Waits for the first bytes from the host, with a timeout.
+    pub fn wait_for_first_message(&self) {
         let mut ready =
             [libc::pollfd { fd: self.from_host.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-        kernel::poll(&mut ready, FIRST_WORD);
+        kernel::poll(&mut ready, FIRST_MESSAGE_TIMEOUT);
         if ready[0].revents == 0 {
-            end();
+            exit_guest();
         }
     }
 
@@ -101,53 +102,54 @@ impl Channel {
         };
         let body = self.start + HEADER;
         self.start = body + length;
-        frame::decode(&self.input[body..body + length]).unwrap_or_else(|_| end())
+        frame::decode(&self.input[body..body + length]).unwrap_or_else(|_| exit_guest())
     }
 
-    /// Whether the host said to stop. To be asked before waiting for the stream: it may be here
-    /// already.
-    pub fn stop_received(&mut self) -> bool {
+    /// Whether a stop request is in the buffer. Must be checked before polling the stream, which is
+    /// not readable when all its bytes are already buffered.
+    pub fn is_stop_requested(&mut self) -> bool {
         if self.whole_frame().is_none() {
             return false;
         }
         match self.receive() {
             ToGuest::Stop => true,
-            _ => end(),
+            _ => exit_guest(),
         }
     }
 
-    /// Takes what the stream has; to be called when it is readable.
+    /// Reads available bytes into the buffer. Call it when the stream is readable.
     pub fn fill(&mut self) {
-        self.make_room();
+        self.reserve_frame();
         match retry_on_intr(|| read(&self.from_host, &mut self.input[self.end..])) {
-            Ok(0) | Err(_) => end(),
+            Ok(0) | Err(_) => exit_guest(),
             Ok(count) => self.end += count,
         }
     }
 
-    /// Waits until the host is gone.
-    pub fn wait_for_end(&mut self) -> ! {
+    /// Waits until the host disconnects.
+    pub fn wait_for_disconnect(&mut self) -> ! {
         loop {
             self.start = self.end;
             self.fill();
         }
     }
 
-    /// The length of the body, when a whole frame is here.
+    /// The body length of the next frame, if the whole frame is buffered.
     fn whole_frame(&self) -> Option<usize> {
-        let here = &self.input[self.start..self.end];
-        let header = here.first_chunk::<HEADER>()?;
-        let length = frame::body_length(*header, MAX_TO_GUEST).unwrap_or_else(|_| end());
-        (here.len() >= HEADER + length).then_some(length)
+        let buffered = &self.input[self.start..self.end];
+        let header = buffered.first_chunk::<HEADER>()?;
+        let length = frame::body_length(*header, MAX_TO_GUEST).unwrap_or_else(|_| exit_guest());
+        (buffered.len() >= HEADER + length).then_some(length)
     }
 
-    /// Moves what is here to the front, and makes the buffer as long as the frame that is coming.
-    fn make_room(&mut self) {
+    /// Moves buffered bytes to the front, and grows the buffer for the frame that is being
+    /// received.
+    fn reserve_frame(&mut self) {
         self.input.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         if let Some(header) = self.input[..self.end].first_chunk::<HEADER>() {
-            let length = frame::body_length(*header, MAX_TO_GUEST).unwrap_or_else(|_| end());
+            let length = frame::body_length(*header, MAX_TO_GUEST).unwrap_or_else(|_| exit_guest());
             if self.input.len() < HEADER + length {
                 self.input.resize(HEADER + length, 0);
             }
@@ -161,13 +163,13 @@ impl AsFd for Channel {
     }
 }
 
-/// Ends this process and with it every other one in the sandbox.
-pub fn end() -> ! {
+/// Exits this process. The kernel then kills every other process of the pid namespace.
+pub fn exit_guest() -> ! {
     std::process::exit(1);
 }
 
-/// An empty buffer whose pages are already there, for when no more memory can be had.
-fn touched(capacity: usize) -> Vec<u8> {
+/// An empty buffer whose pages are allocated, so that it can be used when memory is exhausted.
+fn preallocated(capacity: usize) -> Vec<u8> {
     let mut buffer = vec![1; capacity];
     buffer.clear();
     buffer

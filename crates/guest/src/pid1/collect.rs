@@ -1,51 +1,57 @@
-//! Sends the output document and the files that a run left. Every process is dead, so nothing moves
-//! meanwhile.
+//! Sends the output document and the files of a run. Every other process is dead, so the directory
+//! does not change meanwhile.
 //!
-//! Nothing is opened before it is known to be a regular file or a directory, and no link is ever
-//! followed: each step opens one name in one directory. What is not sent is reported, up to a
-//! bound.
+//! An entry is only opened after it was found to be a regular file or a directory, and no link is
+//! ever followed: each step opens one name in one directory. Skipped entries are reported, up to a
+//! maximum.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use guest::names::{MAX_DEPTH, MAX_PATH, plain_component};
+use guest::names::{MAX_DEPTH, MAX_PATH, is_plain_component};
 use guest::protocol::{FromGuest, SkipReason, paths};
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat, statat};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::{read, retry_on_intr};
 
-use super::channel::{Channel, end};
-use super::listing::{Level, Listing};
-use super::place::Bounds;
+use super::channel::{Channel, exit_guest};
+use super::directory_listing::{DirectoryListing, Level};
+use super::entry_type::{EntryType, copy_name, entry_type, push_printable, truncate_path};
+use super::receive_job::ReturnLimits;
 
-/// Things reported one by one; the rest is one line.
-const REPORTED: u32 = 100;
+/// The maximum number of individual skip reports; one summary replaces the rest.
+const MAX_REPORTED_SKIPS: u32 = 100;
 
-/// Names looked at in all. A walk that meets more is cut short.
-const LOOKED_AT: u32 = 200_000;
+/// The maximum number of names in total. The walk stops there.
+const MAX_VISITED_NAMES: u32 = 200_000;
 
-/// Sends what is in the output directory. `buffer` is used for reading and must not be empty.
-pub fn collect(host: &mut Channel, bounds: &Bounds, listing: &mut Listing, buffer: &mut [u8]) {
+/// Sends the contents of the output directory. `buffer` is used for reading and must not be empty.
+pub fn collect(
+    host: &mut Channel,
+    limits: &ReturnLimits,
+    listing: &mut DirectoryListing,
+    buffer: &mut [u8],
+) {
     let path = String::with_capacity(2 * MAX_PATH);
     let mut collector = Collector {
         host,
-        bounds,
+        limits,
         listing,
         buffer,
         path,
         files: 0,
         bytes: 0,
         reported: 0,
-        looked_at: 0,
-        cut: None,
+        visited: 0,
+        stopped_at: None,
     };
     let Ok(sandbox) = open(paths::SANDBOX, DIRECTORY, Mode::empty()) else { return };
     let Some(out) = collector.contract_directory(&sandbox, "out", paths::OUT_DIR) else { return };
-    collector.output(&out);
+    collector.send_output(&out);
     if let Some(files) = collector.contract_directory(&out, "files", paths::FILES_DIR) {
         collector.walk(files);
     }
-    if let Some(path) = collector.cut.take() {
-        collector.host.send(&FromGuest::Skipped { path: &path, why: SkipReason::TooMany });
+    if let Some(path) = collector.stopped_at.take() {
+        collector.host.send(&FromGuest::Skipped { path: &path, reason: SkipReason::TooMany });
     }
 }
 
@@ -62,73 +68,75 @@ const REGULAR: OFlags = OFlags::RDONLY
 
 struct Collector<'a> {
     host: &'a mut Channel,
-    bounds: &'a Bounds,
-    listing: &'a mut Listing,
+    limits: &'a ReturnLimits,
+    listing: &'a mut DirectoryListing,
     buffer: &'a mut [u8],
-    /// Of what is being looked at, below the files directory.
+    /// The path of the current entry, relative to the files directory.
     path: String,
     files: u32,
     bytes: u64,
     reported: u32,
-    looked_at: u32,
-    /// Where something was left out without a word of its own.
-    cut: Option<String>,
+    visited: u32,
+    /// The path of the first entry that was left out without a report of its own.
+    stopped_at: Option<String>,
 }
 
-/// A directory being walked, its names, and the length of its path.
-type Walked = (OwnedFd, Level, usize);
+/// A directory that is being walked, its names, and the length of its path.
+type OpenDirectory = (OwnedFd, Level, usize);
 
 impl Collector<'_> {
-    /// Opens a directory of the contract, unless the script put something else in its place.
+    /// Opens one of the fixed directories, unless the script replaced it with something else.
     fn contract_directory(&mut self, above: &OwnedFd, name: &str, path: &str) -> Option<OwnedFd> {
-        let why = match look(above, name.as_bytes()) {
-            Found::Missing => return None,
-            Found::Directory => match openat(above, name, DIRECTORY, Mode::empty()) {
+        let reason = match entry_type(above, name.as_bytes()) {
+            EntryType::Missing => return None,
+            EntryType::Directory => match openat(above, name, DIRECTORY, Mode::empty()) {
                 Ok(directory) => return Some(directory),
                 Err(_) => SkipReason::Unreadable,
             },
-            other => other.why_not(),
+            other => other.skip_reason(),
         };
-        self.skip(path, why);
+        self.skip(path, reason);
         None
     }
 
-    fn output(&mut self, out: &OwnedFd) {
-        let why = match look(out, b"output.json") {
-            Found::Missing => return,
-            Found::Regular { size } if size > self.bounds.output_bytes => {
+    fn send_output(&mut self, out: &OwnedFd) {
+        let reason = match entry_type(out, b"output.json") {
+            EntryType::Missing => return,
+            EntryType::Regular { size } if size > self.limits.output_bytes => {
+                // Announced without its bytes, so that the host knows the cause.
                 return self.host.send(&FromGuest::Output { size });
             }
-            Found::Regular { size } => match openat(out, "output.json", REGULAR, Mode::empty()) {
+            EntryType::Regular { size } => match openat(out, "output.json", REGULAR, Mode::empty())
+            {
                 Ok(file) => {
                     self.host.send(&FromGuest::Output { size });
                     return self.send(&file, size);
                 }
                 Err(_) => SkipReason::Unreadable,
             },
-            other => other.why_not(),
+            other => other.skip_reason(),
         };
-        self.skip(paths::OUTPUT_JSON, why);
+        self.skip(paths::OUTPUT_JSON, reason);
     }
 
     fn walk(&mut self, top: OwnedFd) {
-        let mut walked: Vec<Walked> = Vec::with_capacity(MAX_DEPTH + 1);
+        let mut open_directories: Vec<OpenDirectory> = Vec::with_capacity(MAX_DEPTH + 1);
         self.path.clear();
-        self.enter(&mut walked, top);
+        self.enter(&mut open_directories, top);
         loop {
-            let depth = walked.len();
-            let Some((directory, level, length)) = walked.last_mut() else { return };
+            let depth = open_directories.len();
+            let Some((directory, level, length)) = open_directories.last_mut() else { return };
             self.path.truncate(*length);
             let mut space = [0; 256];
-            match self.listing.next(level).map(|name| copy(name, &mut space)) {
+            match self.listing.next(level).map(|name| copy_name(name, &mut space)) {
                 Some(name) => match self.visit(directory.as_fd(), name, depth) {
-                    Visit::On => {}
-                    Visit::Enter(inner) => self.enter(&mut walked, inner),
-                    Visit::Enough => return self.cut_here(),
+                    Visited::Continue => {}
+                    Visited::Enter(inner) => self.enter(&mut open_directories, inner),
+                    Visited::Stop => return self.stop_here(),
                 },
-                None if level.cut => return self.cut_here(),
+                None if level.truncated => return self.stop_here(),
                 None => {
-                    if let Some((_, level, _)) = walked.pop() {
+                    if let Some((_, level, _)) = open_directories.pop() {
                         self.listing.leave(level);
                     }
                 }
@@ -136,66 +144,66 @@ impl Collector<'_> {
         }
     }
 
-    /// Takes the names of the directory whose path is the present one.
-    fn enter(&mut self, walked: &mut Vec<Walked>, directory: OwnedFd) {
+    /// Starts to walk the directory at the current path.
+    fn enter(&mut self, open_directories: &mut Vec<OpenDirectory>, directory: OwnedFd) {
         match self.listing.enter(&directory) {
-            Ok(level) => walked.push((directory, level, self.path.len())),
+            Ok(level) => open_directories.push((directory, level, self.path.len())),
             Err(_) => self.skip_here(SkipReason::Unreadable),
         }
     }
 
-    fn visit(&mut self, directory: BorrowedFd<'_>, name: &[u8], depth: usize) -> Visit {
-        self.looked_at += 1;
-        if self.looked_at > LOOKED_AT {
-            return Visit::Enough;
+    /// Sends, enters or skips one entry. The type is checked before anything is opened.
+    fn visit(&mut self, directory: BorrowedFd<'_>, name: &[u8], depth: usize) -> Visited {
+        self.visited += 1;
+        if self.visited > MAX_VISITED_NAMES {
+            return Visited::Stop;
         }
         if !self.append(name) {
             self.skip_here(SkipReason::Name);
-            return Visit::On;
+            return Visited::Continue;
         }
-        let why = match look(directory, name) {
-            Found::Missing => return Visit::On,
-            Found::Directory if depth > MAX_DEPTH => SkipReason::TooDeep,
-            Found::Directory => match openat(directory, name, DIRECTORY, Mode::empty()) {
-                Ok(inner) => return Visit::Enter(inner),
+        let reason = match entry_type(directory, name) {
+            EntryType::Missing => return Visited::Continue,
+            EntryType::Directory if depth > MAX_DEPTH => SkipReason::TooDeep,
+            EntryType::Directory => match openat(directory, name, DIRECTORY, Mode::empty()) {
+                Ok(inner) => return Visited::Enter(inner),
                 Err(_) => SkipReason::Unreadable,
             },
-            Found::Regular { .. } if self.files == self.bounds.artifact_files => {
-                return Visit::Enough;
+            EntryType::Regular { .. } if self.files == self.limits.artifact_files => {
+                return Visited::Stop;
             }
-            Found::Regular { size } if size > self.bounds.artifact_bytes - self.bytes => {
+            EntryType::Regular { size } if size > self.limits.artifact_bytes - self.bytes => {
                 SkipReason::TooLarge
             }
-            Found::Regular { size } => match openat(directory, name, REGULAR, Mode::empty()) {
+            EntryType::Regular { size } => match openat(directory, name, REGULAR, Mode::empty()) {
                 Ok(file) => {
-                    self.file(&file, size);
-                    return Visit::On;
+                    self.send_file(&file, size);
+                    return Visited::Continue;
                 }
                 Err(_) => SkipReason::Unreadable,
             },
-            other => other.why_not(),
+            other => other.skip_reason(),
         };
-        self.skip_here(why);
-        Visit::On
+        self.skip_here(reason);
+        Visited::Continue
     }
 
-    /// Makes the present path that of `name` in the present directory; false when it may not be
-    /// sent like that.
+    /// Appends `name` to the current path; false when the path must not be sent.
     fn append(&mut self, name: &[u8]) -> bool {
         if !self.path.is_empty() {
             self.path.push('/');
         }
         match std::str::from_utf8(name) {
-            Ok(text) if plain_component(text) => self.path.push_str(text),
+            Ok(text) if is_plain_component(text) => self.path.push_str(text),
             _ => {
-                lossy(name, &mut self.path);
+                push_printable(name, &mut self.path);
                 return false;
             }
         }
         self.path.len() <= MAX_PATH
     }
 
-    fn file(&mut self, file: &OwnedFd, size: u64) {
+    fn send_file(&mut self, file: &OwnedFd, size: u64) {
         self.files += 1;
         self.bytes += size;
         self.host.send(&FromGuest::File { path: &self.path, size });
@@ -206,11 +214,12 @@ impl Collector<'_> {
     fn send(&mut self, file: &OwnedFd, size: u64) {
         let mut left = size;
         while left > 0 {
-            let most = left.min(self.buffer.len() as u64) as usize;
-            match retry_on_intr(|| read(file, &mut self.buffer[..most])) {
-                // Nobody is left who could have made it shorter. The host hears of it as a guest
-                // that is gone.
-                Ok(0) | Err(_) => end(),
+            let length = left.min(self.buffer.len() as u64) as usize;
+            match retry_on_intr(|| read(file, &mut self.buffer[..length])) {
+                // No process is left that could have truncated the file, so this is a failure of
+                // the file system. The announced size cannot be taken back: exit, so that the host
+                // does not record a damaged file.
+                Ok(0) | Err(_) => exit_guest(),
                 Ok(count) => {
                     self.host.send(&FromGuest::Chunk(&self.buffer[..count]));
                     left -= count as u64;
@@ -219,120 +228,29 @@ impl Collector<'_> {
         }
     }
 
-    fn skip(&mut self, path: &str, why: SkipReason) {
-        if self.reported < REPORTED {
+    fn skip(&mut self, path: &str, reason: SkipReason) {
+        if self.reported < MAX_REPORTED_SKIPS {
             self.reported += 1;
-            self.host.send(&FromGuest::Skipped { path: shortened(path), why });
-        } else if self.cut.is_none() {
-            self.cut = Some(paths::FILES_DIR.to_owned());
+            self.host.send(&FromGuest::Skipped { path: truncate_path(path), reason });
+        } else if self.stopped_at.is_none() {
+            self.stopped_at = Some(paths::FILES_DIR.to_owned());
         }
     }
 
-    fn skip_here(&mut self, why: SkipReason) {
+    fn skip_here(&mut self, reason: SkipReason) {
         let path = std::mem::take(&mut self.path);
-        self.skip(&path, why);
+        self.skip(&path, reason);
         self.path = path;
     }
 
-    fn cut_here(&mut self) {
-        self.cut = Some(shortened(&self.path).to_owned());
+    fn stop_here(&mut self) {
+        self.stopped_at = Some(truncate_path(&self.path).to_owned());
     }
 }
 
-/// What to do after one name.
-enum Visit {
-    On,
+/// How to continue after one entry.
+enum Visited {
+    Continue,
     Enter(OwnedFd),
-    Enough,
-}
-
-/// What a name stands for, without opening it.
-enum Found {
-    Regular {
-        size: u64,
-    },
-    Directory,
-    SymbolicLink,
-    /// Another name leads to the same file, and may lead out of what the script meant to hand over.
-    HardLink,
-    Special,
-    Unreadable,
-    Missing,
-}
-
-impl Found {
-    fn why_not(&self) -> SkipReason {
-        match self {
-            Found::SymbolicLink => SkipReason::SymbolicLink,
-            Found::HardLink => SkipReason::HardLink,
-            Found::Unreadable => SkipReason::Unreadable,
-            Found::Regular { .. } | Found::Directory | Found::Special | Found::Missing => {
-                SkipReason::Special
-            }
-        }
-    }
-}
-
-fn look(directory: impl AsFd, name: &[u8]) -> Found {
-    let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Found::Missing,
-        Err(_) => return Found::Unreadable,
-    };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Found::Directory,
-        FileType::Symlink => Found::SymbolicLink,
-        FileType::RegularFile if stat.st_nlink > 1 => Found::HardLink,
-        FileType::RegularFile => {
-            Found::Regular { size: u64::try_from(stat.st_size).unwrap_or(u64::MAX) }
-        }
-        _ => Found::Special,
-    }
-}
-
-/// A file name is at most 255 bytes on every file system that Linux has.
-fn copy<'a>(name: &[u8], space: &'a mut [u8; 256]) -> &'a [u8] {
-    let length = name.len().min(space.len());
-    space[..length].copy_from_slice(&name[..length]);
-    &space[..length]
-}
-
-/// Appends a name that may not be sent in a form that may be shown.
-fn lossy(name: &[u8], path: &mut String) {
-    for chunk in name.utf8_chunks() {
-        path.extend(
-            chunk
-                .valid()
-                .chars()
-                .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }),
-        );
-        if !chunk.invalid().is_empty() {
-            path.push(char::REPLACEMENT_CHARACTER);
-        }
-    }
-}
-
-/// As much of a path as a frame may hold.
-fn shortened(path: &str) -> &str {
-    &path[..path.floor_char_boundary(MAX_PATH)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_cannot_be_shown_are_made_showable() {
-        let mut path = String::from("dir/");
-        lossy(b"a\n\xff\xfeb\x7f", &mut path);
-        assert_eq!(path, "dir/a\u{fffd}\u{fffd}\u{fffd}b\u{fffd}");
-    }
-
-    #[test]
-    fn long_paths_are_cut_between_characters() {
-        let long = "ä".repeat(MAX_PATH);
-        assert_eq!(shortened(&long).len(), MAX_PATH);
-        assert_eq!(shortened(&format!("x{long}")).len(), MAX_PATH - 1);
-        assert_eq!(shortened("short"), "short");
-    }
+    Stop,
 }

@@ -1,20 +1,20 @@
-//! A step that was refused before the script ran; the host is told and the sandbox ends.
+//! A setup step that failed before the script ran. It is reported to the host and ends the sandbox.
 
 use rustix::io::Errno;
 
-pub struct Failure {
+pub struct SetupFailure {
     pub step: &'static str,
     pub errno: Errno,
 }
 
-impl Failure {
+impl SetupFailure {
     /// For `map_err`: names the step that failed.
-    pub fn at(step: &'static str) -> impl Fn(Errno) -> Failure {
-        move |errno| Failure { step, errno }
+    pub fn at(step: &'static str) -> impl Fn(Errno) -> SetupFailure {
+        move |errno| SetupFailure { step, errno }
     }
 
     /// The same for errors of the standard library.
-    pub fn io(step: &'static str) -> impl Fn(std::io::Error) -> Failure {
-        move |error| Failure { step, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
+    pub fn io(step: &'static str) -> impl Fn(std::io::Error) -> SetupFailure {
+        move |error| SetupFailure { step, errno: Errno::from_io_error(&error).unwrap_or(Errno::IO) }
     }
 }

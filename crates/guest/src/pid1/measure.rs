@@ -1,4 +1,4 @@
-//! What this process can see of its own confinement. It looks before any byte of a tenant arrives.
+//! Measures the confinement of this process, before any byte of a tenant arrives.
 
 use std::fs;
 
@@ -7,27 +7,27 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags, open, statvfs};
 use rustix::io::Errno;
 
 use super::cgroup::Cgroup;
-use super::failure::Failure;
+use super::failure::SetupFailure;
 use super::kernel;
 
 const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
 const CAPABILITY_SETS: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 
-/// What gVisor's kernel has always called itself.
-const GVISOR: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
+/// The version string of gVisor's kernel, which has never changed.
+const GVISOR_VERSION: &[u8] = b"#1 SMP Sun Jan 10 15:06:54 PST 2016";
 
-/// Looks at everything once.
+/// Takes all measurements.
 pub fn measure(
     cgroup: Option<Cgroup>,
-    witness: bool,
+    has_listener: bool,
     private_inodes: bool,
-) -> Result<Measurements<'static>, Failure> {
-    let status =
-        &fs::read_to_string("/proc/self/status").map_err(Failure::io("read /proc/self/status"))?;
-    let root = statvfs("/").map_err(Failure::at("statvfs /"))?;
+) -> Result<Measurements<'static>, SetupFailure> {
+    let status = &fs::read_to_string("/proc/self/status")
+        .map_err(SetupFailure::io("read /proc/self/status"))?;
+    let root = statvfs("/").map_err(SetupFailure::at("statvfs /"))?;
     let gvisor = is_gvisor();
     let sockets = [libc::AF_INET, libc::AF_INET6].into_iter().any(kernel::can_open_socket);
-    let scratch = statvfs(paths::SANDBOX).map_err(Failure::at("statvfs /sandbox"))?;
+    let scratch = statvfs(paths::SANDBOX).map_err(SetupFailure::at("statvfs /sandbox"))?;
     Ok(Measurements {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
@@ -40,18 +40,18 @@ pub fn measure(
             || (gvisor && root_is_mounted_read_only()),
         scratch_bytes: scratch.f_blocks.saturating_mul(scratch.f_frsize),
         scratch_inodes: scratch.f_files,
-        cgroup: cgroup.map(Cgroup::held),
+        cgroup: cgroup.map(Cgroup::limits),
         gvisor,
-        // Without sockets there is nothing to be seen.
-        witness: witness && sockets,
+        // Without sockets no connect attempt reaches the filter.
+        observes_connects: has_listener && sockets,
         routes: has_routes(),
         sockets,
         private_inodes,
     })
 }
 
-/// Whether a container's root shares its inodes with no other: an overlay has its own for every
-/// file. Other ways of keeping images may or may not share.
+/// Whether a container's root shares no inode with another container: an overlay has inodes of its
+/// own. Other storage drivers may or may not share inodes.
 pub fn has_overlay_root() -> bool {
     const OVERLAYFS: i64 = 0x794c_7630;
     rustix::fs::statfs("/").is_ok_and(|root| root.f_type == OVERLAYFS)
@@ -59,17 +59,17 @@ pub fn has_overlay_root() -> bool {
 
 /// Whether the kernel is gVisor's.
 pub fn is_gvisor() -> bool {
-    rustix::system::uname().version().to_bytes() == GVISOR
+    rustix::system::uname().version().to_bytes() == GVISOR_VERSION
 }
 
-/// Everything in any of the sets. What cannot be read counts as the worst, but gVisor has no
-/// ambient set to show.
+/// The union of the capability sets. A set that cannot be read counts as full; gVisor does not
+/// report an ambient set.
 fn capabilities(status: &str, gvisor: bool) -> u64 {
     let shown = CAPABILITY_SETS.iter().filter(|set| !(gvisor && **set == "CapAmb"));
     shown.map(|set| hex(status, set).unwrap_or(u64::MAX)).fold(0, |all, set| all | set)
 }
 
-/// gVisor does not say so of a file system, only in its list of mounts.
+/// gVisor does not report read-only mounts in `statvfs`, only in its list of mounts.
 fn root_is_mounted_read_only() -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| {
@@ -79,20 +79,20 @@ fn root_is_mounted_read_only() -> bool {
     })
 }
 
-/// Whether any route leads further than loopback. A list that cannot be read counts as the worst;
-/// the newer protocol may be missing altogether.
+/// Whether there is a route beyond loopback. If the IPv4 list cannot be read, assume so; the IPv6
+/// list may be missing.
 fn has_routes() -> bool {
     let Ok(list) = fs::read_to_string("/proc/self/net/route") else { return true };
-    let newer = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
-    leads_out(&list, &newer)
+    let ipv6 = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
+    has_external_route(&list, &ipv6)
 }
 
-/// One list has a heading and the device in front, the other has no heading and the device at the
-/// end.
-fn leads_out(list: &str, newer: &str) -> bool {
-    let mut devices = list.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    let mut newer = newer.lines().filter_map(|line| line.split_whitespace().last());
-    devices.any(|device| device != "lo") || newer.any(|device| device != "lo")
+/// The IPv4 list has a heading line and the device in the first column; the IPv6 list has no
+/// heading and the device in the last column.
+fn has_external_route(ipv4: &str, ipv6: &str) -> bool {
+    let mut devices = ipv4.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let mut ipv6 = ipv6.lines().filter_map(|line| line.split_whitespace().last());
+    devices.any(|device| device != "lo") || ipv6.any(|device| device != "lo")
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -109,20 +109,20 @@ fn namespace(name: &str) -> Option<u64> {
     link.to_str()?.strip_prefix(name)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The version of Landlock, if it is what stands between us and a file whose permissions let
-/// everybody write.
+/// The Landlock ABI, if Landlock is in force: it must deny writing a file that everybody has the
+/// permission to write.
 fn landlock() -> Option<u8> {
     let zero = |access| open("/dev/zero", access | OFlags::CLOEXEC, Mode::empty());
     let refused = zero(OFlags::RDONLY).is_ok() && zero(OFlags::WRONLY).err() == Some(Errno::ACCESS);
-    // The first version is the least that can have refused it, when the filter does not let us ask.
+    // The seccomp filter may forbid the query. ABI 1 is the lowest that denies the write.
     refused.then(|| landlock_version().unwrap_or(1))
 }
 
 fn landlock_version() -> Option<u8> {
-    const ASK_FOR_VERSION: libc::c_ulong = 1;
-    // SAFETY: with this flag the kernel takes no pointer and only returns a number.
+    const CREATE_RULESET_VERSION: libc::c_ulong = 1;
+    // SAFETY: with this flag the kernel dereferences no pointer and only returns a number.
     let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, ASK_FOR_VERSION)
+        libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, CREATE_RULESET_VERSION)
     };
     u8::try_from(version).ok().filter(|&version| version > 0)
 }
@@ -134,7 +134,7 @@ mod tests {
     const STATUS: &str = "Name:\tguest\nCapInh:\t0000000000000000\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t3\n";
 
     #[test]
-    fn fields_are_found_by_their_whole_name() {
+    fn finds_fields_by_their_whole_name() {
         assert_eq!(field(STATUS, "Seccomp"), Some("2"));
         assert_eq!(field(STATUS, "NoNewPrivs"), Some("1"));
         assert_eq!(field(STATUS, "Sec"), None);
@@ -143,17 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_leads_out_is_seen() {
+    fn detects_routes_beyond_loopback() {
         let heading = "Iface\tDestination\tGateway \tFlags\n";
-        let newer = "00000000000000000000000000000001 80 0 00 0 00000000 00000002 00000000 80200001       lo\n";
-        assert!(!leads_out(heading, newer) && !leads_out("", ""));
-        assert!(leads_out(&format!("{heading}eth0\t00000000\t0101A8C0\t0003\n"), newer));
-        assert!(leads_out(heading, &newer.replace("lo", "eth0")));
+        let ipv6 = "00000000000000000000000000000001 80 0 00 0 00000000 00000002 00000000 80200001       lo\n";
+        assert!(!has_external_route(heading, ipv6) && !has_external_route("", ""));
+        assert!(has_external_route(&format!("{heading}eth0\t00000000\t0101A8C0\t0003\n"), ipv6));
+        assert!(has_external_route(heading, &ipv6.replace("lo", "eth0")));
     }
 
     #[test]
-    fn namespaces_of_this_process_are_read() {
+    fn reads_the_namespaces_of_this_process() {
         assert!(namespace("pid").is_some_and(|inode| inode > 0));
-        assert_eq!(namespace("nothing"), None);
+        assert_eq!(namespace("unknown"), None);
     }
 }

@@ -1,170 +1,212 @@
-//! PID 1 inside a sandbox: says what holds, places one job, runs it, buries everything, sends what
-//! it left.
+//! PID 1 inside a sandbox: measures the confinement, receives one job, runs it, kills and reaps all
+//! processes, and sends the results.
 //!
-//! It is already confined when it starts, or confines itself first, and cannot gain anything. It is
-//! one thread, keeps no more memory than the buffers it makes before the script starts, and ends as
-//! soon as its host does not listen any more, which ends the sandbox. It decides nothing: every
-//! bound comes from the host, which checks them again.
+//! It is already confined when it starts, or confines itself first, and cannot gain privileges. It
+//! is single-threaded, allocates nothing after the script has started, and exits as soon as its
+//! host disconnects, which ends the sandbox. It decides nothing: every limit comes from the host,
+//! which checks the results again.
 
 mod cgroup;
 mod channel;
 mod collect;
-mod crowd;
+mod directory_listing;
+mod disk_usage;
+mod entry_type;
 mod failure;
 mod kernel;
-mod listing;
-mod locks;
 mod measure;
 mod oom;
-mod place;
 mod process;
-mod scratch;
+mod process_limit;
+mod receive_job;
+mod record_locks;
 mod shebang;
-mod sockets;
-mod watch;
-mod witness;
+mod supervise;
+mod syscall_listener;
+mod tcp_sockets;
 
 use crate::launcher::confine;
-use crate::shared_inodes::{self, Owner};
+use crate::shared_inodes::{self, LockOwner};
+use cgroup::Cgroup;
 use channel::Channel;
-use failure::Failure;
+use disk_usage::DiskUsage;
+use failure::SetupFailure;
 use guest::jail::{CHANNEL_FD, Counters, PRIVATE_INODES, ScratchLimits};
 use guest::protocol::{Confinement, ExitReport, ExitStatus, FromGuest, ToGuest};
-use witness::Witness;
+use process_limit::ProcessLimit;
+use supervise::LogForwarder;
+use syscall_listener::SyscallListener;
 
-/// Runs the one job of this sandbox; the stream to the host is on descriptor 3.
+/// Runs the one job of a native sandbox; the stream to the host is on descriptor 3.
 pub fn main() -> ! {
     let host = Channel::on_socket();
     kernel::close_on_exec_from(CHANNEL_FD + 1);
     let private_inodes = std::env::args_os()
         .any(|argument| argument.as_encoded_bytes() == PRIVATE_INODES.to_bytes());
-    let witness = Witness::left_by_the_launcher();
-    let prepared = prepare(oom::Score::left_by_the_launcher());
-    run(host, prepared.map(|oom| Prepared { oom, caps: None, witness, private_inodes }))
+    let syscalls = SyscallListener::inherited();
+    let prepared = prepare(oom::OomScore::inherited());
+    run(host, prepared.map(|oom| Prepared { oom, enforced_here: None, syscalls, private_inodes }))
 }
 
-/// The same in a container, where the host is on the standard streams and says how to confine what
-/// comes.
+/// The same in a container: the host is on the standard streams, and the guest confines itself as
+/// the host's first message demands.
 pub fn main_in_container() -> ! {
     let mut host = Channel::on_standard_streams();
-    host.wait_for_first_word();
-    let confine = match host.receive() {
-        ToGuest::Confine(confine) => confine,
-        _ => channel::end(),
+    host.wait_for_first_message();
+    let confinement = match host.receive() {
+        ToGuest::Confine(confinement) => confinement,
+        ToGuest::File { .. }
+        | ToGuest::Chunk(_)
+        | ToGuest::Link { .. }
+        | ToGuest::Stdin { .. }
+        | ToGuest::Run(_)
+        | ToGuest::Stop => channel::exit_guest(),
     };
-    // It must be opened before hiding, after which the file belongs to root, and before Landlock.
-    let prepared = prepare(oom::Score::open()).and_then(|oom| {
-        confine::lower_rlimits(&confine.rlimits);
-        confine::restrict_paths(&confine.landlock).map_err(Failure::io("landlock"))?;
-        // Before the witness, which these locks would wait for.
-        let occupied = confine.own_inodes.then(|| shared_inodes::occupy(Owner::Process)).flatten();
-        kernel::close_on_exec_from(CHANNEL_FD);
-        let private_inodes =
-            measure::is_gvisor() || (occupied.is_some() && measure::has_overlay_root());
-        // Before the filters, which forbid to install another.
-        let witness = watch_calls(&confine)?;
-        // Last, because it forbids most of what was needed until here.
-        confine::filter_system_calls(&confine.seccomp).map_err(Failure::io("seccomp"))?;
-        let caps = Some(Caps { scratch: confine.scratch, processes: confine.processes });
-        // Kept open until this process ends.
-        std::mem::forget(occupied);
-        Ok(Prepared { oom, caps, witness, private_inodes })
-    });
+    // The score file must be opened first: `prepare` makes it root's, and Landlock denies writing
+    // anything in /proc.
+    let prepared =
+        prepare(oom::OomScore::open()).and_then(|oom| confine_in_container(&confinement, oom));
     run(host, prepared)
 }
 
-/// Installs the witness. Where it cannot count record locks there are to be none, except under
-/// gVisor, whose locks are memory of its own kernel and so within the limit of the container.
-fn watch_calls(confine: &Confinement) -> Result<Option<Witness>, Failure> {
-    let locks = locks::Locks::open();
-    let listener = confine::witness(&confine.witness);
-    if (locks.is_none() || listener.is_none()) && !measure::is_gvisor() {
-        confine::filter_system_calls(&confine.no_locks).map_err(Failure::io("seccomp"))?;
-    }
-    Ok(listener.map(|listener| Witness::new(listener, locks)))
+/// Applies the confinement. The order matters: each step forbids calls that the steps before it
+/// need.
+fn confine_in_container(
+    confinement: &Confinement,
+    oom: oom::OomScore,
+) -> Result<Prepared, SetupFailure> {
+    confine::lower_rlimits(&confinement.rlimits);
+    confine::restrict_paths(&confinement.landlock).map_err(SetupFailure::io("landlock"))?;
+    // Before the notify filter, which would suspend these lock calls.
+    let inode_locks =
+        confinement.private_inodes.then(|| shared_inodes::lock_all(LockOwner::Process)).flatten();
+    kernel::close_on_exec_from(CHANNEL_FD);
+    let private_inodes =
+        measure::is_gvisor() || (inode_locks.is_some() && measure::has_overlay_root());
+    // Before the main filter, which forbids installing another.
+    let syscalls = install_notify_filter(confinement)?;
+    // Last, because it forbids most of the calls above.
+    confine::filter_system_calls(&confinement.seccomp).map_err(SetupFailure::io("seccomp"))?;
+    let enforced_here = Some(GuestEnforcedLimits {
+        scratch: confinement.scratch,
+        processes: confinement.processes,
+    });
+    // The locks must be held for as long as this process lives.
+    std::mem::forget(inode_locks);
+    Ok(Prepared { oom, enforced_here, syscalls, private_inodes })
 }
 
-/// Everything there is before the first message.
+/// Installs the notify filter. Where record locks cannot be counted they are forbidden, except
+/// under gVisor, whose locks are memory of its own kernel and so within the container's limit.
+fn install_notify_filter(
+    confinement: &Confinement,
+) -> Result<Option<SyscallListener>, SetupFailure> {
+    let locks = record_locks::RecordLockCounter::open();
+    let listener = confine::notify_filter(&confinement.notify_filter);
+    if (locks.is_none() || listener.is_none()) && !measure::is_gvisor() {
+        confine::filter_system_calls(&confinement.no_lock_filter)
+            .map_err(SetupFailure::io("seccomp"))?;
+    }
+    Ok(listener.map(|listener| SyscallListener::new(listener, locks)))
+}
+
+/// The state before the first message.
 struct Prepared {
-    oom: oom::Score,
-    caps: Option<Caps>,
-    witness: Option<Witness>,
+    oom: oom::OomScore,
+    enforced_here: Option<GuestEnforcedLimits>,
+    syscalls: Option<SyscallListener>,
     private_inodes: bool,
 }
 
-/// What nothing around this sandbox holds, and we have to see to ourselves.
-struct Caps {
+/// Limits that nothing outside this container enforces, so that the guest must.
+#[derive(Clone, Copy)]
+struct GuestEnforcedLimits {
     scratch: ScratchLimits,
     processes: u32,
 }
 
-fn run(mut host: Channel, prepared: Result<Prepared, Failure>) -> ! {
-    let ended = prepared.and_then(|prepared| serve(&mut host, prepared));
-    if let Err(Failure { step, errno }) = ended {
+fn run(mut host: Channel, prepared: Result<Prepared, SetupFailure>) -> ! {
+    let served = prepared.and_then(|prepared| serve(&mut host, prepared));
+    if let Err(SetupFailure { step, errno }) = served {
         host.send(&FromGuest::Failed { step, errno: errno.raw_os_error() });
         std::process::exit(1);
     }
-    // The host has heard everything and ends the sandbox by going away.
-    host.wait_for_end();
+    // The host has received everything and ends the sandbox by disconnecting.
+    host.wait_for_disconnect();
 }
 
-/// Hides this process from the scripts of the same user, and makes the directories of the contract.
-fn prepare(oom: oom::Score) -> Result<oom::Score, Failure> {
-    kernel::hide_from_same_user().map_err(Failure::at("hide"))?;
-    kernel::watch_children();
-    place::make_directories()?;
+/// Hides this process from scripts, which run as the same user, and creates the directories that
+/// scripts rely on.
+fn prepare(oom: oom::OomScore) -> Result<oom::OomScore, SetupFailure> {
+    kernel::hide_from_same_user().map_err(SetupFailure::at("hide"))?;
+    kernel::interrupt_poll_on_child_exit();
+    receive_job::make_directories()?;
     Ok(oom)
 }
 
-fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), Failure> {
-    let Prepared { oom, caps, mut witness, private_inodes } = prepared;
-    let cgroup = cgroup::Cgroup::find();
-    host.send(&FromGuest::Ready(measure::measure(cgroup, witness.is_some(), private_inodes)?));
+fn serve(host: &mut Channel, prepared: Prepared) -> Result<(), SetupFailure> {
+    let Prepared { oom, enforced_here, mut syscalls, private_inodes } = prepared;
+    let cgroup = Cgroup::find();
+    let measurements = measure::measure(cgroup, syscalls.is_some(), private_inodes)?;
+    host.send(&FromGuest::Ready(measurements));
 
-    let order = place::receive(host)?;
-    let mut scratch = scratch::Scratch::open(caps.as_ref().map(|caps| caps.scratch))?;
-    let in_container = caps.is_some();
-    let mut crowd = crowd::Crowd::new(caps.map(|caps| caps.processes), cgroup);
-    let started = process::start(&order.program, order.stdin.as_ref(), &oom);
+    let job = receive_job::receive_job(host)?;
+    let mut disk_usage = DiskUsage::open(enforced_here.map(|limits| limits.scratch))?;
+    let mut process_limit = ProcessLimit::new(enforced_here.map(|limits| limits.processes), cgroup);
+    let started = process::start(&job.command, job.stdin.as_ref(), &oom);
     if started.is_ok() {
         host.send(&FromGuest::Started);
     }
-    // Everything needed later is allocated now, while the interpreter starts: the script may leave
-    // no memory.
-    let mut listing = listing::Listing::new();
-    let mut logs = watch::Logs::new(order.bounds.log_bytes);
+    // Everything needed later is allocated now, while the interpreter starts: the script may use up
+    // all memory.
+    let mut listing = directory_listing::DirectoryListing::new();
+    let mut logs = LogForwarder::new(job.limits.log_bytes);
     let mut exit = match started {
-        Ok(running) => {
-            watch::watch(host, running, &mut logs, (&mut scratch, &mut crowd, witness.as_mut()))
+        Ok(script) => {
+            let monitors = (&mut disk_usage, &mut process_limit, syscalls.as_mut());
+            supervise::supervise(host, script, &mut logs, monitors)
         }
         Err(errno) => {
-            kernel::bury_everything();
-            let status = ExitStatus::NotStarted(errno.raw_os_error());
+            // The failed child is the only other process.
+            kernel::kill_all_and_reap(None);
             ExitReport {
-                status,
-                disk_full: scratch.was_full(),
+                status: ExitStatus::NotStarted(errno.raw_os_error()),
+                disk_full: disk_usage.was_full(),
                 log_bytes_dropped: 0,
-                counted: None,
+                counters: None,
             }
         }
     };
-    let counted = match cgroup {
-        Some(cgroup) => Some(cgroup.counters()),
-        None if in_container => Some(kernel::counted_for_the_dead()),
-        // The launcher of a native sandbox counts for it.
-        None => None,
-    };
-    exit.counted = counted.map(|counted| {
-        let refused = counted.forks_refused.max(u64::from(crowd.is_too_large()));
-        Counters { forks_refused: refused, ..counted }
-    });
-    if witness.as_ref().is_some_and(Witness::saw_too_much_memory) {
-        // They are memory, and we killed the script for it in the kernel's place.
-        let counted = exit.counted.unwrap_or_default();
-        exit.counted = Some(Counters { oom_kills: counted.oom_kills.max(1), ..counted });
-    }
+    exit.counters = counters(cgroup, enforced_here.is_some(), &process_limit, syscalls.as_ref());
     host.send(&FromGuest::Exit(exit));
-    collect::collect(host, &order.bounds, &mut listing, logs.buffer());
+    collect::collect(host, &job.limits, &mut listing, logs.buffer());
     host.send(&FromGuest::Done);
     Ok(())
+}
+
+/// The counters of this run, with the limits that the guest enforced itself reported as if the
+/// kernel had.
+fn counters(
+    cgroup: Option<Cgroup>,
+    in_container: bool,
+    process_limit: &ProcessLimit,
+    syscalls: Option<&SyscallListener>,
+) -> Option<Counters> {
+    let counters = match cgroup {
+        Some(cgroup) => Some(cgroup.counters()),
+        None if in_container => Some(kernel::children_rusage()),
+        // The launcher of a native sandbox reads its counters.
+        None => None,
+    };
+    let counters = counters.map(|counters| {
+        let refused = counters.forks_refused.max(u64::from(process_limit.is_exceeded()));
+        Counters { forks_refused: refused, ..counters }
+    });
+    if syscalls.is_some_and(SyscallListener::is_over_memory_limit) {
+        // Locks and connections are kernel memory that no cgroup charges; the guest killed the
+        // script for them in place of the out-of-memory killer.
+        let counters = counters.unwrap_or_default();
+        return Some(Counters { oom_kills: counters.oom_kills.max(1), ..counters });
+    }
+    counters
 }

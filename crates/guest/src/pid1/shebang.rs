@@ -1,16 +1,16 @@
-//! The interpreter that an executable file names in its first line.
+//! Parses the interpreter from the first line of an executable file.
 //!
-//! The kernel reads that line itself, but not on a file system mounted without execution, as those
-//! of a container are.
+//! The kernel does that itself, but not on a file system mounted `noexec`, such as those of a
+//! container.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
-/// As much as the kernel looks at.
-const FIRST_LINE: u64 = 256;
+/// The length that the kernel reads.
+const MAX_LINE_BYTES: u64 = 256;
 
-/// The interpreter and its one argument, if this is an executable file that names one.
+/// The interpreter and its optional argument, if this is an executable file with a shebang line.
 pub fn interpreter(path: &str) -> Option<Vec<String>> {
     let file = File::open(path).ok().filter(|_| path.contains('/'))?;
     let metadata = file.metadata().ok()?;
@@ -18,11 +18,11 @@ pub fn interpreter(path: &str) -> Option<Vec<String>> {
         return None;
     }
     let mut start = Vec::new();
-    file.take(FIRST_LINE).read_to_end(&mut start).ok()?;
+    file.take(MAX_LINE_BYTES).read_to_end(&mut start).ok()?;
     parse(&start)
 }
 
-/// Everything after the first blank is one argument, as the kernel has it.
+/// Everything after the first blank is one argument, as in the kernel.
 fn parse(start: &[u8]) -> Option<Vec<String>> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.trim_matches([' ', '\t']);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_read_as_the_kernel_reads_it() {
+    fn parses_shebang_lines_like_the_kernel() {
         let table: [(&str, Option<&[&str]>); 6] = [
             ("#!/bin/sh\necho", Some(&["/bin/sh"])),
             ("#! /usr/bin/env  python3 -u \n", Some(&["/usr/bin/env", "python3 -u"])),

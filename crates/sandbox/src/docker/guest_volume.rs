@@ -15,7 +15,7 @@ use super::filler;
 use crate::container_backend::sha256_hex;
 use crate::guest::GuestHandle;
 use crate::launcher::{LaunchError, Shape};
-use crate::program::GUEST;
+use crate::guest_binary::GUEST_BINARY;
 
 /// For a few megabytes over a socket, on a loaded machine.
 const FILL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -41,7 +41,7 @@ pub struct GuestVolume {
 
 impl GuestVolume {
     pub fn for_host(host: &str) -> GuestVolume {
-        let digest = sha256_hex(GUEST);
+        let digest = sha256_hex(GUEST_BINARY);
         let (program, address) = (&digest[..12], &sha256_hex(host.as_bytes())[..8]);
         GuestVolume {
             name: format!("skillbox-guest-{}-{program}-{address}", env!("CARGO_PKG_VERSION")),
@@ -58,7 +58,7 @@ impl GuestVolume {
     ) -> Result<(), LaunchError> {
         client.create_volume(&self.name).await?;
         let name = format!("skillbox-fill-{}", Uuid::new_v4().simple());
-        let arguments = [name.clone(), GUEST.len().to_string(), self.digest.clone()];
+        let arguments = [name.clone(), GUEST_BINARY.len().to_string(), self.digest.clone()];
         let body = filler::filler(&FILLER_SHAPE, settings, arguments);
         let mut container = DockerContainer::create(client, name, &body).await?;
         let filled = match timeout(FILL_TIMEOUT, send_program(&mut container)).await {
@@ -76,7 +76,7 @@ async fn send_program(container: &mut DockerContainer) -> Result<(), LaunchError
     // engines then block our write forever. So the exit of the container ends the write, and the
     // write never ends the wait for the exit.
     let writing = async {
-        let _ = stream.write_all(GUEST).await;
+        let _ = stream.write_all(GUEST_BINARY).await;
         let _ = stream.flush().await;
         std::future::pending().await
     };

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::container_backend::sha256_hex;
-use crate::program;
+use crate::guest_binary;
 
 /// The SHA-256 of the guest that is embedded in this program.
 pub fn guest_digest() -> String {
-    sha256_hex(program::GUEST)
+    sha256_hex(guest_binary::GUEST_BINARY)
 }
 
 /// Writes the embedded guest to a directory. It fails if another digest is expected: worker and pod
@@ -22,7 +22,7 @@ pub fn copy_guest(directory: &Path, expected_digest: Option<&str>) -> Result<(),
     }
     let (partial, path) = (directory.join(".skillbox-guest"), directory.join("skillbox-guest"));
     // The rename comes last, so that an incomplete file never has the final name.
-    let copied = fs::write(&partial, program::GUEST)
+    let copied = fs::write(&partial, guest_binary::GUEST_BINARY)
         .and_then(|()| fs::set_permissions(&partial, fs::Permissions::from_mode(0o555)))
         .and_then(|()| fs::rename(&partial, &path));
     copied.map_err(|error| format!("could not write the guest to {}: {error}", directory.display()))
@@ -43,7 +43,7 @@ mod tests {
             copy_guest(directory.path(), Some(&guest_digest())).expect("copied");
         }
         let copy = fs::read(directory.path().join("skillbox-guest")).expect("a file");
-        assert_eq!(copy, program::GUEST);
+        assert_eq!(copy, guest_binary::GUEST_BINARY);
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(copy_guest(&directory.path().join("nowhere"), None).is_err());
     }

@@ -142,7 +142,7 @@ pub fn release(cgroups: &Cgroups) {
 
 /// Removes what a launcher process that is gone left of its sandboxes, whose names start with its
 /// id.
-pub fn remove_launched(cgroups: &Cgroups, launcher: u32) {
+pub fn remove_launcher_cgroups(cgroups: &Cgroups, launcher: u32) {
     let prefix = format!("{launcher}-");
     let of_launcher = |group: &PathBuf| {
         group

@@ -1,11 +1,10 @@
-//! The native sandbox: the kernel's own namespaces, cgroups, Landlock and seccomp, on one Linux
-//! machine.
+//! The native backend: sandboxes made of namespaces, cgroups, Landlock and seccomp on this machine.
 
 mod cgroups;
 pub mod doctor;
 mod interpreters;
+mod launcher_client;
 mod plan;
-mod process;
 
 use crate::guest::Guest;
 use crate::isolation::{Control, Isolation};
@@ -17,8 +16,8 @@ use guest::jail::{CgroupController, Cgroups, EnforcedLimits, SandboxNetwork, San
 use guest::protocol::Measurements;
 use interpreters::Interpreters;
 use language::Language;
+use launcher_client::{LaunchedSandbox, LauncherClient};
 use plan::HostRoot;
-use process::{Launched, Process};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,11 +25,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a guest may take to say that it is ready, on a machine under load.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+/// The time for a guest to become ready, on a machine under load.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The smallest sandbox that can say what holds in it.
-const PROBE: Shape = Shape {
+/// The smallest sandbox in which a guest can measure its isolation.
+const PROBE_SHAPE: Shape = Shape {
     language: Language::Bash,
     image: None,
     memory_bytes: 64 << 20,
@@ -44,15 +43,15 @@ const PROBE: Shape = Shape {
 #[derive(Debug, Clone)]
 pub struct NativeConfig {
     pub owner: Owner,
-    /// Launcher processes; one a core is right.
+    /// The number of launcher processes; one per core is recommended.
     pub processes: usize,
-    /// Controls without which nothing runs.
+    /// The required controls: nothing runs without them.
     pub require: Vec<Control>,
-    /// Where interpreters are looked for; the usual directories when `None`.
+    /// The `PATH` to search for interpreters; the usual directories when `None`.
     pub search_path: Option<OsString>,
 }
 
-/// Makes sandboxes on this machine.
+/// Launches sandboxes on this machine.
 pub struct NativeLauncher {
     require: Vec<Control>,
     interpreters: Interpreters,
@@ -60,19 +59,19 @@ pub struct NativeLauncher {
     hierarchy: Hierarchy,
     cgroups: Cgroups,
     network: SandboxNetwork,
-    /// The namespaces of this process, which no sandbox may share.
+    /// The inodes of this process's namespaces, which no sandbox may share.
     namespaces: BTreeMap<String, u64>,
-    processes: Vec<Mutex<Arc<Process>>>,
+    launchers: Vec<Mutex<Arc<LauncherClient>>>,
     next: AtomicUsize,
 }
 
 impl NativeLauncher {
-    /// Finds out what this machine has and starts the launcher processes.
+    /// Inspects this machine and starts the launcher processes.
     pub fn start(config: NativeConfig) -> Result<NativeLauncher, LaunchError> {
         NativeLauncher::start_with(config, SandboxNetwork::Own)
     }
 
-    /// The same, of sandboxes that see the whole network of this machine.
+    /// The same, for sandboxes in the host's network namespace.
     pub fn start_on_host_network(
         config: NativeConfig,
         _: HostNetworkPermit,
@@ -80,7 +79,7 @@ impl NativeLauncher {
         NativeLauncher::start_with(config, SandboxNetwork::Host)
     }
 
-    /// For tests that show an attack to succeed without this defence.
+    /// For tests that show that an attack succeeds without this defence.
     #[cfg(feature = "weakened")]
     pub fn start_without(
         config: NativeConfig,
@@ -111,13 +110,14 @@ impl NativeLauncher {
         interpreters: Interpreters,
         plan: SandboxPlan,
     ) -> Result<NativeLauncher, LaunchError> {
-        allow_many_descriptors();
+        raise_open_files_limit();
         let hierarchy = Hierarchy::find();
         let cgroups = hierarchy.claim();
         let start = || {
-            Process::start(&cgroups, network, &plan).map(|process| Mutex::new(Arc::new(process)))
+            LauncherClient::start(&cgroups, network, &plan)
+                .map(|process| Mutex::new(Arc::new(process)))
         };
-        let processes = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
+        let launchers = (0..config.processes.max(1)).map(|_| start()).collect::<Result<_, _>>()?;
         Ok(NativeLauncher {
             require: config.require,
             interpreters,
@@ -126,20 +126,20 @@ impl NativeLauncher {
             cgroups,
             network,
             namespaces: own_namespaces(),
-            processes,
+            launchers,
             next: AtomicUsize::new(0),
         })
     }
 
-    /// The next launcher process in turn, started anew if it died.
-    fn process(&self) -> Result<Arc<Process>, LaunchError> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.processes.len();
-        let mut process = self.processes[index].lock().unwrap_or_else(PoisonError::into_inner);
-        if !process.is_alive() {
-            tracing::warn!("a launcher process died; starting another");
-            *process = Arc::new(Process::start(&self.cgroups, self.network, &self.plan)?);
+    /// The next launcher process in turn, restarted if it died.
+    fn next_launcher(&self) -> Result<Arc<LauncherClient>, LaunchError> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.launchers.len();
+        let mut launcher = self.launchers[index].lock().unwrap_or_else(PoisonError::into_inner);
+        if !launcher.is_alive() {
+            tracing::warn!("a launcher process died; starting a new one");
+            *launcher = Arc::new(LauncherClient::start(&self.cgroups, self.network, &self.plan)?);
         }
-        Ok(Arc::clone(&process))
+        Ok(Arc::clone(&launcher))
     }
 
     async fn start_guest(&self, shape: &Shape) -> Result<Guest, LaunchError> {
@@ -152,29 +152,28 @@ impl NativeLauncher {
         let describe =
             |measured: &Measurements<'_>| self.isolation(measured, &launched.enforced, shape);
         let guest =
-            Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_WITHIN, describe)
+            Guest::connect(ours, Box::new(launched.handle), shape.clone(), READY_TIMEOUT, describe)
                 .await?;
         Ok(guest)
     }
 
-    /// Asks a launcher process; another one when it dies over the request, for then nothing has
-    /// been started.
+    /// Sends the request to a launcher process. If that dies, no sandbox was started, so the request
+    /// can be retried on another one.
     async fn clone_guest(
         &self,
         shape: &Shape,
         stream: BorrowedFd<'_>,
-    ) -> Result<Launched, LaunchError> {
-        let mut attempts = 0..self.processes.len();
+    ) -> Result<LaunchedSandbox, LaunchError> {
+        let mut retries = 0..self.launchers.len();
         loop {
-            match self.process()?.launch(plan::limits(shape, &self.cgroups), stream).await {
-                Err(LaunchError::LauncherGone) if attempts.next().is_some() => {}
+            match self.next_launcher()?.launch(plan::limits(shape, &self.cgroups), stream).await {
+                Err(LaunchError::LauncherGone) if retries.next().is_some() => {}
                 launched => return launched,
             }
         }
     }
 
-    /// What holds in a sandbox: what its guest saw before any job came, and what its cgroup was set
-    /// to.
+    /// The controls in force: the guest's own measurements and the limits of its cgroup.
     fn isolation(
         &self,
         measured: &Measurements<'_>,
@@ -182,8 +181,8 @@ impl NativeLauncher {
         shape: &Shape,
     ) -> Isolation {
         let mut controls = BTreeMap::new();
-        let mut set = |control, holds: bool, how: &str| {
-            if holds {
+        let mut set = |control, in_force: bool, how: &str| {
+            if in_force {
                 controls.insert(control, how.to_owned());
             }
         };
@@ -217,7 +216,7 @@ impl NativeLauncher {
         set(Control::MemoryLimit, enforced.memory, cgroup);
         set(Control::SwapLimit, enforced.swap, cgroup);
         set(Control::CpuLimit, enforced.cpu, cgroup);
-        // In a user namespace of its own the process rlimit counts this sandbox alone.
+        // In a user namespace of its own, the rlimit on processes counts only this sandbox.
         let by_rlimit = !plan::has(&self.cgroups, CgroupController::Pids);
         set(
             Control::ProcessLimit,
@@ -237,19 +236,19 @@ impl Launcher for NativeLauncher {
         if !self.interpreters.0.contains_key(&shape.language) {
             return Err(LaunchError::NoInterpreter(shape.language));
         }
-        self.start_guest(shape).await?.holding(&self.require).await
+        self.start_guest(shape).await?.require_controls(&self.require).await
     }
 
     async fn sweep(&self, _owner: &Owner) -> Result<usize, LaunchError> {
         let hierarchy = self.hierarchy.clone();
-        // Cgroups of the dead may take a moment to empty.
+        // Blocking: the cgroups of killed processes take a moment to become empty.
         tokio::task::spawn_blocking(move || hierarchy.sweep()).await.map_err(|error| {
             LaunchError::Setup { step: "sweep".to_owned(), source: std::io::Error::other(error) }
         })
     }
 
     async fn probe(&self) -> Result<Isolation, LaunchError> {
-        let guest = self.start_guest(&PROBE).await?.holding(&self.require).await?;
+        let guest = self.start_guest(&PROBE_SHAPE).await?.require_controls(&self.require).await?;
         let isolation = guest.isolation().clone();
         guest.discard().await;
         Ok(isolation)
@@ -258,21 +257,21 @@ impl Launcher for NativeLauncher {
 
 impl Drop for NativeLauncher {
     fn drop(&mut self) {
-        // Each process waits for its launcher to end; only then are the cgroups empty.
-        self.processes.clear();
+        // Dropping a client waits for its launcher to exit; only then are the cgroups empty.
+        self.launchers.clear();
         cgroups::release(&self.cgroups);
     }
 }
 
-/// Raises this process's limit on open files as far as it may. Every sandbox takes some; and
-/// without root, scripts could otherwise use up what all processes of this user together may have
-/// on the way through sockets, as many as the limit of whoever sends the next one, and sandboxes
-/// are asked for in that way.
-fn allow_many_descriptors() {
+/// Raises this process's limit on open files to the maximum. Every sandbox uses some. Besides, the
+/// kernel limits the descriptors in flight through sockets per user, to the sender's limit on open
+/// files. Without root, scripts run as the same user and could use up that number, and the launch
+/// requests, which pass descriptors, would then fail.
+fn raise_open_files_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit on open files stays low");
+        tracing::warn!(%error, "the limit on open files could not be raised");
     }
 }
 

@@ -74,9 +74,9 @@ pub fn plan(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwor
         root: root(host, interpreters, network),
         landlock: policy::landlock(),
         seccomp: seccomp::program(network),
-        witness: seccomp::witness(),
-        no_locks: seccomp::no_locks(),
-        own_inodes: true,
+        notify_filter: seccomp::notify_filter(),
+        no_lock_filter: seccomp::no_lock_filter(),
+        private_inodes: true,
         path: interpreters.path(),
     }
 }
@@ -201,8 +201,8 @@ mod tests {
     /// The filters have tests of their own, and as bytes say nothing to a reader.
     fn readable(mut plan: SandboxPlan) -> SandboxPlan {
         plan.seccomp.clear();
-        plan.witness.clear();
-        plan.no_locks.clear();
+        plan.notify_filter.clear();
+        plan.no_lock_filter.clear();
         plan
     }
 

@@ -67,7 +67,7 @@ pub fn allowed_numbers() -> Program {
 }
 
 /// Refuses record locks as the kernel does when it has no memory for them.
-pub fn no_locks() -> Program {
+pub fn no_lock_filter() -> Program {
     let command = |command: &i32| Rule {
         conditions: vec![equals(1, *command as u32)],
         answer: NO_MORE_LOCKS,
@@ -78,7 +78,7 @@ pub fn no_locks() -> Program {
 
 /// Makes calls that may lead to another machine, and those that create a record lock, wait for the
 /// guest.
-pub fn watched_calls() -> Program {
+pub fn notify_calls() -> Program {
     const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
     let command =
         |command: &i32| Rule { conditions: vec![equals(1, *command as u32)], answer: NOTIFY };
@@ -432,8 +432,7 @@ mod tests {
 
     #[test]
     fn calls_for_others_and_record_locks_wait_for_the_guest() {
-        let asked =
-            |call: i64, arguments| run(&watched_calls(), AUDIT_ARCH, call as u32, arguments);
+        let asked = |call: i64, arguments| run(&notify_calls(), AUDIT_ARCH, call as u32, arguments);
         let fcntl = |command: i32| asked(libc::SYS_fcntl, [3, command as u64, 0, 0, 0, 0]);
         assert_eq!(asked(libc::SYS_connect, [0; 6]), libc::SECCOMP_RET_USER_NOTIF);
         assert_eq!(fcntl(libc::F_SETLK), libc::SECCOMP_RET_USER_NOTIF);
@@ -449,7 +448,7 @@ mod tests {
         assert_eq!(asked(libc::SYS_write, [0; 6]), ALLOW);
         assert_eq!(
             run(
-                &no_locks(),
+                &no_lock_filter(),
                 AUDIT_ARCH,
                 libc::SYS_fcntl as u32,
                 [3, libc::F_SETLK as u64, 0, 0, 0, 0]
@@ -458,7 +457,7 @@ mod tests {
         );
         assert_eq!(
             run(
-                &no_locks(),
+                &no_lock_filter(),
                 AUDIT_ARCH,
                 libc::SYS_fcntl as u32,
                 [3, libc::F_GETFD as u64, 0, 0, 0, 0]

@@ -11,17 +11,17 @@ use crate::OutputStream;
 use crate::job::Sink;
 
 /// How long the rest may take once everybody was ended; only who could not be still holds a pipe.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// The ends that we read.
-pub struct Pipes(Vec<(OutputStream, Receiver)>);
+pub struct LogPipes(Vec<(OutputStream, Receiver)>);
 
-impl Pipes {
-    pub fn open<const N: usize>(ends: [(OutputStream, PipeReader); N]) -> io::Result<Pipes> {
+impl LogPipes {
+    pub fn open<const N: usize>(ends: [(OutputStream, PipeReader); N]) -> io::Result<LogPipes> {
         let open = |(stream, end)| Ok((stream, Receiver::from_owned_fd(OwnedFd::from(end))?));
-        Ok(Pipes(ends.into_iter().map(open).collect::<io::Result<_>>()?))
+        Ok(LogPipes(ends.into_iter().map(open).collect::<io::Result<_>>()?))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -35,20 +35,20 @@ impl Pipes {
 }
 
 /// What may still be passed on.
-pub struct Logs<'a> {
+pub struct LogRelay<'a> {
     left: u64,
     pub truncated: bool,
     buffer: Vec<u8>,
     sink: &'a mut dyn Sink,
 }
 
-impl<'a> Logs<'a> {
-    pub fn new(cap: u64, sink: &'a mut dyn Sink) -> Logs<'a> {
-        Logs { left: cap, truncated: false, buffer: vec![0; CHUNK], sink }
+impl<'a> LogRelay<'a> {
+    pub fn new(cap: u64, sink: &'a mut dyn Sink) -> LogRelay<'a> {
+        LogRelay { left: cap, truncated: false, buffer: vec![0; CHUNK_BYTES], sink }
     }
 
     /// Passes on what this pipe has now, or takes it away at its end.
-    pub async fn pass_on(&mut self, pipes: &mut Pipes, index: usize) {
+    pub async fn forward(&mut self, pipes: &mut LogPipes, index: usize) {
         let (stream, pipe) = &pipes.0[index];
         let count = match pipe.try_read(&mut self.buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -64,13 +64,13 @@ impl<'a> Logs<'a> {
     }
 
     /// Passes on all that is left.
-    pub async fn drain(&mut self, pipes: &mut Pipes) {
+    pub async fn drain(&mut self, pipes: &mut LogPipes) {
         let rest = async {
             while !pipes.is_empty() {
                 let index = pipes.ready().await;
-                self.pass_on(pipes, index).await;
+                self.forward(pipes, index).await;
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, rest).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
 }

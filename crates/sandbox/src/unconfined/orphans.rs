@@ -6,12 +6,12 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 /// Looks, one every few milliseconds, before giving up.
-const LOOKS: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+const MAX_ATTEMPTS: u32 = 100;
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ends every child of this process. To be called when it has none of its own.
-pub async fn end() {
-    for _ in 0..LOOKS {
+pub async fn kill_orphans() {
+    for _ in 0..MAX_ATTEMPTS {
         let orphans = children();
         if orphans.is_empty() {
             return;
@@ -20,7 +20,7 @@ pub async fn end() {
             let _ = kill_process(orphan, Signal::KILL);
             let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
     tracing::warn!("something that the script started could not be ended");
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
+mod connect_attempts;
 mod contract;
 mod docker;
 mod host_traces;
@@ -17,4 +18,3 @@ mod pods;
 mod refused_options;
 mod shared_inodes;
 mod support;
-mod witness;

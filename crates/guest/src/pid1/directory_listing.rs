@@ -1,4 +1,4 @@
-//! The names in the directories being walked, in memory that is taken once and never grows.
+//! The names in the directories being walked, in buffers that are allocated once and never grow.
 
 use std::mem::MaybeUninit;
 
@@ -6,39 +6,40 @@ use rustix::fd::AsFd;
 use rustix::fs::{RawDir, SeekFrom};
 use rustix::io::Errno;
 
-/// Bytes of names held at once, over all levels of the walk.
-const NAME_BYTES: usize = 512 * 1024;
+/// The maximum size of all names in memory, over all levels of the walk.
+const MAX_NAME_BYTES: usize = 512 * 1024;
 
-/// Names held at once.
-const NAMES: usize = 16 * 1024;
+/// The maximum number of names in memory.
+const MAX_NAMES: usize = 16 * 1024;
 
-/// What the kernel hands out of a directory in one call.
-const BATCH: usize = 16 * 1024;
+/// The buffer size of one `getdents` call.
+const BATCH_BYTES: usize = 16 * 1024;
 
 /// A stack of sorted directories.
-pub struct Listing {
+pub struct DirectoryListing {
     bytes: Vec<u8>,
-    /// Where each name is in `bytes`.
+    /// Offset and length of each name in `bytes`.
     names: Vec<(u32, u16)>,
     batch: Vec<u8>,
 }
 
-/// One directory's names in the listing, and how many of them were taken.
+/// One directory's range of names in the listing, and the position in it.
 pub struct Level {
     first_byte: usize,
     first_name: usize,
     next: usize,
     end: usize,
-    /// The directory has more names than there is room for.
-    pub cut: bool,
+    /// The directory has more names than fit.
+    pub truncated: bool,
 }
 
-impl Listing {
+impl DirectoryListing {
     pub fn new() -> Self {
-        let mut listing = Listing {
-            bytes: vec![1; NAME_BYTES],
-            names: vec![(1, 1); NAMES],
-            batch: vec![1; BATCH],
+        // Filled once, so that the pages are allocated before the script uses up all memory.
+        let mut listing = DirectoryListing {
+            bytes: vec![1; MAX_NAME_BYTES],
+            names: vec![(1, 1); MAX_NAMES],
+            batch: vec![1; BATCH_BYTES],
         };
         listing.bytes.clear();
         listing.names.clear();
@@ -49,8 +50,8 @@ impl Listing {
     /// Reads a directory, sorted by the bytes of the names.
     pub fn enter(&mut self, directory: impl AsFd) -> Result<Level, Errno> {
         let (first_byte, first_name) = (self.bytes.len(), self.names.len());
-        let cut = match self.read(directory) {
-            Ok(cut) => cut,
+        let truncated = match self.read(directory) {
+            Ok(truncated) => truncated,
             Err(errno) => {
                 self.truncate(first_byte, first_name);
                 return Err(errno);
@@ -59,17 +60,17 @@ impl Listing {
         let bytes = &self.bytes;
         self.names[first_name..]
             .sort_unstable_by_key(|&(start, length)| name_at(bytes, start, length));
-        Ok(Level { first_byte, first_name, next: first_name, end: self.names.len(), cut })
+        Ok(Level { first_byte, first_name, next: first_name, end: self.names.len(), truncated })
     }
 
-    /// The next name of the directory entered last.
+    /// The next name of the directory that was entered last.
     pub fn next(&self, level: &mut Level) -> Option<&[u8]> {
         let &(start, length) = self.names[..level.end].get(level.next)?;
         level.next += 1;
         Some(name_at(&self.bytes, start, length))
     }
 
-    /// Forgets the directory entered last.
+    /// Removes the directory that was entered last.
     pub fn leave(&mut self, level: Level) {
         self.truncate(level.first_byte, level.first_name);
     }
@@ -89,10 +90,10 @@ impl Listing {
             if name == b"." || name == b".." {
                 continue;
             }
-            if self.bytes.len() + name.len() > NAME_BYTES || self.names.len() == NAMES {
+            if self.bytes.len() + name.len() > MAX_NAME_BYTES || self.names.len() == MAX_NAMES {
                 return Ok(true);
             }
-            // A name is at most 255 bytes, and all of them together fewer than fit a u32.
+            // A name has at most 255 bytes, and the sum is limited to far less than a u32 holds.
             self.names.push((self.bytes.len() as u32, name.len() as u16));
             self.bytes.extend_from_slice(name);
         }
@@ -110,13 +111,13 @@ mod tests {
     use std::fs::{self, File};
 
     #[test]
-    fn directories_are_sorted_and_forgotten() {
+    fn directories_are_sorted_and_released() {
         let top = std::env::temp_dir().join(format!("skillbox-listing-{}", std::process::id()));
         fs::create_dir_all(top.join("b")).expect("a directory");
         for name in ["c", "a", "b/z", "b/y"] {
             File::create(top.join(name)).expect("a file");
         }
-        let mut listing = Listing::new();
+        let mut listing = DirectoryListing::new();
         let open = |path| File::open(path).expect("a directory to read");
         let mut outer = listing.enter(open(top.clone())).expect("the names");
         assert_eq!(listing.next(&mut outer), Some(&b"a"[..]));
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(listing.next(&mut outer), Some(&b"b"[..]));
         assert_eq!(listing.next(&mut outer), Some(&b"c"[..]));
         assert_eq!(listing.next(&mut outer), None);
-        assert!(!outer.cut);
+        assert!(!outer.truncated);
         listing.leave(outer);
         assert!(listing.bytes.is_empty() && listing.names.is_empty());
         fs::remove_dir_all(top).expect("the test's own directory is removed");

@@ -10,8 +10,8 @@ use guest::protocol::paths;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use super::leftover::{self, Document, Files};
-use super::logs::Pipes;
+use super::logs::LogPipes;
+use super::results::{self, FileCollector, OutputDocument};
 use crate::OutputStream;
 use crate::guest::GuestError;
 use crate::job::{Job, OutputLimits, Sink, StreamMode, StreamedFile};
@@ -24,13 +24,13 @@ const PATH_VARIABLES: [&str; 6] = [
 ];
 
 /// Everything of one run. Dropped, all of it goes.
-pub struct Place {
+pub struct RunDirectory {
     root: tempfile::TempDir,
 }
 
-impl Place {
-    pub async fn make(job: &Job) -> io::Result<Place> {
-        let place = Place { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
+impl RunDirectory {
+    pub async fn make(job: &Job) -> io::Result<RunDirectory> {
+        let place = RunDirectory { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
         let directories = [
             paths::SCRIPTS,
             paths::INPUT_DIR,
@@ -74,7 +74,7 @@ impl Place {
         if read < file.size { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
-    pub fn start(&self, job: &Job, search_path: Option<OsString>) -> io::Result<(Child, Pipes)> {
+    pub fn start(&self, job: &Job, search_path: Option<OsString>) -> io::Result<(Child, LogPipes)> {
         let mut command = Command::new(&job.argv[0]);
         command.args(job.argv[1..].iter().map(|word| self.translate(job, word)));
         command.env_clear().envs(search_path.map(|path| ("PATH", path)));
@@ -89,7 +89,7 @@ impl Place {
     }
 
     /// Standard input, and where the other two go.
-    fn streams(&self, job: &Job, command: &mut Command) -> io::Result<Pipes> {
+    fn streams(&self, job: &Job, command: &mut Command) -> io::Result<LogPipes> {
         command.stdin(match &job.stdin {
             Some(bytes) => {
                 let mut file = tempfile::tempfile_in(self.root.path())?;
@@ -103,12 +103,12 @@ impl Place {
         match job.streams {
             StreamMode::Merged => {
                 command.stderr(of_child.try_clone()?).stdout(of_child);
-                Pipes::open([(OutputStream::Merged, stdout)])
+                LogPipes::open([(OutputStream::Merged, stdout)])
             }
             StreamMode::Split => {
                 let (stderr, stderr_of_child) = io::pipe()?;
                 command.stderr(stderr_of_child).stdout(of_child);
-                Pipes::open([(OutputStream::Stdout, stdout), (OutputStream::Stderr, stderr)])
+                LogPipes::open([(OutputStream::Stdout, stdout), (OutputStream::Stderr, stderr)])
             }
         }
     }
@@ -117,9 +117,9 @@ impl Place {
         &self,
         caps: &OutputLimits,
         sink: &mut dyn Sink,
-    ) -> Result<(Document, Vec<SkippedFile>), GuestError> {
-        let document = leftover::document(&self.inside(paths::OUTPUT_JSON), caps.output_bytes);
-        let mut files = Files::new(self.inside(paths::FILES_DIR), caps);
+    ) -> Result<(OutputDocument, Vec<SkippedFile>), GuestError> {
+        let document = results::document(&self.inside(paths::OUTPUT_JSON), caps.output_bytes);
+        let mut files = FileCollector::new(self.inside(paths::FILES_DIR), caps);
         files.send(sink).await?;
         Ok((document, files.skipped))
     }

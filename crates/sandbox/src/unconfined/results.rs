@@ -12,31 +12,31 @@ use crate::guest::GuestError;
 use crate::job::{OutputLimits, Sink, SinkError};
 use crate::outcome::SkippedFile;
 
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// The output document.
-pub enum Document {
+pub enum OutputDocument {
     None,
     Whole(Vec<u8>),
     TooLarge,
 }
 
-impl Document {
+impl OutputDocument {
     pub fn bytes(self) -> Option<Vec<u8>> {
         match self {
-            Document::Whole(bytes) => Some(bytes),
-            Document::None | Document::TooLarge => None,
+            OutputDocument::Whole(bytes) => Some(bytes),
+            OutputDocument::None | OutputDocument::TooLarge => None,
         }
     }
 }
 
-pub fn document(path: &Path, cap: u64) -> Document {
-    let Some((file, size)) = regular(path) else { return Document::None };
+pub fn document(path: &Path, cap: u64) -> OutputDocument {
+    let Some((file, size)) = regular(path) else { return OutputDocument::None };
     let mut bytes = Vec::new();
     match file.take(cap).read_to_end(&mut bytes) {
-        _ if size > cap => Document::TooLarge,
-        Ok(_) => Document::Whole(bytes),
-        Err(_) => Document::None,
+        _ if size > cap => OutputDocument::TooLarge,
+        Ok(_) => OutputDocument::Whole(bytes),
+        Err(_) => OutputDocument::None,
     }
 }
 
@@ -51,16 +51,16 @@ fn regular(path: &Path) -> Option<(File, u64)> {
 }
 
 /// The files below one directory, within the caps.
-pub struct Files {
+pub struct FileCollector {
     root: PathBuf,
     left_bytes: u64,
     left_files: u32,
     pub skipped: Vec<SkippedFile>,
 }
 
-impl Files {
-    pub fn new(root: PathBuf, caps: &OutputLimits) -> Files {
-        Files {
+impl FileCollector {
+    pub fn new(root: PathBuf, caps: &OutputLimits) -> FileCollector {
+        FileCollector {
             root,
             left_bytes: caps.artifact_bytes,
             left_files: caps.artifact_files,
@@ -89,7 +89,7 @@ impl Files {
         for entry in std::fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten() {
             let shown = entry.file_name().to_string_lossy().into_owned();
             let path = if directory.is_empty() { shown } else { format!("{directory}/{shown}") };
-            match entry.file_name().to_str().is_some() && names::plain_path(&path) {
+            match entry.file_name().to_str().is_some() && names::is_plain_path(&path) {
                 true => names.push(path),
                 false => self.skip(&path, "name not allowed"),
             }
@@ -114,8 +114,8 @@ impl Files {
     }
 
     fn skip(&mut self, path: &str, why: &str) {
-        const LISTED: usize = 100;
-        if self.skipped.len() < LISTED {
+        const MAX_REPORTED_SKIPS: usize = 100;
+        if self.skipped.len() < MAX_REPORTED_SKIPS {
             self.skipped.push(SkippedFile {
                 path: path.escape_debug().to_string(),
                 reason: why.to_owned(),
@@ -127,7 +127,7 @@ impl Files {
 async fn send(sink: &mut dyn Sink, path: &str, file: File, size: u64) -> Result<(), GuestError> {
     sink.file_start(path, size).await?;
     let (mut file, mut left) = (file.take(size), size);
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; CHUNK_BYTES];
     while left > 0 {
         let count = file.read(&mut buffer).unwrap_or(0);
         if count == 0 {

@@ -12,7 +12,7 @@ const CAPS: OutputLimits =
 const EXIT: FromGuest<'static> = exit(ExitStatus::Code(0));
 
 const fn exit(status: ExitStatus) -> FromGuest<'static> {
-    FromGuest::Exit(ExitReport { status, disk_full: false, log_bytes_dropped: 0, counted: None })
+    FromGuest::Exit(ExitReport { status, disk_full: false, log_bytes_dropped: 0, counters: None })
 }
 
 fn log(bytes: &[u8]) -> FromGuest<'_> {
@@ -23,57 +23,61 @@ fn file(path: &str, size: u64) -> FromGuest<'_> {
     FromGuest::File { path, size }
 }
 
-/// Hears everything; the violation that ended it, or what was heard.
-fn hear(messages: &[FromGuest<'_>]) -> Result<Heard, Violation> {
-    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
+/// Hears everything; the violation that ended it, or what was report.
+fn receive_all(messages: &[FromGuest<'_>]) -> Result<GuestReport, ProtocolViolation> {
+    let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
     for message in messages {
-        conversation.hear(message.clone())?;
+        conversation.receive(message.clone())?;
     }
-    Ok(conversation.end())
+    Ok(conversation.finish())
 }
 
 /// The same after a proper start and end of the script.
-fn collect(messages: &[FromGuest<'_>]) -> Result<Heard, Violation> {
-    hear(&[&[FromGuest::Started, EXIT], messages].concat())
+fn collect(messages: &[FromGuest<'_>]) -> Result<GuestReport, ProtocolViolation> {
+    receive_all(&[&[FromGuest::Started, EXIT], messages].concat())
 }
 
 #[test]
-fn a_proper_conversation_is_understood() {
-    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
-    let mut next = |message| conversation.hear(message).expect("it is in order");
-    assert_eq!(next(FromGuest::Started), Event::Started);
-    assert_eq!(next(log(b"hello")), Event::Log { stream: OutputStream::Merged, bytes: b"hello" });
-    assert_eq!(next(EXIT), Event::Exited(ExitStatus::Code(0)));
-    assert_eq!(next(FromGuest::Output { size: 2 }), Event::Nothing);
-    assert_eq!(next(FromGuest::Chunk(b"{")), Event::Nothing);
-    assert_eq!(next(FromGuest::Chunk(b"}")), Event::Nothing);
-    assert_eq!(next(file("a/b", 3)), Event::File { path: "a/b", size: 3 });
-    assert_eq!(next(FromGuest::Chunk(b"xy")), Event::Chunk { bytes: b"xy", last: false });
-    assert_eq!(next(FromGuest::Chunk(b"z")), Event::Chunk { bytes: b"z", last: true });
-    assert_eq!(next(file("empty", 0)), Event::File { path: "empty", size: 0 });
+fn accepts_a_complete_run() {
+    let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
+    let mut next = |message| conversation.receive(message).expect("it is in order");
+    assert_eq!(next(FromGuest::Started), GuestEvent::Started);
     assert_eq!(
-        next(FromGuest::Skipped { path: "link", why: SkipReason::SymbolicLink }),
-        Event::Nothing
+        next(log(b"hello")),
+        GuestEvent::Log { stream: OutputStream::Merged, bytes: b"hello" }
     );
-    assert_eq!(next(FromGuest::Done), Event::Done);
-    let heard = conversation.end();
-    assert!(heard.started && heard.done && !heard.output_too_large);
-    assert_eq!(heard.output.as_deref(), Some(&b"{}"[..]));
+    assert_eq!(next(EXIT), GuestEvent::Exited(ExitStatus::Code(0)));
+    assert_eq!(next(FromGuest::Output { size: 2 }), GuestEvent::Recorded);
+    assert_eq!(next(FromGuest::Chunk(b"{")), GuestEvent::Recorded);
+    assert_eq!(next(FromGuest::Chunk(b"}")), GuestEvent::Recorded);
+    assert_eq!(next(file("a/b", 3)), GuestEvent::File { path: "a/b", size: 3 });
+    assert_eq!(next(FromGuest::Chunk(b"xy")), GuestEvent::Chunk { bytes: b"xy", last: false });
+    assert_eq!(next(FromGuest::Chunk(b"z")), GuestEvent::Chunk { bytes: b"z", last: true });
+    assert_eq!(next(file("empty", 0)), GuestEvent::File { path: "empty", size: 0 });
     assert_eq!(
-        heard.skipped,
+        next(FromGuest::Skipped { path: "link", reason: SkipReason::SymbolicLink }),
+        GuestEvent::Recorded
+    );
+    assert_eq!(next(FromGuest::Done), GuestEvent::Done);
+    let report = conversation.finish();
+    assert!(report.started && report.done && !report.output_too_large);
+    assert_eq!(report.output.as_deref(), Some(&b"{}"[..]));
+    assert_eq!(
+        report.skipped,
         [SkippedFile { path: "link".into(), reason: "symbolic link".into() }]
     );
-    assert_eq!(heard.bytes_out, 5 + 2 + 3);
+    assert_eq!(report.bytes_out, 5 + 2 + 3);
 }
 
 #[test]
-fn a_script_that_cannot_start_ends_without_having_started() {
-    let heard = hear(&[exit(ExitStatus::NotStarted(2)), FromGuest::Done]).expect("it is in order");
-    assert!(!heard.started && heard.done);
+fn script_that_cannot_start_never_started() {
+    let report =
+        receive_all(&[exit(ExitStatus::NotStarted(2)), FromGuest::Done]).expect("it is in order");
+    assert!(!report.started && report.done);
 }
 
 #[test]
-fn messages_out_of_order_are_refused() {
+fn rejects_messages_out_of_order() {
     let ready = || {
         FromGuest::Ready(guest::protocol::Measurements {
             uid: 0,
@@ -88,7 +92,7 @@ fn messages_out_of_order_are_refused() {
             scratch_inodes: 0,
             cgroup: None,
             gvisor: false,
-            witness: false,
+            observes_connects: false,
             routes: false,
             sockets: true,
             private_inodes: false,
@@ -100,14 +104,14 @@ fn messages_out_of_order_are_refused() {
         [ready(), FromGuest::Started, log(b"x"), EXIT, FromGuest::Output { size: 1 }, file("a", 1)];
     let rest = [
         FromGuest::Chunk(b"x"),
-        FromGuest::Skipped { path: "a", why: SkipReason::Name },
+        FromGuest::Skipped { path: "a", reason: SkipReason::Name },
         FromGuest::Done,
         failed(),
     ];
     let refused_after = |before: &[FromGuest<'static>], allowed: fn(&FromGuest<'_>) -> bool| {
         for message in any.iter().chain(&rest).chain([&not_started]) {
-            let heard = hear(&[before, std::slice::from_ref(message)].concat());
-            assert_eq!(heard.is_ok(), allowed(message), "{before:?} then {message:?}");
+            let report = receive_all(&[before, std::slice::from_ref(message)].concat());
+            assert_eq!(report.is_ok(), allowed(message), "{before:?} then {message:?}");
         }
     };
     use FromGuest::*;
@@ -128,40 +132,40 @@ fn messages_out_of_order_are_refused() {
 }
 
 #[test]
-fn logs_are_bounded_and_of_the_streams_asked_for() {
-    assert!(hear(&[FromGuest::Started, log(b"12345"), log(b"67890")]).is_ok());
+fn rejects_logs_above_the_limit_or_of_other_streams() {
+    assert!(receive_all(&[FromGuest::Started, log(b"12345"), log(b"67890")]).is_ok());
     assert_eq!(
-        hear(&[FromGuest::Started, log(b"12345"), log(b"678901")]).err(),
+        receive_all(&[FromGuest::Started, log(b"12345"), log(b"678901")]).err(),
         Some("more log bytes than allowed")
     );
-    assert_eq!(hear(&[FromGuest::Started, log(b"")]).err(), Some("empty log"));
+    assert_eq!(receive_all(&[FromGuest::Started, log(b"")]).err(), Some("empty log"));
     for (streams, stream, fits) in [
         (StreamMode::Merged, OutputStream::Stdout, false),
         (StreamMode::Merged, OutputStream::Merged, true),
         (StreamMode::Split, OutputStream::Merged, false),
         (StreamMode::Split, OutputStream::Stderr, true),
     ] {
-        let mut conversation = Conversation::new(streams, CAPS);
-        conversation.hear(FromGuest::Started).expect("it is in order");
-        assert_eq!(conversation.hear(FromGuest::Log { stream, bytes: b"x" }).is_ok(), fits);
+        let mut conversation = ProtocolState::new(streams, CAPS);
+        conversation.receive(FromGuest::Started).expect("it is in order");
+        assert_eq!(conversation.receive(FromGuest::Log { stream, bytes: b"x" }).is_ok(), fits);
     }
 }
 
 #[test]
-fn impossible_exits_are_refused() {
+fn rejects_impossible_exit_statuses() {
     for status in [
         ExitStatus::Code(-1),
         ExitStatus::Code(256),
         ExitStatus::Signal(0),
         ExitStatus::Signal(i32::MAX),
     ] {
-        assert!(hear(&[FromGuest::Started, exit(status)]).is_err(), "{status:?}");
+        assert!(receive_all(&[FromGuest::Started, exit(status)]).is_err(), "{status:?}");
     }
-    assert!(hear(&[exit(ExitStatus::NotStarted(0))]).is_err());
+    assert!(receive_all(&[exit(ExitStatus::NotStarted(0))]).is_err());
 }
 
 #[test]
-fn the_output_is_bounded_and_comes_once_and_whole() {
+fn output_is_limited_and_sent_once_and_completely() {
     let large = collect(&[FromGuest::Output { size: 9 }, FromGuest::Done])
         .expect("its size alone is no offence");
     assert!(large.output_too_large && large.output.is_none());
@@ -183,7 +187,7 @@ fn the_output_is_bounded_and_comes_once_and_whole() {
 }
 
 #[test]
-fn files_are_bounded_in_number_and_size() {
+fn rejects_files_above_the_limits() {
     let empty = ["a", "b", "c", "d"].map(|path| file(path, 0));
     assert!(collect(&empty[..3]).is_ok());
     assert_eq!(collect(&empty).err(), Some("more files than allowed"));
@@ -196,7 +200,7 @@ fn files_are_bounded_in_number_and_size() {
 }
 
 #[test]
-fn paths_of_files_are_checked_here_too() {
+fn rejects_invalid_file_paths() {
     let long = "x".repeat(256);
     for path in ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "a\nb", "a\\b", ".", &long] {
         assert_eq!(
@@ -215,27 +219,27 @@ fn paths_of_files_are_checked_here_too() {
 }
 
 #[test]
-fn skipped_files_are_bounded() {
-    let skipped = FromGuest::Skipped { path: "x", why: SkipReason::Special };
+fn rejects_too_many_skip_reports() {
+    let skipped = FromGuest::Skipped { path: "x", reason: SkipReason::Special };
     assert!(collect(&vec![skipped.clone(); MAX_SKIPPED]).is_ok());
     assert!(collect(&vec![skipped; MAX_SKIPPED + 1]).is_err());
     let long = "x".repeat(names::MAX_PATH + 1);
     for path in ["a\nb", &long] {
-        assert!(collect(&[FromGuest::Skipped { path, why: SkipReason::Name }]).is_err());
+        assert!(collect(&[FromGuest::Skipped { path, reason: SkipReason::Name }]).is_err());
     }
 }
 
 #[test]
-fn a_job_that_does_not_fit_is_told_from_one_that_fails() {
-    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
+fn distinguishes_a_too_large_job_from_a_failed_one() {
+    let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
     assert_eq!(
-        conversation.hear(FromGuest::Failed { step: "write", errno: libc::ENOSPC }),
-        Ok(Event::NoRoom)
+        conversation.receive(FromGuest::Failed { step: "write", errno: libc::ENOSPC }),
+        Ok(GuestEvent::JobTooLarge)
     );
-    assert!(conversation.end().no_room);
-    let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
-    let event = conversation.hear(FromGuest::Failed { step: "write", errno: libc::EIO });
-    assert_eq!(event, Ok(Event::Failed { step: "write", errno: libc::EIO }));
+    assert!(conversation.finish().job_too_large);
+    let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
+    let event = conversation.receive(FromGuest::Failed { step: "write", errno: libc::EIO });
+    assert_eq!(event, Ok(GuestEvent::Failed { step: "write", errno: libc::EIO }));
 }
 
 /// Messages as a guest gone wild would send them: every kind, mostly near the bounds.
@@ -263,7 +267,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         (paths.clone(), 0..40u64).prop_map(move |(path, size)| encode(&file(&path, size))),
         paths.prop_map(move |path| encode(&FromGuest::Skipped {
             path: &path,
-            why: SkipReason::Name
+            reason: SkipReason::Name
         })),
         proptest::collection::vec(any::<u8>(), 0..40),
     ]
@@ -271,45 +275,46 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_sequence_of_messages_gets_past_the_caps(bodies in proptest::collection::vec(message(), 0..60)) {
-        let mut conversation = Conversation::new(StreamMode::Merged, CAPS);
+    fn no_sequence_of_messages_exceeds_the_limits(bodies in proptest::collection::vec(message(), 0..60)) {
+        let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
         // Without it most sequences would end at their first message.
-        let _ = conversation.hear(FromGuest::Started);
+        let _ = conversation.receive(FromGuest::Started);
         let (mut logged, mut filed, mut files) = (0, 0, 0);
         for body in &bodies {
             let Ok(message) = frame::decode(body) else { break };
-            match conversation.hear(message) {
+            match conversation.receive(message) {
                 Err(_) => break,
-                Ok(Event::Log { bytes, .. }) => logged += bytes.len() as u64,
-                Ok(Event::Chunk { bytes, .. }) => filed += bytes.len() as u64,
-                Ok(Event::File { path, .. }) => {
-                    prop_assert!(names::plain_path(path));
+                Ok(GuestEvent::Log { bytes, .. }) => logged += bytes.len() as u64,
+                Ok(GuestEvent::Chunk { bytes, .. }) => filed += bytes.len() as u64,
+                Ok(GuestEvent::File { path, .. }) => {
+                    prop_assert!(names::is_plain_path(path));
                     files += 1;
                 }
                 Ok(_) => {}
             }
         }
         prop_assert!(logged <= CAPS.log_bytes && filed <= CAPS.artifact_bytes && files <= CAPS.artifact_files);
-        let heard = conversation.end();
-        prop_assert!(heard.output.is_none_or(|output| output.len() as u64 <= CAPS.output_bytes));
-        prop_assert!(heard.skipped.len() <= MAX_SKIPPED);
+        let report = conversation.finish();
+        prop_assert!(report.output.is_none_or(|output| output.len() as u64 <= CAPS.output_bytes));
+        prop_assert!(report.skipped.len() <= MAX_SKIPPED);
     }
 }
 
 #[test]
-fn attempts_are_told_while_the_script_runs_and_are_bounded() {
+fn connect_attempts_are_reported_while_running_and_limited() {
     let tried = || {
-        FromGuest::Tried(ConnectAttempt {
+        FromGuest::ConnectAttempted(ConnectAttempt {
             call: ConnectCall::Connect,
             to: ([1, 1, 1, 1], 443).into(),
         })
     };
-    let heard = hear(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done])
-        .expect("in order");
-    assert_eq!(heard.connect_attempts.len(), 1);
-    assert!(hear(&[tried()]).is_err() && collect(&[tried()]).is_err());
+    let report =
+        receive_all(&[FromGuest::Started, tried(), exit(ExitStatus::Code(0)), FromGuest::Done])
+            .expect("in order");
+    assert_eq!(report.connect_attempts.len(), 1);
+    assert!(receive_all(&[tried()]).is_err() && collect(&[tried()]).is_err());
     let flood: Vec<_> = std::iter::once(FromGuest::Started)
         .chain((0..=MAX_CONNECT_ATTEMPTS).map(|_| tried()))
         .collect();
-    assert!(hear(&flood[..flood.len() - 1]).is_ok() && hear(&flood).is_err());
+    assert!(receive_all(&flood[..flood.len() - 1]).is_ok() && receive_all(&flood).is_err());
 }
