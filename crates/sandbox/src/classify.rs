@@ -25,7 +25,8 @@ pub enum StopReason {
 /// 2. A script that we stopped, by deadline or cancellation, before it exited with a code was ended
 ///    by us. A fork bomb that spins at its process limit until the deadline has therefore timed out:
 ///    nothing else ended it.
-/// 3. A failure after the kernel killed a process for memory is a failure for memory. It precedes the
+/// 3. A failure after the kernel killed a process for memory is a failure for memory. It precedes
+///   the
 ///    other limits because it is the most violent, and because a shell whose child was killed
 ///    reports it as an ordinary exit code.
 /// 4. Then a rejected fork, then a full disk, then a too large output, in the order in which one

@@ -27,8 +27,8 @@ pub fn validate(job: &Job) -> Result<(), String> {
     }
 }
 
-/// Sends the files, standard input and the run request. A disconnect is not an error here: the guest
-/// may have sent the cause, which the caller receives next.
+/// Sends the files, standard input and the run request. A disconnect is not an error here: the
+/// guest may have sent the cause, which the caller receives next.
 pub async fn send_job(sender: &mut Sender, job: &Job) -> Result<(), GuestError> {
     match send_messages(sender, job).await {
         Ok(()) | Err(DeliveryError::Send(SendFailure::Disconnected)) => Ok(()),
@@ -75,8 +75,8 @@ async fn send_messages(sender: &mut Sender, job: &Job) -> Result<(), DeliveryErr
     Ok(sender.finish().await?)
 }
 
-/// Sends a file from its source. The guest expects exactly the announced size, so a source that ends
-/// early fails the delivery.
+/// Sends a file from its source. The guest expects exactly the announced size, so a source that
+/// ends early fails the delivery.
 async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), DeliveryError> {
     let failed = |source| DeliveryError::Source { path: file.path.clone(), source };
     let mut stream = file.source.open().await.map_err(failed)?;

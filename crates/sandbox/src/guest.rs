@@ -18,8 +18,8 @@ use crate::outcome::{Outcome, RunReport, RunUsage};
 use crate::supervisor::{SupervisedRun, Supervisor};
 use crate::wire::{self, Receiver, Sender};
 
-/// How long to wait for the removal of a killed sandbox. If the kernel is stuck, a process may never
-/// end.
+/// How long to wait for the removal of a killed sandbox. If the kernel is stuck, a process may
+/// never end.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A backend's control over one sandbox.
@@ -59,9 +59,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Waits until the guest on `stream` is ready. `describe` turns its measurements, which were taken
-    /// before any job was sent, into the controls in force; the launcher adds what it enforces from
-    /// outside.
+    /// Waits until the guest on `stream` is ready. `describe` turns its measurements, which were
+    /// taken before any job was sent, into the controls in force; the launcher adds what it
+    /// enforces from outside.
     pub async fn connect(
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
         handle: Box<dyn GuestHandle>,
@@ -103,8 +103,9 @@ impl Guest {
         &self.shape
     }
 
-    /// Runs the job: sends the files, runs the script, collects the results. Always kills and removes
-    /// the sandbox, whatever the result: a sandbox that has run a script is never used again.
+    /// Runs the job: sends the files, runs the script, collects the results. Always kills and
+    /// removes the sandbox, whatever the result: a sandbox that has run a script is never used
+    /// again.
     pub async fn run(
         mut self,
         job: &Job,

@@ -1,19 +1,19 @@
-//! The guest program, carried inside this library and run from open_sealed memory.
+//! The guest program, embedded in this library and executed from a sealed memfd.
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 
-/// The static program that `build.rs` made.
+/// The static program, built by `build.rs`.
 pub static GUEST_BINARY: &[u8] = include_bytes!(env!("SKILLBOX_GUEST"));
 
-/// A file in memory with the program, which nobody can change any more, not even a sandbox that
-/// reaches it.
+/// A memfd with the program. It is sealed, so that no process can modify it, not even one that
+/// escaped from a sandbox.
 pub fn open_sealed() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("skillbox-guest", flags | MemfdFlags::EXEC)
-        // Kernels before 6.3 do not know the flag; there every memfd can be executed.
+        // Kernels before 6.3 do not support the flag; there every memfd is executable.
         .or_else(|_| rustix::fs::memfd_create("skillbox-guest", flags))?;
     let mut file = File::from(memory);
     file.write_all(GUEST_BINARY)?;

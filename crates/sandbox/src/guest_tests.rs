@@ -1,5 +1,5 @@
-//! FrameReady runs against guests that are played by the test, over a stream in memory and with a clock
-//! of its own.
+//! FrameReady runs against guests that are played by the test, over a stream in memory and with a
+//! clock of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What confines a sandbox, as measured rather than as configured.
+//! The isolation of a sandbox: measured, not configured.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,27 +100,27 @@ impl FromStr for Control {
     }
 }
 
-/// What holds in one sandbox, and how.
+/// The controls in force in one sandbox, and how they are enforced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
     pub backend: &'static str,
-    /// The OCI runtime, where there is one.
+    /// The OCI runtime, if the backend uses one.
     pub runtime: Option<String>,
-    /// The id of the image, where there is one.
+    /// The id of the image, if the backend uses one.
     pub image: Option<String>,
-    /// The host's network is said out loud wherever this is shown.
+    /// The host's network is always shown explicitly.
     pub network: SandboxNetwork,
-    /// Each control in force with the means that enforces it, such as "cgroup v1" or "abi 7".
+    /// Each control in force, with its mechanism, such as "cgroup v1" or "abi 7".
     pub controls: BTreeMap<Control, String>,
 }
 
 impl Isolation {
-    /// The controls that do not hold.
+    /// The controls that are not in force.
     pub fn missing(&self) -> Vec<Control> {
         Control::ALL.into_iter().filter(|control| !self.controls.contains_key(control)).collect()
     }
 
-    /// Refuses when a required control does not hold.
+    /// Returns an error if a required control is not in force.
     pub fn check(&self, require: &[Control]) -> Result<(), LaunchError> {
         let missing: Vec<_> = require
             .iter()

@@ -1,4 +1,4 @@
-//! What is run in a sandbox, within which bounds, and where its bytes go.
+//! The job of a sandbox: what to run, the limits on its output, and the sink for its bytes.
 
 use std::fmt;
 use std::io;
@@ -12,28 +12,28 @@ use tokio::io::AsyncRead;
 
 use crate::OutputStream;
 
-/// One process to run, with everything it needs. Made by a pure function; nothing in here acts.
+/// One process to run, with all of its inputs. A plain value, computed by a pure function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub files: Vec<JobFile>,
-    /// Files that are read only while they are sent, after the others.
+    /// Files that are read while they are sent, after the others.
     pub streamed: Vec<StreamedFile>,
-    /// Symbolic links to make, as path and target.
+    /// Symbolic links to create, as path and target.
     pub links: Vec<(String, String)>,
     /// `argv[0]` without a slash is looked up in the sandbox's own `PATH`.
     pub argv: Vec<String>,
-    /// The whole environment but `PATH`, which is the sandbox's own.
+    /// The complete environment except `PATH`, which the sandbox sets.
     pub env: Vec<(String, String)>,
     pub cwd: String,
-    /// Without it the script reads end of file.
+    /// Standard input; without it the script reads an end of file.
     pub stdin: Option<Bytes>,
     pub streams: StreamMode,
     pub output_limits: OutputLimits,
-    /// From the start of the process, by the host's clock.
+    /// Measured from the start of the process, by the host's clock.
     pub timeout: Duration,
 }
 
-/// A file placed before the process starts.
+/// A file that is written before the process starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobFile {
     /// Absolute, below one of the writable directories of the sandbox.
@@ -42,7 +42,7 @@ pub struct JobFile {
     pub executable: bool,
 }
 
-/// A file that is placed before the process starts and never held in memory as a whole.
+/// A file that is written before the process starts, and never held in memory as a whole.
 #[derive(Clone)]
 pub struct StreamedFile {
     /// As in [`JobFile`].
@@ -51,11 +51,11 @@ pub struct StreamedFile {
     pub source: Arc<dyn FileSource>,
 }
 
-/// Where the bytes of a [`StreamedFile`] come from.
+/// The source of the bytes of a [`StreamedFile`].
 #[async_trait]
 pub trait FileSource: Send + Sync {
-    /// A stream of as many bytes as the file has. An error of [`io::ErrorKind::InvalidData`] or
-    /// [`io::ErrorKind::NotFound`] says that the file itself is no good; any other may pass.
+    /// A stream with exactly the announced size. [`io::ErrorKind::InvalidData`] and
+    /// [`io::ErrorKind::NotFound`] are permanent errors of the file; any other may be transient.
     async fn open(&self) -> io::Result<Pin<Box<dyn AsyncRead + Send>>>;
 }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for StreamedFile {
     }
 }
 
-/// The same file at the same path; what it says is its source's business.
+/// Compares paths and sizes; the contents are not known before they are streamed.
 impl PartialEq for StreamedFile {
     fn eq(&self, other: &StreamedFile) -> bool {
         (&self.path, self.size) == (&other.path, other.size)
@@ -77,16 +77,16 @@ impl PartialEq for StreamedFile {
 
 impl Eq for StreamedFile {}
 
-/// How standard output and standard error reach us.
+/// How standard output and standard error are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
-    /// Through one pipe, so that their order is exact.
+    /// Through one pipe, which keeps their exact order.
     Merged,
-    /// Through two, so that they can be told apart.
+    /// Through two pipes, which keeps them separate.
     Split,
 }
 
-/// Bounds on what a run may hand back.
+/// The limits on the output of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
     pub log_bytes: u64,
@@ -96,11 +96,11 @@ pub struct OutputLimits {
     pub artifact_files: u32,
 }
 
-/// Where a run's bytes go while it runs. Calls come in order: `file_start`, `file_chunk`…,
-/// `file_end`.
+/// The receiver of a run's bytes, while it runs. Calls are made in this order: `file_start`,
+/// `file_chunk`…, `file_end`.
 ///
-/// Paths are relative, free of `.` and `..` and control characters, and unique within a run.
-/// When a run ends early the last file may lack its `file_end`; such a file must be discarded.
+/// Paths are relative, have no `.`, `..` or control characters, and are unique within a run. When a
+/// run ends early, the last file may lack its `file_end`; such a file must be discarded.
 #[async_trait]
 pub trait Sink: Send {
     async fn log(&mut self, stream: OutputStream, bytes: &[u8]);
@@ -109,7 +109,7 @@ pub trait Sink: Send {
     async fn file_end(&mut self) -> Result<(), SinkError>;
 }
 
-/// The place a run's bytes go to refused them; the run ends as our failure.
+/// The sink could not store a run's bytes. The run ends with an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SinkError(pub String);

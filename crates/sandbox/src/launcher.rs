@@ -1,5 +1,5 @@
-//! The seam between backends and everything else: start a guest, sweep what a dead owner left, say
-//! what holds.
+//! The interface of the backends: launch a guest, sweep the leftovers of a dead owner, probe the
+//! isolation.
 
 use std::io;
 
@@ -15,15 +15,15 @@ pub trait Launcher: Send + Sync {
     /// Starts a guest of this shape and waits until it is ready for its one job.
     async fn launch(&self, shape: &Shape) -> Result<Guest, LaunchError>;
 
-    /// Removes what nobody will remove any more, and says how many sandboxes that were. `owner` is
+    /// Removes orphaned sandboxes, whose owner is dead; returns how many there were. `owner` is
     /// this live process.
     async fn sweep(&self, owner: &Owner) -> Result<usize, LaunchError>;
 
-    /// Finds out, by launching a guest, what really holds here.
+    /// Launches a guest to measure the isolation on this machine.
     async fn probe(&self) -> Result<Isolation, LaunchError>;
 }
 
-/// Everything about a sandbox that is fixed before its job is known.
+/// The properties of a sandbox that are fixed before its job is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub language: Language,
@@ -38,22 +38,21 @@ pub struct Shape {
     pub disk_inodes: u64,
 }
 
-/// The server process instance that owns what it launched, so that another can tell what is
-/// abandoned.
+/// The id of a server process, which owns its sandboxes. It allows another process to find orphans.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner(pub String);
 
-/// Why no guest could be had. Never the fault of a skill.
+/// Why no guest could be launched. Never the fault of a skill.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// A named step of making the sandbox was refused by the system.
+    /// A setup step of the sandbox failed.
     #[error("could not set up a sandbox: {step}: {source}")]
     Setup {
         step: String,
         #[source]
         source: io::Error,
     },
-    /// The operator requires controls that do not hold on this machine.
+    /// The operator requires controls that this machine does not enforce.
     #[error("required isolation is not available here: {}; see `skillbox doctor`", list(.0))]
     Missing(Vec<Control>),
     /// No interpreter for this language was found.
@@ -62,22 +61,22 @@ pub enum LaunchError {
     /// The operator does not allow this image.
     #[error("image {0:?} is not allowed here; the setting image_allowlist says which are")]
     ImageNotAllowed(String),
-    /// The engine does not have this image, and we never fetch any.
+    /// The engine does not have this image, and images are never pulled.
     #[error(
         "the engine has no image {0:?}; run `docker pull {0}` there, import it, or name another one in the setting image_<language>"
     )]
     ImageMissing(String),
-    /// The engine has this image, and it cannot be used.
+    /// The engine has this image, but it cannot be used.
     #[error("image {image:?} cannot be used: {why}")]
     ImageUnfit { image: String, why: String },
-    /// The engine made something weaker than it was asked for.
-    #[error("the engine did not do what it was asked for: {}; it is too old, or something in front of it changes requests", .0.join(", "))]
+    /// The engine made a container with weaker isolation than requested.
+    #[error("the engine did not apply the requested isolation: {}; it is too old, or a proxy in front of it changes requests", .0.join(", "))]
     Weakened(Vec<String>),
-    /// Nothing is wrong but that there is no room now. In the words of whoever has none.
-    #[error("there is no room for a sandbox now: {0}")]
+    /// There is no capacity at the moment, with the backend's message.
+    #[error("there is no capacity for a sandbox at the moment: {0}")]
     NoRoom(String),
-    /// The process that makes sandboxes went away.
-    #[error("the launcher process is gone")]
+    /// The launcher process exited.
+    #[error("the launcher process has exited")]
     LauncherGone,
     /// The guest was started but did not become ready.
     #[error(transparent)]

@@ -1,9 +1,9 @@
-//! Runs one job in one single-use sandbox and tells truthfully how it ended.
+//! Runs one job in one single-use sandbox and reports the true cause of its end.
 //!
-//! A [`Launcher`] starts a guest and hands back one byte stream to it; that is all a backend does.
-//! Everything said on the stream is common to all backends and lives here: [`Guest::run`] places a
-//! [`Job`], watches it under a deadline, and collects what it left, treating the guest as hostile
-//! from its first byte. This crate knows nothing of skills, tenants, storage or HTTP.
+//! A [`Launcher`] starts a guest and connects one byte stream to it; that is all that a backend
+//! does. The protocol on the stream is common to all backends: [`Guest::run`] sends a [`Job`],
+//! supervises it under a deadline, and collects its results. The guest is treated as hostile from
+//! its first byte. This crate does not know skills, tenants, storage or HTTP.
 
 #![forbid(unsafe_code)]
 

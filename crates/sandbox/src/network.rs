@@ -1,17 +1,16 @@
-//! The permission to let a sandbox see the network of the machine.
+//! The permit to run sandboxes on the host's network.
 //!
-//! It is a property of a whole launcher, decided when that is started. A shape and a job, which is
-//! all that a skill and a request have a say in, have no field for it; and a server starts its
-//! launchers without it. Whoever sits at the machine can give it, and nobody else: a test of the
-//! architecture looks who makes one.
+//! It is a property of a whole launcher, decided when that is started. A shape and a job, which are
+//! all that a skill and a request can influence, have no field for it, and a server starts its
+//! launchers without it. Only a local user can grant it: an architecture test checks which code
+//! creates one.
 
-/// Held by whoever may start a launcher on the host's network.
+/// Required to start a launcher on the host's network.
 #[derive(Debug, Clone, Copy)]
 pub struct HostNetworkPermit(());
 
 impl HostNetworkPermit {
-    /// To be called only for a person who asked for it on the command line, or in their own
-    /// configuration.
+    /// Only for a user who requested it on the command line or in their own configuration.
     pub fn granted_by_user() -> HostNetworkPermit {
         HostNetworkPermit(())
     }

@@ -1,4 +1,4 @@
-//! How a run ended: the true cause, and what it left.
+//! The result of a run: its outcome and its outputs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::isolation::Isolation;
 
-/// The true cause of a run's end. A limit that ended the run is named, never guessed.
+/// The true cause of a run's end. A limit is only named if it was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The script ended by itself, with whatever code or signal.
+    /// The script ended by itself, with any exit code or signal.
     Exited,
     TimedOut,
     OutOfMemory,
@@ -22,9 +22,9 @@ pub enum Outcome {
     DiskFull,
     OutputTooLarge,
     Cancelled,
-    /// Never started, by policy. Not made by this crate; it completes the list.
+    /// Never started, by policy. This crate does not produce it; it completes the list.
     Refused,
-    /// The sandbox went away and nothing says why.
+    /// The sandbox disappeared for an unknown reason.
     Lost,
 }
 
@@ -80,10 +80,9 @@ pub struct RunReport {
     /// Why the sandbox was removed from outside, as a clause such as "its node was lost", if the
     /// backend knows.
     pub cause: Option<&'static str>,
-    /// 128 + signal when the script was killed by one; none when it was still running or never
-    /// started.
+    /// 128 + signal if a signal killed the script; `None` if it was still running or never started.
     pub exit_code: Option<i32>,
-    /// The bytes of `output.json`, whatever they are.
+    /// The unchecked bytes of `output.json`.
     pub output: Option<Bytes>,
     pub skipped: Vec<SkippedFile>,
     pub usage: RunUsage,

@@ -1,17 +1,17 @@
-//! What holds in every sandbox, whichever backend makes it.
+//! The confinement that is common to the sandboxes of all backends.
 
 use guest::jail::{LandlockRules, Rlimit};
 use guest::protocol::paths;
 
 use crate::launcher::Shape;
 
-/// Everything a script may write.
+/// The directories that a script can write to.
 pub const WRITABLE: [&str; 5] =
     [paths::SANDBOX, paths::SKILLS, paths::WORKSPACE, paths::TMP, "/dev/shm"];
 
-/// Parts of `/proc` about the host rather than the sandbox: its devices, its kernel, its paths, and
-/// what names this boot.
-#[rustfmt::skip] // One path a line would make a page of it.
+/// The parts of `/proc` that describe the host and not the sandbox: devices, kernel, paths and the
+/// boot id.
+#[rustfmt::skip] // With one path per line it would fill a page.
 pub const MASKED: &[&str] = &[
     "/proc/acpi", "/proc/asound", "/proc/bootconfig", "/proc/bus", "/proc/cgroups", "/proc/cmdline",
     "/proc/config.gz", "/proc/consoles", "/proc/devices", "/proc/diskstats", "/proc/driver",
@@ -23,39 +23,37 @@ pub const MASKED: &[&str] = &[
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/random/boot_id",
 ];
 
-/// What else is masked where the guest gets it by other means: to see how many record locks its
-/// script holds.
+/// Paths that are masked in addition where the guest has another way to count record locks.
 pub const MASKED_NATIVELY: &[&str] = &["/proc/locks"];
 
-const OPEN_FILES: u64 = 1024;
-const STACK_BYTES: u64 = 8 << 20;
-const LOCKED_BYTES: u64 = 64 << 10;
+const MAX_OPEN_FILES: u64 = 1024;
+const MAX_STACK_BYTES: u64 = 8 << 20;
+const MAX_LOCKED_BYTES: u64 = 64 << 10;
 
-/// Limits of each process. Memory and processes are a cgroup's to limit, which counts them for all
-/// together.
+/// The limits per process. Memory and the number of processes are limited by a cgroup, which counts
+/// the sum of all processes.
 pub fn rlimits(shape: &Shape) -> Vec<(Rlimit, u64)> {
     vec![
-        // Not 0: that still starts the program that a host may have to take core dumps. See
-        // `seccomp::KEPT_LIMIT`.
+        // Not 0, which would still start the host's core dump handler. See
+        // `seccomp::FIXED_RLIMIT`.
         (Rlimit::Core, 1),
         (Rlimit::FileSize, shape.disk_bytes),
-        (Rlimit::MemoryLock, LOCKED_BYTES),
+        (Rlimit::MemoryLock, MAX_LOCKED_BYTES),
         (Rlimit::MessageQueue, 0),
         (Rlimit::Nice, 0),
-        (Rlimit::OpenFiles, OPEN_FILES),
+        (Rlimit::OpenFiles, MAX_OPEN_FILES),
         (Rlimit::PendingSignals, 1024),
         (Rlimit::RealtimePriority, 0),
-        (Rlimit::Stack, STACK_BYTES),
+        (Rlimit::Stack, MAX_STACK_BYTES),
     ]
 }
 
-/// What may be reached by path, as a second wall behind the mounts.
+/// The Landlock rules, as a second layer behind the mounts.
 pub fn landlock() -> LandlockRules {
     LandlockRules {
         read_and_execute: vec!["/".to_owned()],
-        // The other devices are to be read: that a write to /dev/zero is refused is how the guest
-        // sees that Landlock works. Nothing in /proc can be written, `clear_refs` and the score of
-        // the out-of-memory killer included.
+        // The other devices are read-only: the guest detects Landlock by a denied write to
+        // /dev/zero. Nothing in /proc is writable, including `clear_refs` and `oom_score_adj`.
         read_and_write: vec!["/dev/null".to_owned()],
         everything: WRITABLE.map(str::to_owned).to_vec(),
     }

@@ -2,8 +2,8 @@
 //! order and with which sizes.
 //!
 //! The guest is hostile: every message is checked against the phase and the limits before anything
-//! acts on it. This is a pure state machine. It reads no stream, uses no clock and stores only counts,
-//! the output document and file paths, all of them bounded by the limits.
+//! acts on it. This is a pure state machine. It reads no stream, uses no clock and stores only
+//! counts, the output document and file paths, all of them bounded by the limits.
 
 use std::collections::BTreeSet;
 

@@ -1,14 +1,15 @@
-//! The system calls a sandbox may make, as data.
+//! The seccomp filters of a sandbox, as data.
 //!
-//! What is not on the list of calls does not exist (`ENOSYS`), which programs take as an old kernel
-//! and work around. Listed calls with arguments that no script needs are refused (`EPERM`), and two
-//! are said to have worked and do nothing. None kills: a crash that looks random helps nobody.
-//! Where a call is answered by its number alone, the kernel does so from a bitmap.
+//! A system call that is not on the allowlist fails with `ENOSYS`, which programs interpret as an
+//! old kernel and work around. Listed calls with arguments that no script needs fail with `EPERM`,
+//! and two return success without an effect. No call kills the process: a crash that looks random
+//! is hard to diagnose. Where the number alone decides, the kernel answers from a bitmap.
 //!
-//! `calls` and `arguments` are the lists; `program` makes what the kernel takes of them, `profile`
-//! what container engines take.
+//! `calls` and `arguments` are the lists; `program` and `assembler` compile them to BPF, and
+//! `profile` converts them to the format of container engines.
 
 mod arguments;
+mod assembler;
 mod calls;
 mod profile;
 mod program;
@@ -19,19 +20,19 @@ use arguments::{FAMILIES_WITHOUT_NETWORK, HOST_NETWORK_FAMILIES, SOCKET_FAMILIES
 use guest::jail::SandboxNetwork;
 pub use profile::profile;
 
-/// The process that is not the script's to signal or to limit: the guest.
+/// The pid of the guest, which scripts must not signal or limit.
 const GUEST_PID: u32 = 1;
 
-/// The limit that a script may not even lower. A core limit of 1 means neither a file nor the
-/// host's own program that takes core dumps, run by the host's root outside of every limit; 0 would
-/// start it again. Programs that set it to 0 want no core dump and get none, so they are told that
-/// it worked.
-const KEPT_LIMIT: u32 = libc::RLIMIT_CORE;
+/// The rlimit that a script must not change, not even lower. With a core limit of 1 the kernel
+/// writes no core file and does not start the host's core dump handler, which runs as root outside
+/// of all limits. A limit of 0 would start it. Programs that set the limit to 0 want no core dump
+/// and get none, so their call returns success.
+const FIXED_RLIMIT: u32 = libc::RLIMIT_CORE;
 
-/// Calls whose first argument may not be the guest: Linux leaves the first process of a namespace
-/// alone anyway, but gVisor does not. Not in the profile, which an engine could no longer make a
-/// filter of.
-const NOT_ON_THE_GUEST: [i64; 6] = [
+/// Calls whose first argument must not be the guest's pid: Linux protects PID 1 of a namespace
+/// anyway, but gVisor does not. Not in the profile, which would become too large for an engine to
+/// compile.
+const GUEST_PROTECTED_CALLS: [i64; 6] = [
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
@@ -40,37 +41,37 @@ const NOT_ON_THE_GUEST: [i64; 6] = [
     libc::SYS_prlimit64,
 ];
 
-/// The filter of a sandbox.
+/// The filter of a native sandbox.
 pub fn program(network: SandboxNetwork) -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
-        LazyLock::new(|| program::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
+        LazyLock::new(|| assembler::bytes(&program::allowed_calls(&SOCKET_FAMILIES)));
     match network {
         SandboxNetwork::Own => PROGRAM.clone(),
-        SandboxNetwork::Host => program::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
+        SandboxNetwork::Host => assembler::bytes(&program::allowed_calls(&HOST_NETWORK_FAMILIES)),
     }
 }
 
-/// The same for where a network stands around that we did not make and cannot take away: no socket
-/// leads to it.
+/// The filter for a network namespace with external access that cannot be removed (a pod's): no
+/// internet socket can be created.
 pub fn program_without_network() -> Vec<u8> {
     static PROGRAM: LazyLock<Vec<u8>> =
-        LazyLock::new(|| program::bytes(&program::allowed_calls(&FAMILIES_WITHOUT_NETWORK)));
+        LazyLock::new(|| assembler::bytes(&program::allowed_calls(&FAMILIES_WITHOUT_NETWORK)));
     PROGRAM.clone()
 }
 
-/// The same with any arguments, for tests that show what those would do.
+/// The filter without argument checks, for tests that show the effect of those arguments.
 #[cfg(feature = "weakened")]
 pub fn program_with_any_arguments() -> Vec<u8> {
-    program::bytes(&program::allowed_numbers())
+    assembler::bytes(&program::allowed_numbers())
 }
 
-/// The program that makes calls for other machines and calls for record locks wait for the guest.
-/// It refuses nothing.
+/// The notify filter, which suspends connect and record lock calls until the guest has inspected
+/// them. It denies nothing.
 pub fn notify_filter() -> Vec<u8> {
-    program::bytes(&program::notify_calls())
+    assembler::bytes(&program::notify_calls())
 }
 
-/// The program for where the guest cannot count record locks: there are none.
+/// The filter that rejects record locks, for where the guest cannot count them.
 pub fn no_lock_filter() -> Vec<u8> {
-    program::bytes(&program::no_lock_filter())
+    assembler::bytes(&program::no_lock_filter())
 }

@@ -1,5 +1,5 @@
-//! Runs one job on a guest under deadlines: sends the job, processes the guest's messages, and stops
-//! the script at its deadline or on request.
+//! Runs one job on a guest under deadlines: sends the job, processes the guest's messages, and
+//! stops the script at its deadline or on request.
 //!
 //! Every wait for a guest has a limit. The supervisor does not kill the sandbox: its caller does,
 //! whatever the result.
@@ -115,8 +115,8 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Sends the job and receives at the same time: a guest that cannot write a file reports that and
-    /// reads no further, so that a sender that did not receive would block forever.
+    /// Sends the job and receives at the same time: a guest that cannot write a file reports that
+    /// and reads no further, so that a sender that did not receive would block forever.
     async fn send_job(&mut self) -> Result<Flow, GuestError> {
         let wake = tokio::select! {
             biased;
@@ -132,8 +132,8 @@ impl<'a> Supervisor<'a> {
         self.handle(wake).await
     }
 
-    /// Waits for the next event. The deadline is checked before messages, so that a guest that never
-    /// stops sending cannot postpone it.
+    /// Waits for the next event. The deadline is checked before messages, so that a guest that
+    /// never stops sending cannot postpone it.
     async fn wait(&mut self) -> Result<Wake, GuestError> {
         let running = self.is_running();
         tokio::select! {

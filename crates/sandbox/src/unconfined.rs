@@ -1,8 +1,9 @@
-//! A job as an ordinary process of whoever started it: no walls, no limits but the deadline and the
-//! caps on what comes back. Nothing of the sandbox's contract is enforced here; it is imitated, in
-//! a temporary directory.
+//! Runs a job without a sandbox, as an ordinary process of the current user. The only limits are
+//! the deadline and those on the output. The layout of a sandbox is imitated in a temporary
+//! directory, but nothing is enforced.
 //!
-//! It is not a launcher, so nothing that is given one can end up here.
+//! This is a function and not a `Launcher`, so that no code that takes a launcher can run a job
+//! unconfined.
 
 mod logs;
 mod orphans;
@@ -32,7 +33,7 @@ pub use permit::{UnconfinedPermit, UntrustedDirectory};
 use results::OutputDocument;
 use run_directory::RunDirectory;
 
-/// Runs the job with nothing around it. `search_path` is the `PATH` of the script.
+/// Runs the job without confinement. `search_path` is the `PATH` of the script.
 pub async fn run_unconfined(
     job: &Job,
     _: UnconfinedPermit,
@@ -41,22 +42,24 @@ pub async fn run_unconfined(
     sink: &mut dyn Sink,
 ) -> Result<RunReport, GuestError> {
     delivery::validate(job).map_err(GuestError::Job)?;
-    let place = RunDirectory::make(job).await.map_err(failed("place the job"))?;
-    // What outlives its parent becomes ours, and can be found and ended.
+    let directory =
+        RunDirectory::create(job).await.map_err(setup_error("write the files of the job"))?;
+    // Orphans of the script become children of this process, which can find and kill them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let began = Instant::now();
-    let (child, pipes) = place.start(job, search_path).map_err(failed("start the script"))?;
+    let (child, pipes) =
+        directory.start(job, search_path).map_err(setup_error("start the script"))?;
     let mut logs = LogRelay::new(job.output_limits.log_bytes, sink);
-    let ended = watch(child, pipes, job.timeout, &stop, &mut logs)
+    let ended = supervise(child, pipes, job.timeout, &stop, &mut logs)
         .await
-        .map_err(failed("wait for the script"))?;
+        .map_err(setup_error("wait for the script"))?;
     let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
-    let (document, skipped) = place.collect(&job.output_limits, sink).await?;
+    let (document, skipped) = directory.collect(&job.output_limits, sink).await?;
     let (outcome, exit_code) = match ended {
         StopReason::Exited(status) if matches!(document, OutputDocument::TooLarge) => {
-            (Outcome::OutputTooLarge, Some(code(status)))
+            (Outcome::OutputTooLarge, Some(shell_exit_code(status)))
         }
-        StopReason::Exited(status) => (Outcome::Exited, Some(code(status))),
+        StopReason::Exited(status) => (Outcome::Exited, Some(shell_exit_code(status))),
         StopReason::Deadline => (Outcome::TimedOut, None),
         StopReason::Cancelled => (Outcome::Cancelled, None),
     };
@@ -69,7 +72,7 @@ pub async fn run_unconfined(
         usage: RunUsage { wall_ms, bytes_in: delivery::input_bytes(job), ..RunUsage::default() },
         logs_truncated,
         connect_attempts: None,
-        isolation: none(),
+        isolation: no_isolation(),
         startup_time: Duration::ZERO,
     })
 }
@@ -80,16 +83,16 @@ enum StopReason {
     Cancelled,
 }
 
-/// Passes the log on until the script has ended, then ends whatever it left running.
-async fn watch(
+/// Forwards the log until the script has ended, then kills all processes that it left running.
+async fn supervise(
     mut child: Child,
     mut pipes: LogPipes,
-    within: Duration,
+    timeout: Duration,
     stop: &CancellationToken,
     logs: &mut LogRelay<'_>,
 ) -> io::Result<StopReason> {
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let deadline = tokio::time::sleep(within);
+    let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     let ended = loop {
         tokio::select! {
@@ -108,13 +111,13 @@ async fn watch(
     Ok(ended)
 }
 
-/// The code a shell would report.
-fn code(status: ExitStatus) -> i32 {
+/// The exit code that a shell would report.
+fn shell_exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// What is in force: nothing, and the network is the host's.
-fn none() -> Isolation {
+/// No control is in force, and the network is the host's.
+fn no_isolation() -> Isolation {
     Isolation {
         backend: "none",
         runtime: None,
@@ -124,6 +127,6 @@ fn none() -> Isolation {
     }
 }
 
-fn failed(step: &'static str) -> impl Fn(io::Error) -> GuestError {
+fn setup_error(step: &'static str) -> impl Fn(io::Error) -> GuestError {
     move |source| GuestError::Setup { step: step.to_owned(), source }
 }

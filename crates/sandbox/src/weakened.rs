@@ -1,23 +1,23 @@
-//! Sandboxes without one of their defences, on which a test shows that its attack would succeed.
-//! Compiled for the tests of this crate alone.
+//! Sandboxes without one of their defences, to show in a test that the attack would succeed
+//! otherwise. Only compiled for the tests of this crate.
 
 use guest::jail::{RootEntry, SandboxPlan};
 use guest::protocol::Confinement;
 
-/// What can be left out.
+/// A defence that can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defence {
     /// Record locks and connections are counted.
     CountedMemory,
     /// No inode is shared with another sandbox.
     OwnInodes,
-    /// Of `/proc` nothing can be written, and what it tells of the host is covered.
+    /// `/proc` is not writable, and its information about the host is masked.
     ClosedProc,
-    /// System calls with arguments that no script needs are refused.
+    /// System calls with arguments that no script needs are denied.
     CheckedArguments,
 }
 
-/// A program for the kernel of one instruction, which allows everything.
+/// A BPF program of one instruction, which allows all calls.
 const ALLOW_ALL: [u8; 8] = [libc::BPF_RET as u8, 0, 0, 0, 0, 0, 0xff, 0x7f];
 
 pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
@@ -40,7 +40,7 @@ pub fn plan(mut plan: SandboxPlan, without: Defence) -> SandboxPlan {
     plan
 }
 
-/// The same in a container, where `/proc` and a second set of filters are the engine's.
+/// The same in a container, where the engine provides `/proc` and another filter.
 pub fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinement {
     match without {
         Some(Defence::CountedMemory) => {
@@ -48,7 +48,7 @@ pub fn confine(mut confine: Confinement, without: Option<Defence>) -> Confinemen
             confine.no_lock_filter = ALLOW_ALL.to_vec();
         }
         Some(Defence::OwnInodes) => confine.private_inodes = false,
-        _ => {}
+        Some(Defence::ClosedProc | Defence::CheckedArguments) | None => {}
     }
     confine
 }

@@ -1,5 +1,5 @@
-//! Frames on a guest's byte stream. Checks every length before allocating; does not know the order of
-//! messages.
+//! Frames on a guest's byte stream. Checks every length before allocating; does not know the order
+//! of messages.
 
 use std::pin::Pin;
 
@@ -39,8 +39,8 @@ pub struct Receiver {
 pub struct FrameReady(usize);
 
 impl Receiver {
-    /// Waits for a whole frame; `None` when the stream ended, failed, or broke off inside of a frame.
-    /// Cancel-safe: no byte is lost when the future is dropped.
+    /// Waits for a whole frame; `None` when the stream ended, failed, or broke off inside of a
+    /// frame. Cancel-safe: no byte is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<FrameReady>, FrameError> {
         self.buffer.advance(std::mem::take(&mut self.consumed));
         loop {

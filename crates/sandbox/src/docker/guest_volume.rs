@@ -14,8 +14,8 @@ use super::container::DockerContainer;
 use super::filler;
 use crate::container_backend::sha256_hex;
 use crate::guest::GuestHandle;
-use crate::launcher::{LaunchError, Shape};
 use crate::guest_binary::GUEST_BINARY;
+use crate::launcher::{LaunchError, Shape};
 
 /// For a few megabytes over a socket, on a loaded machine.
 const FILL_TIMEOUT: Duration = Duration::from_secs(120);

@@ -157,7 +157,7 @@ pub fn seccomp(settings: &PodSettings<'_>) -> SeccompProfile {
 /// as memory.
 fn volumes(shape: &Shape) -> Vec<Volume> {
     let scratch = WRITABLE.iter().map(|path| volume(volume_name(path), shape.disk_bytes));
-    std::iter::once(volume(GUEST_BINARY, GUEST_VOLUME_BYTES)).chain(scratch).collect()
+    std::iter::once(volume(GUEST, GUEST_VOLUME_BYTES)).chain(scratch).collect()
 }
 
 fn volume(name: &str, size: u64) -> Volume {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::body::{GUEST_BINARY, PodSettings, SKILL, bytes, seccomp, volume_name};
+use super::body::{GUEST, PodSettings, SKILL, bytes, seccomp, volume_name};
 use crate::container_backend::{GUEST_DIRECTORY, GUEST_PROGRAM, NOBODY_UID};
 use crate::launcher::Shape;
 use crate::policy::WRITABLE;
@@ -44,7 +44,7 @@ pub fn guest(settings: &PodSettings<'_>) -> Container {
         // Its error output becomes our error message.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         resources: Some(resources(GUEST_CPU_MILLIS, GUEST_MEMORY_BYTES, settings.ephemeral_bytes)),
-        volume_mounts: Some(vec![mount(GUEST_BINARY, GUEST_DIRECTORY, false)]),
+        volume_mounts: Some(vec![mount(GUEST, GUEST_DIRECTORY, false)]),
         ..container(GUEST, settings.guest_image, settings)
     }
 }

@@ -1,13 +1,15 @@
-//! Where this service's sandboxes get their control groups, and what a dead service left there.
+//! The parent cgroups of this service's sandboxes, and the removal of those that a dead service
+//! left.
 //!
 //! Every service process has a directory of its own, named by its process id and start time, below
-//! the cgroup it runs in itself, so that limits set on the service hold for its sandboxes too.
+//! the cgroup that it runs in itself, so that limits of the service apply to its sandboxes as well.
 
 use guest::jail::{CgroupController, Cgroups};
 use rustix::process::{Pid, Signal};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const CONTROLLERS: [(CgroupController, &str); 3] = [
     (CgroupController::Memory, "memory"),
@@ -15,14 +17,17 @@ const CONTROLLERS: [(CgroupController, &str); 3] = [
     (CgroupController::Cpu, "cpu"),
 ];
 
-/// What our directories start with.
+const MAX_REMOVE_ATTEMPTS: u32 = 50;
+const REMOVE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The prefix of our directories.
 const PREFIX: &str = "skillbox-";
 
-/// The leaf a service moves itself to, because a v2 group with limits below it may hold no process
-/// itself.
+/// The suffix of the leaf that a service moves itself to: a v2 cgroup with controllers enabled for
+/// its children must not contain a process.
 const SERVER_LEAF: &str = "server";
 
-/// The hierarchies as this process sees them.
+/// The cgroup hierarchies that this process sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hierarchy {
     None,
@@ -49,8 +54,8 @@ impl Hierarchy {
         };
         let unified = mounts.iter().find(|mount| mount.kind == "cgroup2");
         if let Some(group) = unified.and_then(|mount| Some(mount.group(own_path("")?))) {
-            // In a mixed set-up the unified hierarchy may have only controllers that are of no use
-            // here.
+            // On a hybrid system, the unified hierarchy may have none of the controllers that are
+            // needed here.
             if controllers_of(&group)
                 .split_whitespace()
                 .any(|name| CONTROLLERS.iter().any(|(_, ours)| *ours == name))
@@ -76,7 +81,7 @@ impl Hierarchy {
         }
     }
 
-    /// Makes this service's own directory in each; a hierarchy that cannot be written is left out.
+    /// Creates this service's directory in each hierarchy; one that is not writable is left out.
     pub fn claim(&self) -> Cgroups {
         let name = own_name();
         match self {
@@ -84,7 +89,7 @@ impl Hierarchy {
             Hierarchy::V1(groups) => {
                 let made = groups.iter().filter_map(|(controller, group)| {
                     let directory = group.join(&name);
-                    make(&directory).ok()?;
+                    create_directory(&directory).ok()?;
                     Some((*controller, directory.to_string_lossy().into_owned()))
                 });
                 let directories: Vec<_> = made.collect();
@@ -94,8 +99,7 @@ impl Hierarchy {
         }
     }
 
-    /// Kills and removes what services that are no longer alive left; says how many sandboxes that
-    /// were.
+    /// Kills and removes the sandboxes of dead services; returns how many there were.
     pub fn sweep(&self) -> usize {
         let groups: Vec<&PathBuf> = match self {
             Hierarchy::None => vec![],
@@ -114,33 +118,34 @@ impl Hierarchy {
 
 fn claim_v2(group: &Path, name: &str) -> io::Result<Cgroups> {
     let available = fs::read_to_string(group.join("cgroup.controllers"))?;
-    let wanted: Vec<_> = CONTROLLERS
+    let controllers: Vec<_> = CONTROLLERS
         .iter()
         .filter(|(_, name)| available.split_whitespace().any(|a| a == *name))
         .collect();
-    let enable = wanted.iter().map(|(_, name)| format!("+{name}")).collect::<Vec<_>>().join(" ");
+    let enable =
+        controllers.iter().map(|(_, name)| format!("+{name}")).collect::<Vec<_>>().join(" ");
     if fs::write(group.join("cgroup.subtree_control"), &enable).is_err() {
-        // Busy: we are in this very group. Step into a leaf of it and try again.
+        // EBUSY: this process is in the cgroup itself. Move it to a leaf and retry.
         let leaf = group.join(format!("{name}-{SERVER_LEAF}"));
-        make(&leaf)?;
+        create_directory(&leaf)?;
         fs::write(leaf.join("cgroup.procs"), "0")?;
         fs::write(group.join("cgroup.subtree_control"), &enable)?;
     }
     let directory = group.join(name);
-    make(&directory)?;
+    create_directory(&directory)?;
     fs::write(directory.join("cgroup.subtree_control"), &enable)?;
-    let controllers = wanted.iter().map(|(controller, _)| *controller).collect();
+    let controllers = controllers.iter().map(|(controller, _)| *controller).collect();
     Ok(Cgroups::V2 { directory: directory.to_string_lossy().into_owned(), controllers })
 }
 
-/// Removes this service's own directories; what is still in use stays for a sweep.
+/// Removes this service's directories. One that is still in use is left to a later sweep.
 pub fn release(cgroups: &Cgroups) {
     for directory in own(cgroups) {
         remove(directory);
     }
 }
 
-/// Removes what a launcher process that is gone left of its sandboxes, whose names start with its
+/// Removes the sandbox cgroups of a launcher process that has exited. Their names start with its
 /// id.
 pub fn remove_launcher_cgroups(cgroups: &Cgroups, launcher: u32) {
     let prefix = format!("{launcher}-");
@@ -157,7 +162,7 @@ pub fn remove_launcher_cgroups(cgroups: &Cgroups, launcher: u32) {
     }
 }
 
-/// This service's own directories.
+/// This service's directories.
 fn own(cgroups: &Cgroups) -> Vec<&Path> {
     match cgroups {
         Cgroups::None => vec![],
@@ -186,7 +191,7 @@ impl<'a> Mount<'a> {
         kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
     }
 
-    /// The directory of a group; in a container the mount may show only a part of the hierarchy.
+    /// The directory of a cgroup. In a container the mount may show only a part of the hierarchy.
     fn group(&self, path: &str) -> PathBuf {
         let inside = path.strip_prefix(self.root).unwrap_or(path).trim_start_matches('/');
         let group = Path::new(self.point).join(inside);
@@ -194,7 +199,8 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// When a service was itself started from within another's leaf, their groups are neighbours.
+/// If this service was started by another service, which is in its leaf, use that leaf's parent:
+/// the leaf itself must not get children.
 fn without_leaf(group: PathBuf) -> PathBuf {
     let is_leaf = group
         .file_name()
@@ -206,10 +212,10 @@ fn without_leaf(group: PathBuf) -> PathBuf {
     }
 }
 
-/// Unique among all that are alive, and telling whose it is.
+/// The name of this service's directory: unique among live processes, and identifying its owner.
 fn own_name() -> String {
     let pid = std::process::id();
-    // Several launchers may live in one process, as they do in tests.
+    // One process may have several launchers, as in tests.
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     format!("{PREFIX}{pid}-{}-{count}", start_time(pid).unwrap_or(0))
@@ -218,7 +224,7 @@ fn own_name() -> String {
 /// When a process started, in clock ticks since boot.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; what follows it does not.
+    // The process name, in parentheses, may contain any character, so the fields after it are used.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -228,7 +234,7 @@ fn owner_is_alive(directory: &Path) -> bool {
     let mut number = || parts.next()?.parse::<u64>().ok();
     match (number(), number()) {
         (Some(pid), Some(started)) => start_time(pid as u32) == Some(started),
-        // Not one of ours: leave it alone.
+        // Not a directory of ours, so it must not be removed.
         _ => true,
     }
 }
@@ -241,28 +247,29 @@ fn subdirectories(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn make(directory: &Path) -> io::Result<()> {
+fn create_directory(directory: &Path) -> io::Result<()> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Kills what is inside, removes the directory and those below, and counts the latter.
+/// Kills all processes in a cgroup and removes it and its children; returns the number of children.
 fn remove(directory: &Path) -> usize {
     let below = subdirectories(directory);
     let count = below.len();
     below.iter().for_each(|child| {
         remove(child);
     });
-    for _ in 0..50 {
+    // Killed processes leave the cgroup with a delay, and new ones may appear until all are dead.
+    for _ in 0..MAX_REMOVE_ATTEMPTS {
         let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
         for pid in processes.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         match fs::remove_dir(directory) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(REMOVE_RETRY_INTERVAL);
             }
             _ => break,
         }
@@ -281,7 +288,7 @@ mod tests {
 34 24 0:30 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n";
 
     #[test]
-    fn without_unified_controllers_each_hierarchy_is_used() {
+    fn uses_v1_hierarchies_when_the_unified_one_has_no_controllers() {
         let own = "3:pids:/\n2:memory:/\n1:cpu,cpuacct:/\n0::/\n";
         let Hierarchy::V1(groups) = Hierarchy::parse(V1, own, |_| "hugetlb\n".into()) else {
             panic!("not v1")
@@ -295,22 +302,22 @@ mod tests {
     }
 
     #[test]
-    fn unified_controllers_win() {
+    fn prefers_the_unified_hierarchy_with_controllers() {
         let mountinfo = "31 24 0:27 / /nowhere rw - cgroup2 cgroup2 rw\n";
         let found = Hierarchy::parse(mountinfo, "0::/user.slice\n", |_| "cpu memory pids\n".into());
         assert_eq!(found, Hierarchy::V2("/nowhere".into()));
     }
 
     #[test]
-    fn no_mounts_no_groups() {
+    fn no_mounts_means_no_hierarchy() {
         assert_eq!(Hierarchy::parse("", "0::/\n", |_| String::new()), Hierarchy::None);
     }
 
     #[test]
-    fn this_process_is_alive_and_another_start_time_is_not() {
+    fn owner_is_alive_only_with_the_same_start_time() {
         let own = own_name();
         assert!(owner_is_alive(Path::new(&own)));
         assert!(!owner_is_alive(Path::new(&format!("{PREFIX}{}-1-0", std::process::id()))));
-        assert!(owner_is_alive(Path::new("somebody-elses")));
+        assert!(owner_is_alive(Path::new("unrelated-cgroup")));
     }
 }

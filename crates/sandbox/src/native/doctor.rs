@@ -1,4 +1,4 @@
-//! What this machine offers to sandboxes, for a person to read.
+//! The doctor report of the native backend.
 
 use super::{Hierarchy, Interpreters, NativeConfig, NativeLauncher};
 use crate::isolation::{Control, Isolation};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
 
-/// The findings; `problem` is set when nothing can run here.
+/// The results of the checks; `problem` is set when no sandbox can run here.
 #[derive(Debug, Serialize)]
 pub struct NativeReport {
     pub kernel: String,
@@ -19,7 +19,7 @@ pub struct NativeReport {
     pub problem: Option<String>,
 }
 
-/// Looks for interpreters and makes one real sandbox to see what holds in it.
+/// Finds the interpreters, and launches a sandbox to measure its isolation.
 pub async fn native_doctor(search_path: Option<OsString>) -> NativeReport {
     let interpreters = Interpreters::find(search_path.as_deref());
     let probed = probe(search_path).await;
@@ -60,12 +60,23 @@ fn remedy(control: Control) -> &'static str {
             "needs Linux 5.11 or later and no mounts below the directories of interpreters: without it two runs can signal \
              to each other by file locks"
         }
-        _ => "must hold; please report this",
+        Control::UserNamespace
+        | Control::MountNamespace
+        | Control::PidNamespace
+        | Control::NetworkNamespace
+        | Control::IpcNamespace
+        | Control::UtsNamespace
+        | Control::CgroupNamespace
+        | Control::NoNewPrivileges
+        | Control::Capabilities
+        | Control::Seccomp
+        | Control::ReadOnlyRoot
+        | Control::DiskLimit => "unexpectedly missing; please report this",
     }
 }
 
 impl NativeReport {
-    /// True when skills can run here.
+    /// Whether skills can run here.
     pub fn is_healthy(&self) -> bool {
         self.problem.is_none() && !self.interpreters.0.is_empty()
     }
@@ -90,7 +101,7 @@ impl fmt::Display for NativeReport {
                 }
             }
         }
-        writeln!(f, "\nisolation, measured in a sandbox made just now")?;
+        writeln!(f, "\nisolation, measured in a new sandbox")?;
         if let Some(isolation) = &self.isolation {
             for control in Control::ALL {
                 match isolation.controls.get(&control) {

@@ -1,4 +1,4 @@
-//! The host's interpreters: found through `PATH`, asked what they are and where they live.
+//! The host's interpreters: found through `PATH`, and probed for their version and installation.
 
 use language::{InstallDirectories, Language, LanguageSpec};
 use serde::Serialize;
@@ -7,10 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What every sandbox has of the host in any case.
-const SYSTEM: &str = "/usr";
+/// The host directory that every sandbox has.
+const SYSTEM_DIRECTORY: &str = "/usr";
 
-/// Where scripts look for programs after the interpreters' own directories.
+/// The directories in a script's `PATH` after those of the interpreters.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// One interpreter and the host directories it needs beyond the system's.
@@ -36,7 +36,7 @@ impl Interpreters {
         Interpreters(Language::ALL.into_iter().filter_map(find).collect())
     }
 
-    /// The host directories to bind besides the system's, without those inside others.
+    /// The host directories to bind in addition to the system's, without those below another.
     pub fn binds(&self) -> Vec<PathBuf> {
         let mut binds: Vec<PathBuf> =
             self.0.values().flat_map(|found| found.binds.iter().cloned()).collect();
@@ -45,7 +45,7 @@ impl Interpreters {
         binds
     }
 
-    /// `PATH` inside: the interpreters that were found come before any other of the same name.
+    /// The `PATH` inside: the found interpreters precede any other program of the same name.
     pub fn path(&self) -> String {
         let own = self
             .0
@@ -68,19 +68,19 @@ fn find_interpreter(spec: &LanguageSpec, path: &OsStr) -> Option<Interpreter> {
         .map(|directory| directory.join(spec.program))
         .filter(|file| file.is_file());
     candidates.into_iter().find_map(|candidate| {
-        let output = probe(&candidate, path)
+        let result = probe(&candidate, path)
             .args(spec.probe_arguments)
             .output()
             .ok()
-            .filter(|output| output.status.success())?;
-        let answer = String::from_utf8(output.stdout).ok()?;
-        parse_probe_output(spec, &answer.lines().collect::<Vec<_>>())
+            .filter(|result| result.status.success())?;
+        let output = String::from_utf8(result.stdout).ok()?;
+        parse_probe_output(spec, &output.lines().collect::<Vec<_>>())
     })
 }
 
-/// A program to be asked what it is. It sees nothing of our environment, where the server's secrets
-/// are and where a variable may change what an interpreter loads; only what version managers' shims
-/// need to find the real program.
+/// The command that probes a program. Its environment is empty except for the variables that
+/// version managers' shims need to find the real program: ours holds the server's secrets, and a
+/// variable may change what an interpreter loads.
 fn probe(program: &Path, path: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", path).stdin(Stdio::null()).stderr(Stdio::null());
@@ -98,29 +98,29 @@ fn home_of(uid: u32, accounts: &str) -> Option<&str> {
     account.split(':').nth(5).filter(|home| !home.is_empty())
 }
 
-fn parse_probe_output(spec: &LanguageSpec, answer: &[&str]) -> Option<Interpreter> {
-    let (version, program) = (answer.first()?.to_string(), PathBuf::from(answer.get(1)?));
-    let mut wanted: Vec<PathBuf> = match spec.install_directories {
-        InstallDirectories::Reported => answer[2..].iter().map(PathBuf::from).collect(),
+fn parse_probe_output(spec: &LanguageSpec, output: &[&str]) -> Option<Interpreter> {
+    let (version, program) = (output.first()?.to_string(), PathBuf::from(output.get(1)?));
+    let mut binds: Vec<PathBuf> = match spec.install_directories {
+        InstallDirectories::Reported => output[2..].iter().map(PathBuf::from).collect(),
         InstallDirectories::ParentWith(marker) => vec![installation(&program, marker)],
         InstallDirectories::System => vec![],
     };
-    wanted.push(program.clone());
-    // A program that is a link needs what it leads to.
-    wanted.extend(program.canonicalize());
-    wanted.retain(|path| is_bindable(path));
+    binds.push(program.clone());
+    // If the program is a link, its target is needed as well.
+    binds.extend(program.canonicalize());
+    binds.retain(|path| is_bindable(path));
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    if let Some(home) = wanted.iter().find(|path| holds_a_home(path, &accounts)) {
+    if let Some(home) = binds.iter().find(|path| contains_home(path, &accounts)) {
         tracing::warn!(
-            "{} is not used: scripts would see all of {}",
+            "interpreter {} is not used, because scripts could read all of {}",
             program.display(),
             home.display()
         );
         return None;
     }
-    wanted.sort();
-    wanted.dedup_by(|later, earlier| later.starts_with(earlier));
-    Some(Interpreter { program, version, binds: wanted })
+    binds.sort();
+    binds.dedup_by(|later, earlier| later.starts_with(earlier));
+    Some(Interpreter { program, version, binds })
 }
 
 /// The installation that a program belongs to, two levels above it, or the program alone if the
@@ -131,16 +131,17 @@ fn installation(program: &Path, marker: &str) -> PathBuf {
     home.filter(|home| home.join(marker).is_dir()).unwrap_or(real)
 }
 
-/// Never the whole file system, nor what the system part of the root holds anyway.
+/// Excludes the whole file system, and directories that the root contains anyway.
 fn is_bindable(path: &Path) -> bool {
-    let system =
-        [SYSTEM, "/bin", "/sbin", "/lib", "/lib64"].iter().any(|system| path.starts_with(system));
+    let system = [SYSTEM_DIRECTORY, "/bin", "/sbin", "/lib", "/lib64"]
+        .iter()
+        .any(|system| path.starts_with(system));
     path.is_absolute() && path.parent().is_some() && !system && path.exists()
 }
 
-/// Whether somebody's files lie there: an interpreter can be installed with a home directory as its
-/// prefix.
-fn holds_a_home(path: &Path, accounts: &str) -> bool {
+/// Whether a user's home directory is at or below the path: an interpreter can be installed with a
+/// home directory as its prefix, and scripts could then read the user's files.
+fn contains_home(path: &Path, accounts: &str) -> bool {
     accounts
         .lines()
         .filter_map(|account| account.split(':').nth(5))
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bash_is_found_and_names_its_version() {
+    fn finds_bash_and_its_version() {
         let found = Interpreters::find(None);
         let bash = found.0.get(&Language::Bash).expect("every Debian has bash");
         assert!(bash.version.starts_with(|c: char| c.is_ascii_digit()), "{bash:?}");
@@ -160,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is() {
+    fn finds_nothing_in_an_empty_directory() {
         let empty = tempfile::tempdir().expect("temporary directory");
         assert_eq!(Interpreters::find(Some(empty.path().as_os_str())), Interpreters::default());
     }
 
     #[test]
-    fn a_probed_program_sees_nothing_of_our_environment() {
-        // Cargo gives every test this variable; it stands for whatever a server was given.
+    fn probed_program_does_not_inherit_our_environment() {
+        // Cargo sets this variable for every test; it represents a server's secrets.
         const OURS: &str = "CARGO_MANIFEST_DIR=";
         let env = Path::new("/usr/bin/env");
         let seen = |mut command: Command| {
@@ -175,7 +176,7 @@ mod tests {
         };
         assert!(
             seen(Command::new(env)).contains(OURS),
-            "control: a program started plainly sees it"
+            "control: an ordinary child process inherits it"
         );
         let probed = seen(probe(env, OsStr::new("/usr/bin:/bin")));
         let names: Vec<_> = probed.lines().filter_map(|line| line.split('=').next()).collect();
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_found_by_the_user_id() {
+    fn finds_a_home_directory_by_user_id() {
         let accounts =
             "root:x:0:0::/root:/bin/sh\nme:x:1000:1::/home/me:/bin/sh\nnone:x:7:7:::/bin/sh\n";
         assert_eq!(home_of(1000, accounts), Some("/home/me"));
@@ -192,21 +193,21 @@ mod tests {
     }
 
     #[test]
-    fn a_home_directory_is_not_an_installation() {
+    fn rejects_directories_that_contain_homes() {
         let accounts = "root:x:0:0::/root:/bin/sh\nme:x:1:1::/home/me:/bin/sh\n";
         for path in ["/home/me", "/home", "/root"] {
-            assert!(holds_a_home(Path::new(path), accounts), "{path}");
+            assert!(contains_home(Path::new(path), accounts), "{path}");
         }
         for path in [
             "/home/me/.pyenv/versions/3.12", "/root/.nvm/versions/node/v24", "/opt/python",
             "/home/m",
         ] {
-            assert!(!holds_a_home(Path::new(path), accounts), "{path}");
+            assert!(!contains_home(Path::new(path), accounts), "{path}");
         }
     }
 
     #[test]
-    fn a_prefix_inside_another_is_bound_once() {
+    fn nested_directories_are_bound_once() {
         let interpreter = |binds: &[&str]| Interpreter {
             program: "/opt/x/bin/y".into(),
             version: "1".into(),

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, oneshot};
 
-/// The maximum number of concurrent launch requests. More could fill the socket, and then a send would
-/// block the async runtime.
+/// The maximum number of concurrent launch requests. More could fill the socket, and then a send
+/// would block the async runtime.
 const MAX_PENDING_LAUNCHES: usize = 8;
 
 /// The number of spare children that each launcher process keeps.
@@ -80,13 +80,14 @@ impl LauncherClient {
         client.send(&start, None)?;
         let reader = client.socket.try_clone().map_err(|source| setup("start launcher", source))?;
         let (cgroups, pid) = (cgroups.clone(), client.child.id());
-        // A thread and not a task: the socket is blocking, and must be read even when the runtime is
-        // busy or shutting down.
+        // A thread and not a task: the socket is blocking, and must be read even when the runtime
+        // is busy or shutting down.
         std::thread::Builder::new()
             .name("skillbox-launcher".to_owned())
             .spawn(move || {
                 dispatch_messages(&reader, &pending);
-                // A launcher that was killed could not remove its cgroups. Its sandboxes died with it.
+                // A launcher that was killed could not remove its cgroups. Its sandboxes died with
+                // it.
                 cgroups::remove_launcher_cgroups(&cgroups, pid);
             })
             .map_err(|source| setup("start launcher", source))?;
@@ -170,8 +171,8 @@ fn dispatch_messages(socket: &OwnedFd, pending: &PendingRequests) {
         match postcard::from_bytes(&packet.bytes) {
             Ok(FromLauncher::Launched { id, enforced, .. }) => match packet.fd {
                 Some(pidfd) => pending.add_launched(id, pidfd, enforced),
-                // This process was out of descriptors when it received the message. Only this sandbox
-                // is lost: it exits when its stream is closed.
+                // This process was out of descriptors when it received the message. Only this
+                // sandbox is lost: it exits when its stream is closed.
                 None => pending.reply(
                     id,
                     Err(setup("receive pidfd", io::Error::from_raw_os_error(libc::EMFILE))),
@@ -209,8 +210,8 @@ impl PendingRequests {
 
     fn reply(&self, id: u64, reply: Reply) {
         let requester = self.with(|tables| tables.launches.remove(&id)).flatten();
-        // If the request was dropped meanwhile (its future was cancelled), no guard owns the sandbox,
-        // so it must be killed here.
+        // If the request was dropped meanwhile (its future was cancelled), no guard owns the
+        // sandbox, so it must be killed here.
         if let Some(Err(Ok((pidfd, ..)))) = requester.map(|requester| requester.send(reply)) {
             let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
         }

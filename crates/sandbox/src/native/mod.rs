@@ -157,8 +157,8 @@ impl NativeLauncher {
         Ok(guest)
     }
 
-    /// Sends the request to a launcher process. If that dies, no sandbox was started, so the request
-    /// can be retried on another one.
+    /// Sends the request to a launcher process. If that dies, no sandbox was started, so the
+    /// request can be retried on another one.
     async fn clone_guest(
         &self,
         shape: &Shape,
@@ -217,7 +217,7 @@ impl NativeLauncher {
         set(Control::SwapLimit, enforced.swap, cgroup);
         set(Control::CpuLimit, enforced.cpu, cgroup);
         // In a user namespace of its own, the rlimit on processes counts only this sandbox.
-        let by_rlimit = !plan::has(&self.cgroups, CgroupController::Pids);
+        let by_rlimit = !plan::has_controller(&self.cgroups, CgroupController::Pids);
         set(
             Control::ProcessLimit,
             enforced.pids || by_rlimit,

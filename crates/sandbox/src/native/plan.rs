@@ -1,5 +1,5 @@
-//! The plan of the sandboxes on this host, and the limits of one: pure functions, and the whole
-//! native policy on one page.
+//! The plan of the sandboxes on this host, and the limits of one sandbox: pure functions with the
+//! complete policy of the native backend.
 
 use super::interpreters::Interpreters;
 use crate::launcher::Shape;
@@ -13,19 +13,18 @@ use guest::protocol::paths;
 
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Parts of `/etc` that programs need and that say nothing of the host: where libraries are, and
-/// which of several programs a name means.
+/// Parts of `/etc` that programs need and that reveal nothing about the host: the library cache and
+/// the alternatives.
 const ETC: [&str; 2] = ["/etc/ld.so.cache", "/etc/alternatives"];
 
-/// What a script needs beside the network itself, where it has the host's: how names are resolved,
-/// and whose certificates are believed. Never the directory around the certificates, which has
-/// private keys in it too.
+/// Files that a script on the host's network needs: name resolution and trusted certificates. Never
+/// the directory above the certificates, which also has private keys.
 const NETWORK_ETC: [&str; 7] = [
     "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem",
     "/etc/ssl/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs",
 ];
 
-/// What the host has at the top of its file system, read once.
+/// The relevant entries of the host's root directory, read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRoot {
     /// Links into `/usr` on merged systems, directories on others.
@@ -54,7 +53,7 @@ impl HostRoot {
     }
 }
 
-/// What a sandbox of this shape may use.
+/// The limits of a sandbox of this shape.
 pub fn limits(shape: &Shape, cgroups: &Cgroups) -> SandboxLimits {
     SandboxLimits {
         cgroup: CgroupLimits {
@@ -87,8 +86,8 @@ fn root(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwork) -
     root.extend(host.etc.iter().map(|path| bind(path)));
     root.extend(own_etc());
     root.extend(match network {
-        SandboxNetwork::Own => own_names(),
-        SandboxNetwork::Host => hosts_names(&host.network_etc),
+        SandboxNetwork::Own => local_name_resolution(),
+        SandboxNetwork::Host => host_name_resolution(&host.network_etc),
     });
     root.push(etc("hostname", "sandbox\n"));
     root.extend(DEVICES.iter().map(|path| RootEntry::Device { path: path.to_string() }));
@@ -102,7 +101,7 @@ fn root(host: &HostRoot, interpreters: &Interpreters, network: SandboxNetwork) -
         masked: MASKED.iter().chain(MASKED_NATIVELY).map(|path| path.to_string()).collect(),
     });
     root.extend(WRITABLE.iter().map(|path| RootEntry::Scratch { path: path.to_string() }));
-    // After the writable directories, in case an interpreter lives below one of them.
+    // After the writable directories, in case an interpreter is installed below one of them.
     root.extend(interpreters.binds().iter().map(|path| bind(&path.to_string_lossy())));
     root
 }
@@ -114,16 +113,16 @@ fn own_etc() -> Vec<RootEntry> {
     ]
 }
 
-/// The only name there is.
-fn own_names() -> Vec<RootEntry> {
+/// Name resolution without a network: only localhost.
+fn local_name_resolution() -> Vec<RootEntry> {
     vec![
         etc("hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"),
         etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
     ]
 }
 
-/// The names that the host knows, and whom it asks for others.
-fn hosts_names(network_etc: &[String]) -> Vec<RootEntry> {
+/// Name resolution as on the host.
+fn host_name_resolution(network_etc: &[String]) -> Vec<RootEntry> {
     let mut names = vec![etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")];
     names.extend(network_etc.iter().map(|path| bind(path)));
     names
@@ -135,24 +134,22 @@ fn etc(name: &str, contents: &str) -> RootEntry {
 
 fn rlimits(shape: &Shape, cgroups: &Cgroups) -> Vec<(Rlimit, u64)> {
     let mut limits = policy::rlimits(shape);
-    // Where a cgroup holds the limit these would only hide its counters.
-    if !has(cgroups, CgroupController::Pids) {
+    // Only without a cgroup: reaching an rlimit first would hide the cgroup's counters.
+    if !has_controller(cgroups, CgroupController::Pids) {
         limits.push((Rlimit::Processes, u64::from(shape.pids)));
     }
-    if !has(cgroups, CgroupController::Memory) {
+    if !has_controller(cgroups, CgroupController::Memory) {
         limits.push((Rlimit::Data, shape.memory_bytes));
     }
     limits
 }
 
-/// Whether the cgroups at hand have this controller.
-pub fn has(cgroups: &Cgroups, wanted: CgroupController) -> bool {
+/// Whether the cgroups have this controller.
+pub fn has_controller(cgroups: &Cgroups, controller: CgroupController) -> bool {
     match cgroups {
         Cgroups::None => false,
-        Cgroups::V2 { controllers, .. } => controllers.contains(&wanted),
-        Cgroups::V1 { directories } => {
-            directories.iter().any(|(controller, _)| *controller == wanted)
-        }
+        Cgroups::V2 { controllers, .. } => controllers.contains(&controller),
+        Cgroups::V1 { directories } => directories.iter().any(|(other, _)| *other == controller),
     }
 }
 
@@ -198,7 +195,7 @@ mod tests {
         Interpreters(BTreeMap::from([(Language::Python, python)]))
     }
 
-    /// The filters have tests of their own, and as bytes say nothing to a reader.
+    /// Without the filters, which have tests of their own and are not readable as bytes.
     fn readable(mut plan: SandboxPlan) -> SandboxPlan {
         plan.seccomp.clear();
         plan.notify_filter.clear();
@@ -224,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_network_brings_its_names_and_takes_unix_sockets() {
+    fn host_network_adds_name_resolution_and_removes_unix_sockets() {
         let made = |network| plan(&host(), &pyenv(), network);
         let (own, open) = (made(SandboxNetwork::Own), made(SandboxNetwork::Host));
         let new: Vec<_> = open.root.iter().filter(|entry| !own.root.contains(entry)).collect();
         let dns = etc("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
         assert_eq!(new, [&dns, &bind("/etc/resolv.conf")]);
         assert_ne!(open.seccomp, own.seccomp);
-        // Everything else stays as it is.
+        // Everything else is the same.
         let same = SandboxPlan { root: own.root.clone(), seccomp: own.seccomp.clone(), ..open };
         assert_eq!(same, own);
     }

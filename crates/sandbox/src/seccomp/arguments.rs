@@ -1,35 +1,36 @@
-//! Listed calls that are refused (`EPERM`) with certain arguments.
+//! Argument rules: allowed calls that are denied (`EPERM`) with certain arguments.
 //!
-//! Where a call is a family of its own, only the named members of it are left: what a kernel to
-//! come adds to `fcntl`, `ioctl`, `prctl` or `setsockopt` is refused until somebody needs it.
+//! Calls that multiplex many operations have an allowlist of operations: what a future kernel adds
+//! to `fcntl`, `ioctl`, `prctl` or `setsockopt` is denied until a script needs it.
 
 use std::collections::BTreeMap;
 
-/// The only socket families.
+/// The allowed socket families.
 pub const SOCKET_FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The same on the host's network, where the names of its abstract Unix sockets live too: whoever
-/// can open such a socket there can speak to the host's own services. Pairs of them have no name,
-/// and stay.
+/// The allowed socket families on the host's network. Its namespace also has the abstract Unix
+/// sockets of the host's services, so Unix sockets are denied; socket pairs, which have no name,
+/// are allowed.
 pub const HOST_NETWORK_FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
 
-/// The same where a network stands around that no script is to reach: no socket but those between
-/// processes.
+/// The allowed socket families where the network namespace has external access (a pod's): only Unix
+/// sockets.
 pub const FAMILIES_WITHOUT_NETWORK: [i32; 1] = [libc::AF_UNIX];
 
-/// The only protocols: the usual one of the family, by default or by name. Others are rarely used
-/// code of the kernel, some of which it loads at the mere asking. Not the name that Unix sockets
-/// have for theirs: its number is that of ICMP, and would make ping sockets.
+/// The allowed protocols: the default of the family, or TCP and UDP by name. Others are rarely used
+/// kernel code, some of which is loaded on demand. The protocol number of Unix sockets is excluded:
+/// it is also that of ICMP, and would allow ping sockets.
 const SOCKET_PROTOCOLS: [i32; 3] = [0, libc::IPPROTO_TCP, libc::IPPROTO_UDP];
 
-/// The old way to a packet socket, whatever the family; libc calls its own name for it deprecated.
+/// The obsolete type that creates a packet socket in any family; libc's own constant is deprecated.
 const SOCK_PACKET: i32 = 10;
 
-/// Kinds of sockets that are not streams, datagrams or sequences of packets.
-const REFUSED_SOCKETS: [i32; 4] = [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, SOCK_PACKET];
+/// The denied socket types: everything except streams, datagrams and sequenced packets.
+const DENIED_SOCKET_TYPES: [i32; 4] =
+    [libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP, SOCK_PACKET];
 
-/// Flags of `clone` that would make a namespace. `clone3`, whose flags a filter cannot see, is not
-/// listed at all, and C libraries fall back to `clone`.
+/// The flags of `clone` that create a namespace. `clone3`, whose flags a filter cannot inspect, is
+/// not on the allowlist; C libraries fall back to `clone`.
 const NAMESPACE_FLAGS: [i32; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -41,15 +42,16 @@ const NAMESPACE_FLAGS: [i32; 8] = [
     0x80, // CLONE_NEWTIME
 ];
 
-/// Descriptors belong to a process: its threads share them, and nobody else does. Otherwise record
-/// locks, which belong to the table of descriptors, could outlive the process that the kernel names
-/// as their holder, and be counted by nobody.
-const OF_A_THREAD: u32 = (libc::CLONE_FILES | libc::CLONE_THREAD) as u32;
-const HALF_THREADS: [i32; 2] = [libc::CLONE_FILES, libc::CLONE_THREAD];
+/// Descriptor tables are shared by the threads of a process and by no other process: `CLONE_FILES`
+/// and `CLONE_THREAD` are denied without each other. Otherwise record locks, which belong to the
+/// descriptor table, could outlive the process that the kernel lists as their holder, and would not
+/// be counted.
+const THREAD_FLAGS: u32 = (libc::CLONE_FILES | libc::CLONE_THREAD) as u32;
+const SINGLE_THREAD_FLAGS: [i32; 2] = [libc::CLONE_FILES, libc::CLONE_THREAD];
 
-/// What is done with descriptors, and record locks of processes, which SQLite lives on; the guest
-/// counts those. Locks of open files (`F_OFD_SETLK`) cannot be counted from inside. Leases and
-/// `F_NOTIFY` tell of what others do with a file.
+/// The allowed operations: on descriptors, and record locks of processes, which SQLite needs and
+/// the guest counts. Denied are locks of open files (`F_OFD_SETLK`), which cannot be counted from
+/// inside, and leases and `F_NOTIFY`, which reveal what other processes do with a file.
 const FCNTL_COMMANDS: [i32; 13] = [
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -66,12 +68,10 @@ const FCNTL_COMMANDS: [i32; 13] = [
     libc::F_GET_SEALS,
 ];
 
-/// The commands that create a record lock. The kernel charges the memory of locks to no control
-/// group.
+/// The commands that create a record lock. The kernel charges the memory of locks to no cgroup.
 pub const LOCK_COMMANDS: [i32; 2] = [libc::F_SETLK, libc::F_SETLKW];
 
-/// What programs ask of a descriptor that may be a terminal, of which there is none inside, and of
-/// one that they read.
+/// The allowed requests: queries for terminals (there is none inside), and flags of descriptors.
 const IOCTL_REQUESTS: [i32; 10] = [
     libc::TCGETS as i32,
     libc::TCGETS2 as i32,
@@ -81,14 +81,14 @@ const IOCTL_REQUESTS: [i32; 10] = [
     libc::FIONBIO as i32,
     libc::FIOCLEX as i32,
     libc::FIONCLEX as i32,
-    // The guest's: to look at calls that wait. A script has no descriptor for them.
+    // Used by the guest to handle suspended calls. Scripts have no such descriptor.
     0xc050_2100_u32 as i32, // SECCOMP_IOCTL_NOTIF_RECV
     0xc018_2101_u32 as i32, // SECCOMP_IOCTL_NOTIF_SEND
 ];
 
-/// Of `prctl` what programs do with their own name, with their children, and to give up more. Not
-/// among them: merging pages with those of other runs (KSM), filters, tools for checkpoints, and
-/// keeping half of a core idle.
+/// The allowed operations: process names, child handling, and giving up privileges. Denied are,
+/// among others, merging pages with those of other runs (KSM), filters, checkpoint tools, and core
+/// scheduling, which can keep half of a core idle.
 const PRCTL_OPERATIONS: [i32; 15] = [
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -107,8 +107,8 @@ const PRCTL_OPERATIONS: [i32; 15] = [
     libc::PR_GET_KEEPCAPS,
 ];
 
-/// Of `madvise` everything but what lets the kernel merge pages with those of other runs, takes a
-/// shared file out of memory, or plays a broken memory chip.
+/// The allowed advice: all except merging pages with those of other runs, evicting a shared file
+/// from memory, and simulating a memory failure.
 const ADVICE_ON_MEMORY: [i32; 18] = [
     libc::MADV_NORMAL,
     libc::MADV_RANDOM,
@@ -130,7 +130,7 @@ const ADVICE_ON_MEMORY: [i32; 18] = [
     103, // MADV_GUARD_REMOVE
 ];
 
-/// Of `fadvise64` everything but `POSIX_FADV_DONTNEED`, which takes a shared file out of memory.
+/// The allowed advice: all except `POSIX_FADV_DONTNEED`, which evicts a shared file from memory.
 const ADVICE_ON_FILES: [i32; 5] = [
     libc::POSIX_FADV_NORMAL,
     libc::POSIX_FADV_RANDOM,
@@ -139,10 +139,10 @@ const ADVICE_ON_FILES: [i32; 5] = [
     libc::POSIX_FADV_NOREUSE,
 ];
 
-/// Options of sockets by level: those of ordinary clients and servers on loopback. Not among them:
-/// programs for the kernel (`SO_ATTACH_FILTER` and its kin; Linux 6.18 may never come back from
-/// freeing a thousand of them), other protocols inside of TCP and UDP (`TCP_ULP`, `UDP_ENCAP`), and
-/// multicast groups, whose memory is charged to nobody.
+/// The allowed socket options by level: those of ordinary clients and servers on loopback. Denied
+/// are, among others, BPF programs (`SO_ATTACH_FILTER` and similar; Linux 6.18 may hang while it
+/// frees a thousand of them), protocols inside of TCP and UDP (`TCP_ULP`, `UDP_ENCAP`), and
+/// multicast groups, whose memory is charged to no cgroup.
 const SOCKET_OPTIONS: [(i32, &[i32]); 4] = [
     (
         libc::SOL_SOCKET,
@@ -188,73 +188,77 @@ const SOCKET_OPTIONS: [(i32, &[i32]); 4] = [
 const SOCKET_LEVELS: [i32; 4] =
     [SOCKET_OPTIONS[0].0, SOCKET_OPTIONS[1].0, SOCKET_OPTIONS[2].0, SOCKET_OPTIONS[3].0];
 
-/// One test of one argument, of which only the lower half counts, as it does for the kernel.
+/// A test of one argument. Only its lower 32 bits are tested, which are all that the kernel uses.
 #[derive(Debug, Clone, Copy)]
-pub enum Test {
+pub enum ArgumentTest {
     /// These bits have this value.
     Bits { argument: u8, mask: u32, value: u32 },
     /// It is none of these.
     NoneOf { argument: u8, values: &'static [i32] },
 }
 
-/// The listed calls that are refused when one of their rules holds; a rule holds when all its tests
-/// do.
-pub fn refusals(families: &'static [i32]) -> BTreeMap<i64, Vec<Vec<Test>>> {
+/// The argument rules by call. A call is denied if one of its rules matches; a rule matches if all
+/// of its tests do.
+pub fn denied_arguments(families: &'static [i32]) -> BTreeMap<i64, Vec<Vec<ArgumentTest>>> {
     BTreeMap::from([
-        (libc::SYS_clone, clones()),
-        (libc::SYS_socket, other_sockets(families)),
-        (libc::SYS_socketpair, other_sockets(&SOCKET_FAMILIES)),
-        (libc::SYS_setsockopt, other_socket_options()),
-        // The way to a connection past `connect`, where they are counted.
+        (libc::SYS_clone, clone_rules()),
+        (libc::SYS_socket, socket_rules(families)),
+        (libc::SYS_socketpair, socket_rules(&SOCKET_FAMILIES)),
+        (libc::SYS_setsockopt, socket_option_rules()),
+        // TCP fast open connects without `connect`, where connections are counted.
         (libc::SYS_sendto, vec![vec![flag(3, libc::MSG_FASTOPEN as u32)]]),
         (libc::SYS_sendmsg, vec![vec![flag(2, libc::MSG_FASTOPEN as u32)]]),
         (libc::SYS_sendmmsg, vec![vec![flag(3, libc::MSG_FASTOPEN as u32)]]),
         (libc::SYS_fcntl, vec![none_of(1, &FCNTL_COMMANDS)]),
-        (libc::SYS_mknod, devices(1)),
-        (libc::SYS_mknodat, devices(2)),
+        (libc::SYS_mknod, device_rules(1)),
+        (libc::SYS_mknodat, device_rules(2)),
         (libc::SYS_ioctl, vec![none_of(1, &IOCTL_REQUESTS)]),
         (libc::SYS_prctl, vec![none_of(0, &PRCTL_OPERATIONS)]),
         (libc::SYS_madvise, vec![none_of(2, &ADVICE_ON_MEMORY)]),
         (libc::SYS_fadvise64, vec![none_of(3, &ADVICE_ON_FILES)]),
-        // Huge pages come from a pool of the host's, and no memory limit knows of them.
+        // Huge pages come from a pool of the host, and the memory limit does not include them.
         (libc::SYS_mmap, vec![vec![flag(3, libc::MAP_HUGETLB as u32)]]),
         (libc::SYS_memfd_create, vec![vec![flag(1, libc::MFD_HUGETLB)]]),
     ])
 }
 
-fn bits(argument: u8, mask: u32, value: u32) -> Test {
-    Test::Bits { argument, mask, value }
+fn bits(argument: u8, mask: u32, value: u32) -> ArgumentTest {
+    ArgumentTest::Bits { argument, mask, value }
 }
 
-fn flag(argument: u8, bit: u32) -> Test {
+fn flag(argument: u8, bit: u32) -> ArgumentTest {
     bits(argument, bit, bit)
 }
 
-fn none_of(argument: u8, values: &'static [i32]) -> Vec<Test> {
-    vec![Test::NoneOf { argument, values }]
+fn none_of(argument: u8, values: &'static [i32]) -> Vec<ArgumentTest> {
+    vec![ArgumentTest::NoneOf { argument, values }]
 }
 
-fn clones() -> Vec<Vec<Test>> {
+fn clone_rules() -> Vec<Vec<ArgumentTest>> {
     let namespaces = NAMESPACE_FLAGS.iter().map(|new| vec![flag(0, *new as u32)]);
-    let half_threads = HALF_THREADS.iter().map(|half| vec![bits(0, OF_A_THREAD, *half as u32)]);
-    namespaces.chain(half_threads).collect()
+    let thread_flags =
+        SINGLE_THREAD_FLAGS.iter().map(|flag| vec![bits(0, THREAD_FLAGS, *flag as u32)]);
+    namespaces.chain(thread_flags).collect()
 }
 
-fn other_sockets(families: &'static [i32]) -> Vec<Vec<Test>> {
-    // The kind shares its argument with two flags.
-    let kinds = REFUSED_SOCKETS.iter().map(|kind| vec![bits(1, 0xf, *kind as u32)]);
+fn socket_rules(families: &'static [i32]) -> Vec<Vec<ArgumentTest>> {
+    // The type shares its argument with two flags.
+    let kinds = DENIED_SOCKET_TYPES.iter().map(|kind| vec![bits(1, 0xf, *kind as u32)]);
     [none_of(0, families), none_of(2, &SOCKET_PROTOCOLS)].into_iter().chain(kinds).collect()
 }
 
-fn other_socket_options() -> Vec<Vec<Test>> {
+fn socket_option_rules() -> Vec<Vec<ArgumentTest>> {
     let of_a_level = |(level, options): &(i32, &'static [i32])| {
-        vec![bits(1, u32::MAX, *level as u32), Test::NoneOf { argument: 2, values: options }]
+        vec![
+            bits(1, u32::MAX, *level as u32),
+            ArgumentTest::NoneOf { argument: 2, values: options },
+        ]
     };
     std::iter::once(none_of(1, &SOCKET_LEVELS))
         .chain(SOCKET_OPTIONS.iter().map(of_a_level))
         .collect()
 }
 
-fn devices(argument: u8) -> Vec<Vec<Test>> {
+fn device_rules(argument: u8) -> Vec<Vec<ArgumentTest>> {
     [libc::S_IFCHR, libc::S_IFBLK].map(|kind| vec![bits(argument, libc::S_IFMT, kind)]).to_vec()
 }

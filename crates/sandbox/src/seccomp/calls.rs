@@ -1,11 +1,11 @@
-//! The system calls that exist inside a sandbox, by what they are for.
+//! The allowlist of system calls, grouped by purpose.
 //!
-//! Each of them is made by a guest or by a script of our tests: `tests/fixtures/system-calls.txt`
-//! says by which, and `scripts/trace-system-calls.sh` writes that list anew.
+//! Each of them is used by a guest or by a script of our tests: `tests/fixtures/system-calls.txt`
+//! lists by which, and `scripts/trace-system-calls.sh` regenerates that list.
 
-/// A system call, by the number it has here and the name it has everywhere.
+/// A system call: its name, and its number on this architecture.
 pub struct SystemCall {
-    /// As libc spells it: `SYS_read`.
+    /// The name of libc's constant, such as `SYS_read`.
     constant: &'static str,
     pub number: i64,
 }
@@ -20,16 +20,16 @@ macro_rules! calls {
     ($($call:ident),* $(,)?) => { &[$(SystemCall { constant: stringify!($call), number: libc::$call }),*] };
 }
 
-/// No more than this: every call is code of the kernel that a script can reach.
+/// The maximum length of the allowlist: every call is kernel code that a script can reach.
 #[cfg(test)]
-const MOST: usize = 220;
+const MAX_CALLS: usize = 220;
 
-/// Calls that exist inside, by what they are for.
-#[rustfmt::skip] // One call a line would make two hundred lines of it.
+/// The allowed calls, with the purpose of each group and the reason for calls that are left out.
+#[rustfmt::skip] // With one call per line it would have two hundred lines.
 pub const ALLOWED: &[(&str, &[SystemCall])] = &[
     (
-        "reading and writing what is open; not `sync` and `syncfs`, which would make the host write all of its own, nor \
-         `preadv2` and `readahead`, which tell and change what of a shared file is in the page cache",
+        "reading and writing open files; not `sync` and `syncfs`, which would make the host write back all of its files, nor \
+         `preadv2` and `readahead`, which reveal and change which parts of a shared file are in the page cache",
         calls![
             SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64,
             SYS_preadv, SYS_pwritev, SYS_lseek, SYS_sendfile, SYS_splice,
@@ -44,7 +44,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "looking at files; not `inotify`, which sees who else opens the interpreters' files, and counts as root's own",
+        "inspecting files; not `inotify`, which reveals that other runs open the interpreters' files, and is charged to root",
         calls![
             SYS_stat, SYS_fstat, SYS_lstat, SYS_newfstatat, SYS_statx,
             SYS_statfs, SYS_fstatfs, SYS_access, SYS_faccessat, SYS_faccessat2,
@@ -54,7 +54,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "changing files; mounts and Landlock say which",
+        "changing files; mounts and Landlock restrict which",
         calls![
             SYS_mkdir, SYS_mkdirat, SYS_rmdir, SYS_unlink, SYS_unlinkat, SYS_rename,
             SYS_renameat, SYS_renameat2, SYS_link, SYS_linkat, SYS_symlink,
@@ -64,16 +64,16 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
             SYS_fsetxattr, SYS_removexattr,
         ],
     ),
-    ("making named pipes; the second filter refuses devices", calls![SYS_mknod, SYS_mknodat]),
+    ("creating named pipes; argument rules reject devices", calls![SYS_mknod, SYS_mknodat]),
     (
-        "memory; not `mincore`, which tells what of a shared file is in the page cache",
+        "memory; not `mincore`, which reveals which parts of a shared file are in the page cache",
         calls![
             SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise,
             SYS_msync, SYS_brk, SYS_mlock, SYS_munlock, SYS_membarrier,
         ],
     ),
     (
-        "processes and threads; the second filter refuses new namespaces",
+        "processes and threads; argument rules reject new namespaces",
         calls![
             SYS_clone, SYS_fork, SYS_vfork, SYS_execve, SYS_execveat,
             SYS_exit, SYS_exit_group, SYS_wait4, SYS_waitid, SYS_set_tid_address,
@@ -83,7 +83,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "signals; Landlock and the pid namespace keep them inside",
+        "signals; Landlock and the pid namespace confine them to the sandbox",
         calls![
             SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigaction, SYS_rt_sigprocmask,
             SYS_rt_sigreturn, SYS_rt_sigpending, SYS_rt_sigtimedwait, SYS_rt_sigqueueinfo,
@@ -92,7 +92,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "who am I; there is one user inside, and no capability to become another",
+        "user and group ids; there is one user inside, and no capability to change to another",
         calls![
             SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid,
             SYS_getresgid, SYS_getgroups, SYS_setuid, SYS_setgid, SYS_setresuid,
@@ -117,7 +117,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "sockets; the second filter says of which kinds, and there is no network but loopback",
+        "sockets; argument rules restrict their types, and there is no network except loopback",
         calls![
             SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen,
             SYS_accept, SYS_accept4, SYS_getsockname, SYS_getpeername,
@@ -126,7 +126,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
         ],
     ),
     (
-        "limits, scheduling and facts about the machine",
+        "limits, scheduling and system information",
         calls![
             SYS_getrlimit, SYS_setrlimit, SYS_prlimit64, SYS_getrusage,
             SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_setaffinity,
@@ -135,7 +135,7 @@ pub const ALLOWED: &[(&str, &[SystemCall])] = &[
             SYS_setpriority, SYS_getcpu, SYS_sysinfo, SYS_uname, SYS_getrandom,
         ],
     ),
-    ("telling which version of Landlock holds", calls![SYS_landlock_create_ruleset]),
+    ("querying the Landlock version", calls![SYS_landlock_create_ruleset]),
 ];
 
 #[cfg(test)]
@@ -150,26 +150,26 @@ mod tests {
         let listed = calls.len();
         calls.dedup();
         assert_eq!(calls.len(), listed);
-        assert!(listed <= MOST, "{listed} calls");
+        assert!(listed <= MAX_CALLS, "{listed} calls");
     }
 
     #[test]
-    fn every_call_is_one_that_a_script_or_a_guest_was_seen_to_make() {
-        let made = include_str!("../../tests/fixtures/system-calls.txt");
-        let made: Vec<&str> =
-            made.lines().filter_map(|line| line.split_once(' ')).map(|(call, _)| call).collect();
+    fn every_listed_call_is_used_by_a_script_or_the_guest() {
+        let used = include_str!("../../tests/fixtures/system-calls.txt");
+        let used: Vec<&str> =
+            used.lines().filter_map(|line| line.split_once(' ')).map(|(call, _)| call).collect();
         let listed: Vec<&str> =
             ALLOWED.iter().flat_map(|(_, calls)| calls.iter().map(SystemCall::name)).collect();
-        let unused: Vec<_> = listed.iter().filter(|call| !made.contains(call)).collect();
-        assert!(unused.is_empty(), "nobody makes {unused:?}; see scripts/trace-system-calls.sh");
-        // And the list of what was made is of these sandboxes.
+        let unused: Vec<_> = listed.iter().filter(|call| !used.contains(call)).collect();
+        assert!(unused.is_empty(), "no test uses {unused:?}; see scripts/trace-system-calls.sh");
+        // And the recorded list does not contain calls that are not allowed.
         let refused: Vec<_> =
-            made.iter().filter(|call| **call != "#" && !listed.contains(call)).collect();
-        assert!(refused.is_empty(), "{refused:?} do not exist inside");
+            used.iter().filter(|call| **call != "#" && !listed.contains(call)).collect();
+        assert!(refused.is_empty(), "{refused:?} are not allowed");
     }
 
     #[test]
-    fn what_escapes_are_made_of_is_not_listed() {
+    fn dangerous_calls_are_not_listed() {
         let refused = [
             libc::SYS_clone3,
             libc::SYS_unshare,

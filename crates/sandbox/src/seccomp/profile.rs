@@ -1,42 +1,44 @@
-//! The lists as a profile in the form that container engines take.
+//! The lists as a seccomp profile in the format of container engines.
 //!
-//! A profile can only say what is allowed: an engine's library takes a call that is allowed
-//! whatever its arguments and forgets every other rule about it. So each rule that refuses is
-//! turned around, into the arguments that are left. Everything else does not exist (`ENOSYS`); a
-//! guest puts the exact filters on itself before its job comes, and of two refusals the kernel
-//! gives the answer of the newer filter.
+//! A profile can only express what is allowed: if one rule allows a call with any arguments, an
+//! engine's library ignores every other rule about it. Each rule that denies arguments is therefore
+//! inverted into the set of allowed arguments. Everything else fails with `ENOSYS`. The guest
+//! installs the exact filters itself before its job arrives; when two filters deny a call, the
+//! kernel returns the error of the newer one.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::arguments::{SOCKET_FAMILIES, Test, refusals};
+use super::arguments::{ArgumentTest, SOCKET_FAMILIES, denied_arguments};
 use super::calls::ALLOWED;
 
-/// What a guest in a container needs to put its own filters on, and what those then forbid.
-const TO_CONFINE_ITSELF: [&str; 3] = ["seccomp", "landlock_add_rule", "landlock_restrict_self"];
+/// The calls that a guest in a container needs to confine itself; its own filter then forbids them.
+const SELF_CONFINEMENT_CALLS: [&str; 3] =
+    ["seccomp", "landlock_add_rule", "landlock_restrict_self"];
 
-/// The bits of each argument that are fixed, and how; all of them must match.
+/// A set of arguments: for each argument the fixed bits (mask) and their values, all of which must
+/// match.
 type Cube = BTreeMap<u8, (u32, u32)>;
 
-/// The profile, as the text that an engine wants after `seccomp=`.
+/// The profile, as the text that an engine takes after `seccomp=`.
 pub fn profile() -> String {
-    let mut refusals = refusals(&SOCKET_FAMILIES);
+    let mut rules_by_call = denied_arguments(&SOCKET_FAMILIES);
     let all = ALLOWED.iter().flat_map(|(_, calls)| calls.iter());
-    let (by_argument, whatever): (Vec<_>, Vec<_>) =
-        all.partition(|call| refusals.contains_key(&call.number));
-    let whatever: Vec<&str> =
-        whatever.iter().map(|call| call.name()).chain(TO_CONFINE_ITSELF).collect();
-    let mut rules = vec![json!({ "names": whatever, "action": "SCMP_ACT_ALLOW" })];
+    let (by_argument, any_arguments): (Vec<_>, Vec<_>) =
+        all.partition(|call| rules_by_call.contains_key(&call.number));
+    let any_arguments: Vec<&str> =
+        any_arguments.iter().map(|call| call.name()).chain(SELF_CONFINEMENT_CALLS).collect();
+    let mut rules = vec![json!({ "names": any_arguments, "action": "SCMP_ACT_ALLOW" })];
     for call in by_argument {
-        let left = complement(&refusals.remove(&call.number).unwrap_or_default());
-        rules.extend(left.iter().map(|cube| {
-            let arguments: Vec<Value> = cube.iter().map(argument).collect();
+        let remaining = complement(&rules_by_call.remove(&call.number).unwrap_or_default());
+        rules.extend(remaining.iter().map(|cube| {
+            let arguments: Vec<Value> = cube.iter().map(argument_filter).collect();
             json!({ "names": [call.name()], "action": "SCMP_ACT_ALLOW", "args": arguments })
         }));
     }
-    // For engines that do not know of another default error: C libraries fall back to `clone` on
-    // this one only.
+    // For engines that do not support another default error: C libraries only fall back to `clone`
+    // on this one.
     rules
         .push(json!({ "names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS }));
     json!({
@@ -51,51 +53,54 @@ pub fn profile() -> String {
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: &str = "SCMP_ARCH_X86_64";
 
-fn argument((index, (mask, value)): (&u8, &(u32, u32))) -> Value {
+fn argument_filter((index, (mask, value)): (&u8, &(u32, u32))) -> Value {
     json!({ "index": index, "op": "SCMP_CMP_MASKED_EQ", "value": mask, "valueTwo": value })
 }
 
-/// All arguments for which none of the rules holds, as cubes that do not overlap.
-fn complement(rules: &[Vec<Test>]) -> Vec<Cube> {
-    rules.iter().fold(vec![Cube::new()], |left, rule| {
-        left.iter().flat_map(|cube| without(cube, rule)).collect()
+/// All arguments that match none of the rules, as disjoint cubes.
+fn complement(rules: &[Vec<ArgumentTest>]) -> Vec<Cube> {
+    rules.iter().fold(vec![Cube::new()], |remaining, rule| {
+        remaining.iter().flat_map(|cube| without(cube, rule)).collect()
     })
 }
 
-/// The part of a cube in which a rule does not hold: the first test fails, or it holds and the
+/// The part of a cube that does not match a rule: the first test fails, or it matches and the
 /// second fails, and so on.
-fn without(cube: &Cube, rule: &[Test]) -> Vec<Cube> {
+fn without(cube: &Cube, rule: &[ArgumentTest]) -> Vec<Cube> {
     let Some((first, rest)) = rule.split_first() else { return vec![] };
     let mut parts: Vec<Cube> =
-        fails(first).into_iter().filter_map(|part| both(cube, &part)).collect();
-    for part in holds(first).iter().filter_map(|part| both(cube, part)) {
+        failing_cubes(first).into_iter().filter_map(|part| intersection(cube, &part)).collect();
+    for part in matching_cubes(first).iter().filter_map(|part| intersection(cube, part)) {
         parts.extend(without(&part, rest));
     }
-    // A rule that never holds in here leaves the cube whole, rather than in pieces.
-    if holds_nowhere(cube, rule) { vec![cube.clone()] } else { parts }
+    // A rule that matches nothing in the cube must not split it into pieces.
+    if never_matches(cube, rule) { vec![cube.clone()] } else { parts }
 }
 
-fn holds_nowhere(cube: &Cube, rule: &[Test]) -> bool {
-    rule.iter().any(|test| holds(test).iter().all(|part| both(cube, part).is_none()))
+fn never_matches(cube: &Cube, rule: &[ArgumentTest]) -> bool {
+    rule.iter()
+        .any(|test| matching_cubes(test).iter().all(|part| intersection(cube, part).is_none()))
 }
 
-fn holds(test: &Test) -> Vec<Cube> {
+fn matching_cubes(test: &ArgumentTest) -> Vec<Cube> {
     match *test {
-        Test::Bits { argument, mask, value } => vec![Cube::from([(argument, (mask, value))])],
-        Test::NoneOf { argument, values } => {
-            let rules: Vec<_> = values.iter().map(|value| vec![is(argument, *value)]).collect();
+        ArgumentTest::Bits { argument, mask, value } => {
+            vec![Cube::from([(argument, (mask, value))])]
+        }
+        ArgumentTest::NoneOf { argument, values } => {
+            let rules: Vec<_> = values.iter().map(|value| vec![equals(argument, *value)]).collect();
             complement(&rules)
         }
     }
 }
 
-fn fails(test: &Test) -> Vec<Cube> {
+fn failing_cubes(test: &ArgumentTest) -> Vec<Cube> {
     match *test {
-        Test::NoneOf { argument, values } => {
-            values.iter().flat_map(|value| holds(&is(argument, *value))).collect()
+        ArgumentTest::NoneOf { argument, values } => {
+            values.iter().flat_map(|value| matching_cubes(&equals(argument, *value))).collect()
         }
-        // The bits above are as they should be, and this one is not.
-        Test::Bits { argument, mask, value } => {
+        // The bits above match, and this one does not.
+        ArgumentTest::Bits { argument, mask, value } => {
             let bits = (0..32).rev().map(|bit| 1 << bit).filter(|bit| mask & bit != 0);
             bits.map(|bit: u32| {
                 let above = mask & !(bit | (bit - 1));
@@ -106,12 +111,12 @@ fn fails(test: &Test) -> Vec<Cube> {
     }
 }
 
-fn is(argument: u8, value: i32) -> Test {
-    Test::Bits { argument, mask: u32::MAX, value: value as u32 }
+fn equals(argument: u8, value: i32) -> ArgumentTest {
+    ArgumentTest::Bits { argument, mask: u32::MAX, value: value as u32 }
 }
 
-/// The common part of two cubes, if they have one.
-fn both(one: &Cube, other: &Cube) -> Option<Cube> {
+/// The intersection of two cubes, if it is not empty.
+fn intersection(one: &Cube, other: &Cube) -> Option<Cube> {
     let mut cube = one.clone();
     for (argument, (mask, value)) in other {
         let (own_mask, own_value) = cube.get(argument).copied().unwrap_or_default();
@@ -131,14 +136,14 @@ mod tests {
 
     use super::*;
 
-    type Refused = Vec<Vec<Test>>;
+    type ArgumentRules = Vec<Vec<ArgumentTest>>;
 
-    fn refused(rules: &[Vec<Test>], arguments: &[u32; 4]) -> bool {
-        let test_holds = |test: &Test| match *test {
-            Test::Bits { argument, mask, value } => {
+    fn is_denied(rules: &[Vec<ArgumentTest>], arguments: &[u32; 4]) -> bool {
+        let test_holds = |test: &ArgumentTest| match *test {
+            ArgumentTest::Bits { argument, mask, value } => {
                 arguments[usize::from(argument)] & mask == value
             }
-            Test::NoneOf { argument, values } => {
+            ArgumentTest::NoneOf { argument, values } => {
                 !values.contains(&(arguments[usize::from(argument)] as i32))
             }
         };
@@ -153,7 +158,7 @@ mod tests {
         cubes.iter().filter(matches).count()
     }
 
-    /// Numbers near those that rules are about, and any others.
+    /// Numbers near those that occur in rules, and any others.
     fn number() -> impl Strategy<Value = u32> {
         let known = [
             0,
@@ -181,20 +186,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exactly_what_is_not_refused_is_allowed_and_by_one_rule(a in number(), b in number(), c in number(), d in number()) {
-            static RULES: LazyLock<Vec<(Refused, Vec<Cube>)>> =
-                LazyLock::new(|| refusals(&SOCKET_FAMILIES).into_values().map(|rules| (rules.clone(), complement(&rules))).collect());
-            for (rules, left) in RULES.iter() {
-                prop_assert_eq!(matching(left, &[a, b, c, d]), usize::from(!refused(rules, &[a, b, c, d])));
+        fn allows_exactly_what_is_not_denied_with_one_rule_each(a in number(), b in number(), c in number(), d in number()) {
+            static RULES: LazyLock<Vec<(ArgumentRules, Vec<Cube>)>> =
+                LazyLock::new(|| denied_arguments(&SOCKET_FAMILIES).into_values().map(|rules| (rules.clone(), complement(&rules))).collect());
+            for (rules, remaining) in RULES.iter() {
+                prop_assert_eq!(matching(remaining, &[a, b, c, d]), usize::from(!is_denied(rules, &[a, b, c, d])));
             }
         }
     }
 
     #[test]
-    fn the_profile_is_short_enough_for_the_kernel() {
+    fn profile_is_short_enough_for_the_kernel() {
         let cubes: usize =
-            refusals(&SOCKET_FAMILIES).values().map(|rules| complement(rules).len()).sum();
-        // Each costs some ten instructions of the 4096 that a filter may have.
+            denied_arguments(&SOCKET_FAMILIES).values().map(|rules| complement(rules).len()).sum();
+        // Each needs about ten instructions, of the 4096 that a filter can have.
         assert!(cubes < 400, "{cubes} rules");
     }
 

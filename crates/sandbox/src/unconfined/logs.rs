@@ -1,4 +1,4 @@
-//! The script's log on its way from pipes to a sink, cut at its cap.
+//! Forwards the script's log from its pipes to the sink, up to a limit.
 
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
@@ -10,12 +10,13 @@ use tokio::net::unix::pipe::Receiver;
 use crate::OutputStream;
 use crate::job::Sink;
 
-/// How long the rest may take once everybody was ended; only who could not be still holds a pipe.
+/// The time to read the rest of the pipes after all processes were killed. Only a process that
+/// could not be killed still has one open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The ends that we read.
+/// Our ends of the pipes.
 pub struct LogPipes(Vec<(OutputStream, Receiver)>);
 
 impl LogPipes {
@@ -28,26 +29,26 @@ impl LogPipes {
         self.0.is_empty()
     }
 
-    /// Waits until one of them has something to read, or its end. There must be one.
+    /// Waits until one of the pipes is readable or closed. There must be at least one.
     pub async fn ready(&self) -> usize {
         select_all(self.0.iter().map(|(_, pipe)| Box::pin(pipe.readable()))).await.1
     }
 }
 
-/// What may still be passed on.
+/// Forwards log bytes up to a limit.
 pub struct LogRelay<'a> {
-    left: u64,
+    remaining: u64,
     pub truncated: bool,
     buffer: Vec<u8>,
     sink: &'a mut dyn Sink,
 }
 
 impl<'a> LogRelay<'a> {
-    pub fn new(cap: u64, sink: &'a mut dyn Sink) -> LogRelay<'a> {
-        LogRelay { left: cap, truncated: false, buffer: vec![0; CHUNK_BYTES], sink }
+    pub fn new(max_bytes: u64, sink: &'a mut dyn Sink) -> LogRelay<'a> {
+        LogRelay { remaining: max_bytes, truncated: false, buffer: vec![0; CHUNK_BYTES], sink }
     }
 
-    /// Passes on what this pipe has now, or takes it away at its end.
+    /// Forwards the available bytes of this pipe, or removes it at its end.
     pub async fn forward(&mut self, pipes: &mut LogPipes, index: usize) {
         let (stream, pipe) = &pipes.0[index];
         let count = match pipe.try_read(&mut self.buffer) {
@@ -55,15 +56,15 @@ impl<'a> LogRelay<'a> {
             Ok(0) | Err(_) => return drop(pipes.0.remove(index)),
             Ok(count) => count,
         };
-        let fits = (count as u64).min(self.left);
-        self.left -= fits;
+        let fits = (count as u64).min(self.remaining);
+        self.remaining -= fits;
         self.truncated |= fits < count as u64;
         if fits > 0 {
             self.sink.log(*stream, &self.buffer[..fits as usize]).await;
         }
     }
 
-    /// Passes on all that is left.
+    /// Forwards the rest of all pipes.
     pub async fn drain(&mut self, pipes: &mut LogPipes) {
         let rest = async {
             while !pipes.is_empty() {

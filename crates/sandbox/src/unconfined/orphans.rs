@@ -1,15 +1,16 @@
-//! What left the script's process group, and was handed to us when its parent died.
+//! Kills orphans: processes that left the script's process group and became our children when their
+//! parent died.
 
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-/// Looks, one every few milliseconds, before giving up.
 const MAX_ATTEMPTS: u32 = 100;
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ends every child of this process. To be called when it has none of its own.
+/// Kills and reaps every child of this process, which must have none of its own. Repeated, because
+/// a killed process can leave further orphans.
 pub async fn kill_orphans() {
     for _ in 0..MAX_ATTEMPTS {
         let orphans = children();
@@ -22,18 +23,18 @@ pub async fn kill_orphans() {
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     }
-    tracing::warn!("something that the script started could not be ended");
+    tracing::warn!("a process that the script started could not be killed");
 }
 
 fn children() -> Vec<Pid> {
     let us = getpid().as_raw_nonzero().get();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| parent(&entry.path()) == Some(us));
+    let ours = entries.filter(|entry| parent_pid(&entry.path()) == Some(us));
     ours.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// The fourth field of `stat`; the second is a name in brackets that may hold anything.
-fn parent(process: &Path) -> Option<i32> {
+/// The fourth field of `stat`. The second one, a name in parentheses, may contain any character.
+fn parent_pid(process: &Path) -> Option<i32> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,14 +1,12 @@
-//! The permission to run a job without a sandbox.
+//! The permit to run a job without a sandbox.
 //!
-//! There is one way to get it, and it looks at the place that the code lies in: what came over a
-//! network, or still lies on one, can change between the moment somebody read it and the moment it
-//! runs.
+//! It is only granted for a directory on a local disk: code on a network file system can change
+//! between the moment when the user reviewed it and the moment when it runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Held by whoever may run a job with nothing around it. Not `Clone`: one decision is good for one
-/// run.
+/// Required to run a job without a sandbox. Not `Clone`: one decision applies to one run.
 #[derive(Debug)]
 pub struct UnconfinedPermit(());
 
@@ -17,16 +15,15 @@ pub struct UnconfinedPermit(());
 pub enum UntrustedDirectory {
     #[error("{} is not a directory; only a directory on a disk of this machine can be run without a sandbox", .0.display())]
     NotADirectory(PathBuf),
-    #[error("{} lies on {kind}, a file system of the network; copy it to a disk of this machine, read it, and run that", .path.display())]
+    #[error("{} is on {kind}, a network file system; copy it to a disk of this machine, review it, and run the copy", .path.display())]
     Remote { path: PathBuf, kind: &'static str },
-    #[error("cannot look at {}: {source}", .path.display())]
+    #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
 }
 
-/// The file systems whose files are somebody else's to change, by the number that `statfs` knows
-/// them by. FUSE is one of them, because it cannot be told what is behind it, and so are the
-/// folders that a virtual machine shares with its host.
-const REMOTE: [(u64, &str); 14] = [
+/// The file systems whose files another machine can change, by their `statfs` number. FUSE is
+/// included because its backing store is unknown, and so are shared folders of virtual machines.
+const NETWORK_FILE_SYSTEMS: [(u64, &str); 14] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -44,7 +41,7 @@ const REMOTE: [(u64, &str); 14] = [
 ];
 
 impl UnconfinedPermit {
-    /// For a person who said that they trust the code in this directory.
+    /// For a user who declared that they trust the code in this directory.
     pub fn for_directory(path: &Path) -> Result<UnconfinedPermit, UntrustedDirectory> {
         let unreadable =
             |source: io::Error| UntrustedDirectory::Unreadable { path: path.to_owned(), source };
@@ -52,16 +49,16 @@ impl UnconfinedPermit {
             return Err(UntrustedDirectory::NotADirectory(path.to_owned()));
         }
         let found = rustix::fs::statfs(path).map_err(|errno| unreadable(errno.into()))?;
-        // Numbers of 32 bits, which some machines hand out with their sign.
-        match remote(found.f_type.cast_unsigned() & 0xffff_ffff) {
+        // The numbers have 32 bits, and some architectures sign-extend them.
+        match network_file_system(found.f_type.cast_unsigned() & 0xffff_ffff) {
             Some(kind) => Err(UntrustedDirectory::Remote { path: path.to_owned(), kind }),
             None => Ok(UnconfinedPermit(())),
         }
     }
 }
 
-fn remote(kind: u64) -> Option<&'static str> {
-    REMOTE.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
+fn network_file_system(kind: u64) -> Option<&'static str> {
+    NETWORK_FILE_SYSTEMS.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -69,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_directory_on_a_disk_of_this_machine_is_trusted() {
+    fn permits_only_directories_on_local_disks() {
         let directory = tempfile::tempdir().expect("a directory");
         assert!(UnconfinedPermit::for_directory(directory.path()).is_ok());
         let archive = directory.path().join("skill.zip");
@@ -87,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_of_the_network_are_known_by_their_numbers() {
-        assert_eq!(remote(0x6969), Some("NFS"));
-        assert_eq!(remote(0xff53_4d42), Some("CIFS"));
+    fn network_file_systems_are_recognised_by_their_numbers() {
+        assert_eq!(network_file_system(0x6969), Some("NFS"));
+        assert_eq!(network_file_system(0xff53_4d42), Some("CIFS"));
         // ext4, XFS, Btrfs, tmpfs, overlayfs, ZFS.
         for local in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0x2fc1_2fc1] {
-            assert_eq!(remote(local), None, "{local:#x}");
+            assert_eq!(network_file_system(local), None, "{local:#x}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a script left, read from the directory it wrote it to. Its processes are dead by now, as
-//! far as they were found; still, no link is followed and only regular files are read.
+//! Collects the results of an unconfined run from its directory. Its processes were killed, as far
+//! as they were found; nevertheless, no link is followed and only regular files are read.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::outcome::SkippedFile;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The output document.
+/// The output document of the script.
 pub enum OutputDocument {
     None,
     Whole(Vec<u8>),
@@ -30,18 +30,18 @@ impl OutputDocument {
     }
 }
 
-pub fn document(path: &Path, cap: u64) -> OutputDocument {
-    let Some((file, size)) = regular(path) else { return OutputDocument::None };
+pub fn read_document(path: &Path, max_bytes: u64) -> OutputDocument {
+    let Some((file, size)) = open_regular(path) else { return OutputDocument::None };
     let mut bytes = Vec::new();
-    match file.take(cap).read_to_end(&mut bytes) {
-        _ if size > cap => OutputDocument::TooLarge,
+    match file.take(max_bytes).read_to_end(&mut bytes) {
+        _ if size > max_bytes => OutputDocument::TooLarge,
         Ok(_) => OutputDocument::Whole(bytes),
         Err(_) => OutputDocument::None,
     }
 }
 
-/// Opens a file that is one, with its size.
-fn regular(path: &Path) -> Option<(File, u64)> {
+/// Opens a regular file with a single name; returns it and its size.
+fn open_regular(path: &Path) -> Option<(File, u64)> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let metadata =
@@ -50,45 +50,45 @@ fn regular(path: &Path) -> Option<(File, u64)> {
     Some((file, size))
 }
 
-/// The files below one directory, within the caps.
+/// Collects the files below one directory, within the limits.
 pub struct FileCollector {
     root: PathBuf,
-    left_bytes: u64,
-    left_files: u32,
+    remaining_bytes: u64,
+    remaining_files: u32,
     pub skipped: Vec<SkippedFile>,
 }
 
 impl FileCollector {
-    pub fn new(root: PathBuf, caps: &OutputLimits) -> FileCollector {
+    pub fn new(root: PathBuf, limits: &OutputLimits) -> FileCollector {
         FileCollector {
             root,
-            left_bytes: caps.artifact_bytes,
-            left_files: caps.artifact_files,
+            remaining_bytes: limits.artifact_bytes,
+            remaining_files: limits.artifact_files,
             skipped: Vec::new(),
         }
     }
 
-    pub async fn send(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
-        let mut waiting = vec![String::new()];
-        while let Some(path) = waiting.pop() {
-            let place = self.root.join(&path);
+    pub async fn send_all(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
+        let mut pending = vec![String::new()];
+        while let Some(path) = pending.pop() {
+            let file = self.root.join(&path);
             let is_directory =
-                std::fs::symlink_metadata(&place).is_ok_and(|metadata| metadata.is_dir());
+                std::fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_dir());
             if is_directory {
-                waiting.extend(self.entries(&path));
-            } else if let Some((file, size)) = self.admit(&path, &place) {
-                send(sink, &path, file, size).await?;
+                pending.extend(self.entries(&path));
+            } else if let Some((file, size)) = self.admit(&path, &file) {
+                send_file(sink, &path, file, size).await?;
             }
         }
         Ok(())
     }
 
-    /// The names in a directory, the last first.
+    /// The paths of a directory's entries, in reverse order.
     fn entries(&mut self, directory: &str) -> Vec<String> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten() {
-            let shown = entry.file_name().to_string_lossy().into_owned();
-            let path = if directory.is_empty() { shown } else { format!("{directory}/{shown}") };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
             match entry.file_name().to_str().is_some() && names::is_plain_path(&path) {
                 true => names.push(path),
                 false => self.skip(&path, "name not allowed"),
@@ -98,33 +98,38 @@ impl FileCollector {
         names
     }
 
-    fn admit(&mut self, path: &str, place: &Path) -> Option<(File, u64)> {
-        let why = match regular(place) {
+    fn admit(&mut self, path: &str, file: &Path) -> Option<(File, u64)> {
+        let reason = match open_regular(file) {
             None => "not a regular file",
-            Some(_) if self.left_files == 0 => "too many files",
-            Some((_, size)) if size > self.left_bytes => "too large",
+            Some(_) if self.remaining_files == 0 => "too many files",
+            Some((_, size)) if size > self.remaining_bytes => "too large",
             Some((file, size)) => {
-                self.left_files -= 1;
-                self.left_bytes -= size;
+                self.remaining_files -= 1;
+                self.remaining_bytes -= size;
                 return Some((file, size));
             }
         };
-        self.skip(path, why);
+        self.skip(path, reason);
         None
     }
 
-    fn skip(&mut self, path: &str, why: &str) {
+    fn skip(&mut self, path: &str, reason: &str) {
         const MAX_REPORTED_SKIPS: usize = 100;
         if self.skipped.len() < MAX_REPORTED_SKIPS {
             self.skipped.push(SkippedFile {
                 path: path.escape_debug().to_string(),
-                reason: why.to_owned(),
+                reason: reason.to_owned(),
             });
         }
     }
 }
 
-async fn send(sink: &mut dyn Sink, path: &str, file: File, size: u64) -> Result<(), GuestError> {
+async fn send_file(
+    sink: &mut dyn Sink,
+    path: &str,
+    file: File,
+    size: u64,
+) -> Result<(), GuestError> {
     sink.file_start(path, size).await?;
     let (mut file, mut left) = (file.take(size), size);
     let mut buffer = vec![0; CHUNK_BYTES];

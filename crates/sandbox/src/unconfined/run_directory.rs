@@ -1,4 +1,4 @@
-//! The paths of the contract below a temporary directory.
+//! The directory of an unconfined run: the layout of a sandbox below a temporary directory.
 
 use std::ffi::OsString;
 use std::io::{self, Seek, Write};
@@ -17,20 +17,21 @@ use crate::guest::GuestError;
 use crate::job::{Job, OutputLimits, Sink, StreamMode, StreamedFile};
 use crate::outcome::SkippedFile;
 
-/// Variables of the contract that are paths; all others are the caller's own, or text.
+/// The environment variables whose values are paths in the sandbox and must be translated.
 const PATH_VARIABLES: [&str; 6] = [
     "SANDBOX_OUTPUT", "SANDBOX_FILES_DIR", "SANDBOX_INPUT_DIR", "SKILL_DIR", "CLAUDE_SKILL_DIR",
     "HOME",
 ];
 
-/// Everything of one run. Dropped, all of it goes.
+/// The directory of one run. Dropping it deletes everything.
 pub struct RunDirectory {
     root: tempfile::TempDir,
 }
 
 impl RunDirectory {
-    pub async fn make(job: &Job) -> io::Result<RunDirectory> {
-        let place = RunDirectory { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
+    pub async fn create(job: &Job) -> io::Result<RunDirectory> {
+        let directory =
+            RunDirectory { root: tempfile::Builder::new().prefix("skillbox-").tempdir()? };
         let directories = [
             paths::SCRIPTS,
             paths::INPUT_DIR,
@@ -39,11 +40,11 @@ impl RunDirectory {
             paths::WORKSPACE,
             paths::TMP,
         ];
-        for directory in directories {
-            std::fs::create_dir_all(place.inside(directory))?;
+        for path in directories {
+            std::fs::create_dir_all(directory.host_path(path))?;
         }
         for file in &job.files {
-            let path = place.inside(&file.path);
+            let path = directory.host_path(&file.path);
             path.parent().map(std::fs::create_dir_all).transpose()?;
             let mode = if file.executable { 0o755 } else { 0o644 };
             let mut new =
@@ -51,16 +52,16 @@ impl RunDirectory {
             new.write_all(&file.bytes)?;
         }
         for file in &job.streamed {
-            place.receive(file).await?;
+            directory.write_streamed(file).await?;
         }
         for (path, target) in &job.links {
-            symlink(place.inside(target), place.inside(path))?;
+            symlink(directory.host_path(target), directory.host_path(path))?;
         }
-        Ok(place)
+        Ok(directory)
     }
 
-    async fn receive(&self, file: &StreamedFile) -> io::Result<()> {
-        let path = self.inside(&file.path);
+    async fn write_streamed(&self, file: &StreamedFile) -> io::Result<()> {
+        let path = self.host_path(&file.path);
         path.parent().map(std::fs::create_dir_all).transpose()?;
         let mut new = tokio::fs::OpenOptions::new()
             .write(true)
@@ -76,20 +77,22 @@ impl RunDirectory {
 
     pub fn start(&self, job: &Job, search_path: Option<OsString>) -> io::Result<(Child, LogPipes)> {
         let mut command = Command::new(&job.argv[0]);
-        command.args(job.argv[1..].iter().map(|word| self.translate(job, word)));
+        command.args(job.argv[1..].iter().map(|argument| self.translate(job, argument)));
         command.env_clear().envs(search_path.map(|path| ("PATH", path)));
         for (name, value) in &job.env {
             let is_path = PATH_VARIABLES.contains(&name.as_str());
-            command
-                .env(name, if is_path { self.inside(value).into() } else { OsString::from(value) });
+            command.env(
+                name,
+                if is_path { self.host_path(value).into() } else { OsString::from(value) },
+            );
         }
-        let pipes = self.streams(job, &mut command)?;
-        command.current_dir(self.inside(&job.cwd)).process_group(0).kill_on_drop(true);
+        let pipes = self.set_streams(job, &mut command)?;
+        command.current_dir(self.host_path(&job.cwd)).process_group(0).kill_on_drop(true);
         Ok((command.spawn()?, pipes))
     }
 
-    /// Standard input, and where the other two go.
-    fn streams(&self, job: &Job, command: &mut Command) -> io::Result<LogPipes> {
+    /// Sets the standard streams of the command; returns our ends of the pipes.
+    fn set_streams(&self, job: &Job, command: &mut Command) -> io::Result<LogPipes> {
         command.stdin(match &job.stdin {
             Some(bytes) => {
                 let mut file = tempfile::tempfile_in(self.root.path())?;
@@ -99,15 +102,15 @@ impl RunDirectory {
             }
             None => Stdio::null(),
         });
-        let (stdout, of_child) = io::pipe()?;
+        let (stdout, stdout_of_child) = io::pipe()?;
         match job.streams {
             StreamMode::Merged => {
-                command.stderr(of_child.try_clone()?).stdout(of_child);
+                command.stderr(stdout_of_child.try_clone()?).stdout(stdout_of_child);
                 LogPipes::open([(OutputStream::Merged, stdout)])
             }
             StreamMode::Split => {
                 let (stderr, stderr_of_child) = io::pipe()?;
-                command.stderr(stderr_of_child).stdout(of_child);
+                command.stderr(stderr_of_child).stdout(stdout_of_child);
                 LogPipes::open([(OutputStream::Stdout, stdout), (OutputStream::Stderr, stderr)])
             }
         }
@@ -115,28 +118,29 @@ impl RunDirectory {
 
     pub async fn collect(
         &self,
-        caps: &OutputLimits,
+        limits: &OutputLimits,
         sink: &mut dyn Sink,
     ) -> Result<(OutputDocument, Vec<SkippedFile>), GuestError> {
-        let document = results::document(&self.inside(paths::OUTPUT_JSON), caps.output_bytes);
-        let mut files = FileCollector::new(self.inside(paths::FILES_DIR), caps);
-        files.send(sink).await?;
+        let document =
+            results::read_document(&self.host_path(paths::OUTPUT_JSON), limits.output_bytes);
+        let mut files = FileCollector::new(self.host_path(paths::FILES_DIR), limits);
+        files.send_all(sink).await?;
         Ok((document, files.skipped))
     }
 
-    /// Where a path of the contract is here.
-    fn inside(&self, path: &str) -> PathBuf {
+    /// Translates a path of the sandbox.
+    fn host_path(&self, path: &str) -> PathBuf {
         self.root.path().join(path.trim_start_matches('/'))
     }
 
-    /// The script's own path, or that of what runs it; other words mean what the caller meant.
-    fn translate(&self, job: &Job, word: &str) -> OsString {
-        let mut placed = job
+    /// Translates an argument that is the path of a file of the job. Other arguments are unchanged.
+    fn translate(&self, job: &Job, argument: &str) -> OsString {
+        let mut job_paths = job
             .files
             .iter()
             .map(|file| &file.path)
             .chain(job.streamed.iter().map(|file| &file.path));
-        let is_placed = placed.any(|path| path == word);
-        if is_placed { self.inside(word).into() } else { word.into() }
+        let is_job_path = job_paths.any(|path| path == argument);
+        if is_job_path { self.host_path(argument).into() } else { argument.into() }
     }
 }
