@@ -45,7 +45,7 @@ check_versions() {
   done
 }
 
-# Debug information is for whoever builds the program, and would be most of each package.
+# Debug information would be most of each package, and only developers use it.
 strip_program() {
   install -m 755 "$program" "$work/skillbox"
   strip "$work/skillbox"

@@ -13,7 +13,7 @@ if [[ ${1-} == --inside ]]; then
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   mkdir -p /dev/shm
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-  # Files of the host all belong to root in here, and Postgres runs as somebody else: /tmp is in memory too, but for
+  # Files of the host all belong to root in here, and Postgres runs as another user: /tmp is in memory too, but for
   # what the command needs of the host's.
   mkdir /dev/shm/host-tmp
   mount --bind /tmp /dev/shm/host-tmp

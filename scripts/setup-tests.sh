@@ -90,7 +90,7 @@ for need in "$@"; do
 done
 ((${#missing[@]} > 0)) || exit 0
 
-# Somebody else may be installing something.
+# Another process may hold the package manager's lock.
 install=(apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends "${missing[@]}")
 as_root=()
 if ((EUID != 0)); then

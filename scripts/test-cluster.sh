@@ -33,7 +33,7 @@ as_admin() { "$programs/bin/kubectl" --kubeconfig "$cluster/admin.kubeconfig" --
 # The arguments of the process $1: nothing of one that is gone, or dead and only not yet waited for.
 arguments_of() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline"; } 2>/dev/null
 
-# The process of the part $1, if it is still ours: a pid may have been given to somebody else.
+# The process of the part $1, if it is still ours: a pid may have been reused.
 process_of() {
   local pid
   pid=$(cat "$cluster/$1.pid" 2>/dev/null) || return 1
@@ -98,7 +98,7 @@ certificates() {
   openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$cluster/accounts.key" 2>/dev/null
 }
 
-# The kubeconfig $1 of whoever has the token $2.
+# The kubeconfig $1 of the account with the token $2.
 kubeconfig() {
   cat >"$cluster/$1.kubeconfig" <<YAML
 apiVersion: v1

@@ -27,7 +27,7 @@ answers() { [[ -S $engine/docker.sock ]] && docker version >/dev/null 2>&1; }
 # The arguments of the process $1: nothing of one that is gone, or dead and only not yet waited for.
 arguments_of() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline"; } 2>/dev/null
 
-# The process that the pid file $1 names, if it is still ours: a pid may have been given to somebody else.
+# The process that the pid file $1 names, if it is still ours: a pid may have been reused.
 process_of() {
   local pid
   pid=$(cat "$engine/$1" 2>/dev/null) || return 1

@@ -19,7 +19,7 @@ venv=$cache/$release
 
 say() { echo "test-s3: $*" >&2; }
 
-# The server's process, if it runs and the pid was not given to somebody else.
+# The server's process, if it runs and the pid was not reused.
 running() {
   local pid
   pid=$(cat "$server/pid" 2>/dev/null) || return 1

@@ -20,7 +20,7 @@ fi
 
 touch "$file"
 added=0
-# Appends a secret unless the file has it: what is there already is somebody's database password.
+# Appends a secret unless the file has it: an existing one may be the password of a database.
 add() {
   ! grep --quiet "^$1=" "$file" || return 0
   echo "$1=$2" >>"$file"

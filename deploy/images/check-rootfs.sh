@@ -26,7 +26,7 @@ refuse() {
 }
 refuse 'gives the rights of another user or group' '$1 !~ /^l/ && substr($1, 1, 7) ~ /[sS]/'
 refuse 'a device, a pipe or a socket' '$1 ~ /^[bcps]/'
-refuse 'anybody may change it' '$1 ~ /^-.......w/'
+refuse 'every user may change it' '$1 ~ /^-.......w/'
 refuse 'a package manager or what it fetched' '$6 ~ /^(usr\/bin\/apt|var\/lib\/apt\/|var\/cache\/apt\/|etc\/apt\/)|\.deb$/'
 for program in sh sha256sum "$interpreter"; do
   grep --quiet --extended-regexp " (usr/(local/)?)?bin/$program( |$)" "$listing" ||

@@ -184,7 +184,7 @@ def rights_of_the_api(objects):
 
 
 @breaks(SET, "least_rights")
-def rights_of_everybody(objects):
+def rights_of_every_account(objects):
     group = {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}
     return [value["subjects"].append(group) for value in of_kind(objects, "RoleBinding")]
 

@@ -264,7 +264,7 @@ def ways_out_name_their_peers(objects):
     for policy in (value for value in objects if value["kind"] == "NetworkPolicy"):
         for allowed in policy["spec"].get("egress", []):
             if not all(allowed.get("to") or [None]):
-                yield f"{policy['metadata']['name']} lets out to everybody"
+                yield f"{policy['metadata']['name']} allows traffic to every address"
 
 
 # Where a webhook may not lead: the cloud's metadata, and addresses that nobody named.

@@ -17,7 +17,7 @@ from support import CHART, ToolError, helm, objects, tool
 NAMESPACE = "skillbox-helm-test"
 IMAGE = "skillbox/skillbox:helm-test"
 KEPT = ("secret.yaml", "service-accounts.yaml", "migrate.yaml")
-# The pods of that cluster must be admitted by a policy, which somebody must be allowed to use.
+# The pods of that cluster must be admitted by a policy, which an account must be allowed to use.
 ADMITTED = f"""
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

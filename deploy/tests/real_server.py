@@ -55,7 +55,7 @@ class RealServer(unittest.TestCase):
         renderings |= {f"overlays/{name}": built(f"overlays/{name}") for name in OVERLAYS}
         for name, objects in renderings.items():
             with self.subTest(name):
-                # A policy of that cluster forbids pods with a ConfigMap, whoever makes them.
+                # A policy of that cluster forbids pods with a ConfigMap, for every account.
                 known = [known for value in objects if value["kind"] != "Pod" and (known := as_of_1_20(value))]
                 self.assertGreater(len(known), 20)
                 self.assertEqual(refusals(known), [])

@@ -88,7 +88,7 @@ class Chart(unittest.TestCase):
 
     def test_an_upgrade_never_makes_new_secrets(self):
         # `helm template` sees no cluster, so it sees no Secret either.
-        with self.assertRaisesRegex(ToolError, "would lock everybody out"):
+        with self.assertRaisesRegex(ToolError, "would lock every client out"):
             rendered_text(SETS["trial"], "--is-upgrade")
 
     def test_migrations_come_before_everything_else(self):

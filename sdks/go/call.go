@@ -18,7 +18,7 @@ import (
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 8 * time.Second
-	// A server that asks for more patience than this gets its error through to the caller, who may have it.
+	// If Retry-After asks for more than this, the error is returned and the caller decides.
 	longestRetryAfter = time.Minute
 	// A refusal's body is a sentence; whatever is longer is not ours.
 	maxRefusalBytes = 64 << 10

@@ -58,7 +58,7 @@ def test_files_are_nobody_elses(connect, served, other_tenant):
 
 
 @pytest.mark.parametrize("client", ["python_2"], indirect=True)
-def test_files_are_kept_where_somebody_wants_them(connect, tmp_path):
+def test_files_are_saved_to_the_requested_directory(connect, tmp_path):
     result = connect(server.here(server.SKILLS, "--files", str(tmp_path))).run("files.py")
     places = {file["name"]: unquote(urlsplit(file["url"]).path) for file in result["structuredContent"]["files"]}
     assert all(place.startswith(str(tmp_path)) for place in places.values())

@@ -33,7 +33,7 @@ def program():
                 },
             },
         )
-        assert "result" in hear(started)
+        assert "result" in read_message(started)
         say(started, {"method": "notifications/initialized"})
         arguments = {"skill": "workbench", "script": "scripts/wait.py", "args": [word]}
         say(
@@ -44,7 +44,7 @@ def program():
                 "params": {"name": "run_skill_script", "arguments": arguments, "_meta": {"progressToken": "t"}},
             },
         )
-        assert hear(started)["params"]["message"] == "wäiting"
+        assert read_message(started)["params"]["message"] == "wäiting"
         yield started, processes.find(word)
         started.kill()
 
@@ -54,7 +54,7 @@ def say(program, message):
     program.stdin.flush()
 
 
-def hear(program):
+def read_message(program):
     return json.loads(program.stdout.readline())
 
 

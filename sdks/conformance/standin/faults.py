@@ -63,7 +63,7 @@ def starting(request):
         request.reply(200, _execution(attempts))
 
 
-def patience(request):
+def retry_later(request):
     """Asks to come back in an hour, which nobody waits for."""
     request.refuse(429, "rate_limited", "Come back later.", Retry_After="3600")
 
@@ -121,7 +121,7 @@ def torn(request):
 BEHAVIOURS = {
     behaviour.__name__: behaviour
     for behaviour in (
-        drop, silent, error, html, gateway, cut, headless, busy, starting, patience, lossy, stream, dotdot, absolute,
+        drop, silent, error, html, gateway, cut, headless, busy, starting, retry_later, lossy, stream, dotdot, absolute,
         link, torn,
     )
 }

@@ -1,5 +1,5 @@
 /**
- * Reading the gzip tar of a run's files. Names come from strangers: each is checked before anybody sees it.
+ * Reading the gzip tar of a run's files. Names come from strangers: each is checked before it is returned.
  */
 
 import { APIError, ArchiveError, UnsafePathError } from "./errors.js";
@@ -86,7 +86,7 @@ function padding(size: number): number {
   return (BLOCK - (size % BLOCK)) % BLOCK;
 }
 
-/** Bytes of a stream in the portions that somebody asks for. */
+/** Reads a stream in pieces of requested sizes. */
 class ByteReader {
   #held: Uint8Array = new Uint8Array();
   #ended = false;

@@ -9,7 +9,7 @@ import { APIError, CallTimeoutError, ConnectionFailedError } from "./errors.js";
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 8_000;
-/** A server that asks for more patience than this gets its error through to the caller, who may have it. */
+/** If Retry-After asks for more than this, the error is thrown and the caller decides. */
 const LONGEST_RETRY_AFTER_S = 60;
 
 /** Milliseconds to wait before the next attempt; undefined when `error` is final. `attempt` counts from zero. */

@@ -69,7 +69,7 @@ fn the_check_refuses_what_it_must() {
         (("./dev/null", EntryType::Char, 0o666), "a device"),
         (("./dev/sda", EntryType::Block, 0o660), "a device"),
         (("./run/pipe", EntryType::Fifo, 0o660), "a device"),
-        (regular("./etc/passwd", 0o666), "anybody may change"),
+        (regular("./etc/passwd", 0o666), "every user may change"),
         (regular("./var/lib/apt/lists/lock", 0o644), "a package manager"),
         (regular("./usr/bin/apt-get", 0o755), "a package manager"),
     ] {

@@ -23,7 +23,7 @@
 {{ include "skillbox.fromSecret" (list "SKILLBOX_S3_ACCESS_KEY" $storeSecret $store.accessKey) }}
 {{ include "skillbox.fromSecret" (list "SKILLBOX_S3_SECRET_KEY" $storeSecret $store.secretKey) }}
 {{ include "skillbox.fromSecret" (list "SKILLBOX_METRICS_TOKEN" (include "skillbox.secretName" .) "SKILLBOX_METRICS_TOKEN") }}
-      {{- /* Whoever has no Prometheus needs no token for it. */}}
+      {{- /* Without Prometheus no token is needed. */}}
       optional: {{ not .Values.serviceMonitor.enabled }}
 {{- end -}}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parents[1]
 #: Longer than anything but a hang.
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 class ClientError(Exception):
@@ -49,7 +49,7 @@ class Doing:
 
     def _next(self):
         try:
-            return self._news.get(timeout=PATIENCE_SECONDS)
+            return self._news.get(timeout=TIMEOUT_SECONDS)
         except queue.Empty:
             raise AssertionError(f"the client is silent; it wrote: {self._remote.complaints()}") from None
 

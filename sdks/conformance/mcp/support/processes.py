@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Watched:
-    """A process whose end can be awaited, whoever its parent is."""
+    """A process whose end can be awaited, even if it is not our child."""
 
     def __init__(self, pid):
         self._handle = os.pidfd_open(pid)

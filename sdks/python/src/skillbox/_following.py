@@ -17,10 +17,10 @@ from .errors import APIError, CallTimeoutError, ConnectionFailedError, InvalidRe
 from .models import Event
 
 
-def follow(sender: Sender, execution_id: str, after: str, patience_s: Optional[float]) -> Iterator[Event]:
-    """The events of an execution up to its result. With `patience_s` it gives up after that time."""
+def follow(sender: Sender, execution_id: str, after: str, timeout_s: Optional[float]) -> Iterator[Event]:
+    """The events of an execution up to its result. Raises after `timeout_s` seconds."""
     reader, request_id = EventReader(last_id=after), new_id()
-    deadline = None if patience_s is None else time.monotonic() + patience_s
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while not reader.ended:
         try:
             silence_s = _silence(deadline, execution_id, request_id)
@@ -37,10 +37,10 @@ def follow(sender: Sender, execution_id: str, after: str, patience_s: Optional[f
 
 
 async def follow_async(
-    sender: AsyncSender, execution_id: str, after: str, patience_s: Optional[float]
+    sender: AsyncSender, execution_id: str, after: str, timeout_s: Optional[float]
 ) -> AsyncIterator[Event]:
     reader, request_id = EventReader(last_id=after), new_id()
-    deadline = None if patience_s is None else time.monotonic() + patience_s
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while not reader.ended:
         try:
             silence_s = _silence(deadline, execution_id, request_id)
@@ -80,14 +80,14 @@ def _silence(deadline: Optional[float], execution_id: str, request_id: str) -> f
         return SILENCE_S
     left = deadline - time.monotonic()
     if left <= 0:
-        raise _out_of_patience(execution_id, request_id)
+        raise _timed_out(execution_id, request_id)
     return min(left, SILENCE_S)
 
 
 def _pause(reader: EventReader, error: APIError, deadline: Optional[float], execution_id: str) -> float:
     """Seconds to wait before connecting again, when that can change anything."""
     if deadline is not None and time.monotonic() >= deadline:
-        raise _out_of_patience(execution_id, error.request_id) from error
+        raise _timed_out(execution_id, error.request_id) from error
     reader.failures += 1
     passing = isinstance(error, ConnectionFailedError) or error.status_code == 429 or error.status_code >= 500
     if not passing or reader.failures >= MAX_FAILURES:
@@ -96,7 +96,7 @@ def _pause(reader: EventReader, error: APIError, deadline: Optional[float], exec
     return pause if deadline is None else min(pause, max(deadline - time.monotonic(), 0.0))
 
 
-def _out_of_patience(execution_id: str, request_id: str) -> CallTimeoutError:
+def _timed_out(execution_id: str, request_id: str) -> CallTimeoutError:
     error = CallTimeoutError(0, "", f"execution {execution_id} has not ended in the time given to wait for it")
     error.request_id = request_id
     return error

@@ -69,7 +69,7 @@ def _files(directory: Path) -> Iterator[tuple[str, _File]]:
 
 def _read(descriptor: int, name: str, shown: str) -> _File:
     try:
-        # Opening a named pipe must not wait for somebody to write.
+        # Opening a named pipe must not wait for a writer.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):

@@ -15,7 +15,7 @@ from .errors import APIError, CallTimeoutError, ConnectionFailedError
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
-# A server that asks for more patience than this gets its error through to the caller, who may have it.
+# If Retry-After asks for more than this, the error is raised and the caller decides.
 LONGEST_RETRY_AFTER_S = 60.0
 
 
