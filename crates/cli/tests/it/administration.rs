@@ -1,6 +1,6 @@
 //! Keys, tenants, health, and who may see what.
 
-use crate::support::{Server, ended};
+use crate::support::{Server, run_command};
 
 #[test]
 fn keys_are_made_used_and_revoked() {
@@ -76,7 +76,7 @@ fn a_wrong_key_says_how_to_give_a_right_one() {
     let stranger = tempfile::tempdir().expect("a directory");
     let mut command = server.command(&["skill", "list"]);
     command.env("HOME", stranger.path());
-    assert!(ended(command).failed(2).stderr.contains("hint:"));
+    assert!(run_command(command).failed(2).stderr.contains("hint:"));
 }
 
 #[test]

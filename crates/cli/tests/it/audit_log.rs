@@ -14,7 +14,7 @@ use crate::support::Server;
 fn tamper(server: &Server, statements: &str) {
     let script =
         "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=10).executescript(sys.argv[2])";
-    let database = server.data().join("skillbox.db");
+    let database = server.data_dir().join("skillbox.db");
     let status =
         Command::new("python3").args(["-c", script]).arg(database).arg(statements).status();
     assert!(status.expect("python3").success());

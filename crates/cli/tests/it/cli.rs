@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use tempfile::tempdir;
 
-use crate::support::{Ended, ended, examples, skillbox, write_skill};
+use crate::support::{CommandResult, examples, run_command, skillbox, write_skill};
 
-fn run(args: &[&str]) -> Ended {
+fn run(args: &[&str]) -> CommandResult {
     let home = tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.args(args);
-    ended(command)
+    run_command(command)
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_key_in_the_environment_is_not_printed_by_help() {
     let home = tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.arg("--help").env("SKILLBOX_API_KEY", "sk-secret");
-    assert!(!ended(command).ok().stdout.contains("sk-secret"));
+    assert!(!run_command(command).ok().stdout.contains("sk-secret"));
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn wrong_usage_exits_with_2() {
         &["-o", "yaml", "health"],
         &["serve", "--once"],
     ] {
-        let ended = run(args).failed(2);
-        assert!(!ended.stderr.is_empty(), "{args:?}");
+        let result = run(args).failed(2);
+        assert!(!result.stderr.is_empty(), "{args:?}");
     }
 }
 
@@ -84,9 +84,9 @@ fn without_a_server_the_error_says_how_to_start_one() {
         &["tenant", "list"],
     ] {
         // Port 1 is privileged and unused: nothing answers there.
-        let ended = run(&[args, &["-s", "http://127.0.0.1:1"]].concat()).failed(2);
-        assert!(ended.stderr.contains("skillbox serve"), "{args:?}: {}", ended.stderr);
-        assert!(ended.stdout.is_empty(), "{args:?}: {}", ended.stdout);
+        let result = run(&[args, &["-s", "http://127.0.0.1:1"]].concat()).failed(2);
+        assert!(result.stderr.contains("skillbox serve"), "{args:?}: {}", result.stderr);
+        assert!(result.stdout.is_empty(), "{args:?}: {}", result.stdout);
     }
 }
 
@@ -99,8 +99,8 @@ fn bad_input_is_refused_before_any_call() {
         (&["skill", "push", "/nowhere"], "/nowhere"),
         (&["health", "-s", "ftp://x"], "http://localhost:8080"),
     ] {
-        let ended = run(args).failed(2);
-        assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);
+        let result = run(args).failed(2);
+        assert!(result.stderr.contains(words), "{args:?}: {}", result.stderr);
     }
 }
 
@@ -109,8 +109,8 @@ fn lint_passes_every_example_but_the_thief() {
     for entry in std::fs::read_dir(examples()).expect("the examples") {
         let path = entry.expect("an entry").path();
         let thief = path.ends_with("malicious");
-        let ended = run(&["skill", "lint", &path.display().to_string(), "-o", "json"]);
-        let report = if thief { ended.failed(1).json() } else { ended.ok().json() };
+        let result = run(&["skill", "lint", &path.display().to_string(), "-o", "json"]);
+        let report = if thief { result.failed(1).json() } else { result.ok().json() };
         assert_eq!(report["valid"], !thief, "{report}");
         assert_eq!(report["findings"][0]["code"] == "credential_theft", thief, "{report}");
         assert_eq!(report["name"], path.file_name().expect("a name").to_str().expect("UTF-8"));
@@ -154,7 +154,7 @@ fn packages_are_canonical() {
     let package = |args: &[&str]| {
         let mut command = skillbox(home.path());
         command.args(["skill", "package", "-o", "json"]).args(args);
-        ended(command).ok().json()
+        run_command(command).ok().json()
     };
     let first = package(&[&skill]);
     assert_eq!(first["path"], "word-counter-1.0.0.zip");
@@ -173,7 +173,7 @@ fn a_new_skill_passes_its_own_lint() {
         let at_home = |args: &[&str]| {
             let mut command = skillbox(home.path());
             command.args(args);
-            ended(command)
+            run_command(command)
         };
         at_home(&["skill", "new", "my-skill", "--lang", lang]).ok();
         at_home(&["skill", "lint", "my-skill", "--strict"]).ok();
@@ -188,9 +188,9 @@ fn config_prints_values_with_their_source_and_no_secret() {
     command
         .args(["config", "--api-port", "9999", "-o", "json"])
         .env("SKILLBOX_BOOTSTRAP_KEY", "sk-very-secret");
-    let ended = ended(command).ok();
-    assert!(!ended.stdout.contains("sk-very-secret"));
-    let settings = ended.json();
+    let result = run_command(command).ok();
+    assert!(!result.stdout.contains("sk-very-secret"));
+    let settings = result.json();
     let port = settings
         .as_array()
         .expect("a list")
@@ -206,7 +206,7 @@ fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
     for arguments in [["serve", "--api-port=0"], ["docker-proxy", "--listen=tcp://127.0.0.1:0"]] {
         let mut command = skillbox(home.path());
         command.args(arguments).env("SKILLBOX_MAX_MEMROY", "1Gi");
-        let refused = ended(command).failed(2);
+        let refused = run_command(command).failed(2);
         assert!(
             refused.stderr.contains("SKILLBOX_MAX_MEMROY: is not a setting"),
             "{}",
@@ -216,7 +216,7 @@ fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
     }
     let mut control = skillbox(home.path());
     control.args(["config"]).env("SKILLBOX_MAX_MEMORY", "1Gi");
-    ended(control).ok();
+    run_command(control).ok();
 }
 
 /// Every variable that a command reads is known, or a server in the same environment would not
@@ -233,7 +233,7 @@ fn the_variables_of_all_commands_may_stand_in_a_servers_environment() {
     for name in names.into_iter().chain(["SKILLBOX_API_KEY", "SKILLBOX_TENANT_ID"]) {
         let mut command = skillbox(home.path());
         command.args(["config"]).env(name, "1");
-        ended(command).ok();
+        run_command(command).ok();
     }
 }
 

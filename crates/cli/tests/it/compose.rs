@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::api::{text, until};
+use crate::api::{text, wait_until};
 use crate::engine::repository;
 use file::{Compose, Variables, make_secrets, secrets};
 use machine::Machine;
@@ -136,8 +136,8 @@ fn every_service_is_locked_down() {
     let networks = |name: &str| compose.service(name)["networks"].clone();
     assert_eq!(networks("docker-proxy"), json!(["engine"]));
     assert_eq!(networks("postgres"), json!(["data"]));
-    assert_eq!(networks("balancer"), json!(["edge", "front"]));
-    for name in ["front", "data", "engine"] {
+    assert_eq!(networks("balancer"), json!(["edge", "api_server"]));
+    for name in ["api_server", "data", "engine"] {
         assert_eq!(compose.document["networks"][name]["internal"], json!(true), "{name}");
     }
     // Those on a network with a way out: the balancer for its callers, the API for webhooks. Not
@@ -250,24 +250,25 @@ async fn ends_what_one_took_through_the_other(machine: &Machine) {
     let queued =
         first.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
     assert_eq!(queued.status, 202, "{}", queued.body);
-    until("it runs", async || {
+    wait_until("it runs", async || {
         (second.execution(&queued.id()).await["status"] == "running").then_some(())
     })
     .await;
     let events = second.get(&format!("/v1/executions/{}/events", queued.id())).await;
     let cancelled = second.post(&format!("/v1/executions/{}/cancel", queued.id())).await;
     assert!(cancelled.status().is_success(), "{cancelled:?}");
-    let ended = until("it ends", async || {
+    let result = wait_until("it ends", async || {
         let row = first.execution(&queued.id()).await;
         (row["status"] != "running").then_some(row)
     })
     .await;
-    assert_eq!(ended["status"], json!("cancelled"), "{ended}");
+    assert_eq!(result["status"], json!("cancelled"), "{result}");
     // The stream ends by itself, with the result.
     let events = events.text().await.expect("the events");
     let last = events.rfind("event: result").unwrap_or_else(|| panic!("no result: {events}"));
     assert!(events[last..].contains("cancelled"), "{events}");
-    until("its container is gone", async || machine.containers().is_empty().then_some(())).await;
+    wait_until("its container is gone", async || machine.containers().is_empty().then_some(()))
+        .await;
 }
 
 /// Larger than a skill may be, and taken by the server, so by the balancer too.

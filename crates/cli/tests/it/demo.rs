@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::support::{clean, ended, examples, skillbox};
+use crate::support::{clean_command, examples, run_command, skillbox};
 
 #[test]
 fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
@@ -15,7 +15,7 @@ fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
     let demo = || {
         let mut command = skillbox(home.path());
         command.args(["serve", "--api-port", "0", "--once", "--demo"]).arg(examples());
-        ended(command).ok()
+        run_command(command).ok()
     };
     let first = demo();
     let output: Value =
@@ -45,7 +45,7 @@ impl Drop for Serving {
 #[test]
 fn the_printed_curl_works() {
     let home = tempdir().expect("a directory");
-    let mut command = clean(home.path());
+    let mut command = clean_command(home.path());
     command
         .args(["serve", "--api-port", "0", "--demo"])
         .arg(examples())
@@ -74,7 +74,7 @@ fn a_taken_port_is_a_clear_error() {
     let home = tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.args(["serve", "--api-port", &port]);
-    let refused = ended(command).failed(2);
+    let refused = run_command(command).failed(2);
     assert!(
         refused.stderr.contains(&port) && refused.stderr.contains("SKILLBOX_API_PORT"),
         "{}",

@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{clean, ended, skillbox};
+use crate::support::{clean_command, run_command, skillbox};
 
 /// A process that is ended with the test.
 struct Proxy(Child);
@@ -21,7 +21,7 @@ impl Drop for Proxy {
 }
 
 fn start(home: &Path) -> Proxy {
-    let mut command = clean(home);
+    let mut command = clean_command(home);
     command.args(["-o", "json", "docker-proxy", "--listen"]).arg(address(home, "proxy"));
     command.arg("--engine").arg(address(home, "engine"));
     let mut child =
@@ -65,7 +65,7 @@ fn it_stands_in_front_of_an_engine() {
     let check = || {
         let mut command = skillbox(home.path());
         command.args(["docker-proxy", "--check", "--listen", &address(home.path(), "proxy")]);
-        ended(command)
+        run_command(command)
     };
     assert!(check().failed(2).stderr.contains("cannot be reached"));
     let mut proxy = start(home.path());
@@ -91,5 +91,5 @@ fn a_bad_address_says_what_a_good_one_is() {
     let home = tempfile::tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.args(["docker-proxy", "--listen", "2375"]);
-    assert!(ended(command).failed(2).stderr.contains("tcp://HOST:PORT"));
+    assert!(run_command(command).failed(2).stderr.contains("tcp://HOST:PORT"));
 }

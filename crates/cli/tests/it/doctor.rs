@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::postgres::cluster;
-use crate::support::{ended, skillbox};
+use crate::support::{run_command, skillbox};
 
 #[test]
 fn it_says_what_the_engine_is_and_what_that_means() {
@@ -24,7 +24,7 @@ fn it_says_what_the_engine_is_and_what_that_means() {
             "skillbox/python:test,skillbox/node:test,skillbox/bash:test",
         );
         command.envs(more.iter().copied()).arg("doctor").args(args);
-        ended(command)
+        run_command(command)
     };
     let report = doctor(&[], &["-o", "json"]).ok().json();
     for part in ["engine", "containerd", "runc"] {
@@ -66,7 +66,7 @@ fn it_says_whether_services_answer() {
     let doctor = |settings: &[(&str, &str)]| {
         let mut command = skillbox(home.path());
         command.envs(settings.iter().copied()).args(["doctor", "-o", "json"]);
-        ended(command)
+        run_command(command)
     };
     let report = doctor(&[("SKILLBOX_DB_DSN", &cluster::database())]).ok().json();
     let postgres = &report["services"][0];

@@ -83,7 +83,7 @@ fn a_script_is_a_program_with_arguments_and_streams() {
     let mut command = server
         .command(&["run", "echo", "--script", "echo.py", "--stdin", "-", "--", "-x", "two words"]);
     command.write_stdin("from stdin");
-    let ran = crate::support::ended(command).ok();
+    let ran = crate::support::run_command(command).ok();
     assert_eq!(ran.stdout, "['-x', 'two words'] from stdin\n");
     assert!(ran.stderr.starts_with("a warning\n"), "{}", ran.stderr);
 }
@@ -173,7 +173,7 @@ fn the_webhook_secret_can_be_read() {
 fn whoever_stops_watching_is_told_how_to_go_on() {
     let server = Server::start();
     server.push("endless", "main.sh", "echo begun; sleep 600\n");
-    let mut watching = server.spawn(&["run", "endless", "--follow"]);
+    let mut watching = server.spawn_command(&["run", "endless", "--follow"]);
     let mut words = BufReader::new(watching.stderr.take().expect("a pipe"));
     let mut line = String::new();
     words.read_line(&mut line).expect("a line");

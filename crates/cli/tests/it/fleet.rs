@@ -1,5 +1,5 @@
-//! Several Skillbox processes over one Postgres and one S3 server, all of which can be taken away
-//! for a while.
+//! A fleet: several Skillbox processes with one Postgres and one S3 server. Tests can stop and restart
+//! each of them.
 
 mod containers;
 mod database;
@@ -10,48 +10,45 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 pub use containers::Containers;
-use database::Database;
-use objects::Objects;
+use database::FleetDatabase;
+use objects::ObjectStore;
 
-use crate::api::{Answer, Api, text, until};
+use crate::api::{Api, ApiResponse, text, wait_until};
 use crate::support::Server;
 
-/// The lease of these fleets: what a dead worker held is taken up again soon after.
+/// A short lease, so that the executions of a killed worker are reaped soon.
 const LEASE: &str = "3s";
 
 const KEY: &str = "sk-fleet-0123456789abcdef";
-const SECRET: &str = "a master secret that all of the fleet share";
+const SECRET: &str = "a master secret that the whole fleet shares";
 
-/// What every process of a fleet is told; each has a data directory of its own.
+/// The shared settings of all processes. Each process has its own data directory.
 pub struct Fleet {
-    pub database: Database,
-    pub objects: Objects,
+    pub database: FleetDatabase,
+    pub objects: ObjectStore,
     settings: Vec<(String, String)>,
 }
 
-/// An execution that was accepted, and what it was given.
-pub struct Accepted {
+/// An accepted execution with its input.
+pub struct AcceptedRun {
     pub id: String,
     pub number: usize,
 }
 
 impl Fleet {
-    /// Where `make test` could not start an S3 server, a fleet cannot either, and says so for the
-    /// summary to repeat.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how scripts/test.sh says what there is to test with"
-    )]
-    pub fn can_be_had(test: &str) -> bool {
-        let here = std::env::var_os("SKILLBOX_TEST_S3_ENDPOINT").is_some();
-        if !here {
+    /// Whether there is an S3 server to test with. Otherwise this prints a line for the summary of
+    /// skipped tests.
+    #[expect(clippy::disallowed_methods, reason = "set by scripts/test.sh")]
+    pub fn is_available(test: &str) -> bool {
+        let available = std::env::var_os("SKILLBOX_TEST_S3_ENDPOINT").is_some();
+        if !available {
             println!("NEEDS S3: {test} was not tried: SKILLBOX_TEST_S3_ENDPOINT names no server");
         }
-        here
+        available
     }
 
     pub fn new() -> Fleet {
-        let (database, objects) = (Database::start(), Objects::start());
+        let (database, objects) = (FleetDatabase::start(), ObjectStore::start());
         let settings = [
             ("SKILLBOX_DB_DSN", database.address()),
             ("SKILLBOX_S3_ENDPOINT", objects.endpoint.clone()),
@@ -67,8 +64,8 @@ impl Fleet {
         Fleet { database, objects, settings }
     }
 
-    /// The same with containers of this engine for sandboxes.
-    pub fn on(mut self, containers: &Containers) -> Fleet {
+    /// Uses containers of this engine as sandboxes.
+    pub fn with_containers(mut self, containers: &Containers) -> Fleet {
         let images = ["python", "node", "bash"].map(|runtime| format!("skillbox/{runtime}:test"));
         let settings = [
             ("SKILLBOX_SANDBOX", "docker".to_owned()),
@@ -82,7 +79,7 @@ impl Fleet {
         self
     }
 
-    /// The same with further settings.
+    /// Adds settings.
     pub fn with(mut self, settings: &[(String, String)]) -> Fleet {
         self.settings.extend_from_slice(settings);
         self
@@ -96,23 +93,23 @@ impl Fleet {
         self.process("worker", &[])
     }
 
-    /// A worker that does something to itself at a named point.
-    pub fn doomed_worker(&self, failpoint: &str) -> Server {
+    /// A worker that kills or stops itself at a failpoint.
+    pub fn failing_worker(&self, failpoint: &str) -> Server {
         self.process("worker", &[("SKILLBOX_FAILPOINT", failpoint)])
     }
 
-    /// The same fleet on another database.
-    pub fn on_database(&self, dsn: &str, role: &str) -> Server {
+    /// A process of this fleet with another database.
+    pub fn process_on_database(&self, dsn: &str, role: &str) -> Server {
         self.process(role, &[("SKILLBOX_DB_DSN", dsn)])
     }
 
-    /// One that is told to start and may refuse.
-    pub fn begin(&self, role: &str) -> Server {
+    /// Starts a process without waiting for its readiness, because it may refuse to start.
+    pub fn spawn(&self, role: &str) -> Server {
         let mut settings: Vec<(&str, &str)> =
             self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
-        let mut server = Server::prepared(&settings);
-        server.begin_to_start();
+        let mut server = Server::stopped(&settings);
+        server.spawn_process();
         server
     }
 
@@ -121,40 +118,40 @@ impl Fleet {
             self.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
         settings.push(("SKILLBOX_ROLE", role));
         settings.extend_from_slice(extra);
-        Server::with_key(KEY, &settings)
+        Server::start_with_key(KEY, &settings)
     }
 }
 
-/// Sends `count` asynchronous runs under idempotency keys, and goes on asking until each of them is
-/// accepted: a broken connection or a server in trouble says nothing about whether it was.
-pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> Vec<Accepted> {
+/// Sends asynchronous runs with idempotency keys, and retries until each is accepted. A broken
+/// connection or a server error does not show whether a request was accepted.
+pub async fn submit(api: &Api, skill: &str, numbers: std::ops::Range<usize>) -> Vec<AcceptedRun> {
     let mut accepted = Vec::new();
     for number in numbers {
         let body = json!({ "skill": skill, "mode": "async", "input": { "number": number } });
         let key = format!("{skill}-{number}");
-        let answer = until("a run is accepted", async || {
+        let answer = wait_until("a run is accepted", async || {
             api.run(&body, Some(&key)).await.ok().filter(|answer| answer.status < 500)
         })
         .await;
         assert!(matches!(answer.status, 200 | 202), "{answer:?}");
-        accepted.push(Accepted { id: answer.id(), number });
+        accepted.push(AcceptedRun { id: answer.id(), number });
     }
     accepted
 }
 
-/// Waits until each has ended, and holds them to what they were given: a success has its own output
-/// and its own file. Gives back how many ended how.
-pub async fn settle(api: &Api, accepted: &[Accepted]) -> BTreeMap<String, usize> {
+/// Waits until each execution has ended, and checks that a success has the output and the file of its
+/// own input. Returns the number of executions per end.
+pub async fn wait_for_ends(api: &Api, accepted: &[AcceptedRun]) -> BTreeMap<String, usize> {
     let mut ends = BTreeMap::new();
-    for Accepted { id, number } in accepted {
-        let row = until("an execution ends", async || ended(api, id).await).await;
+    for AcceptedRun { id, number } in accepted {
+        let row = wait_until("an execution ends", async || ended_execution(api, id).await).await;
         let end = format!("{} {}", text(&row["status"]), text(&row["outcome"]));
         if end == "success exited" {
             assert_eq!(row["output"], json!({ "number": number }), "{row}");
             let path = format!("/v1/executions/{id}/files/note.txt");
-            // An object store that has just come back may still refuse; the server then says to ask
-            // again.
-            let file = until("a file can be read", async || {
+            // An object store that has just been restarted may still refuse requests. The server then
+            // responds with 503.
+            let file = wait_until("a file can be read", async || {
                 Some(api.get(&path).await).filter(|file| file.status() != 503)
             });
             assert_eq!(file.await.text().await.expect("a file"), format!("{number}\n"));
@@ -164,9 +161,9 @@ pub async fn settle(api: &Api, accepted: &[Accepted]) -> BTreeMap<String, usize>
     ends
 }
 
-/// The execution, when it has ended and the server says so.
-async fn ended(api: &Api, id: &str) -> Option<Value> {
-    let Answer { status, body } = api.try_get(&format!("/v1/executions/{id}")).await.ok()?;
+/// The execution, if it has ended.
+async fn ended_execution(api: &Api, id: &str) -> Option<Value> {
+    let ApiResponse { status, body } = api.try_get(&format!("/v1/executions/{id}")).await.ok()?;
     (status == 200 && !matches!(body["status"].as_str(), Some("queued" | "running")))
         .then_some(body)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::support::{Ended, ended, examples, skillbox};
+use crate::support::{CommandResult, examples, run_command, skillbox};
 
 fn write(home: &Path, path: &str, text: &str) {
     let path = home.join(path);
@@ -14,10 +14,10 @@ fn write(home: &Path, path: &str, text: &str) {
     std::fs::write(path, text).expect("a file");
 }
 
-fn lint(home: &Path, args: &[&str]) -> Ended {
+fn lint(home: &Path, args: &[&str]) -> CommandResult {
     let mut command = skillbox(home);
     command.args(["skill", "lint"]).args(args);
-    ended(command)
+    run_command(command)
 }
 
 /// Three skills: one that is fine, one with remarks, one that cannot be read.
@@ -169,7 +169,7 @@ fn findings_in_a_zip_stand_at_the_zip() {
     let example = examples().join("word-counter").display().to_string();
     let mut package = skillbox(home.path());
     package.args(["skill", "package", &example, "-O", "skill.zip"]);
-    ended(package).ok();
+    run_command(package).ok();
     let log = lint(home.path(), &["skill.zip", "--format", "sarif", "--profile", "strict"])
         .failed(1)
         .json();

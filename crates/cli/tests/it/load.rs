@@ -1,25 +1,25 @@
-//! Many requests on their way at once, and how each of them must end.
+//! Many concurrent requests, and the end that each execution must have.
 
 use serde_json::{Value, json};
 use store::{Execution, Status};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::api::{Answer, Api, text};
+use crate::api::{Api, ApiResponse, text};
 
-/// How often a server takes up an execution that never starts.
+/// How often an execution that never starts is attempted.
 const MAX_ATTEMPTS: i32 = 3;
 
 /// How a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum SendMode {
     Sync,
     Async,
-    /// With an idempotency key, and waiting for the end.
+    /// With an idempotency key, waiting for the end.
     Keyed,
 }
 
-/// A request that can be told from every other by its number.
+/// A request with a unique number, which is also its input.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub number: usize,
@@ -28,90 +28,99 @@ pub struct Request {
 }
 
 impl Request {
-    pub fn new(skill: &str, wait: Wait, number: usize) -> Self {
-        let mode = if wait == Wait::Async { "async" } else { "sync" };
+    pub fn new(skill: &str, wait: SendMode, number: usize) -> Self {
+        let mode = if wait == SendMode::Async { "async" } else { "sync" };
         let body = json!({ "skill": skill, "mode": mode, "input": { "number": number } });
-        Request { number, body, key: (wait == Wait::Keyed).then(|| format!("key-{number}")) }
+        Request { number, body, key: (wait == SendMode::Keyed).then(|| format!("key-{number}")) }
     }
 
-    pub async fn post(&self, api: &Api) -> Result<Answer, reqwest::Error> {
+    pub async fn post(&self, api: &Api) -> Result<ApiResponse, reqwest::Error> {
         api.run(&self.body, self.key.as_deref()).await
     }
 }
 
-/// Requests on their way, all at once.
-pub struct Load {
+/// Concurrent requests and their responses.
+pub struct RequestLoad {
     pub sent: Vec<Request>,
-    pub answers: Vec<Answer>,
+    pub responses: Vec<ApiResponse>,
     tasks: JoinSet<()>,
-    tell: mpsc::UnboundedSender<Answer>,
-    told: mpsc::UnboundedReceiver<Answer>,
+    sender: mpsc::UnboundedSender<ApiResponse>,
+    receiver: mpsc::UnboundedReceiver<ApiResponse>,
 }
 
-impl Load {
+impl RequestLoad {
     pub fn new() -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
-        Load { sent: Vec::new(), answers: Vec::new(), tasks: JoinSet::new(), tell, told }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        RequestLoad {
+            sent: Vec::new(),
+            responses: Vec::new(),
+            tasks: JoinSet::new(),
+            sender,
+            receiver,
+        }
     }
 
     pub fn send(&mut self, api: Api, request: Request) {
         self.sent.push(request.clone());
-        let tell = self.tell.clone();
+        let sender = self.sender.clone();
         self.tasks.spawn(async move {
-            // A connection that broke says nothing about whether the request was accepted.
-            if let Ok(answer) = request.post(&api).await {
-                let _ = tell.send(answer);
+            // A broken connection does not show whether the request was accepted.
+            if let Ok(response) = request.post(&api).await {
+                let _ = sender.send(response);
             }
         });
     }
 
-    /// Waits for so many answers.
-    pub async fn answered(&mut self, count: usize) {
-        while self.answers.len() < count {
-            self.answers.push(self.told.recv().await.expect("this end is open"));
+    /// Waits until at least so many responses have arrived.
+    pub async fn wait_for_answers(&mut self, count: usize) {
+        while self.responses.len() < count {
+            self.responses.push(self.receiver.recv().await.expect("the sender is open"));
         }
     }
 
-    /// The server is gone: takes what was answered before.
-    pub async fn cut_off(&mut self) {
+    /// Collects the responses that arrived before the server was killed.
+    pub async fn collect_remaining(&mut self) {
         while self.tasks.join_next().await.is_some() {}
-        while let Ok(answer) = self.told.try_recv() {
-            self.answers.push(answer);
+        while let Ok(response) = self.receiver.try_recv() {
+            self.responses.push(response);
         }
         assert!(
-            self.answers.iter().all(|answer| matches!(answer.status, 200 | 202)),
+            self.responses.iter().all(|response| matches!(response.status, 200 | 202)),
             "{:?}",
-            self.answers
+            self.responses
         );
     }
 }
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct ExecutionEnd {
     pub status: String,
     pub outcome: Option<String>,
 }
 
-impl End {
+impl ExecutionEnd {
     pub fn new(status: &str, outcome: &str) -> Self {
-        End { status: status.to_owned(), outcome: Some(outcome.to_owned()) }
+        ExecutionEnd { status: status.to_owned(), outcome: Some(outcome.to_owned()) }
     }
 
-    pub fn of(row: &Value) -> Self {
-        End { status: text(&row["status"]), outcome: row["outcome"].as_str().map(str::to_owned) }
+    pub fn from_json(row: &Value) -> Self {
+        ExecutionEnd {
+            status: text(&row["status"]),
+            outcome: row["outcome"].as_str().map(str::to_owned),
+        }
     }
 
-    /// What a crash must make of an execution: what had ended stays, what may have acted is lost,
-    /// the rest runs, unless workers died over it again and again.
-    pub fn owed(row: &Execution) -> Self {
+    /// The end that an execution must have after a crash. An end that was recorded stays. An execution
+    /// whose script may have started is lost. All others run, up to the maximum number of attempts.
+    pub fn expected_after_crash(row: &Execution) -> Self {
         match row.status {
-            Status::Queued => End::new("success", "exited"),
+            Status::Queued => ExecutionEnd::new("success", "exited"),
             Status::Running if !row.started && row.attempt < MAX_ATTEMPTS => {
-                End::new("success", "exited")
+                ExecutionEnd::new("success", "exited")
             }
-            Status::Running => End::new("failed", "lost"),
-            ended => End { status: ended.to_string(), outcome: row.outcome.clone() },
+            Status::Running => ExecutionEnd::new("failed", "lost"),
+            terminal => ExecutionEnd { status: terminal.to_string(), outcome: row.outcome.clone() },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Skills run, listed and checked without any server.
+//! Running, listing and checking skills without a server.
 
 mod network;
 mod policy;
@@ -13,9 +13,9 @@ use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use crate::engine::Engine;
-use crate::support::{Ended, clean, ended, examples, skillbox, write_skill};
+use crate::support::{CommandResult, clean_command, examples, run_command, skillbox, write_skill};
 
-/// A home with one skill in it, in the directory `skill`.
+/// A home directory with one skill in the directory `skill`.
 pub struct Home(TempDir);
 
 impl Home {
@@ -37,55 +37,55 @@ impl Home {
 
     pub fn command(&self, args: &[&str]) -> assert_cmd::Command {
         let mut command = skillbox(self.path());
-        // Nothing answers there, so whatever asked a server would fail.
+        // No server listens there, so every call to a server fails.
         command.env("SKILLBOX_SERVER_URL", "http://127.0.0.1:1").args(args);
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Ended {
-        ended(self.command(args))
+    pub fn run(&self, args: &[&str]) -> CommandResult {
+        run_command(self.command(args))
     }
 
-    /// The one record of an audit.
+    /// Runs `audit` and returns its only record.
     #[track_caller]
-    pub fn audit(&self, args: &[&str]) -> (Ended, Value) {
-        let ended = self.run(&[&["audit"], args].concat());
-        let line = ended.stderr.strip_suffix('\n').expect("a line");
+    pub fn audit(&self, args: &[&str]) -> (CommandResult, Value) {
+        let result = self.run(&[&["audit"], args].concat());
+        let line = result.stderr.strip_suffix('\n').expect("a line");
         assert!(!line.contains('\n'), "one record: {line}");
         let record = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        (ended, record)
+        (result, record)
     }
 }
 
 #[test]
-fn a_script_is_a_program_like_any_other() {
+fn a_named_script_gets_arguments_streams_and_its_own_exit_code() {
     let script = "import os, sys\nprint(sys.argv[1:], os.getcwd(), os.environ['WHO'], sys.stdin.read())\nprint('why', file=sys.stderr)\nsys.exit(3)\n";
     let home = Home::with("scripts/tell.py", script);
     let run = [
         "run", "./skill", "scripts/tell.py", "--stdin", "in", "--env", "WHO=me", "--cwd",
         "workspace",
     ];
-    let ended = home.run(&[&run[..], &["--", "-x", "a b"]].concat()).failed(3);
-    assert_eq!(ended.stdout, "['-x', 'a b'] /workspace me in\n");
+    let result = home.run(&[&run[..], &["--", "-x", "a b"]].concat()).failed(3);
+    assert_eq!(result.stdout, "['-x', 'a b'] /workspace me in\n");
     assert!(
-        ended.stderr.starts_with("why\n") && ended.stderr.contains("code 3"),
+        result.stderr.starts_with("why\n") && result.stderr.contains("code 3"),
         "{}",
-        ended.stderr
+        result.stderr
     );
 }
 
 #[test]
-fn an_entrypoint_gives_a_document_and_files() {
+fn an_entrypoint_returns_a_document_and_files() {
     let home = Home::with(
         "main.py",
         "import json, os\nprint('words')\njson.dump({'n': 1}, open(os.environ['SANDBOX_OUTPUT'], 'w'))\nos.makedirs('/sandbox/out/files/d')\nopen('/sandbox/out/files/d/a.txt', 'w').write('hi')\n",
     );
-    let ended = home.run(&["run", "./skill", "--download", "out"]).ok();
-    assert_eq!(ended.stdout, "{\n  \"n\": 1\n}\n");
+    let result = home.run(&["run", "./skill", "--download", "out"]).ok();
+    assert_eq!(result.stdout, "{\n  \"n\": 1\n}\n");
     assert!(
-        ended.stderr.contains("words\n") && ended.stderr.contains("saved 1 file to out"),
+        result.stderr.contains("words\n") && result.stderr.contains("saved 1 file to out"),
         "{}",
-        ended.stderr
+        result.stderr
     );
     assert_eq!(std::fs::read_to_string(home.path().join("out/d/a.txt")).expect("a file"), "hi");
     let document = home.run(&["run", "./skill", "-o", "json"]).ok().json();
@@ -102,11 +102,11 @@ fn an_entrypoint_gives_a_document_and_files() {
 }
 
 #[test]
-fn ends_have_their_codes() {
+fn failures_have_documented_exit_codes() {
     let home = Home::with("main.sh", "sleep 60\n");
-    let ended = home.run(&["run", "./skill", "--timeout", "300ms"]).failed(124);
-    assert!(ended.stderr.contains("timed out"), "{}", ended.stderr);
-    for (args, words) in [
+    let result = home.run(&["run", "./skill", "--timeout", "300ms"]).failed(124);
+    assert!(result.stderr.contains("timed out"), "{}", result.stderr);
+    for (args, expected) in [
         (&["run", "./skill", "nope.sh"][..], "main.sh"),
         (&["run", "./nowhere"], "./nowhere"),
         (&["run", "https://example.com/skill.zip"], "https://example.com/skill.zip"),
@@ -115,37 +115,37 @@ fn ends_have_their_codes() {
         (&["run", "word-counter", "--allow-network"], "--allow-network"),
         (&["run", "./skill", "--env", "LD_PRELOAD=x"], "LD_PRELOAD"),
     ] {
-        let ended = home.run(args).failed(2);
+        let result = home.run(args).failed(2);
         assert!(
-            ended.stderr.contains(words) && ended.stdout.is_empty(),
+            result.stderr.contains(expected) && result.stdout.is_empty(),
             "{args:?}: {}",
-            ended.stderr
+            result.stderr
         );
     }
 }
 
 #[test]
-fn a_directory_wins_over_a_name_unless_a_server_or_a_version_is_named() {
+fn a_directory_is_preferred_unless_a_server_or_version_is_given() {
     let home = Home::with("main.sh", "echo here\n");
     let mut alone = skillbox(home.path());
     alone.args(["run", "skill"]);
-    assert!(ended(alone).ok().stderr.contains("here"));
-    // The variable names one.
+    assert!(run_command(alone).ok().stderr.contains("here"));
+    // `home.run` configures a server by its variable.
     let named = home.run(&["run", "skill"]).failed(2);
     assert!(named.stderr.contains("127.0.0.1:1"), "{}", named.stderr);
     let latest = home.run(&["run", "skill@latest"]).failed(2);
     assert!(latest.stderr.contains("skillbox serve"), "{}", latest.stderr);
 }
 
-/// Starts it and waits for its first line.
-fn begun(home: &Home, args: &[&str]) -> (Child, String) {
-    let mut child = clean(home.path())
+/// Starts a command and waits for its first line of output.
+fn spawn_and_read_line(home: &Home, args: &[&str]) -> (Child, String) {
+    let mut child = clean_command(home.path())
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .expect("it starts");
+        .expect("the command starts");
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
     (child, line)
@@ -154,28 +154,28 @@ fn begun(home: &Home, args: &[&str]) -> (Child, String) {
 #[test]
 fn output_is_live_and_an_interrupted_run_is_cancelled() {
     let home = Home::with("wait.sh", "echo ready\nsleep 600\n");
-    let (mut child, line) = begun(&home, &["run", "./skill", "wait.sh"]);
+    let (mut child, line) = spawn_and_read_line(&home, &["run", "./skill", "wait.sh"]);
     assert_eq!(line, "ready\n");
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("a running process");
+    assert_eq!(child.wait().expect("an exit status").code(), Some(130));
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run() {
+fn a_closed_standard_output_ends_the_run() {
     let home = Home::with("flood.sh", "while true; do echo more; done\n");
-    let (mut child, line) = begun(&home, &["run", "./skill", "flood.sh"]);
+    let (mut child, line) = spawn_and_read_line(&home, &["run", "./skill", "flood.sh"]);
     assert_eq!(line, "more\n");
     drop(child.stdout.take());
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(child.wait().expect("an exit status").code(), Some(0));
 }
 
 #[test]
-fn an_audit_is_one_record_and_the_scripts_own_output() {
+fn audit_prints_one_record_and_the_output_of_the_script() {
     let home = Home::with("say.sh", "echo one; echo two >&2; echo three; exit 7\n");
-    let (ended, record) =
+    let (result, record) =
         home.audit(&["./skill", "say.sh", "--memory", "64Mi", "--timeout", "20s"]);
-    assert_eq!(ended.code, Some(7));
-    assert_eq!(ended.stdout, "one\ntwo\nthree\n");
+    assert_eq!(result.code, Some(7));
+    assert_eq!(result.stdout, "one\ntwo\nthree\n");
     for (key, value) in [
         ("skill", "\"skill\""),
         ("script", "\"say.sh\""),
@@ -204,22 +204,22 @@ fn an_audit_is_one_record_and_the_scripts_own_output() {
 }
 
 #[test]
-fn what_never_ran_has_its_record_too() {
+fn audit_prints_a_record_for_a_run_that_never_started() {
     let home = Home::with("main.sh", "sleep 60\n");
-    let (ended, record) = home.audit(&["./skill", "nope.sh"]);
-    assert_eq!((ended.code, &record["outcome"]), (Some(2), &"refused".into()));
+    let (result, record) = home.audit(&["./skill", "nope.sh"]);
+    assert_eq!((result.code, &record["outcome"]), (Some(2), &"refused".into()));
     assert!(record["error"].as_str().is_some_and(|error| error.contains("nope.sh")), "{record}");
-    let (ended, record) = home.audit(&["./nowhere", "main.sh"]);
-    assert_eq!((ended.code, &record["skill"]), (Some(2), &Value::Null));
-    let (ended, record) = home.audit(&["./skill", "main.sh", "--timeout", "200ms"]);
+    let (result, record) = home.audit(&["./nowhere", "main.sh"]);
+    assert_eq!((result.code, &record["skill"]), (Some(2), &Value::Null));
+    let (result, record) = home.audit(&["./skill", "main.sh", "--timeout", "200ms"]);
     assert_eq!(
-        (ended.code, &record["timed_out"], &record["outcome"]),
+        (result.code, &record["timed_out"], &record["outcome"]),
         (Some(124), &true.into(), &"timed_out".into())
     );
 }
 
 #[test]
-fn every_skill_is_listed_and_the_broken_ones_with_their_error() {
+fn list_prints_every_skill_and_the_errors_of_invalid_ones() {
     let home = Home::with("main.sh", "true\n");
     home.write(
         "more/.claude/skills/inner/SKILL.md",
@@ -250,7 +250,7 @@ fn every_skill_is_listed_and_the_broken_ones_with_their_error() {
 }
 
 #[test]
-fn validate_judges_as_lint_does() {
+fn validate_is_the_same_as_skill_lint() {
     let home = Home::with("main.sh", "true\n");
     home.write("broken/SKILL.md", "---\nname: broken\n---\n");
     for (args, code) in
@@ -263,8 +263,8 @@ fn validate_judges_as_lint_does() {
     }
 }
 
-/// A shell in which no user namespace can be made, and so no native sandbox.
-fn without_namespaces(home: &Home, variables: &[(&str, &str)]) -> Ended {
+/// Runs the skill where user namespaces cannot be created, so that the native sandbox does not work.
+fn without_namespaces(home: &Home, variables: &[(&str, &str)]) -> CommandResult {
     let mut command = std::process::Command::new("unshare");
     let inside = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     command.args([
@@ -277,24 +277,24 @@ fn without_namespaces(home: &Home, variables: &[(&str, &str)]) -> Ended {
         env!("CARGO_BIN_EXE_skillbox"),
     ]);
     command.args(["run", "./skill", "main.sh"]).current_dir(home.path());
-    let clean = clean(home.path());
+    let clean = clean_command(home.path());
     command.env_clear().envs(clean.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.envs(variables.iter().copied());
-    ended(assert_cmd::Command::from_std(command))
+    run_command(assert_cmd::Command::from_std(command))
 }
 
 #[test]
-fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
+fn without_the_native_sandbox_docker_is_used_or_the_run_fails() {
     let home = Home::with("main.sh", "echo ran\n");
-    let ended =
+    let result =
         without_namespaces(&home, &[("SKILLBOX_DOCKER_HOST", "unix:///nowhere.sock")]).failed(2);
     for words in [
         "no sandbox works on this machine", "unprivileged user namespaces", "/nowhere.sock",
         "skillbox doctor",
     ] {
-        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+        assert!(result.stderr.contains(words), "{words}: {}", result.stderr);
     }
-    assert_eq!(ended.stdout, "");
+    assert_eq!(result.stdout, "");
     let chosen = home.run(&["run", "./skill", "main.sh", "--sandbox", "docker"]);
     assert!(chosen.failed(2).stderr.contains("SKILLBOX_DOCKER_HOST"));
 
@@ -310,7 +310,7 @@ fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
     let mut command = home.command(&[
         "run", "./skill", "main.sh", "--sandbox", "docker", "--allow-network", "-o", "json",
     ]);
-    let document = crate::support::ended({
+    let document = crate::support::run_command({
         command.envs(images);
         command
     });
@@ -322,10 +322,10 @@ fn without_a_native_sandbox_docker_is_used_or_nothing_runs() {
 }
 
 #[test]
-fn the_examples_run_without_a_server() {
+fn an_example_runs_without_a_server() {
     let home = Home::with("main.sh", "true\n");
     let skill = examples().join("word-counter").display().to_string();
-    let ended = home.run(&["run", &skill, "--input", r#"{"text": "one two two"}"#]).ok();
-    let document: Value = serde_json::from_str(&ended.stdout).expect("a document");
+    let result = home.run(&["run", &skill, "--input", r#"{"text": "one two two"}"#]).ok();
+    let document: Value = serde_json::from_str(&result.stdout).expect("a document");
     assert_eq!(document["words"], 3);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, clean, write_skill};
+use crate::support::{Server, clean_command, write_skill};
 
 /// Names the processes of this program's test among all others.
 fn mark() -> String {
@@ -45,7 +45,7 @@ impl Agent {
     /// On the skills of a directory, with a place for temporary files that can be looked into.
     fn here(home: &Path, args: &[&str]) -> Agent {
         std::fs::create_dir_all(home.join("tmp")).expect("a directory");
-        let mut command = clean(home);
+        let mut command = clean_command(home);
         command.env("TMPDIR", home.join("tmp")).args(["mcp", "skills"]).args(args);
         Agent::start(command)
     }
@@ -201,7 +201,7 @@ fn the_skills_of_a_server_are_the_same_tools() {
     );
     server.push("endless", "main.sh", "echo began; sleep 600\n");
     let connect = |key: &str| {
-        let mut command = clean(server.home());
+        let mut command = clean_command(server.home());
         command
             .env("SKILLBOX_SERVER_URL", &server.url)
             .env("SKILLBOX_API_KEY", key)

@@ -1,12 +1,12 @@
-//! What a skill can write costs the server no memory to speak of, however much it is.
+//! The memory of the server does not grow with the amount of data that a skill writes.
 
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::support::Server;
 
-/// By how much the server's peak may grow over its peak after ordinary work.
-const ROOM: u64 = 64 << 20;
+/// How much the server's peak may grow over its peak after ordinary runs.
+const MAX_GROWTH: u64 = 64 << 20;
 
 /// An ordinary run, with something of everything.
 const ORDINARY: &str = r#"
@@ -16,7 +16,7 @@ json.dump("an output", open(os.environ["SANDBOX_OUTPUT"], "w"))
 open(os.environ["SANDBOX_FILES_DIR"] + "file", "w").write("a file")
 "#;
 
-/// Writes ten gigabytes to its standard output, and says so if it gets that far.
+/// Writes ten gigabytes to standard output, and an output document if it completes.
 const FLOOD: &str = r#"
 import json, os
 block = bytes(range(256)) * 4096
@@ -25,7 +25,7 @@ for _ in range(10 << 10):
 json.dump("all of it", open(os.environ["SANDBOX_OUTPUT"], "w"))
 "#;
 
-/// Makes an output document of a gigabyte without writing it.
+/// Creates a sparse output document of one gigabyte.
 const SPARSE: &str = r#"
 import os
 with open(os.environ["SANDBOX_OUTPUT"], "w") as file:
@@ -33,8 +33,8 @@ with open(os.environ["SANDBOX_OUTPUT"], "w") as file:
 print(os.stat(os.environ["SANDBOX_OUTPUT"]).st_size)
 "#;
 
-/// Writes files until there is no room for more.
-const HOARDER: &str = r#"
+/// Writes files until the disk is full.
+const DISK_FILLER: &str = r#"
 import itertools, os
 for number in itertools.count():
     with open(f"{os.environ['SANDBOX_FILES_DIR']}{number}", "wb") as file:
@@ -42,40 +42,43 @@ for number in itertools.count():
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_cost_bounded_memory_and_are_named() {
-    // A file may be as long as half of the memory, so the one of a gigabyte needs more than two.
-    let server = Server::with(&[
+async fn large_output_uses_bounded_memory_and_has_the_right_outcome() {
+    // A file may use half of the memory, so the file of one gigabyte needs more than two.
+    let server = Server::start_with(&[
         ("SKILLBOX_MAX_CONCURRENT_EXECS", "4"),
         ("SKILLBOX_DEFAULT_MEMORY", "3Gi"),
         ("SKILLBOX_MAX_MEMORY", "3Gi"),
     ]);
     for (name, script) in
-        [("ordinary", ORDINARY), ("flood", FLOOD), ("sparse", SPARSE), ("hoarder", HOARDER)]
+        [("ordinary", ORDINARY), ("flood", FLOOD), ("sparse", SPARSE), ("disk-filler", DISK_FILLER)]
     {
         server.push(name, "main.py", script);
     }
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     for _ in 0..5 {
-        at_once(&api, &["ordinary"; 3]).await.iter().for_each(|run| judge("ordinary", run));
+        run_concurrently(&api, &["ordinary"; 3])
+            .await
+            .iter()
+            .for_each(|run| assert_outcome("ordinary", run));
     }
     let before = peak_memory(server.pid());
 
-    let skills = ["flood", "sparse", "hoarder"];
+    let skills = ["flood", "sparse", "disk-filler"];
     for skill in skills {
-        judge(skill, &at_once(&api, &[skill]).await[0]);
+        assert_outcome(skill, &run_concurrently(&api, &[skill]).await[0]);
     }
-    for (skill, run) in skills.iter().zip(at_once(&api, &skills).await) {
-        judge(skill, &run);
+    for (skill, run) in skills.iter().zip(run_concurrently(&api, &skills).await) {
+        assert_outcome(skill, &run);
     }
-    // The kernel counts in batches, so a peak may seem to sink a little.
+    // The kernel counts in batches, so a peak may seem to decrease a little.
     let grown = peak_memory(server.pid()).saturating_sub(before);
     println!("the server's peak of {} KiB grew by {} KiB", before >> 10, grown >> 10);
-    assert!(grown < ROOM, "the server's memory grew by {} KiB", grown >> 10);
-    judge("ordinary", &at_once(&api, &["ordinary"]).await[0]);
+    assert!(grown < MAX_GROWTH, "the server's memory grew by {} KiB", grown >> 10);
+    assert_outcome("ordinary", &run_concurrently(&api, &["ordinary"]).await[0]);
 }
 
-/// Runs these skills side by side.
-async fn at_once(api: &Api, skills: &[&str]) -> Vec<Value> {
+/// Runs these skills concurrently.
+async fn run_concurrently(api: &Api, skills: &[&str]) -> Vec<Value> {
     let runs: Vec<_> = skills
         .iter()
         .map(|skill| {
@@ -96,14 +99,14 @@ async fn at_once(api: &Api, skills: &[&str]) -> Vec<Value> {
     results
 }
 
-/// Every end is named as what it was.
-fn judge(skill: &str, run: &Value) {
+/// Checks that the outcome names the limit that was reached.
+fn assert_outcome(skill: &str, run: &Value) {
     let end = (run["status"].as_str(), run["outcome"].as_str());
     let logs = run["logs"].as_str().unwrap_or_default();
     match skill {
         "ordinary" => assert_eq!(end, (Some("success"), Some("exited"))),
         "flood" => {
-            // A machine that takes ten gigabytes in five seconds is no reason to fail.
+            // A fast machine may write all ten gigabytes within the timeout.
             let finished = run["output"] == "all of it";
             let expected = if finished { ("success", "exited") } else { ("timeout", "timed_out") };
             assert_eq!(end, (Some(expected.0), Some(expected.1)));
@@ -123,9 +126,9 @@ fn judge(skill: &str, run: &Value) {
             assert_eq!(end, (Some("failed"), Some("output_too_large")));
             assert_eq!(run["output"], Value::Null);
         }
-        "hoarder" => {
+        "disk-filler" => {
             assert_eq!(end, (Some("failed"), Some("disk_full")), "{run}");
-            // What fits under the cap is kept, and what does not is told.
+            // Files within the limit are collected, and the others are reported as skipped.
             let kept: u64 = run["files"]
                 .as_array()
                 .into_iter()
@@ -135,13 +138,13 @@ fn judge(skill: &str, run: &Value) {
             assert!(kept > 90 << 20 && kept <= 104_857_600, "{kept} bytes of files");
             assert!(run["skipped"].as_array().is_some_and(|skipped| !skipped.is_empty()), "{run}");
         }
-        _ => panic!("{skill} is not judged"),
+        _ => panic!("no expected outcome for {skill}"),
     }
 }
 
-/// The most memory the process ever had, in bytes.
+/// The peak memory of the process, in bytes.
 pub fn peak_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
     let peak = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());

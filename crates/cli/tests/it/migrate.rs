@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::api::{Api, until};
+use crate::api::{Api, wait_until};
 use crate::postgres::cluster;
-use crate::support::{Ended, Server, ended, skillbox};
+use crate::support::{CommandResult, Server, run_command, skillbox};
 
-fn migrate(dsn: &str) -> Ended {
+fn migrate(dsn: &str) -> CommandResult {
     let home = tempfile::tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.args(["-o", "json", "migrate"]).env("SKILLBOX_DB_DSN", dsn);
-    ended(command)
+    run_command(command)
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn what_stops_it_is_named() {
 async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
     let dsn = cluster::database();
     let mut server =
-        Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
-    server.begin_to_start();
-    let addr = until("it says that it waits", async || {
+        Server::stopped(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
+    server.spawn_process();
+    let addr = wait_until("it says that it waits", async || {
         let log = server.log();
         let line = log.lines().find(|line| line.contains("waiting: "))?;
         let addr = line.split_whitespace().find_map(|word| word.strip_prefix("addr="))?;
@@ -72,18 +72,18 @@ async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
     }
 
     migrate(&dsn).ok();
-    server.key = server.ready().expect("a first key");
+    server.key = server.wait_until_ready().expect("a first key");
     assert_eq!(server.url, format!("http://{addr}"), "it goes on where it waited");
     server.push("echo", "main.sh", "echo '{}' > \"$SANDBOX_OUTPUT\"\n");
-    assert_eq!(Api::of(&server).result("echo").await["status"], "success");
+    assert_eq!(Api::for_server(&server).result("echo").await["status"], "success");
 }
 
 #[test]
 fn a_server_that_waits_can_be_stopped() {
     let dsn = cluster::database();
     let mut server =
-        Server::prepared(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
-    server.begin_to_start();
+        Server::stopped(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
+    server.spawn_process();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while !server.log().contains("waiting: ") {
         assert!(

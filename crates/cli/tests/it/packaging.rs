@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, Image, repository};
-use crate::support::{Server, ended, skillbox, write_skill};
+use crate::support::{Server, run_command, skillbox, write_skill};
 
 fn dockerfile() -> String {
     fs::read_to_string(repository().join("deploy/docker/Dockerfile")).expect("the Dockerfile")
@@ -166,7 +166,7 @@ fn skills_run_from_inside(engine: &Engine, image: &Image) {
         let mut command = skillbox(home.path());
         command.env("SKILLBOX_SERVER_URL", ready["url"].as_str().expect("an address"));
         command.env("SKILLBOX_API_KEY", &key).args(args);
-        ended(command).ok()
+        run_command(command).ok()
     };
     skillbox(&["skill", "push", &home.path().join("echo").display().to_string()]);
     let ran = skillbox(&["-o", "json", "run", "echo", "--input", r#"{"n":1}"#]).json();

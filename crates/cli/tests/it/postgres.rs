@@ -5,9 +5,9 @@ pub mod cluster;
 
 use serde_json::{Value, json};
 
-use crate::api::{Api, text, until};
+use crate::api::{Api, text, wait_until};
+use crate::leftovers::descendants;
 use crate::support::Server;
-use crate::traces::descendants;
 
 const WRITER: &str = r#"
 echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
@@ -16,7 +16,7 @@ echo note > "${SANDBOX_FILES_DIR}note.txt"
 "#;
 
 fn server() -> Server {
-    let server = Server::with(&[("SKILLBOX_DB_DSN", &cluster::database())]);
+    let server = Server::start_with(&[("SKILLBOX_DB_DSN", &cluster::database())]);
     server.push("writer", "main.sh", WRITER);
     server
 }
@@ -24,8 +24,8 @@ fn server() -> Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_kept_over_a_restart() {
     let mut server = server();
-    assert!(!server.data().join("skillbox.db").exists(), "there is no second database");
-    let api = Api::of(&server);
+    assert!(!server.data_dir().join("skillbox.db").exists(), "there is no second database");
+    let api = Api::for_server(&server);
     let body = json!({ "skill": "writer", "input": { "name": "Zoë" } });
     let ran = api.run(&body, Some("once")).await.expect("an answer");
     assert_eq!(
@@ -39,13 +39,13 @@ async fn everything_is_kept_over_a_restart() {
     let queued =
         api.run(&json!({ "skill": "writer", "mode": "async" }), None).await.expect("an answer");
     assert_eq!(queued.status, 202);
-    assert_eq!(api.ended().await.len(), 2);
+    assert_eq!(api.wait_until_all_ended().await.len(), 2);
     let before = seen(&server, &api, &ran.id()).await;
 
     server.terminate();
     assert_eq!(server.wait().code(), Some(0));
-    assert_eq!(server.start_again(), None, "the first key is not the first any more");
-    let api = Api::of(&server);
+    assert_eq!(server.restart(), None, "the first key is not the first any more");
+    let api = Api::for_server(&server);
     assert_eq!(seen(&server, &api, &ran.id()).await, before);
     assert_eq!(api.run(&body, Some("once")).await.expect("an answer").id(), ran.id());
     assert_eq!(api.executions(None).await.len(), 2);
@@ -80,17 +80,17 @@ async fn seen(server: &Server, api: &Api, id: &str) -> Vec<Value> {
 async fn what_a_killed_server_ran_ends_with_its_lease() {
     let mut server = server();
     server.push("sleeper", "main.sh", "sleep 300\n");
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     let sleeping =
         api.run(&json!({ "skill": "sleeper", "mode": "async" }), None).await.expect("an answer");
     let asleep = || descendants(server.pid()).iter().any(|process| process.name == "sleep");
-    until("it sleeps", async || asleep().then_some(())).await;
+    wait_until("it sleeps", async || asleep().then_some(())).await;
     server.kill();
-    server.start_again();
-    let api = Api::of(&server);
+    server.restart();
+    let api = Api::for_server(&server);
     // A server that waits for a lease to end works meanwhile.
     assert_eq!(api.result("writer").await["status"], "success");
-    let ended = api.ended().await;
+    let ended = api.wait_until_all_ended().await;
     let lost = ended
         .iter()
         .find(|row| text(&row["execution_id"]) == sleeping.id())

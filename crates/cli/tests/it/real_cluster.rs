@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::api::{Api, until};
+use crate::api::{Api, wait_until};
 use crate::examples;
-use crate::fleet::{Accepted, settle, submit};
-use crate::load::End;
+use crate::fleet::{AcceptedRun, submit, wait_for_ends};
+use crate::load::ExecutionEnd;
 use crate::support::Server;
 use cluster::Cluster;
 
@@ -31,9 +31,9 @@ fn nap() -> String {
 
 /// Waits until each of them runs: a guest has its job a moment after its pod runs, and before that
 /// nothing is lost.
-async fn began(api: &Api, runs: [&[Accepted]; 2]) {
+async fn began(api: &Api, runs: [&[AcceptedRun]; 2]) {
     for run in runs.into_iter().flatten() {
-        api.heard(&run.id, "began").await;
+        api.wait_for_log(&run.id, "began").await;
     }
 }
 
@@ -52,13 +52,13 @@ fn napping(cluster: &Cluster) -> (Server, Api) {
     server.push_idempotent("again", "main.sh", &nap());
     server.push("once", "main.sh", &nap());
     server.push("echo", "main.sh", ECHO);
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     (server, api)
 }
 
 async fn it_works_again(cluster: &Cluster, api: &Api) {
     let runs = submit(api, "echo", 900..902).await;
-    assert_eq!(settle(api, &runs).await, succeeded(2));
+    assert_eq!(wait_for_ends(api, &runs).await, succeeded(2));
     cluster.nothing_is_left().await;
 }
 
@@ -67,7 +67,7 @@ async fn every_case_of_every_example_holds_in_pods() {
     let Some(cluster) = Cluster::here("the examples on a real Kubernetes").await else { return };
     let server = cluster.server(&[]);
     examples::every_case_holds(&server).await;
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     server.push("echo", "main.sh", ECHO);
     let run = api
         .run(&json!({ "skill": "echo", "input": { "number": 1 } }), None)
@@ -85,14 +85,14 @@ async fn what_scripts_do_to_their_pods_is_told_truly() {
     server.push("memory", "main.py", "x = bytearray(4 << 30)\nprint(len(x))\n");
     server.push("disk", "main.sh", "head -c 3G /dev/zero > /tmp/full\n");
     server.push("forks", "main.sh", "f() { f | f & }; f; sleep 1; f\n");
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     for (skill, outcomes) in [
         ("code", &["exited"][..]),
         ("memory", &["out_of_memory"]),
         ("disk", &["disk_full"]),
         ("forks", &["too_many_processes", "exited"]),
     ] {
-        let end = End::of(&api.result(skill).await);
+        let end = ExecutionEnd::from_json(&api.result(skill).await);
         assert!(
             end.status == "failed" && outcomes.contains(&end.outcome.as_deref().unwrap_or("none")),
             "{skill}: {end:?}"
@@ -103,10 +103,10 @@ async fn what_scripts_do_to_their_pods_is_told_truly() {
     let run = api.run(&slow, None).await.expect("an answer").body;
     assert_eq!(run["outcome"], "timed_out", "{run}");
     let cancelled = submit(&api, "sleeper", 0..1).await;
-    until("it runs", async || (cluster.running() == 1).then_some(())).await;
+    wait_until("it runs", async || (cluster.running() == 1).then_some(())).await;
     api.post(&format!("/v1/executions/{}/cancel", cancelled[0].id)).await;
     assert_eq!(
-        settle(&api, &cancelled).await.into_keys().collect::<Vec<_>>(),
+        wait_for_ends(&api, &cancelled).await.into_keys().collect::<Vec<_>>(),
         ["cancelled cancelled"]
     );
     cluster.nothing_is_left().await;
@@ -116,11 +116,12 @@ async fn what_scripts_do_to_their_pods_is_told_truly() {
 async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_nothing_else() {
     let Some(cluster) = Cluster::here("the death of a real API server").await else { return };
     let (_server, api) = napping(&cluster);
-    let (sturdy, fragile) = (submit(&api, "again", 0..2).await, submit(&api, "once", 0..2).await);
-    began(&api, [&fragile[..1], &sturdy[..1]]).await;
+    let (idempotent, non_idempotent) =
+        (submit(&api, "again", 0..2).await, submit(&api, "once", 0..2).await);
+    began(&api, [&non_idempotent[..1], &idempotent[..1]]).await;
     cluster.script(&["restart", "kube-apiserver"]);
-    assert_eq!(settle(&api, &sturdy).await, succeeded(2));
-    let ends = settle(&api, &fragile).await;
+    assert_eq!(wait_for_ends(&api, &idempotent).await, succeeded(2));
+    let ends = wait_for_ends(&api, &non_idempotent).await;
     assert!(lost_or_succeeded(&ends), "{ends:?}");
     it_works_again(&cluster, &api).await;
 }
@@ -129,12 +130,16 @@ async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_not
 async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
     let Some(cluster) = Cluster::here("the loss of a real node").await else { return };
     let (_server, api) = napping(&cluster);
-    let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
-    began(&api, [&fragile, &sturdy]).await;
+    let (non_idempotent, idempotent) =
+        (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
+    began(&api, [&non_idempotent, &idempotent]).await;
     cluster.script(&["kill", "kubelet"]);
-    assert_eq!(settle(&api, &fragile).await, BTreeMap::from([("failed lost".to_owned(), 1)]));
+    assert_eq!(
+        wait_for_ends(&api, &non_idempotent).await,
+        BTreeMap::from([("failed lost".to_owned(), 1)])
+    );
     cluster.script(&["start"]);
-    assert_eq!(settle(&api, &sturdy).await, succeeded(1));
+    assert_eq!(wait_for_ends(&api, &idempotent).await, succeeded(1));
     it_works_again(&cluster, &api).await;
 }
 
@@ -142,16 +147,17 @@ async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
 async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
     let Some(cluster) = Cluster::here("an eviction from a real node").await else { return };
     let (_server, api) = napping(&cluster);
-    let (fragile, sturdy) = (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
-    began(&api, [&fragile, &sturdy]).await;
+    let (non_idempotent, idempotent) =
+        (submit(&api, "once", 0..1).await, submit(&api, "again", 0..1).await);
+    began(&api, [&non_idempotent, &idempotent]).await;
     cluster
         .kubectl(&["drain", "localhost", "--force", "--delete-emptydir-data", "--timeout", "60s"]);
-    let ends = settle(&api, &fragile).await;
-    let row: Value = api.execution(&fragile[0].id).await;
+    let ends = wait_for_ends(&api, &non_idempotent).await;
+    let row: Value = api.execution(&non_idempotent[0].id).await;
     cluster.kubectl(&["uncordon", "localhost"]);
     assert_eq!(ends, BTreeMap::from([("failed lost".to_owned(), 1)]));
     assert!(row.to_string().contains("its pod was"), "{row}");
-    assert_eq!(settle(&api, &sturdy).await, succeeded(1));
+    assert_eq!(wait_for_ends(&api, &idempotent).await, succeeded(1));
     it_works_again(&cluster, &api).await;
 }
 
@@ -163,7 +169,7 @@ async fn an_image_that_no_node_has_is_named() {
         ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "5s"),
     ]);
     server.push("script", "main.js", "process.exit(0)\n");
-    let api = Api::of(&server);
+    let api = Api::for_server(&server);
     let run = api.run(&json!({ "skill": "script" }), None).await.expect("an answer").body;
     assert_eq!(run["status"], "failed", "{run}");
     assert!(run.to_string().contains("skillbox/absent:test"), "{run}");
@@ -182,7 +188,7 @@ async fn a_quota_that_is_used_up_is_waited_for() {
     let undecided = api.count("queued").await + api.count("running").await;
     cluster.kubectl(&["delete", "quota", "none"]);
     assert_eq!((waiting, undecided), (vec![], 2));
-    assert_eq!(settle(&api, &runs).await, succeeded(2));
+    assert_eq!(wait_for_ends(&api, &runs).await, succeeded(2));
     it_works_again(&cluster, &api).await;
 }
 
@@ -193,8 +199,8 @@ async fn a_worker_that_is_killed_leaves_no_pod() {
     let runs = submit(&api, "again", 0..2).await;
     began(&api, [&runs[..1], &[]]).await;
     server.kill();
-    server.start_again();
-    let api = Api::of(&server);
-    assert_eq!(settle(&api, &runs).await, succeeded(2));
+    server.restart();
+    let api = Api::for_server(&server);
+    assert_eq!(wait_for_ends(&api, &runs).await, succeeded(2));
     it_works_again(&cluster, &api).await;
 }

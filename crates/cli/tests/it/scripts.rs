@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Server, ended, skillbox};
+use crate::support::{Server, run_command, skillbox};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,14 +60,14 @@ impl Case {
         for (flag, value) in [("--stdin", &self.stdin), ("--cwd", &self.cwd)] {
             command.args(value.iter().flat_map(|value| [flag, value]));
         }
-        let ended = ended({
+        let result = run_command({
             command.arg("--").args(&self.args);
             command
         });
-        let document = ended.json();
+        let document = result.json();
         let seen = Seen::of(&document, |file| &file["name"]);
         assert_eq!(
-            ended.code.map(i64::from),
+            result.code.map(i64::from),
             Some(seen.code),
             "{}: the code is the script's own",
             self.name

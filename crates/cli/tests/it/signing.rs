@@ -7,13 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Ended, Server, ended, skillbox, write_skill};
+use crate::support::{CommandResult, Server, run_command, skillbox, write_skill};
 
 /// `skillbox` in a directory of its own, without a server.
-fn local(home: &Path, args: &[&str]) -> Ended {
+fn local(home: &Path, args: &[&str]) -> CommandResult {
     let mut command = skillbox(home);
     command.current_dir(home).args(args);
-    ended(command)
+    run_command(command)
 }
 
 #[track_caller]

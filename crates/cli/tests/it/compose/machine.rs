@@ -19,7 +19,7 @@ use super::file::{Compose, Variables};
 use crate::api::{Api, text};
 use crate::engine::{Engine, Image, variable};
 use crate::postgres::cluster;
-use crate::support::{ended, skillbox, write_skill};
+use crate::support::{run_command, skillbox, write_skill};
 
 /// Dropped from above: who asks ends before who answers.
 pub struct Machine {
@@ -75,7 +75,7 @@ impl Machine {
         // Its health check asks another process.
         let mut check = skillbox(home.path());
         check.args(["docker-proxy", "--check", "--listen", &proxy_at]);
-        ended(check).ok();
+        run_command(check).ok();
         let replicas = [part("api-1"), part("api-2")];
         let upstreams = replicas.each_ref().map(Part::url);
         Some(Self {
@@ -114,7 +114,7 @@ impl Machine {
         command
             .env("SKILLBOX_SERVER_URL", self.replicas[0].url())
             .env("SKILLBOX_API_KEY", &self.key);
-        ended(command).ok();
+        run_command(command).ok();
     }
 
     /// Containers of skills that run, or that somebody forgot.

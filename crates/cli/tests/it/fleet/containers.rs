@@ -1,5 +1,5 @@
-//! A Docker engine of a fleet's own, by `scripts/test-engine.sh`: it can be killed under its
-//! containers, and whatever it holds is this fleet's.
+//! A private Docker engine for a fleet, started by `scripts/test-engine.sh`. It can be killed while
+//! containers run, and all of its containers belong to this fleet.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use super::objects::cache;
 use crate::engine::{Engine, repository};
 
-/// How long after a death something may still be on its way out.
-const LEAVING: Duration = Duration::from_secs(15);
+/// Timeout for the removal of containers after a crash.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub struct Containers {
     pub engine: Engine,
@@ -23,37 +23,37 @@ impl Containers {
             tempfile::Builder::new().prefix("skillbox-engine-").tempdir().expect("a directory");
         let engine = Engine { host: String::new() };
         let mut containers = Containers { engine, directory };
-        let said = containers.script("start");
-        let host = said
+        let printed = containers.script("start");
+        let host = printed
             .lines()
             .find_map(|line| line.strip_prefix("DOCKER_HOST="))
-            .expect("where it listens");
+            .expect("the address of the engine");
         containers.engine.host = host.to_owned();
         containers
     }
 
-    /// Its dockerd is killed and another one started.
+    /// Kills dockerd and starts another one.
     pub fn restart(&self) {
         self.script("restart");
     }
 
-    /// The containers there are, running or not; `filter` as in `docker ps --filter`.
+    /// All containers, running or not; `filter` as in `docker ps --filter`.
     pub fn list(&self, filter: &str) -> Vec<String> {
         let printed =
             self.engine.docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", filter]);
         printed.lines().map(str::to_owned).collect()
     }
 
-    /// Waits until none of these, or none at all, is left.
-    pub async fn gone(&self, these: Option<&[String]>) {
-        let deadline = Instant::now() + LEAVING;
+    /// Waits until these containers, or all of them, are removed.
+    pub async fn wait_until_removed(&self, these: Option<&[String]>) {
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
-            let mut left = self.list("label=skillbox.owner");
-            left.retain(|id| these.is_none_or(|these| these.contains(id)));
-            if left.is_empty() {
+            let mut remaining = self.list("label=skillbox.owner");
+            remaining.retain(|id| these.is_none_or(|these| these.contains(id)));
+            if remaining.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "left on the engine: {left:#?}");
+            assert!(Instant::now() < deadline, "left on the engine: {remaining:#?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -1,5 +1,5 @@
-//! An S3 server of a fleet's own: SeaweedFS by `scripts/test-s3.sh`, in a directory of its own,
-//! killed and started at will.
+//! A private S3 server for a fleet: SeaweedFS by `scripts/test-s3.sh` in its own directory, which tests
+//! can kill and restart.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-pub struct Objects {
+pub struct ObjectStore {
     pub endpoint: String,
     pub access_key: String,
     pub secret_key: String,
     directory: TempDir,
 }
 
-impl Objects {
-    pub fn start() -> Objects {
+impl ObjectStore {
+    pub fn start() -> ObjectStore {
         let directory =
             tempfile::Builder::new().prefix("skillbox-s3-").tempdir().expect("a directory");
-        let said = script(directory.path(), "start");
+        let printed = script(directory.path(), "start");
         let value = |name: &str| {
-            let line = said
+            let line = printed
                 .lines()
                 .find_map(|line| line.strip_prefix(&format!("SKILLBOX_TEST_S3_{name}=")));
-            line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+            line.unwrap_or_else(|| panic!("no {name} in {printed}")).to_owned()
         };
-        Objects {
+        ObjectStore {
             endpoint: value("ENDPOINT"),
             access_key: value("ACCESS_KEY"),
             secret_key: value("SECRET_KEY"),
@@ -38,15 +38,15 @@ impl Objects {
     pub fn kill(&self) {
         let pid = std::fs::read_to_string(self.directory.path().join("s3/pid")).expect("its pid");
         let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, Signal::KILL).expect("it is ours to kill");
+        kill_process(pid, Signal::KILL).expect("a process of this test");
     }
 
-    /// The names of everything in a bucket, asked for by a client that is not ours.
+    /// Lists all keys of a bucket with curl, independently of our own S3 client.
     pub fn list(&self, bucket: &str) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
         loop {
             let after = keys.last().map_or_else(String::new, |last: &String| {
-                format!("&start-after={}", escaped(last))
+                format!("&start-after={}", percent_encode(last))
             });
             let output = Command::new("curl")
                 .args([
@@ -67,17 +67,17 @@ impl Objects {
         }
     }
 
-    /// Starts it again on the same port with what it had.
-    pub fn start_again(&self) {
+    /// Restarts it on the same port with the same data.
+    pub fn restart(&self) {
         script(self.directory.path(), "start");
     }
 }
 
-fn escaped(key: &str) -> String {
+fn percent_encode(key: &str) -> String {
     url::form_urlencoded::byte_serialize(key.as_bytes()).collect()
 }
 
-impl Drop for Objects {
+impl Drop for ObjectStore {
     fn drop(&mut self) {
         script(self.directory.path(), "stop");
     }
@@ -99,7 +99,7 @@ fn script(directory: &Path, verb: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Where all servers of this user find their programs and images.
+/// The cache of programs and images for all test servers of this user.
 pub fn cache() -> PathBuf {
     let user = rustix::process::getuid().as_raw();
     PathBuf::from(format!("/var/tmp/skillbox-test-{user}/cache"))

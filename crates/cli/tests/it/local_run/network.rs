@@ -1,5 +1,4 @@
-//! The network of the machine: closed unless the person at it opens it, and out of reach of
-//! everybody else.
+//! The network of the machine: closed by default, and only a user of the machine can open it.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,80 +11,80 @@ use std::thread::JoinHandle;
 use serde_json::json;
 
 use super::Home;
-use crate::support::{Server, ended, skillbox, write_skill};
+use crate::support::{Server, run_command, skillbox, write_skill};
 
-/// Says something to a port of this machine, and what came of it.
-const KNOCK: &str = r#"
+/// Connects to a port of this machine, and prints the result.
+const CONNECT_SCRIPT: &str = r#"
 import json, os, socket, sys
 try:
-    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5).sendall(b"knock")
-    got = "through"
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5).sendall(b"hello")
+    got = "connected"
 except OSError as error:
     got = type(error).__name__
 print(got)
 "#;
 
-/// A port of the host that hears one caller.
-fn listener() -> (String, JoinHandle<String>) {
+/// A port of the host that accepts one connection and returns its data.
+fn listen_once() -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
-    let heard = std::thread::spawn(move || {
-        let mut said = String::new();
-        let (mut caller, _) = listener.accept().expect("a caller");
-        caller.read_to_string(&mut said).expect("text");
-        said
+    let received = std::thread::spawn(move || {
+        let mut data = String::new();
+        let (mut connection, _) = listener.accept().expect("a connection");
+        connection.read_to_string(&mut data).expect("text");
+        data
     });
-    (port, heard)
+    (port, received)
 }
 
 #[test]
-fn the_network_is_closed_until_it_is_opened_loudly() {
-    let home = Home::with("knock.py", KNOCK);
-    let (port, heard) = listener();
-    let closed = home.run(&["run", "./skill", "knock.py", "--", &port]).ok();
+fn the_network_is_closed_by_default_and_opening_it_is_announced() {
+    let home = Home::with("connect.py", CONNECT_SCRIPT);
+    let (port, received) = listen_once();
+    let closed = home.run(&["run", "./skill", "connect.py", "--", &port]).ok();
     assert_eq!(closed.stdout, "ConnectionRefusedError\n");
     assert!(!closed.stderr.contains("NETWORK"), "{}", closed.stderr);
 
-    let (ended, record) = home.audit(&["./skill", "knock.py", "--allow-network", "--", &port]);
-    assert_eq!(ended.stdout, "through\n");
-    assert_eq!(heard.join().expect("a listener"), "knock");
+    let (result, record) = home.audit(&["./skill", "connect.py", "--allow-network", "--", &port]);
+    assert_eq!(result.stdout, "connected\n");
+    assert_eq!(received.join().expect("a listener"), "hello");
     assert_eq!(
         (&record["network_allowed"], &record["isolation"]["network"]),
         (&true.into(), &"host".into())
     );
     let missing = record["isolation"]["missing"].as_array().expect("a list");
     assert!(missing.contains(&json!("network_namespace")), "{record}");
-    // Everything else holds as ever.
+    // All other controls still hold.
     assert_eq!(record["isolation"]["controls"]["seccomp"], "filter");
 
-    let (port, heard) = listener();
-    let open = home.run(&["run", "./skill", "knock.py", "--allow-network", "--", &port]).ok();
+    let (port, received) = listen_once();
+    let open = home.run(&["run", "./skill", "connect.py", "--allow-network", "--", &port]).ok();
     assert!(open.stderr.starts_with("warning: NETWORK OPEN"), "{}", open.stderr);
-    assert_eq!(heard.join().expect("a listener"), "knock");
+    assert_eq!(received.join().expect("a listener"), "hello");
 }
 
 #[test]
-fn an_open_network_opens_no_abstract_socket_of_the_host() {
+fn an_open_network_does_not_open_abstract_sockets_of_the_host() {
     let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + sys.argv[1])\nprint('through')\n";
     let home = Home::with("abstract.py", script);
     let name = format!("skillbox-test-{}", std::process::id());
     let _listener =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name"))
             .expect("a socket");
-    let ended =
+    let result =
         home.run(&["run", "./skill", "abstract.py", "--allow-network", "--", &name]).failed(1);
-    assert!(ended.stderr.contains("PermissionError"), "{}", ended.stderr);
-    // The same script outside of a sandbox gets through, so it is the sandbox that kept it from it.
+    assert!(result.stderr.contains("PermissionError"), "{}", result.stderr);
+    // Control: outside of a sandbox the same script connects.
     let bare = Command::new("python3")
         .arg(home.path().join("skill/abstract.py"))
         .arg(&name)
         .output()
         .expect("python");
-    assert_eq!(String::from_utf8_lossy(&bare.stdout), "through\n");
+    assert_eq!(String::from_utf8_lossy(&bare.stdout), "connected\n");
 }
 
 #[test]
-fn a_skill_that_asks_for_the_network_waits_for_the_user_to_open_it() {
+fn a_skill_that_requests_the_network_is_refused_without_the_flag() {
     let home = Home::with("main.sh", "echo ran\n");
     let manifest = "---\nname: skill\ndescription: d\npermissions:\n  network:\n    egress:\n      - domain: api.example.com\n        ports: [443]\n---\n";
     home.write("skill/SKILL.md", manifest);
@@ -96,7 +95,7 @@ fn a_skill_that_asks_for_the_network_waits_for_the_user_to_open_it() {
         refused.stderr
     );
     assert_eq!(home.run(&["run", "./skill", "main.sh", "--allow-network"]).ok().stdout, "ran\n");
-    // The network is all that was opened.
+    // Other permissions are still refused.
     home.write(
         "skill/SKILL.md",
         &manifest.replace("  network:", "  filesystem:\n    read: [/etc/shadow]\n  network:"),
@@ -110,35 +109,41 @@ fn a_skill_that_asks_for_the_network_waits_for_the_user_to_open_it() {
 }
 
 #[test]
-fn names_are_resolved_as_the_host_does() {
+fn names_are_resolved_as_on_the_host() {
     let script = "cat /etc/resolv.conf; ls /etc/ssl; ls /etc/ssl/private 2>&1 | head -1\n";
     let home = Home::with("names.sh", script);
     let resolv = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let ended = home.run(&["run", "./skill", "names.sh", "--allow-network"]).ok();
-    assert!(ended.stdout.starts_with(&resolv), "{}", ended.stdout);
-    assert!(ended.stdout.contains("No such file"), "no private key of the host: {}", ended.stdout);
+    let result = home.run(&["run", "./skill", "names.sh", "--allow-network"]).ok();
+    assert!(result.stdout.starts_with(&resolv), "{}", result.stdout);
+    assert!(
+        result.stdout.contains("No such file"),
+        "no private key of the host: {}",
+        result.stdout
+    );
     assert!(!home.run(&["run", "./skill", "names.sh"]).stdout.contains("nameserver"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_and_no_skill_opens_the_network_of_a_server() {
+async fn no_request_and_no_skill_can_open_the_network_of_a_server() {
     let server = Server::start();
     let mut opened = skillbox(server.home());
     opened.args(["serve", "--api-port", "0"]).env("SKILLBOX_ALLOW_NETWORK", "true");
-    assert!(ended(opened).failed(2).stderr.contains("SKILLBOX_ALLOW_NETWORK: is not a setting"));
+    assert!(
+        run_command(opened).failed(2).stderr.contains("SKILLBOX_ALLOW_NETWORK: is not a setting")
+    );
     std::fs::create_dir_all(server.home().join(".config/skillbox")).expect("a directory");
-    let skill = server.home().join("knock");
+    let skill = server.home().join("connect");
     let policy = format!("allow_network = [{skill:?}]\n");
     std::fs::write(server.home().join(".config/skillbox/skillbox.toml"), policy).expect("a file");
-    write_skill(&skill, "knock", "knock.py", KNOCK);
-    std::fs::write(skill.join("skillbox.toml"), "network = true\nallow_network = [\"knock\"]\n")
+    write_skill(&skill, "connect", "connect.py", CONNECT_SCRIPT);
+    std::fs::write(skill.join("skillbox.toml"), "network = true\nallow_network = [\"connect\"]\n")
         .expect("a file");
     server.run(&["skill", "push", &skill.display().to_string()]).ok();
 
-    let (port, heard) = listener();
+    let (port, received) = listen_once();
     let http = reqwest::Client::new();
-    let plain = json!({"skill": "knock", "script": "knock.py", "args": [port]});
-    let asked = [
+    let plain = json!({"skill": "connect", "script": "connect.py", "args": [port]});
+    let fields = [
         ("allow_network", json!(true)),
         ("network", json!("host")),
         ("network_allowed", json!(true)),
@@ -146,7 +151,7 @@ async fn no_request_and_no_skill_opens_the_network_of_a_server() {
         ("sandbox", json!("none")),
         ("limits", json!({"network": "host", "memory": "64Mi"})),
     ];
-    for body in asked.map(|(key, value)| {
+    for body in fields.map(|(key, value)| {
         let mut body = plain.clone();
         body[key] = value;
         body
@@ -165,21 +170,21 @@ async fn no_request_and_no_skill_opens_the_network_of_a_server() {
         );
         assert_eq!(answer["isolation"]["network"], serde_json::Value::Null);
     }
-    assert!(!heard.is_finished(), "somebody got through");
-    // The listener is not deaf.
-    std::net::TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
-    heard.join().expect("it hears");
+    assert!(!received.is_finished(), "a script connected to the host");
+    // Control: the listener does accept connections.
+    std::net::TcpStream::connect(format!("127.0.0.1:{port}")).expect("a connection");
+    received.join().expect("a listener");
 }
 
-/// The files of the product that make the permissions no server may hand out.
-fn makers(of: &str) -> Vec<PathBuf> {
-    fn look(directory: &Path, of: &str, found: &mut Vec<PathBuf>) {
+/// The source files that contain this text.
+fn files_containing(text: &str) -> Vec<PathBuf> {
+    fn search(directory: &Path, text: &str, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(directory).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                look(&path, of, found);
+                search(&path, text, found);
             } else if path.extension().is_some_and(|extension| extension == "rs")
-                && std::fs::read_to_string(&path).expect("a source").contains(of)
+                && std::fs::read_to_string(&path).expect("a source").contains(text)
             {
                 found.push(path);
             }
@@ -192,17 +197,18 @@ fn makers(of: &str) -> Vec<PathBuf> {
         "cli", "client", "docker-proxy", "guest", "runner", "sandbox", "server", "skill", "store",
         "blobs",
     ] {
-        look(&crates.join(name).join("src"), of, &mut found);
+        search(&crates.join(name).join("src"), text, &mut found);
     }
     found.into_iter().map(|path| path.strip_prefix(&crates).expect("inside").to_owned()).collect()
 }
 
 #[test]
-fn only_the_command_line_makes_the_permissions_for_network_and_trust() {
-    for (of, defined) in [
+fn only_local_runs_create_the_permits_for_network_and_no_sandbox() {
+    for (function, definition) in [
         ("granted_by_user", "sandbox/src/network.rs"),
         ("for_directory(", "sandbox/src/unconfined/permit.rs"),
     ] {
-        assert_eq!(makers(of), [Path::new("cli/src/local_run/run.rs"), Path::new(defined)], "{of}");
+        let expected = [Path::new("cli/src/local_run/run.rs"), Path::new(definition)];
+        assert_eq!(files_containing(function), expected, "{function}");
     }
 }

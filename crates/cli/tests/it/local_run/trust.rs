@@ -1,10 +1,10 @@
-//! `--trust-remote-code`: the only way past the sandbox.
+//! `--trust-remote-code`: the only way to run without a sandbox.
 
 use super::Home;
-use crate::support::{ended, skillbox};
+use crate::support::{run_command, skillbox};
 
 #[test]
-fn what_runs_without_a_sandbox_says_so_and_finds_the_contracts_places() {
+fn a_run_without_a_sandbox_is_announced_and_has_the_paths_of_the_contract() {
     let script = r#"
 import json, os, sys
 read = lambda path: open(path).read()
@@ -18,9 +18,9 @@ open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
         "run", "./skill", "--trust-remote-code", "-o", "json", "--stdin", "x", "--input", "[1]",
     ]);
     command.env("CANARY", "secret");
-    let ended = ended(command).ok();
-    assert!(ended.stderr.starts_with("warning: NO SANDBOX"), "{}", ended.stderr);
-    let document = ended.json();
+    let result = run_command(command).ok();
+    assert!(result.stderr.starts_with("warning: NO SANDBOX"), "{}", result.stderr);
+    let document = result.json();
     let output = &document["output"];
     assert_eq!(
         (&output["input"], &output["here"], &output["in"]),
@@ -33,31 +33,31 @@ open(os.environ["SANDBOX_FILES_DIR"] + "a.txt", "w").write("hi")
     assert_eq!((&isolation["backend"], &isolation["network"]), (&"none".into(), &"host".into()));
     assert_eq!(isolation["missing"].as_array().map(Vec::len), Some(sandbox::Control::ALL.len()));
     assert_eq!(document["files"][0]["name"], "a.txt");
-    // Nothing stays behind.
+    // The temporary directory is removed.
     assert!(!std::path::Path::new(output["cwd"].as_str().expect("a path")).exists());
 }
 
 #[test]
-fn it_ends_at_its_deadline_with_everything_it_started() {
+fn the_timeout_ends_all_processes_of_the_script() {
     let script = "setsid sleep 600 & setsid sh -c 'sleep 600 & sleep 600' & echo $!; echo out; echo err >&2; sleep 600\n";
     let home = Home::with("main.sh", script);
-    let (ended, record) =
+    let (result, record) =
         home.audit(&["./skill", "main.sh", "--trust-remote-code", "--timeout", "5s"]);
     assert_eq!(
-        (ended.code, &record["timed_out"], &record["trusted"]),
+        (result.code, &record["timed_out"], &record["trusted"]),
         (Some(124), &true.into(), &true.into())
     );
     assert_eq!(
         (&record["network_allowed"], &record["memory_limit_mb"]),
         (&true.into(), &serde_json::Value::Null)
     );
-    assert!(ended.stdout.ends_with("out\nerr\n"), "{}", ended.stdout);
-    let pid = ended.stdout.lines().next().expect("a process id");
-    assert!(!std::path::Path::new("/proc").join(pid).exists(), "{pid} lives on");
+    assert!(result.stdout.ends_with("out\nerr\n"), "{}", result.stdout);
+    let pid = result.stdout.lines().next().expect("a process id");
+    assert!(!std::path::Path::new("/proc").join(pid).exists(), "{pid} is still running");
 }
 
 #[test]
-fn codes_are_the_scripts_own() {
+fn exit_codes_are_those_of_the_script() {
     let home = Home::with("main.sh", "exit \"$1\"\n");
     assert_eq!(
         home.run(&["run", "./skill", "main.sh", "--trust-remote-code", "--", "9"]).code,
@@ -70,7 +70,7 @@ fn codes_are_the_scripts_own() {
 }
 
 #[test]
-fn options_on_the_first_line_count_here_too() {
+fn options_of_the_interpreter_line_apply() {
     let home = Home::with("main.sh", "#!/bin/bash -e\nfalse\nexit 9\n");
     assert_eq!(home.run(&["run", "./skill", "main.sh", "--trust-remote-code"]).code, Some(1));
 }
@@ -90,13 +90,13 @@ fn a_skillware_skill_finds_its_input() {
 }
 
 #[test]
-fn who_asks_for_a_sandbox_is_not_run_without_one() {
+fn a_contradicting_request_for_a_sandbox_is_an_error() {
     let home = Home::with("main.sh", "echo ran\n");
     let run = ["run", "./skill", "main.sh", "--trust-remote-code"];
     for kind in ["native", "docker"] {
         let flags = home.run(&[&run[..], &["--sandbox", kind]].concat()).failed(2);
         assert!(flags.stderr.contains("--sandbox") && flags.stdout.is_empty(), "{}", flags.stderr);
-        let variable = ended({
+        let variable = run_command({
             let mut command = home.command(&run);
             command.env("SKILLBOX_SANDBOX", kind);
             command

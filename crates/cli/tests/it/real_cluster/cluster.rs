@@ -9,7 +9,7 @@ use crate::engine::variable;
 use crate::support::Server;
 
 /// How long after its run a pod may still be on its way out.
-const LEAVING: Duration = Duration::from_secs(60);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One test at a time: its node has room for few pods, and most of them break something.
 static ALONE: Mutex<()> = Mutex::const_new(());
@@ -55,7 +55,7 @@ impl Cluster {
             ("SKILLBOX_MAX_CONCURRENT_EXECS", "3"),
         ];
         all.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
-        Server::with(&[&all, settings].concat())
+        Server::start_with(&[&all, settings].concat())
     }
 
     /// What `kubectl` prints for whoever may do everything. It must succeed.
@@ -90,7 +90,7 @@ impl Cluster {
 
     /// Waits until no sandbox is left.
     pub async fn nothing_is_left(&self) {
-        let deadline = Instant::now() + LEAVING;
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
             let left = self.pods();
             if left.is_empty() {

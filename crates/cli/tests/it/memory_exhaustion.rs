@@ -1,5 +1,5 @@
-//! One tenant that makes the server buffer as much as it can, a server with half a gigabyte of
-//! memory, and another tenant whose requests must go on.
+//! One tenant makes a server with half a gigabyte of memory buffer as much as possible. The requests of
+//! another tenant must still succeed.
 
 mod attacks;
 
@@ -9,31 +9,31 @@ use serde_json::json;
 
 use crate::api::{Api, text};
 use crate::memory::peak_memory;
-use crate::memory_group::MemoryGroup;
+use crate::memory_cgroup::MemoryCgroup;
 use crate::support::Server;
-use attacks::{ATTACKS, Hog, UPLOADS};
+use attacks::{ATTACKS, Attacker, UPLOADS};
 
-/// Of the server, and of everything that it starts.
-const LIMIT: u64 = 512 << 20;
-/// What the budget is by default with that limit.
+/// Memory limit of the server and all of its child processes.
+const MEMORY_LIMIT: u64 = 512 << 20;
+/// The default buffer budget with that limit.
 const BUDGET: &str = "214748364";
 const NO_BUDGET: &str = "1099511627776";
-/// Requests of the other tenant whose middle is looked at.
-const WATCHED: usize = 9;
+/// Measured requests of the other tenant, whose median is reported.
+const MEASURED_RUNS: usize = 9;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_hoards_memory_takes_nothing_from_another() {
-    let group = MemoryGroup::new(LIMIT);
-    // In a group of its own the server finds out by itself what fits.
+async fn memory_exhaustion_by_one_tenant_does_not_affect_another() {
+    let group = MemoryCgroup::new(MEMORY_LIMIT);
+    // In its own control group the server derives the budget from the limit.
     let budget = group.directory().is_none().then_some(BUDGET);
-    let mut server = started(&group, budget);
-    let (hog, victim) = (Hog::new(&server).await, victim(&server));
+    let mut server = start_server(&group, budget);
+    let (attacker, victim) = (Attacker::new(&server).await, victim(&server));
     let idle = latencies(&victim).await;
     for attack in &ATTACKS {
-        let attacking = hog.begin(attack);
+        let attacking = attacker.start(attack);
         let busy = latencies(&victim).await;
         let answers = attacking.await.expect("no panic");
-        println!("{}: {answers:?}; the other tenant: {}", attack.name, compared(idle, busy));
+        println!("{}: {answers:?}; the other tenant: {}", attack.name, compare(idle, busy));
         assert!(!server.has_ended(), "{} ended the server", attack.name);
         for answer in answers.keys() {
             assert!(attack.answers.contains(answer), "{}: {answers:?}", attack.name);
@@ -41,26 +41,26 @@ async fn a_tenant_that_hoards_memory_takes_nothing_from_another() {
     }
     let peak = peak_memory(server.pid());
     println!("the server's peak was {} MiB", peak >> 20);
-    assert!(peak < LIMIT, "{} MiB", peak >> 20);
+    assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 20);
 }
 
-/// The control: without the budget the same uploads are more than the server has.
+/// Control: without the budget, the same uploads exceed the memory of the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_budget_uploads_take_all_memory() {
-    let group = MemoryGroup::new(LIMIT);
-    let mut server = started(&group, Some(NO_BUDGET));
-    let hog = Hog::new(&server).await;
-    let answers = hog.begin(&UPLOADS).await.expect("no panic");
+async fn without_the_budget_uploads_exhaust_memory() {
+    let group = MemoryCgroup::new(MEMORY_LIMIT);
+    let mut server = start_server(&group, Some(NO_BUDGET));
+    let attacker = Attacker::new(&server).await;
+    let answers = attacker.start(&UPLOADS).await.expect("no panic");
     assert!(
-        server.has_ended() || peak_memory(server.pid()) > LIMIT,
-        "the attack is none: {answers:?}"
+        server.has_ended() || peak_memory(server.pid()) > MEMORY_LIMIT,
+        "the attack has no effect: {answers:?}"
     );
 }
 
-fn started(group: &MemoryGroup, budget: Option<&str>) -> Server {
+fn start_server(group: &MemoryCgroup, budget: Option<&str>) -> Server {
     let mut settings = vec![("SKILLBOX_MAX_CONCURRENT_EXECS", "4"), ("SKILLBOX_LAUNCHERS", "1")];
     settings.extend(budget.map(|bytes| ("SKILLBOX_MAX_BUFFER_SIZE", bytes)));
-    Server::within(group.directory(), &settings)
+    Server::start_in_cgroup(group.directory(), &settings)
 }
 
 fn victim(server: &Server) -> Api {
@@ -68,16 +68,16 @@ fn victim(server: &Server) -> Api {
     server.push("hello", "main.sh", "echo hello\n");
     let directory = server.home().join("hello").display().to_string();
     server.run(&["skill", "push", &directory, "-t", "victim"]).ok();
-    Api::of(server).with_key(&text(&server.json(&["key", "create", "-t", "victim"])["key"]))
+    Api::for_server(server).with_key(&text(&server.json(&["key", "create", "-t", "victim"])["key"]))
 }
 
-/// The middle of how long a look at `/health` takes, and of a small run, which must succeed.
+/// The median latencies of `/health` and of a small run, both of which must succeed.
 async fn latencies(victim: &Api) -> [Duration; 2] {
-    let (mut looks, mut runs) = (Vec::new(), Vec::new());
-    for _ in 0..WATCHED {
+    let (mut checks, mut runs) = (Vec::new(), Vec::new());
+    for _ in 0..MEASURED_RUNS {
         let began = Instant::now();
         assert_eq!(victim.get("/health").await.status(), 200);
-        looks.push(began.elapsed());
+        checks.push(began.elapsed());
         let began = Instant::now();
         let answer = victim.run(&json!({ "skill": "hello" }), None).await.expect("an answer");
         assert_eq!(
@@ -88,13 +88,13 @@ async fn latencies(victim: &Api) -> [Duration; 2] {
         );
         runs.push(began.elapsed());
     }
-    [looks, runs].map(|mut times| {
+    [checks, runs].map(|mut times| {
         times.sort();
-        times[WATCHED / 2]
+        times[MEASURED_RUNS / 2]
     })
 }
 
-fn compared(idle: [Duration; 2], busy: [Duration; 2]) -> String {
+fn compare(idle: [Duration; 2], busy: [Duration; 2]) -> String {
     let times = |n: usize| busy[n].as_secs_f64() / idle[n].as_secs_f64();
     format!(
         "health {:?} ({:.1} times idle), run {:?} ({:.1} times idle)",

@@ -1,5 +1,4 @@
-//! What is on the machine because of one server, looked for from outside of it and also after its
-//! death.
+//! Processes, cgroups and mounts of one server, inspected from outside, also after its end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use guest::jail::UID_BASE;
 
-/// How long after a restart something may still be on its way out.
-const LEAVING: Duration = Duration::from_secs(15);
+/// Timeout for the removal of leftovers after a restart.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A process, told from a later one with the same id by its start.
+/// A process. Its start time distinguishes it from a later process with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
@@ -23,56 +22,57 @@ pub struct Process {
     groups: String,
 }
 
-/// What a server had on the machine at one moment, and what was there before any server of the
-/// test.
-pub struct Traces {
+/// The processes of a server at one moment, and the mounts from before the test.
+pub struct ServerLeftovers {
     server: u32,
     processes: Vec<Process>,
     mounts: BTreeSet<String>,
 }
 
-impl Traces {
-    /// Call it while the server lives; `mounts` are those from before its start.
-    pub fn of(server: u32, mounts: &BTreeSet<String>) -> Self {
+impl ServerLeftovers {
+    /// Must be called while the server runs. `mounts` are those from before its start.
+    pub fn record(server: u32, mounts: &BTreeSet<String>) -> Self {
         let processes = descendants(server);
         assert!(!processes.is_empty(), "a server has launchers");
-        Traces { server, processes, mounts: mounts.clone() }
+        ServerLeftovers { server, processes, mounts: mounts.clone() }
     }
 
-    /// Waits until nothing is left of it. A server must be running on its data directory by then.
-    pub async fn gone(&self) {
-        let deadline = Instant::now() + LEAVING;
+    /// Waits until nothing of the server is left. Another server must be running on its data directory,
+    /// because the restart removes leftovers.
+    pub async fn wait_until_removed(&self) {
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
-            let left = self.left();
-            if left.is_empty() {
+            let remaining = self.remaining();
+            if remaining.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "left on the machine: {left:#?}");
+            assert!(Instant::now() < deadline, "left on the machine: {remaining:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    fn left(&self) -> Vec<String> {
+    fn remaining(&self) -> Vec<String> {
         let alive = processes();
         let own = cgroup_prefix(self.server);
-        let known = |process: &&Process| {
+        let is_recorded = |process: &&Process| {
             self.processes
                 .iter()
                 .any(|old| (old.pid, old.started) == (process.pid, process.started))
         };
-        let ours = alive.iter().filter(|process| known(process) || process.groups.contains(&own));
+        let of_server =
+            alive.iter().filter(|process| is_recorded(process) || process.groups.contains(&own));
         let stray =
             alive.iter().filter(|process| process.user >= UID_BASE && !has_server(process, &alive));
-        let mut left: Vec<String> =
-            ours.chain(stray).map(|process| format!("{process:?}")).collect();
-        left.extend(cgroups(&own).into_iter().map(|path| path.display().to_string()));
-        left.extend(mounts().difference(&self.mounts).map(|mount| format!("mount {mount}")));
-        left
+        let mut remaining: Vec<String> =
+            of_server.chain(stray).map(|process| format!("{process:?}")).collect();
+        remaining.extend(cgroups(&own).into_iter().map(|path| path.display().to_string()));
+        remaining.extend(mounts().difference(&self.mounts).map(|mount| format!("mount {mount}")));
+        remaining
     }
 }
 
-/// Whether the cgroups and the users of sandboxes can be told apart from others here.
-pub fn sees_all() -> bool {
+/// Whether this user can identify the cgroups and the users of sandboxes.
+pub fn can_inspect_all_processes() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -129,8 +129,7 @@ pub fn cgroup_prefix(server: u32) -> String {
     format!("skillbox-{server}-")
 }
 
-/// Every process that is not a corpse: those of a killed server are for the machine's first process
-/// to bury.
+/// All processes except zombies: those of a killed server are reaped by the init process.
 fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("the processes").flatten();
     entries
@@ -138,8 +137,7 @@ fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// Whether a process is in a cgroup whose server lives. Other tests' servers are none of this
-/// test's business.
+/// Whether a process is in a cgroup of a running server. Servers of other tests are ignored.
 fn has_server(process: &Process, alive: &[Process]) -> bool {
     let names = process.groups.split(['/', '\n']).filter_map(|part| part.strip_prefix("skillbox-"));
     names
@@ -148,10 +146,10 @@ fn has_server(process: &Process, alive: &[Process]) -> bool {
 }
 
 impl Process {
-    /// None when it is dead, or ends while we look.
+    /// `None` if the process is dead or ends during the read.
     fn read(pid: u32, path: &Path) -> Option<Process> {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
-        // The name, in parentheses, may hold anything; what follows it does not.
+        // The name, in parentheses, may contain any character, including parentheses and spaces.
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         if matches!(fields[0], "Z" | "X") {
@@ -168,7 +166,7 @@ impl Process {
     }
 }
 
-/// The owner of `/proc/…` will not do: of a process that may not be dumped it is root.
+/// Reads the user from the status. The owner of `/proc/…` is root for a process that is not dumpable.
 fn user(status: &str) -> Option<u32> {
     status
         .lines()

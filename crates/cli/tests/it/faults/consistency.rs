@@ -1,32 +1,32 @@
-//! The books after the faults: what was accepted, what is stored, what lies in the object store and
-//! what the survivors counted must agree.
+//! Checks the stored state after faults: the accepted runs, the rows, the objects and the metrics of the
+//! surviving processes must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use runner::archive_key;
 use store::{Execution, ExecutionFilter, PageRequest, Status, Store, TenantId};
 
-use crate::api::{Api, until};
-use crate::fleet::{Accepted, Fleet};
+use crate::api::{Api, wait_until};
+use crate::fleet::{AcceptedRun, Fleet};
 use crate::support::Server;
 
-/// Who was there to count what happened.
+/// Which processes survived to report their counters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
-    /// Everybody who counted something is asked.
-    All,
-    /// Some died with what they had counted, or never heard whether it was stored.
-    Some,
+pub enum CounterCoverage {
+    /// All of them, so the counters are complete.
+    Complete,
+    /// Some died with their counters, or did not get the confirmation of a commit.
+    Partial,
 }
 
-pub struct Books {
+pub struct StoredState {
     store: Store,
     rows: Vec<Execution>,
 }
 
-impl Books {
-    /// Everything that is stored, when everything has ended.
-    pub async fn of(fleet: &Fleet) -> Books {
+impl StoredState {
+    /// Loads all executions. All of them must have ended.
+    pub async fn load(fleet: &Fleet) -> StoredState {
         let store = Store::open(&fleet.database.address()).await.expect("the fleet's database");
         let mut rows: Vec<Execution> = Vec::new();
         loop {
@@ -36,14 +36,14 @@ impl Books {
                 .await
                 .expect("a list");
             if more.is_empty() {
-                return Books { store, rows };
+                return StoredState { store, rows };
             }
             rows.extend(more);
         }
     }
 
-    /// What is stored is what was accepted: nothing is missing, and nothing is there twice.
-    pub fn hold<'a>(&self, accepted: impl IntoIterator<Item = &'a Accepted>) {
+    /// Exactly the accepted runs are stored: none is missing and none is stored twice.
+    pub fn assert_stored_once<'a>(&self, accepted: impl IntoIterator<Item = &'a AcceptedRun>) {
         let accepted: Vec<&str> =
             accepted.into_iter().map(|accepted| accepted.id.as_str()).collect();
         let ids: BTreeSet<&str> = accepted.iter().copied().collect();
@@ -51,7 +51,7 @@ impl Books {
         assert_eq!(
             (ids.len(), stored.len()),
             (accepted.len(), self.rows.len()),
-            "an execution stands for two requests"
+            "two requests have the same execution"
         );
         assert!(
             stored.iter().map(String::as_str).eq(ids),
@@ -61,26 +61,27 @@ impl Books {
         );
     }
 
-    /// How many of these a fault touched at all: they are lost, or were taken up again.
-    pub fn touched(&self, accepted: &[Accepted]) -> usize {
+    /// How many of these a fault affected: they are lost, or had more than one attempt.
+    pub fn count_affected(&self, accepted: &[AcceptedRun]) -> usize {
         let ids: BTreeSet<&str> = accepted.iter().map(|accepted| accepted.id.as_str()).collect();
-        let touched = |row: &&Execution| row.attempt != 1 || row.outcome.as_deref() == Some("lost");
+        let is_affected =
+            |row: &&Execution| row.attempt != 1 || row.outcome.as_deref() == Some("lost");
         self.rows
             .iter()
             .filter(|row| ids.contains(row.id.to_string().as_str()))
-            .filter(touched)
+            .filter(is_affected)
             .count()
     }
 
-    /// The ends of what was lost.
+    /// The end times of lost executions.
     pub fn lost_at(&self) -> impl Iterator<Item = i64> {
         let lost = self.rows.iter().filter(|row| row.outcome.as_deref() == Some("lost"));
         lost.map(|row| row.finished_at.expect("it has ended"))
     }
 
-    /// No object without its row, and no row without its object. What a late worker takes back is
-    /// gone a moment later.
-    pub async fn match_objects(&self, fleet: &Fleet) {
+    /// No object exists without its row, and no row without its object. This is polled, because a
+    /// worker that lost its lease removes its objects a little later.
+    pub async fn assert_objects_match(&self, fleet: &Fleet) {
         let mut expected = BTreeSet::new();
         for row in &self.rows {
             expected.extend(archive_key(row).map(|key| key.as_str().to_owned()));
@@ -89,14 +90,14 @@ impl Books {
         }
         let successes = self.rows.iter().filter(|row| row.status == Status::Success).count();
         assert!(expected.len() >= 2 * successes, "a success leaves a file and an archive");
-        let odd = async || {
+        let differences = async || {
             let objects = fleet.objects.list("executions");
-            let odd: Vec<String> = objects.symmetric_difference(&expected).cloned().collect();
-            (!odd.is_empty()).then_some(odd)
+            let differing: Vec<String> = objects.symmetric_difference(&expected).cloned().collect();
+            (!differing.is_empty()).then_some(differing)
         };
         let mut last = None;
         for _ in 0..100 {
-            last = odd().await;
+            last = differences().await;
             if last.is_none() {
                 return;
             }
@@ -105,32 +106,32 @@ impl Books {
         panic!("rows and objects differ: {last:#?}");
     }
 
-    /// Nothing runs in a survivor, and together they counted no end twice; none is missing where
-    /// all of them lived.
-    pub async fn match_counters(&self, survivors: &[&Server], counted: Counted) {
+    /// No survivor has a used slot, and together they counted no end twice. If all processes survived,
+    /// no end is missing either.
+    pub async fn assert_counters_match(&self, survivors: &[&Server], counted: CounterCoverage) {
         let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-        let mut again = 0;
+        let mut requeued = 0;
         for server in survivors {
-            let meters = Meters::of(server).await;
-            for (end, count) in meters.ended() {
+            let metrics = MetricsPage::fetch(server).await;
+            for (end, count) in metrics.ended() {
                 *ends.entry(end).or_default() += count;
             }
             *ends.entry("failed lost".to_owned()).or_default() +=
-                meters.one("skillbox_executions_given_up_total");
-            again += meters.one("skillbox_executions_requeued_total");
+                metrics.value("skillbox_executions_given_up_total");
+            requeued += metrics.value("skillbox_executions_requeued_total");
         }
         ends.retain(|_, count| *count > 0);
         let stored = self.ends();
-        let agree = match counted {
-            Counted::All => ends == stored,
-            Counted::Some => ends
+        let consistent = match counted {
+            CounterCoverage::Complete => ends == stored,
+            CounterCoverage::Partial => ends
                 .iter()
                 .all(|(end, count)| stored.get(end).is_some_and(|stored| count <= stored)),
         };
-        assert!(agree, "counted {ends:?}, stored {stored:?}");
-        let taken_up_again: u64 =
+        assert!(consistent, "counted {ends:?}, stored {stored:?}");
+        let extra_attempts: u64 =
             self.rows.iter().map(|row| u64::try_from(row.attempt).expect("a number") - 1).sum();
-        assert!(again <= taken_up_again, "{again} queued again, {taken_up_again} taken up again");
+        assert!(requeued <= extra_attempts, "{requeued} requeued, {extra_attempts} extra attempts");
     }
 
     fn ends(&self) -> BTreeMap<String, u64> {
@@ -143,33 +144,34 @@ impl Books {
     }
 }
 
-/// Whose key the fleet has.
+/// The tenant of the key of the fleet.
 fn tenant() -> TenantId {
     TenantId::try_from("default").expect("a tenant's name")
 }
 
-/// The page that a process shows to operators.
-struct Meters(String);
+/// The Prometheus metrics of a process.
+struct MetricsPage(String);
 
-impl Meters {
-    /// When no slot of it is used: one is given back a moment after its execution was recorded.
-    async fn of(server: &Server) -> Meters {
-        let api = Api::of(server);
-        until("no slot is used", async || {
-            let meters = Meters(api.get("/metrics").await.text().await.expect("a page"));
-            (meters.one("skillbox_slots_used") == 0).then_some(meters)
+impl MetricsPage {
+    /// Fetches the metrics when no slot is used. A slot is released a little after its execution was
+    /// recorded.
+    async fn fetch(server: &Server) -> MetricsPage {
+        let api = Api::for_server(server);
+        wait_until("no slot is used", async || {
+            let metrics = MetricsPage(api.get("/metrics").await.text().await.expect("metrics"));
+            (metrics.value("skillbox_slots_used") == 0).then_some(metrics)
         })
         .await
     }
 
-    fn one(&self, name: &str) -> u64 {
+    fn value(&self, name: &str) -> u64 {
         let value = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value
             .and_then(|value| value.parse().ok())
             .unwrap_or_else(|| panic!("no {name} in {}", self.0))
     }
 
-    /// How many ended how, as `settle` spells it.
+    /// The number of executions per end, in the same format as `wait_for_ends`.
     fn ended(&self) -> impl Iterator<Item = (String, u64)> {
         self.0.lines().filter_map(|line| {
             let labels = line.strip_prefix("skillbox_executions_ended_total{status=\"")?;

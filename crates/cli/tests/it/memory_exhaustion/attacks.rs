@@ -1,4 +1,4 @@
-//! What a tenant with an ordinary key can ask for that takes the server's memory.
+//! Requests with which a tenant with an ordinary key could exhaust the memory of the server.
 
 use std::collections::BTreeMap;
 
@@ -11,105 +11,118 @@ use crate::api::text;
 use crate::support::Server;
 
 const MIB: usize = 1 << 20;
-/// Requests of one attack, all at once.
-const AT_ONCE: usize = 50;
-/// Skills, and the length of what each says about itself.
+/// Concurrent requests of one attack.
+const CONCURRENT_REQUESTS: usize = 50;
+/// Number of skills, and the length of their instructions.
 const SKILLS: usize = 60;
 const INSTRUCTIONS_BYTES: usize = 900 << 10;
-/// Of a file in a skill, and of each file for a run.
+/// Size of the large file in a skill, and of each input file.
 const LARGE_BYTES: usize = 30 * MIB;
 
 pub struct Attack {
     pub name: &'static str,
-    request: fn(&Hog) -> RequestBuilder,
-    /// The status codes that may come back; 0 is a connection that broke.
+    request: fn(&Attacker) -> RequestBuilder,
+    /// The expected status codes; 0 is a broken connection.
     pub answers: &'static [u16],
 }
 
-/// Each takes the upload and what comes out of it.
-pub const UPLOADS: Attack =
-    Attack { name: "large uploads", request: |hog| hog.validate(&hog.large), answers: &[200, 429] };
+/// Each request needs memory for the upload and for its extracted content.
+pub const UPLOADS: Attack = Attack {
+    name: "large uploads",
+    request: |attacker| attacker.validate(&attacker.large),
+    answers: &[200, 429],
+};
 
-/// What the others would take without a defence: the archive; every manifest; the files; the
-/// automata of the patterns; the archive again.
+/// Without a defence the others need memory for the archive, for every manifest, for the files, for the
+/// automata of the patterns, and for the archive again.
 pub const ATTACKS: [Attack; 6] = [
     Attack {
         name: "a small file of a large skill",
-        request: |hog| hog.get("/v1/skills/large/latest/files/small.txt"),
+        request: |attacker| attacker.get("/v1/skills/large/latest/files/small.txt"),
         answers: &[200],
     },
     Attack {
         name: "a prompt of long manifests",
-        request: |hog| hog.get("/v1/skills/prompt"),
+        request: |attacker| attacker.get("/v1/skills/prompt"),
         answers: &[200, 429],
     },
     UPLOADS,
     Attack {
         name: "runs refused for their input files",
-        request: Hog::run_with_inputs,
+        request: Attacker::run_with_inputs,
         answers: &[200, 429],
     },
     Attack {
-        name: "costly schemas",
-        request: |hog| hog.validate(&hog.patterns),
+        name: "expensive schemas",
+        request: |attacker| attacker.validate(&attacker.patterns),
         answers: &[200, 429],
     },
-    Attack { name: "a small file through MCP", request: Hog::read_through_mcp, answers: &[200] },
+    Attack {
+        name: "a small file through MCP",
+        request: Attacker::read_through_mcp,
+        answers: &[200],
+    },
 ];
 
-/// The tenant that attacks.
+/// The tenant that sends the attacks.
 #[derive(Clone)]
-pub struct Hog {
+pub struct Attacker {
     http: Client,
     url: String,
     key: String,
     /// A skill with a large file and a small one.
     large: Vec<u8>,
-    /// One whose schema has many costly patterns.
+    /// A skill whose schema has many expensive patterns.
     patterns: Vec<u8>,
     files: Vec<String>,
 }
 
-impl Hog {
-    pub async fn new(server: &Server) -> Hog {
-        server.run(&["tenant", "create", "hog"]).ok();
+impl Attacker {
+    pub async fn new(server: &Server) -> Attacker {
+        server.run(&["tenant", "create", "attacker"]).ok();
         let key = text(
-            &server.json(&["key", "create", "-t", "hog", "--scope", "execute,read,publish"])["key"],
+            &server.json(&["key", "create", "-t", "attacker", "--scope", "execute,read,publish"])["key"],
         );
         let noise: Vec<u8> =
             (0..LARGE_BYTES as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        let large = [
-            ("large.bin", noise.clone()),
-            ("small.txt", b"This small file is all that is asked.".to_vec()),
-        ];
+        let large =
+            [("large.bin", noise.clone()), ("small.txt", b"This is the small file.".to_vec())];
         let patterns: Vec<String> = (0..200)
             .map(|n| format!("    p{n}: {{type: string, pattern: '\\p{{L}}{{200}}{n}'}}\n"))
             .collect();
         let patterns =
             format!("input_schema:\n  type: object\n  properties:\n{}", patterns.concat());
-        let mut hog = Hog {
+        let mut attacker = Attacker {
             http: Client::new(),
             url: server.url.clone(),
             key,
-            large: packed("large", "", &large),
-            patterns: packed("patterns", &patterns, &[]),
+            large: zip_skill("large", "", &large),
+            patterns: zip_skill("patterns", &patterns, &[]),
             files: Vec::new(),
         };
-        hog.publish(hog.large.clone()).await;
+        attacker.publish(attacker.large.clone()).await;
         let instructions = "Do it well. ".repeat(INSTRUCTIONS_BYTES / 12);
         for number in 0..SKILLS {
-            hog.publish(packed(&format!("wordy-{number}"), &format!("---\n{instructions}"), &[]))
+            attacker
+                .publish(zip_skill(
+                    &format!("wordy-{number}"),
+                    &format!("---\n{instructions}"),
+                    &[],
+                ))
                 .await;
         }
         for number in 0..5 {
-            hog.files.push(hog.upload_file(&format!("{number}.bin"), noise.clone()).await);
+            attacker
+                .files
+                .push(attacker.upload_file(&format!("{number}.bin"), noise.clone()).await);
         }
-        hog
+        attacker
     }
 
-    /// Sends an attack, and tells how often which status came back.
-    pub fn begin(&self, attack: &Attack) -> JoinHandle<BTreeMap<u16, usize>> {
-        let requests: Vec<RequestBuilder> = (0..AT_ONCE).map(|_| (attack.request)(self)).collect();
+    /// Sends an attack, and returns how often each status was returned.
+    pub fn start(&self, attack: &Attack) -> JoinHandle<BTreeMap<u16, usize>> {
+        let requests: Vec<RequestBuilder> =
+            (0..CONCURRENT_REQUESTS).map(|_| (attack.request)(self)).collect();
         tokio::spawn(async move {
             let mut sent = JoinSet::new();
             for request in requests {
@@ -141,7 +154,7 @@ impl Hog {
             .body(zip.to_vec())
     }
 
-    /// They take more than the run's disk holds.
+    /// The input files are larger than the disk of the run.
     fn run_with_inputs(&self) -> RequestBuilder {
         self.post("/v1/executions").json(&json!({ "skill": "wordy-0", "input_files": self.files }))
     }
@@ -153,7 +166,7 @@ impl Hog {
             "arguments": { "skill": "large", "path": "small.txt" },
             "_meta": {
                 "io.modelcontextprotocol/protocolVersion": version,
-                "io.modelcontextprotocol/clientInfo": { "name": "hog", "version": "1" },
+                "io.modelcontextprotocol/clientInfo": { "name": "attacker", "version": "1" },
                 "io.modelcontextprotocol/clientCapabilities": {},
             },
         } });
@@ -182,8 +195,8 @@ impl Hog {
     }
 }
 
-/// A skill as a zip; `rest` goes on in the frontmatter, and may end it.
-fn packed(name: &str, rest: &str, files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+/// A skill as a zip. `rest` continues the frontmatter, and may end it.
+fn zip_skill(name: &str, rest: &str, files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let end = if rest.starts_with("---") { "" } else { "---\n" };
     let manifest = format!(
         "---\nname: {name}\ndescription: A skill made by a test.\nversion: 1.0.0\n{rest}{end}"

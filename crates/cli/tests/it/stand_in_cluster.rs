@@ -1,6 +1,5 @@
-//! Skillbox on Kubernetes, as far as a stand-in of the API goes: the real program as server, as
-//! workers of a fleet, and as the init container of every pod. `real_cluster.rs` asks a real one
-//! the same.
+//! Skillbox on the stand-in of a Kubernetes cluster: the real program as server, as workers of a fleet,
+//! and as the init container of every pod. `real_cluster.rs` has the same tests for a real cluster.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,13 +8,13 @@ use std::time::Duration;
 use cluster::{ClusterImage, ClusterSettings, Pod, RbacRule, ResourceQuota, TestCluster};
 use serde_json::json;
 
-use crate::api::{Api, text, until};
-use crate::fleet::{Fleet, settle, submit};
+use crate::api::{Api, text, wait_until};
+use crate::fleet::{Fleet, submit, wait_for_ends};
 use crate::support::Server;
 
 const NAMESPACE: &str = "skillbox-sandboxes";
 
-/// Gives its input back, and leaves a file that names it.
+/// Returns its input, and leaves a file with the number in it.
 const ECHO: &str = r#"
 echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
 echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
@@ -29,7 +28,8 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// A cluster for this test; none where none can be, which is said for the summary to repeat.
+    /// Starts a cluster for this test. `None` where that is impossible, with a line for the summary of
+    /// skipped tests.
     fn start(test: &str) -> Option<StandIn> {
         if let Some(missing) = cluster::missing_requirement() {
             println!("NEEDS ROOT: {test} was not tried, because there is no {missing}");
@@ -68,15 +68,15 @@ impl StandIn {
     fn server_with(&self, extra: &[(&str, &str)]) -> (Server, Api) {
         let settings = self.settings.iter().map(|(name, value)| (&**name, &**value));
         let settings: Vec<_> = settings.chain(extra.iter().copied()).collect();
-        let server = Server::with(&settings);
+        let server = Server::start_with(&settings);
         server.push("echo", "main.sh", ECHO);
         server.push("once", "main.sh", &format!("echo began; sleep 6\n{ECHO}"));
         server.push_idempotent("again", "main.sh", &format!("echo began; sleep 6\n{ECHO}"));
-        let api = Api::of(&server);
+        let api = Api::for_server(&server);
         (server, api)
     }
 
-    /// The pods whose guests run.
+    /// The running pods.
     fn running(&self) -> Vec<Pod> {
         let running = |pod: &Pod| {
             pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
@@ -84,10 +84,10 @@ impl StandIn {
         self.cluster.pods().into_iter().filter(running).collect()
     }
 
-    /// A run of each works again, and leaves no pod.
-    async fn works(&self, api: &Api) {
+    /// Runs succeed and leave no pod.
+    async fn assert_works(&self, api: &Api) {
         let runs = submit(api, "echo", 900..902).await;
-        assert_eq!(settle(api, &runs).await, succeeded(2));
+        assert_eq!(wait_for_ends(api, &runs).await, succeeded(2));
         assert!(self.cluster.wait_until_empty().await, "{:?}", self.cluster.pods());
     }
 }
@@ -101,7 +101,7 @@ fn lost(count: usize) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skills_run_in_pods_with_results_files_logs_and_truthful_ends() {
+async fn runs_in_pods_have_results_files_logs_and_correct_outcomes() {
     let Some(stand_in) = StandIn::start("skills in pods") else { return };
     let (server, api) = stand_in.server();
     let run = api
@@ -129,21 +129,21 @@ async fn skills_run_in_pods_with_results_files_logs_and_truthful_ends() {
         .body;
     assert_eq!(late["outcome"], "timed_out", "{late}");
     let cancelled = submit(&api, "sleeper", 0..1).await;
-    until("it runs", async || (stand_in.running().len() == 1).then_some(())).await;
+    wait_until("it runs", async || (stand_in.running().len() == 1).then_some(())).await;
     api.post(&format!("/v1/executions/{}/cancel", cancelled[0].id)).await;
-    let ends = settle(&api, &cancelled).await;
+    let ends = wait_for_ends(&api, &cancelled).await;
     assert_eq!(ends.into_keys().collect::<Vec<_>>(), ["cancelled cancelled"]);
-    stand_in.works(&api).await;
+    stand_in.assert_works(&api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_nothing_else() {
+async fn cluster_failures_lose_only_active_non_idempotent_runs() {
     let Some(stand_in) = StandIn::start("a cluster in trouble") else { return };
     let (_server, api) = stand_in.server();
     let cluster = &stand_in.cluster;
-    // Each is done to both pods, once they run.
-    type Trouble = fn(&TestCluster, &Pod);
-    let troubles: [(&str, Trouble); 3] = [
+    // Each failure is applied to both pods when they run.
+    type PodFailure = fn(&TestCluster, &Pod);
+    let failures: [(&str, PodFailure); 3] = [
         ("evicted", |cluster, pod| cluster.evict(pod, "The node was low on resource: memory.")),
         ("cut", |cluster, _| cluster.drop_attachments()),
         ("lost", |cluster, pod| {
@@ -151,34 +151,34 @@ async fn a_cluster_in_trouble_costs_runs_under_way_that_may_not_run_again_and_no
             cluster.mark_node_lost(pod);
         }),
     ];
-    for (index, (name, trouble)) in troubles.into_iter().enumerate() {
+    for (index, (name, fail)) in failures.into_iter().enumerate() {
         let numbers = index * 10..index * 10 + 1;
-        let (fragile, sturdy) =
+        let (non_idempotent, idempotent) =
             (submit(&api, "once", numbers.clone()).await, submit(&api, "again", numbers).await);
-        // A guest has its job a moment after its pod runs; before that nothing was started, and
-        // nothing is lost.
-        for run in fragile.iter().chain(&sturdy) {
-            api.heard(&run.id, "began").await;
+        // A guest gets its job a little after its pod runs. Before that nothing was started, so the run
+        // would not be lost.
+        for run in non_idempotent.iter().chain(&idempotent) {
+            api.wait_for_log(&run.id, "began").await;
         }
-        stand_in.running().iter().for_each(|pod| trouble(cluster, pod));
-        assert_eq!(settle(&api, &fragile).await, lost(1), "{name}");
-        assert_eq!(settle(&api, &sturdy).await, succeeded(1), "{name}");
+        stand_in.running().iter().for_each(|pod| fail(cluster, pod));
+        assert_eq!(wait_for_ends(&api, &non_idempotent).await, lost(1), "{name}");
+        assert_eq!(wait_for_ends(&api, &idempotent).await, succeeded(1), "{name}");
     }
-    // An API server that is away for a while: what was accepted waits.
+    // While the API server is down, accepted runs stay queued.
     cluster.stop_api().await;
     let waiting = submit(&api, "echo", 100..103).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     cluster.resume_api().expect("the same address");
-    assert_eq!(settle(&api, &waiting).await, succeeded(3));
+    assert_eq!(wait_for_ends(&api, &waiting).await, succeeded(3));
     cluster.drop_watches();
     cluster.compact();
-    stand_in.works(&api).await;
+    stand_in.assert_works(&api).await;
 }
 
-/// Waits until each was given back to the queue, and taken up again.
-async fn given_back(api: &Api, ids: impl Iterator<Item = &str>) {
+/// Waits until each execution was requeued and claimed again.
+async fn wait_until_requeued(api: &Api, ids: impl Iterator<Item = &str>) {
     for id in ids {
-        until("it was tried again", async || {
+        wait_until("it has a second attempt", async || {
             (api.execution(id).await["attempt"].as_i64() >= Some(2)).then_some(())
         })
         .await;
@@ -186,12 +186,12 @@ async fn given_back(api: &Api, ids: impl Iterator<Item = &str>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_cluster_ends_no_worker_and_no_run() {
+async fn a_full_cluster_fails_no_worker_and_no_run() {
     let Some(stand_in) = StandIn::start("a full cluster") else { return };
     let cluster = &stand_in.cluster;
     let none = ResourceQuota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
     cluster.set_quota(Some(none));
-    // A worker that is started into a full quota is there, and says that it is full.
+    // A worker that starts with an exhausted quota is ready, and reports that the cluster is full.
     let (_server, api) = stand_in.server_with(&[
         ("SKILLBOX_KUBE_SCHEDULE_TIMEOUT", "3s"),
         ("SKILLBOX_MAX_CONCURRENT_EXECS", "4"),
@@ -203,15 +203,15 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
         "{}",
         ready.body
     );
-    // No quota for longer than one attempt waits, and no node: each goes back to the queue, and
-    // runs in the end. So does one whose caller waits for it.
+    // No quota, and later no node, for longer than one attempt waits: each run is requeued and succeeds
+    // in the end, also one whose caller waits for it.
     let awaited = api.begin("echo");
-    let first = until("it is accepted", async || api.executions(None).await.pop()).await;
+    let first = wait_until("it is accepted", async || api.executions(None).await.pop()).await;
     let first = text(&first["execution_id"]);
     let waiting = submit(&api, "echo", 0..2).await;
-    given_back(&api, waiting.iter().map(|run| &*run.id).chain([&*first])).await;
+    wait_until_requeued(&api, waiting.iter().map(|run| &*run.id).chain([&*first])).await;
     cluster.set_quota(None);
-    assert_eq!(settle(&api, &waiting).await, succeeded(2));
+    assert_eq!(wait_for_ends(&api, &waiting).await, succeeded(2));
     let awaited = awaited.await.expect("no panic");
     assert_eq!(
         (&awaited["status"], &awaited["execution_id"]),
@@ -221,9 +221,9 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
     assert!(awaited["attempt"].as_i64() >= Some(2), "{awaited}");
     cluster.set_node_full(true);
     let waiting = submit(&api, "echo", 10..12).await;
-    given_back(&api, waiting.iter().map(|run| &*run.id)).await;
+    wait_until_requeued(&api, waiting.iter().map(|run| &*run.id)).await;
     cluster.set_node_full(false);
-    assert_eq!(settle(&api, &waiting).await, succeeded(2));
+    assert_eq!(wait_for_ends(&api, &waiting).await, succeeded(2));
     let ready = api.try_get("/ready").await.expect("an answer");
     assert_eq!(
         (ready.status, &ready.body["checks"]["sandbox"]),
@@ -231,30 +231,31 @@ async fn a_full_cluster_ends_no_worker_and_no_run() {
         "{}",
         ready.body
     );
-    stand_in.works(&api).await;
+    stand_in.assert_works(&api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_whose_worker_dies_loses_nothing_and_leaves_no_pods() {
+async fn a_killed_worker_loses_no_run_and_leaves_no_pod() {
     let test = "a fleet on a cluster";
-    if !Fleet::can_be_had(test) {
+    if !Fleet::is_available(test) {
         return;
     }
     let Some(stand_in) = StandIn::start(test) else { return };
     let fleet = Fleet::new().with(&stand_in.settings);
-    let front = fleet.api();
-    front.push_idempotent("again", "main.sh", &format!("echo began; sleep 10\n{ECHO}"));
-    front.push("once", "main.sh", "echo began; sleep 100\n");
-    let api = Api::of(&front);
-    let mut doomed = fleet.worker();
-    let (sturdy, fragile) = (submit(&api, "again", 0..2).await, submit(&api, "once", 0..1).await);
-    for run in fragile.iter().chain(&sturdy) {
-        api.heard(&run.id, "began").await;
+    let api_server = fleet.api();
+    api_server.push_idempotent("again", "main.sh", &format!("echo began; sleep 10\n{ECHO}"));
+    api_server.push("once", "main.sh", "echo began; sleep 100\n");
+    let api = Api::for_server(&api_server);
+    let mut failing = fleet.worker();
+    let (idempotent, non_idempotent) =
+        (submit(&api, "again", 0..2).await, submit(&api, "once", 0..1).await);
+    for run in non_idempotent.iter().chain(&idempotent) {
+        api.wait_for_log(&run.id, "began").await;
     }
-    doomed.kill();
-    let _steady = fleet.worker();
-    assert_eq!(settle(&api, &sturdy).await, succeeded(2));
-    assert_eq!(settle(&api, &fragile).await, lost(1));
-    // What the dead one left has ended with its connections, and another takes it away.
+    failing.kill();
+    let _healthy = fleet.worker();
+    assert_eq!(wait_for_ends(&api, &idempotent).await, succeeded(2));
+    assert_eq!(wait_for_ends(&api, &non_idempotent).await, lost(1));
+    // The pods of the killed worker end with its connections, and the other worker removes them.
     assert!(stand_in.cluster.wait_until_empty().await, "{:?}", stand_in.cluster.pods());
 }
