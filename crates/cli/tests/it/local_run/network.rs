@@ -65,7 +65,7 @@ fn the_network_is_closed_by_default_and_opening_it_is_announced() {
 
 #[test]
 fn an_open_network_does_not_open_abstract_sockets_of_the_host() {
-    let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + sys.argv[1])\nprint('through')\n";
+    let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + sys.argv[1])\nprint('connected')\n";
     let home = Home::with("abstract.py", script);
     let name = format!("skillbox-test-{}", std::process::id());
     let _listener =
