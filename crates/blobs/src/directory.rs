@@ -1,8 +1,8 @@
 //! Blobs as files below one directory.
 //!
-//! A key is a relative path as it stands (see `key.rs`), so nothing is encoded or checked here.
+//! A key is a safe relative path (see `key.rs`), so nothing is encoded or checked here.
 
-mod new_file;
+mod file_writer;
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -13,10 +13,10 @@ use bytes::Bytes;
 use tempfile::NamedTempFile;
 
 use crate::{BlobError, BlobKey, BlobPrefix, BlobReader};
-pub(crate) use new_file::{BUFFER as WRITER_BYTES, FileWriter};
+pub(crate) use file_writer::{BUFFER_BYTES as WRITER_BYTES, FileWriter};
 
-/// Unfinished blobs lie here, in the same file system, so that finishing one is a rename. No key
-/// can lead here because no segment starts with a dot.
+/// Holds unfinished blobs, in the same file system, so that finishing one is a rename. No key can
+/// refer to it, because no segment starts with a dot.
 const UNFINISHED: &str = ".unfinished";
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub fn open(root: PathBuf) -> Result<Directory, BlobError> {
         let unfinished = root.join(UNFINISHED);
-        create_dirs(&unfinished).map_err(BlobError::io("make the directory for blobs"))?;
+        create_dirs(&unfinished).map_err(BlobError::io("create the directory for blobs"))?;
         let directory = Directory { root, unfinished };
         directory.remove_unfinished();
         Ok(directory)
@@ -106,15 +106,16 @@ impl Directory {
         .await
     }
 
-    /// Moves the whole tree away first, so that it is gone at once and not file by file.
+    /// Moves the whole tree away first, so that it disappears atomically. If the process dies while
+    /// the moved tree is deleted, the next start deletes the rest.
     pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         let path = self.root.join(prefix.as_str());
         let unfinished = self.unfinished.clone();
         blocking(move || {
             let delete = || {
-                let away = tempfile::Builder::new().prefix("deleted-").tempdir_in(unfinished)?;
-                missing_is_none(fs::rename(path, away.path().join("tree")))?;
-                away.close()
+                let trash = tempfile::Builder::new().prefix("deleted-").tempdir_in(unfinished)?;
+                missing_is_none(fs::rename(path, trash.path().join("tree")))?;
+                trash.close()
             };
             delete().map_err(BlobError::io("delete blobs"))
         })
@@ -131,23 +132,24 @@ impl Directory {
         .await
     }
 
-    /// A file, readable by its owner alone, that removes itself unless it is published.
-    pub fn unfinished(&self) -> io::Result<NamedTempFile> {
+    /// A file, readable by its owner only, that is removed on drop unless it is published.
+    pub fn create_unfinished(&self) -> io::Result<NamedTempFile> {
         NamedTempFile::new_in(&self.unfinished)
     }
 
-    /// Makes a written file visible under its key, in one step, and durable.
+    /// Makes a written file visible under its key, atomically and durably.
     ///
-    /// The database commits durably to a blob's size and hash, so the bytes must be on the disk
-    /// before that: first the file, or a power cut could leave the new name with no content; then
-    /// the directory, or it could leave no name. Costs two flushes a blob, after the skill ended.
+    /// The database then commits the blob's size and hash, so the blob must be on the disk before.
+    /// The file is flushed first, or a power failure could leave the name without the content; then
+    /// the directory, or it could leave no name. This costs two flushes per blob, after the skill
+    /// has ended.
     pub fn publish(&self, file: NamedTempFile, key: &BlobKey) -> io::Result<()> {
         file.as_file().sync_data()?;
         let path = self.path(key);
         let parent = path.parent().unwrap_or(&self.root);
         let new_dirs = create_dirs(parent)?;
         file.persist(&path)?;
-        // A directory made just now is itself only a name in the one above.
+        // The name of a new directory is an entry of its parent, which must be flushed too.
         let flush = if new_dirs { usize::MAX } else { 1 };
         for dir in parent.ancestors().take_while(|dir| dir.starts_with(&self.root)).take(flush) {
             File::open(dir)?.sync_all()?;
@@ -159,8 +161,8 @@ impl Directory {
         self.root.join(key.as_str())
     }
 
-    /// Whoever wrote what lies here is dead: see `Blobs::directory`. Failing only leaves litter, so
-    /// it is told and not fatal.
+    /// The process that wrote these files is dead; see `Blobs::directory`. A failure only leaves
+    /// unused files, so it is logged and not fatal.
     fn remove_unfinished(&self) {
         let Ok(entries) = fs::read_dir(&self.unfinished) else {
             return;
@@ -176,7 +178,7 @@ impl Directory {
     }
 }
 
-/// Makes the directory and those above it, for their owner alone; tells whether it was missing.
+/// Creates the directory and its parents, for their owner only; returns whether it was missing.
 fn create_dirs(path: &Path) -> io::Result<bool> {
     if path.is_dir() {
         return Ok(false);
@@ -193,7 +195,7 @@ fn missing_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Runs file work where it may block.
+/// Runs blocking file operations on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
 ) -> Result<T, BlobError> {

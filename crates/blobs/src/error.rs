@@ -1,31 +1,30 @@
-//! What can go wrong with a blob.
+//! The errors of blob storage.
 
 use crate::S3Problem;
 
-/// A failed call on the blobs.
+/// A failed call on blob storage.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// A text read from elsewhere is not a key we have made.
-    #[error("this is not the key of a blob")]
+    /// A stored text is not a blob key.
+    #[error("this is not a blob key")]
     Key,
     #[error("the blob has {size} bytes, more than the {max} allowed here")]
     TooLarge { size: u64, max: u64 },
-    /// An earlier write failed or was abandoned half-way; the blob cannot be completed.
-    #[error("the blob was not written to its end")]
+    /// An earlier write failed or was cancelled; the blob cannot be completed.
+    #[error("the blob was not written completely")]
     Interrupted,
     #[error("cannot {action}: {source}")]
     Io { action: &'static str, source: std::io::Error },
-    /// A setting is wrong in a way that can be told without asking the object store.
+    /// A setting is invalid; detected without a request to the object store.
     #[error("{setting} {why}")]
     Setting { setting: &'static str, why: &'static str },
-    /// The object store did not do it. The problem says what to look at.
+    /// A request to the object store failed. The problem says what to check.
     #[error("cannot {action}: {problem}")]
     S3 { action: &'static str, problem: S3Problem },
 }
 
 impl BlobError {
-    /// True when the object store could not be asked, so that the same call may succeed in a
-    /// moment.
+    /// True when the object store could not be reached, so that the same call may succeed on retry.
     pub fn is_outage(&self) -> bool {
         let BlobError::S3 { problem, .. } = self else { return false };
         matches!(
@@ -34,12 +33,12 @@ impl BlobError {
         )
     }
 
-    /// A part was asked for that the blob does not have.
+    /// The requested range is not within the blob.
     pub(crate) fn too_short() -> BlobError {
         BlobError::io("read a part of a blob")(std::io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// For `map_err`: says what was being done when the system refused.
+    /// For `map_err`: adds the action that failed.
     pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> BlobError {
         move |source| BlobError::Io { action, source }
     }

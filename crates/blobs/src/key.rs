@@ -1,9 +1,10 @@
-//! How blobs are named, in one place.
+//! The keys of blobs.
 //!
 //! A key is a path of segments, the tenant first. Each segment is encoded from a name that may be
-//! hostile (an artifact's path is whatever a skill wrote): letters, digits, `_`, `-` and inner dots
-//! stay, all else becomes `%XX`, so a segment holds no `/`, is never `.` or `..`, and never starts
-//! with a dot. A segment too long for a file system is cut and ends in `~` and its hash.
+//! hostile (a skill chooses the paths of its artifacts): letters, digits, `_`, `-` and inner dots
+//! stay, all other bytes become `%XX`. A segment therefore contains no `/`, is never `.` or `..`,
+//! and never starts with a dot. A segment that is too long for a file system is truncated and ends
+//! in `~` and the hash of the whole name.
 
 use std::fmt::{self, Display};
 
@@ -14,15 +15,15 @@ use sha2::{Digest, Sha256};
 use crate::BlobError;
 
 /// File systems allow 255 bytes in a name.
-const SEGMENT_MAX: usize = 200;
+const MAX_SEGMENT_BYTES: usize = 200;
 
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-/// The name of one blob.
+/// The key of one blob.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobKey(String);
 
-/// What the names of several blobs start with, to its last segment.
+/// A common prefix of keys; it ends at the boundary of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobPrefix(String);
 
@@ -32,25 +33,25 @@ impl BlobKey {
         BlobKey(join(&[tenant, "skills", digest]))
     }
 
-    /// A file an execution left. `path` is one segment however many slashes it has, so that `a`
-    /// and `a/b` can both be stored.
+    /// An artifact of an execution. `path` becomes one segment, also with slashes in it, so that
+    /// the artifacts `a` and `a/b` can both exist.
     pub fn artifact(tenant: &str, execution_id: impl Display, path: &str) -> BlobKey {
         let id = execution_id.to_string();
         BlobKey(join(&[tenant, "executions", &id, "files", path]))
     }
 
-    /// All files of an execution in one archive.
+    /// The archive of all artifacts of an execution.
     pub fn archive(tenant: &str, execution_id: impl Display) -> BlobKey {
         let id = execution_id.to_string();
         BlobKey(join(&[tenant, "executions", &id, "archive.tar.gz"]))
     }
 
-    /// A file that somebody uploaded.
+    /// An uploaded file.
     pub fn file(tenant: &str, file_id: impl Display) -> BlobKey {
         BlobKey(join(&[tenant, "files", &file_id.to_string()]))
     }
 
-    /// Reads a key back from where `as_str` was stored.
+    /// Parses a key that was stored with `as_str`.
     pub fn parse(text: &str) -> Result<BlobKey, BlobError> {
         let well_formed = text.split('/').count() >= 3 && text.split('/').all(is_segment);
         if well_formed { Ok(BlobKey(text.to_owned())) } else { Err(BlobError::Key) }
@@ -60,24 +61,24 @@ impl BlobKey {
         &self.0
     }
 
-    /// Whether this blob is the tenant's. Ask before handing out what a stored key names.
+    /// Whether this blob belongs to the tenant. Check this before serving the blob of a stored key.
     pub fn belongs_to(&self, tenant: &str) -> bool {
         self.0.split('/').next() == Some(encode(tenant).as_str())
     }
 
-    /// What the blob is: `skills`, `executions` or `files`.
-    pub(crate) fn kind(&self) -> &str {
+    /// The second segment: `skills`, `executions` or `files`.
+    pub(crate) fn category(&self) -> &str {
         self.0.split('/').nth(1).unwrap_or_default()
     }
 }
 
 impl BlobPrefix {
-    /// Everything a tenant has.
+    /// All blobs of a tenant.
     pub fn tenant(tenant: &str) -> BlobPrefix {
         BlobPrefix(join(&[tenant]))
     }
 
-    /// Everything an execution left.
+    /// All blobs of an execution.
     pub fn execution(tenant: &str, execution_id: impl Display) -> BlobPrefix {
         let id = execution_id.to_string();
         BlobPrefix(join(&[tenant, "executions", &id]))
@@ -87,8 +88,8 @@ impl BlobPrefix {
         &self.0
     }
 
-    /// What all blobs below are, if they are of one kind.
-    pub(crate) fn kind(&self) -> Option<&str> {
+    /// The category of all blobs below this prefix; `None` when there may be several.
+    pub(crate) fn category(&self) -> Option<&str> {
         self.0.split('/').nth(1)
     }
 }
@@ -110,21 +111,21 @@ fn encode(name: &str) -> String {
         segment.replace_range(..1, "%2E");
     }
     if segment.is_empty() {
-        // A name of no characters is still a name; a lone `%` encodes nothing else.
+        // An empty name is allowed, an empty segment is not; no other name is encoded as `%`.
         segment.push('%');
     }
-    if segment.len() > SEGMENT_MAX {
+    if segment.len() > MAX_SEGMENT_BYTES {
         let hash = HEXLOWER.encode(&Sha256::digest(name));
-        segment.truncate(SEGMENT_MAX - 1 - hash.len());
+        segment.truncate(MAX_SEGMENT_BYTES - 1 - hash.len());
         segment.push('~');
         segment.push_str(&hash);
     }
     segment
 }
 
-/// Whether `encode` could have made it, as far as safety goes.
+/// Whether a text is safe as a segment. Accepts every result of `encode`.
 fn is_segment(segment: &str) -> bool {
-    (1..=SEGMENT_MAX).contains(&segment.len())
+    (1..=MAX_SEGMENT_BYTES).contains(&segment.len())
         && !segment.starts_with('.')
         && segment
             .bytes()
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_with_one_beginning_stay_apart() {
+    fn long_names_with_a_common_prefix_have_different_keys() {
         let name = "x".repeat(5000);
         let one = BlobKey::artifact("acme", 7, &format!("{name}1"));
         let two = BlobKey::artifact("acme", 7, &format!("{name}2"));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_cut_is_not_mistaken_for_one() {
+    fn name_that_looks_truncated_has_its_own_key() {
         let long = "x".repeat(300);
         let key = BlobKey::artifact("acme", 7, &long);
         let cut = key.as_str().rsplit('/').next().expect("a last segment");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_its_tenant_by_the_whole_segment() {
+    fn tenant_is_compared_by_the_whole_segment() {
         let key = BlobKey::skill("acme", "d");
         assert!(key.belongs_to("acme"));
         for other in ["", "acm", "acme2", "acme/skills", "Acme"] {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_texts_that_no_key_has() {
+    fn invalid_keys_are_rejected() {
         for text in [
             "", "a", "a/b", "/a/b/c", "a//b/c", "a/../b/c", "a/b/.tmp", "a/b/c d", "a/b/c/",
             "a/b/\0",
@@ -211,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_reads_back(tenant in any::<String>(), path in any::<String>()) {
+        fn every_key_can_be_parsed_again(tenant in any::<String>(), path in any::<String>()) {
             let key = BlobKey::artifact(&tenant, 7, &path);
             prop_assert_eq!(BlobKey::parse(key.as_str()).expect("our own key"), key.clone());
             prop_assert!(key.belongs_to(&tenant));

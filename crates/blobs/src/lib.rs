@@ -1,17 +1,17 @@
-//! Bytes too large for the database: skill archives, artifacts, and the archives of artifacts.
+//! Blob storage for what is too large for the database: skill archives, artifacts and uploads.
 //!
-//! Owns where they lie (a directory or S3), how their keys are spelled and what lets a bearer fetch
-//! one: a presigned URL of the object store, or a token of our own. Knows no HTTP server and no
-//! database. A key starts with its tenant; there is no other way to name a blob, so no caller can
-//! reach another tenant's by mistake.
+//! Owns the backends (a directory or S3), the format of keys, and the two ways to download a blob
+//! without another credential: a presigned URL of the object store, or a download token of ours.
+//! Must not know the HTTP server or the database. Every key starts with its tenant, so no caller
+//! can reach another tenant's blob by mistake.
 
 #![forbid(unsafe_code)]
 
 mod directory;
+mod download_token;
 mod error;
 mod key;
 mod s3;
-mod sign;
 mod verified;
 mod writer;
 
@@ -24,15 +24,15 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use directory::Directory;
+pub use download_token::{DownloadClaims, DownloadTokenError, DownloadTokenSigner};
 pub use error::BlobError;
 pub use key::{BlobKey, BlobPrefix};
 use s3::S3;
 pub use s3::{S3Config, S3Problem};
-pub use sign::{DownloadClaims, DownloadTokenError, DownloadTokenSigner};
 use verified::VerifiedStream;
 pub use writer::BlobWriter;
 
-/// A handle on the place where blobs lie; clones share it.
+/// A handle on the blob storage; clones share it.
 #[derive(Clone, Debug)]
 pub struct Blobs {
     backend: BlobBackend,
@@ -44,7 +44,7 @@ enum BlobBackend {
     S3(Arc<S3>),
 }
 
-/// What was written.
+/// The size and hash of a written blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBlob {
     pub size: u64,
@@ -59,28 +59,28 @@ pub struct BlobReader {
 }
 
 impl Blobs {
-    /// Blobs as files below `root`, which is made if it is missing and must be this process's
-    /// alone: what is unfinished in there was left by one that died, and is removed.
+    /// Blobs as files below `root`, which is created if it is missing. Only one process may use it:
+    /// unfinished files in it are taken for leftovers of a dead process and removed.
     pub fn directory(root: PathBuf) -> Result<Blobs, BlobError> {
         let backend = BlobBackend::Directory(Arc::new(Directory::open(root)?));
         Ok(Blobs { backend })
     }
 
-    /// Blobs as objects in two buckets, which are made if they are missing. Any number of processes
-    /// may share them. Fails unless a blob can be written to and removed from both.
+    /// Blobs as objects in two buckets, which are created if they are missing. Any number of
+    /// processes may share them. Fails unless an object can be written to and deleted from both.
     pub async fn s3(config: S3Config) -> Result<Blobs, BlobError> {
         let backend = BlobBackend::S3(S3::connect(config).await?);
         Ok(Blobs { backend })
     }
 
-    /// Stores all of `bytes`, replacing what was there.
+    /// Stores a whole blob, replacing an existing one.
     pub async fn put(&self, key: &BlobKey, bytes: Bytes) -> Result<StoredBlob, BlobError> {
         let mut writer = self.writer(key);
         writer.write(&bytes).await?;
         writer.finish().await
     }
 
-    /// The whole blob; an error when it is longer than `max` bytes, nothing when it is missing.
+    /// The whole blob; `None` when it is missing, an error when it is longer than `max` bytes.
     pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.get(key, max).await,
@@ -88,7 +88,7 @@ impl Blobs {
         }
     }
 
-    /// How long the blob is, or nothing when it is missing.
+    /// The size of a blob; `None` when it is missing.
     pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.size(key).await,
@@ -96,7 +96,7 @@ impl Blobs {
         }
     }
 
-    /// The blob as a stream, or nothing when it is missing.
+    /// The blob as a stream; `None` when it is missing.
     pub async fn open(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.open_blob(key).await,
@@ -104,8 +104,8 @@ impl Blobs {
         }
     }
 
-    /// `length` bytes of the blob from `start` on, or nothing when it is missing; an error when it
-    /// is shorter.
+    /// `length` bytes of the blob from `start` on; `None` when it is missing, an error when it is
+    /// shorter.
     pub async fn open_range(
         &self,
         key: &BlobKey,
@@ -118,7 +118,7 @@ impl Blobs {
         }
     }
 
-    /// What a writer keeps in memory at most.
+    /// The maximum buffer size of a writer.
     pub fn writer_bytes(&self) -> u64 {
         match &self.backend {
             BlobBackend::Directory(_) => directory::WRITER_BYTES as u64,
@@ -126,7 +126,7 @@ impl Blobs {
         }
     }
 
-    /// Starts a blob that becomes visible, whole, when the writer finishes.
+    /// Starts a blob. It becomes visible atomically when the writer finishes.
     pub fn writer(&self, key: &BlobKey) -> BlobWriter {
         match &self.backend {
             BlobBackend::Directory(directory) => {
@@ -136,7 +136,7 @@ impl Blobs {
         }
     }
 
-    /// Removes a blob, if it is there.
+    /// Deletes a blob, if it exists.
     pub async fn delete(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.delete(key).await,
@@ -144,7 +144,7 @@ impl Blobs {
         }
     }
 
-    /// Removes everything below `prefix`.
+    /// Deletes all blobs below `prefix`.
     pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.delete_prefix(prefix).await,
@@ -152,9 +152,9 @@ impl Blobs {
         }
     }
 
-    /// A URL with which anybody can fetch the blob from the object store for `ttl` (at most seven
-    /// days), as a download of that name. None where there is no object store: the server then
-    /// serves the blob itself.
+    /// A URL that lets its bearer download the blob from the object store for `ttl` (at most seven
+    /// days), under that file name. `None` without an object store: the server then serves the blob
+    /// itself.
     pub fn presign(
         &self,
         key: &BlobKey,
@@ -168,9 +168,8 @@ impl Blobs {
         }
     }
 
-    /// Gives up uploads that were begun longer ago than this and never finished, and tells how many
-    /// there were. A running process does this by itself; in a directory there are none, because
-    /// opening it removes them.
+    /// Aborts unfinished multipart uploads that are older than this; returns their number. A
+    /// running process does so periodically. A directory has none: opening it removes them.
     pub async fn abort_unfinished(&self, older_than: Duration) -> Result<usize, BlobError> {
         match &self.backend {
             BlobBackend::Directory(_) => Ok(0),
@@ -178,7 +177,7 @@ impl Blobs {
         }
     }
 
-    /// Whether the place can be used now. Answers within seconds.
+    /// Checks that the backend is usable now. Returns within seconds.
     pub async fn ping(&self) -> Result<(), BlobError> {
         match &self.backend {
             BlobBackend::Directory(directory) => directory.ping().await,
@@ -188,14 +187,14 @@ impl Blobs {
 }
 
 impl BlobReader {
-    /// The same bytes, of which the last are an error when all of them together do not have that
-    /// hash.
+    /// The same bytes with verification: the read that would return the last bytes fails when the
+    /// whole stream does not have this hash.
     pub fn verified(self, sha256: &str) -> BlobReader {
         let stream = VerifiedStream::new(self.stream, self.size, sha256.to_owned());
         BlobReader { size: self.size, stream: Box::pin(stream) }
     }
 
-    /// The rest of the stream in memory, when it is no longer than that.
+    /// Reads the stream into memory; an error when it is longer than `max` bytes.
     pub async fn into_bytes(self, max: u64) -> Result<Bytes, BlobError> {
         if self.size > max {
             return Err(BlobError::TooLarge { size: self.size, max });

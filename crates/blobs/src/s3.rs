@@ -1,19 +1,19 @@
-//! Blobs as objects in two buckets of an S3 server: skill archives in one, what executions leave in
+//! Blobs as objects in two buckets of an S3 server: skill archives in one, artifacts and uploads in
 //! the other.
 //!
-//! Speaks what MinIO, SeaweedFS, Ceph and AWS have in common: path style, no lifecycle rules, no
-//! tags, checksums only where the protocol demands them. A key is an object's name as it stands
-//! (see `key.rs`).
+//! Uses only what MinIO, SeaweedFS, Ceph and AWS have in common: path-style addresses, no lifecycle
+//! rules, no tags, checksums only where the protocol requires them. A blob key is the name of its
+//! object (see `key.rs`).
 
 mod buckets;
 mod client;
 mod config;
 mod delete;
 mod multipart;
-mod new_object;
+mod object_writer;
 mod presign;
 mod problem;
-mod unfinished;
+mod stale_uploads;
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ use tokio::sync::Semaphore;
 use crate::{BlobError, BlobKey, BlobPrefix, BlobReader};
 use buckets::Bucket;
 pub use config::S3Config;
-pub(crate) use new_object::{ObjectWriter, PART_BYTES as WRITER_BYTES};
+pub(crate) use object_writer::{ObjectWriter, PART_BYTES as WRITER_BYTES};
 use presign::Presigner;
 pub use problem::S3Problem;
 
-/// Parts of large blobs that may be on their way at once, over the whole process. With `PART_BYTES`
-/// it bounds the memory they take: 40 MiB, and at most one part more for each writer.
-const PARTS_UNDER_WAY: usize = 8;
+/// The parts of large blobs that are sent concurrently, over the whole process. With `PART_BYTES`
+/// this limits their memory: 40 MiB, and at most one more part per writer.
+const MAX_PARTS_IN_FLIGHT: usize = 8;
 
-/// How often a blob is asked for again when its bytes break off. What comes before them is retried
-/// by the client.
-const READS: usize = 3;
+/// How often a blob is read when its body breaks off. The S3 client retries only until it has the
+/// response headers.
+const MAX_READ_ATTEMPTS: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct S3 {
@@ -49,13 +49,13 @@ pub(crate) struct S3 {
 
 impl S3 {
     pub async fn connect(config: S3Config) -> Result<Arc<S3>, BlobError> {
-        let endpoint = config.checked()?;
+        let endpoint = config.validate()?;
         let s3 = Arc::new(S3 {
             client: client::new(&config, &endpoint),
             presigner: Presigner::new(&config, &endpoint)?,
             endpoint,
             skills: Bucket {
-                // In a bucket for both, what executions leave is written.
+                // A shared bucket must be writable, because artifacts are written to it.
                 read_only: config.skills_read_only
                     && config.bucket_skills != config.bucket_executions,
                 name: config.bucket_skills,
@@ -66,22 +66,22 @@ impl S3 {
                 name: config.bucket_executions,
                 setting: "s3_bucket_executions",
             },
-            parts: Arc::new(Semaphore::new(PARTS_UNDER_WAY)),
+            parts: Arc::new(Semaphore::new(MAX_PARTS_IN_FLIGHT)),
         });
         for bucket in s3.buckets() {
             s3.prepare(bucket, &config.region).await?;
         }
-        tokio::spawn(unfinished::abort_now_and_then(Arc::downgrade(&s3)));
+        tokio::spawn(stale_uploads::abort_stale_uploads_periodically(Arc::downgrade(&s3)));
         Ok(s3)
     }
 
     pub async fn get(&self, key: &BlobKey, max: u64) -> Result<Option<Bytes>, BlobError> {
-        let mut reads = 1..READS;
+        let mut retries = 1..MAX_READ_ATTEMPTS;
         loop {
             let Some(reader) = self.open_blob(key).await? else { return Ok(None) };
-            match (reader.into_bytes(max).await, reads.next()) {
+            match (reader.into_bytes(max).await, retries.next()) {
                 (Err(error @ BlobError::Io { .. }), Some(_)) => {
-                    tracing::warn!(%key, %error, "reading a blob again")
+                    tracing::warn!(%key, %error, "reading a blob failed; retrying")
                 }
                 (bytes, _) => return bytes.map(Some),
             }
@@ -91,24 +91,25 @@ impl S3 {
     pub async fn open_blob(&self, key: &BlobKey) -> Result<Option<BlobReader>, BlobError> {
         const ACTION: &str = "read a blob";
         let bucket = self.bucket(key);
-        let asked = self.client.get_object().bucket(&bucket.name).key(key.as_str()).send().await;
-        let object = match asked {
+        let response = self.client.get_object().bucket(&bucket.name).key(key.as_str()).send().await;
+        let object = match response {
             Err(error) if is_missing(&error) => return Ok(None),
-            asked => asked.map_err(|error| self.failed(ACTION, bucket, &error))?,
+            response => response.map_err(|error| self.failed(ACTION, bucket, &error))?,
         };
         let size = object.content_length().and_then(|length| u64::try_from(length).ok());
-        let no_length = || S3Problem::Refused { answer: "an object without its length".to_owned() };
+        let no_length =
+            || S3Problem::Refused { answer: "an object without a content length".to_owned() };
         let size = size.ok_or_else(|| BlobError::S3 { action: ACTION, problem: no_length() })?;
         Ok(Some(BlobReader { size, stream: Box::pin(object.body.into_async_read()) }))
     }
 
     pub async fn size(&self, key: &BlobKey) -> Result<Option<u64>, BlobError> {
-        const ACTION: &str = "look for a blob";
+        const ACTION: &str = "read the size of a blob";
         let bucket = self.bucket(key);
         match self.client.head_object().bucket(&bucket.name).key(key.as_str()).send().await {
             Err(error) if is_missing(&error) => Ok(None),
-            asked => {
-                let object = asked.map_err(|error| self.failed(ACTION, bucket, &error))?;
+            response => {
+                let object = response.map_err(|error| self.failed(ACTION, bucket, &error))?;
                 Ok(object.content_length().and_then(|length| u64::try_from(length).ok()))
             }
         }
@@ -121,13 +122,13 @@ impl S3 {
         length: u64,
     ) -> Result<Option<BlobReader>, BlobError> {
         const ACTION: &str = "read a part of a blob";
-        // A range has a last byte, and an empty one has none.
+        // A range header names the last byte, so it cannot express an empty range.
         if length == 0 {
             return Ok(Some(BlobReader { size: 0, stream: Box::pin(tokio::io::empty()) }));
         }
         let bucket = self.bucket(key);
         let range = format!("bytes={start}-{}", start.saturating_add(length - 1));
-        let asked = self
+        let response = self
             .client
             .get_object()
             .bucket(&bucket.name)
@@ -135,12 +136,12 @@ impl S3 {
             .range(range)
             .send()
             .await;
-        let object = match asked {
+        let object = match response {
             Err(error) if is_missing(&error) => return Ok(None),
-            asked => asked.map_err(|error| self.failed(ACTION, bucket, &error))?,
+            response => response.map_err(|error| self.failed(ACTION, bucket, &error))?,
         };
-        // A server that does not know ranges answers with everything, and a shorter blob with what
-        // it has.
+        // A server without range support returns the whole object, and a shorter object returns
+        // less than was requested.
         match object.content_length().and_then(|size| u64::try_from(size).ok()) == Some(length) {
             true => Ok(Some(BlobReader {
                 size: length,
@@ -150,7 +151,7 @@ impl S3 {
         }
     }
 
-    /// A blob that fits one request. The server shows it when it has all of it.
+    /// Stores a blob in one request; the server makes it visible atomically.
     async fn put(&self, key: &BlobKey, bytes: Vec<u8>) -> Result<(), BlobError> {
         let bucket = self.bucket(key);
         let put = self
@@ -175,19 +176,19 @@ impl S3 {
     }
 
     fn bucket(&self, key: &BlobKey) -> &Bucket {
-        if key.kind() == "skills" { &self.skills } else { &self.executions }
+        if key.category() == "skills" { &self.skills } else { &self.executions }
     }
 
-    /// Those that can hold something below the prefix.
+    /// The buckets that can have objects below the prefix.
     fn buckets_below(&self, prefix: &BlobPrefix) -> Vec<&Bucket> {
-        match prefix.kind() {
+        match prefix.category() {
             None => self.buckets(),
             Some("skills") => vec![&self.skills],
             Some(_) => vec![&self.executions],
         }
     }
 
-    /// Each once: both settings may name the same.
+    /// The distinct buckets: both settings may name the same one.
     fn buckets(&self) -> Vec<&Bucket> {
         let mut buckets = vec![&self.skills, &self.executions];
         buckets.dedup_by(|one, two| one.name == two.name);
@@ -202,7 +203,7 @@ impl S3 {
     }
 }
 
-/// Whether the answer says that there is no such object; a missing bucket is another matter.
+/// Whether the object does not exist. A missing bucket is an error, not a missing object.
 fn is_missing<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     let SdkError::ServiceError(answer) = error else { return false };
     answer.raw().status().as_u16() == 404 && answer.err().code() != Some("NoSuchBucket")

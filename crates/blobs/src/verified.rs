@@ -1,5 +1,5 @@
-//! A stream whose bytes are compared with a hash on their way: the last ones are let through only
-//! when all of them fit.
+//! A stream that verifies a hash while it is read. The last bytes are returned only when the hash
+//! of all bytes is right, so a reader that reaches the end has verified data.
 
 use std::io;
 use std::pin::Pin;
@@ -11,16 +11,15 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 pub(crate) struct VerifiedStream<R> {
     stream: R,
-    /// How many bytes are still to come.
-    left: u64,
+    remaining: u64,
     hash: Sha256,
     expected: String,
 }
 
 impl<R> VerifiedStream<R> {
-    /// Of a stream that has `size` bytes; `expected` is lower-case hexadecimal.
+    /// For a stream of `size` bytes; `expected` is lower-case hexadecimal.
     pub fn new(stream: R, size: u64, expected: String) -> VerifiedStream<R> {
-        VerifiedStream { stream, left: size, hash: Sha256::new(), expected }
+        VerifiedStream { stream, remaining: size, hash: Sha256::new(), expected }
     }
 
     fn check(&mut self) -> io::Result<()> {
@@ -29,7 +28,7 @@ impl<R> VerifiedStream<R> {
             true => Ok(()),
             false => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the stored bytes are not those that were stored",
+                "the blob is corrupt: its hash differs from the recorded one",
             )),
         }
     }
@@ -41,19 +40,20 @@ impl<R: AsyncRead + Unpin> AsyncRead for VerifiedStream<R> {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.left == 0 || out.remaining() == 0 {
+        if self.remaining == 0 || out.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.remaining());
-        let mut part = ReadBuf::new(out.initialize_unfilled_to(most));
+        let max = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(out.remaining());
+        let mut part = ReadBuf::new(out.initialize_unfilled_to(max));
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut part))?;
         let read = part.filled().len();
         if read == 0 {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         self.hash.update(part.filled());
-        self.left -= read as u64;
-        if self.left == 0 {
+        self.remaining -= read as u64;
+        // Before `advance`: on a mismatch the last bytes must not count as read.
+        if self.remaining == 0 {
             self.check()?;
         }
         out.advance(read);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_bytes_come_only_when_all_of_them_fit() {
+    async fn last_bytes_are_returned_only_when_the_hash_matches() {
         let (bytes, done) = read(b"hello", 5, b"hello").await;
         assert_eq!((&bytes[..], done.expect("they fit")), (&b"hello"[..], 5));
         let (bytes, done) = read(b"hello and more", 5, b"hello").await;

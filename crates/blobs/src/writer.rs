@@ -1,4 +1,4 @@
-//! A blob being written: invisible until it is whole.
+//! Writing a blob, which is invisible until it is complete.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::directory::{Directory, FileWriter};
 use crate::s3::{ObjectWriter, S3};
 use crate::{BlobError, BlobKey, StoredBlob};
 
-/// Takes bytes as they come and hashes them on the way; dropping it leaves nothing behind.
+/// Writes and hashes bytes as they arrive. Dropping it removes everything that was written.
 pub struct BlobWriter {
     sha256: Sha256,
     size: u64,
@@ -34,7 +34,7 @@ impl BlobWriter {
         BlobWriter { sha256: Sha256::new(), size: 0, target }
     }
 
-    /// How many bytes were written so far.
+    /// The number of bytes written so far.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -48,7 +48,7 @@ impl BlobWriter {
         }
     }
 
-    /// Publishes the blob under its key, replacing what was there, and tells what it is.
+    /// Makes the blob visible under its key, replacing an existing one.
     pub async fn finish(self) -> Result<StoredBlob, BlobError> {
         match self.target {
             WriteTarget::File(file) => file.finish().await?,

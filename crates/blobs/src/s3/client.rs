@@ -1,4 +1,4 @@
-//! The client of the object store: how long it waits and how often it tries again.
+//! The S3 client: its timeouts and retries.
 
 use std::time::Duration;
 
@@ -12,72 +12,74 @@ use aws_sdk_s3::config::{
 
 use super::S3Config;
 
-/// What every object is stored as, so that nothing in a bucket is ever rendered.
+/// The content type of every object: a browser downloads it and never renders it.
 pub const CONTENT_TYPE: &str = "application/octet-stream";
 
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Bytes that stop flowing for this long, in either direction, are given up.
-const STALLED: Duration = Duration::from_secs(10);
+/// A body that makes no progress for this long, in either direction, fails.
+const STALL_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
-/// For questions somebody waits for: they fail within seconds when nobody answers.
-const QUESTION: Duration = Duration::from_secs(10);
-const QUESTION_TRIES: u32 = 5;
-const QUESTION_ALL: Duration = Duration::from_secs(20);
+/// For requests that a client waits for: they fail within seconds when the server does not answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REQUEST_ATTEMPTS: u32 = 5;
+const TOTAL_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// For bytes that would be lost: long enough for a part over a slow line, and for a server that
-/// restarts.
-const UPLOAD: Duration = Duration::from_secs(60);
-const UPLOAD_TRIES: u32 = 12;
-const UPLOAD_ALL: Duration = Duration::from_secs(120);
+/// For uploads, whose bytes would be lost: long enough for a part over a slow line, and for a
+/// restart of the server.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_UPLOAD_ATTEMPTS: u32 = 12;
+const TOTAL_UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// When the server says that it is overloaded. After other failures the client begins with 50 ms,
-/// which cannot be set; each pause is a random part of twice the last.
-const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// The backoff when the server throttles. After other failures the client starts with 50 ms, which
+/// cannot be configured. Each delay is random, up to twice the one before.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 pub fn new(config: &S3Config, endpoint: &str) -> Client {
-    // The default allowance of retries is small and only refilled by successes: after an outage
-    // there would be none left for a while. What bounds ours is the number of tries.
-    let retries = TokenBucket::builder().capacity(5000).refill_rate(100.0).build();
+    // The SDK's default retry budget is small and refilled only by successes: after an outage there
+    // would be no retries for a while. Ours are limited by the number of attempts instead.
+    let retry_budget = TokenBucket::builder().capacity(5000).refill_rate(100.0).build();
     let config = Builder::new()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .endpoint_url(endpoint)
         .force_path_style(true)
         .region(Region::new(config.region.clone()))
         .credentials_provider(credentials(config))
-        // Many servers know no others than those the protocol demands.
+        // Many servers do not support the optional checksums of newer SDKs.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
         .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .retry_partition(RetryPartition::custom("skillbox").token_bucket(retries).build())
-        .retry_config(tries(QUESTION_TRIES))
-        .timeout_config(timeouts(QUESTION, QUESTION_ALL))
+        .retry_partition(RetryPartition::custom("skillbox").token_bucket(retry_budget).build())
+        .retry_config(retries(MAX_REQUEST_ATTEMPTS))
+        .timeout_config(timeouts(REQUEST_TIMEOUT, TOTAL_REQUEST_TIMEOUT))
         .stalled_stream_protection(
-            StalledStreamProtectionConfig::enabled().grace_period(STALLED).build(),
+            StalledStreamProtectionConfig::enabled().grace_period(STALL_GRACE_PERIOD).build(),
         );
     Client::from_conf(config.build())
 }
 
-/// For `config_override` of a call that carries bytes.
+/// For `config_override` of an upload request.
 pub fn upload_overrides() -> Builder {
-    Builder::new().retry_config(tries(UPLOAD_TRIES)).timeout_config(timeouts(UPLOAD, UPLOAD_ALL))
+    Builder::new()
+        .retry_config(retries(MAX_UPLOAD_ATTEMPTS))
+        .timeout_config(timeouts(UPLOAD_TIMEOUT, TOTAL_UPLOAD_TIMEOUT))
 }
 
 pub fn credentials(config: &S3Config) -> Credentials {
     Credentials::new(&config.access_key, &config.secret_key, None, None, "skillbox")
 }
 
-fn tries(count: u32) -> RetryConfig {
+fn retries(max_attempts: u32) -> RetryConfig {
     RetryConfig::standard()
-        .with_max_attempts(count)
-        .with_initial_backoff(FIRST_BACKOFF)
-        .with_max_backoff(LONGEST_BACKOFF)
+        .with_max_attempts(max_attempts)
+        .with_initial_backoff(INITIAL_BACKOFF)
+        .with_max_backoff(MAX_BACKOFF)
 }
 
-fn timeouts(one: Duration, all: Duration) -> TimeoutConfig {
+fn timeouts(attempt: Duration, total: Duration) -> TimeoutConfig {
     TimeoutConfig::builder()
-        .connect_timeout(CONNECT)
-        .operation_attempt_timeout(one)
-        .operation_timeout(all)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(attempt)
+        .operation_timeout(total)
         .build()
 }

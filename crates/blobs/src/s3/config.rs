@@ -1,4 +1,4 @@
-//! What the operator says about the object store.
+//! The configuration of the object store.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use url::Url;
 
 use crate::BlobError;
 
-/// Where the object store is and how to sign for it. The names of the settings are the fields' with
-/// `s3_` before them.
+/// The address and credentials of the object store. The settings are named like the fields, with
+/// the prefix `s3_`.
 #[derive(Clone)]
 pub struct S3Config {
     /// With `http://` or `https://`.
@@ -17,15 +17,15 @@ pub struct S3Config {
     pub secret_key: String,
     pub bucket_skills: String,
     pub bucket_executions: String,
-    /// Whether skill archives are only read. The key then needs no other right in their bucket.
+    /// Skill archives are only read. The access key then needs no other permission in their bucket.
     pub skills_read_only: bool,
-    /// Where browsers reach the same server, when that is not `endpoint`.
+    /// The URL at which browsers reach the same server, if it differs from `endpoint`.
     pub public_url: Option<String>,
 }
 
 impl S3Config {
-    /// The endpoint as it is used, or what is wrong with a setting.
-    pub(super) fn checked(&self) -> Result<String, BlobError> {
+    /// Checks all settings; returns the normalized endpoint.
+    pub(super) fn validate(&self) -> Result<String, BlobError> {
         for (setting, value) in [
             ("s3_region", &self.region),
             ("s3_access_key", &self.access_key),
@@ -35,7 +35,7 @@ impl S3Config {
             if !printable {
                 return Err(BlobError::Setting {
                     setting,
-                    why: "is empty, or has spaces or other odd characters in it",
+                    why: "must not be empty or contain spaces or control characters",
                 });
             }
         }
@@ -44,8 +44,8 @@ impl S3Config {
             ("s3_bucket_executions", &self.bucket_executions),
         ] {
             if !is_bucket_name(name) {
-                let why = "is not a bucket's name: 3 to 63 lower-case letters, digits, dots and hyphens, \
-                           beginning and ending with a letter or digit";
+                let why = "must be a bucket name: 3 to 63 lower-case letters, digits, dots and hyphens, \
+                           starting and ending with a letter or digit";
                 return Err(BlobError::Setting { setting, why });
             }
         }
@@ -53,20 +53,20 @@ impl S3Config {
     }
 }
 
-/// A URL that object names can be appended to. It is shown in errors, so nothing secret may be in
-/// it.
+/// A URL to which object names can be appended. Error messages contain it, so it must not contain
+/// credentials.
 pub(super) fn base_url(setting: &'static str, text: &str) -> Result<String, BlobError> {
-    let wrong = |why| BlobError::Setting { setting, why };
+    let invalid = |why| BlobError::Setting { setting, why };
     let url = Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| wrong("is not a URL like https://s3.example.com:9000"))?;
+        .ok_or_else(|| invalid("must be a URL like https://s3.example.com:9000"))?;
     if !url.username().is_empty()
         || url.password().is_some()
         || url.query().is_some()
         || url.fragment().is_some()
     {
-        return Err(wrong("may hold a scheme, a host, a port and a path, and nothing else"));
+        return Err(invalid("may contain a scheme, a host, a port and a path only"));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
@@ -112,25 +112,25 @@ mod tests {
         }
     }
 
-    /// The setting that is complained about.
-    fn wrong(change: impl FnOnce(&mut S3Config)) -> Option<&'static str> {
+    /// The setting that the error names.
+    fn invalid_setting(change: impl FnOnce(&mut S3Config)) -> Option<&'static str> {
         let mut config = config();
         change(&mut config);
-        match config.checked() {
+        match config.validate() {
             Err(BlobError::Setting { setting, .. }) => Some(setting),
             _ => None,
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        assert_eq!(config().checked().expect("a good config"), "http://localhost:9000");
+    fn error_names_the_invalid_setting() {
+        assert_eq!(config().validate().expect("a good config"), "http://localhost:9000");
         for endpoint in [
             "", "localhost:9000", "ftp://a", "http://", "http://user:pw@a", "http://a?b",
             "http://a/#b",
         ] {
             assert_eq!(
-                wrong(|config| config.endpoint = endpoint.to_owned()),
+                invalid_setting(|config| config.endpoint = endpoint.to_owned()),
                 Some("s3_endpoint"),
                 "{endpoint}"
             );
@@ -139,22 +139,31 @@ mod tests {
             ["", "ab", "Skills", "a/b", "a_b", "-ab", "ab.", "a..b", "../x", &"a".repeat(64)]
         {
             assert_eq!(
-                wrong(|config| config.bucket_skills = name.to_owned()),
+                invalid_setting(|config| config.bucket_skills = name.to_owned()),
                 Some("s3_bucket_skills"),
                 "{name}"
             );
             assert_eq!(
-                wrong(|config| config.bucket_executions = name.to_owned()),
+                invalid_setting(|config| config.bucket_executions = name.to_owned()),
                 Some("s3_bucket_executions")
             );
         }
-        assert_eq!(wrong(|config| config.access_key = String::new()), Some("s3_access_key"));
-        assert_eq!(wrong(|config| config.secret_key = "a\n".to_owned()), Some("s3_secret_key"));
-        assert_eq!(wrong(|config| config.region = "eu west".to_owned()), Some("s3_region"));
+        assert_eq!(
+            invalid_setting(|config| config.access_key = String::new()),
+            Some("s3_access_key")
+        );
+        assert_eq!(
+            invalid_setting(|config| config.secret_key = "a\n".to_owned()),
+            Some("s3_secret_key")
+        );
+        assert_eq!(
+            invalid_setting(|config| config.region = "eu west".to_owned()),
+            Some("s3_region")
+        );
     }
 
     #[test]
-    fn the_secret_is_not_shown() {
+    fn debug_output_does_not_contain_the_secret() {
         assert!(!format!("{:?}", config()).contains("very-secret"));
     }
 }

@@ -1,4 +1,4 @@
-//! Removing objects, one or all below a prefix.
+//! Deleting objects, one or all below a prefix.
 
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
@@ -13,9 +13,9 @@ impl S3 {
         self.delete_object(self.bucket(key), key.as_str()).await
     }
 
-    /// Page by page, so an interrupted call has removed some and can be repeated.
+    /// Deletes page by page: an interrupted call has deleted some objects and can be repeated.
     pub async fn delete_prefix(&self, prefix: &BlobPrefix) -> Result<(), BlobError> {
-        // The slash keeps the neighbours whose names only begin alike.
+        // Without the slash, keys with a longer last segment would match too.
         let below = format!("{}/", prefix.as_str());
         for bucket in self.buckets_below(prefix) {
             let list = self.client.list_objects_v2().bucket(&bucket.name).prefix(&below);
@@ -30,8 +30,8 @@ impl S3 {
         Ok(())
     }
 
-    /// In one request, and one by one where a server does not take that: then at least its answer
-    /// to the simple request tells what is wrong.
+    /// Deletes in one request, and one by one where a server does not support that. If the failure
+    /// had another cause, the simple request reports it more clearly.
     async fn delete_objects(&self, bucket: &Bucket, names: Vec<String>) -> Result<(), BlobError> {
         if names.is_empty() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! One multipart upload, carried by a task of its own.
+//! One multipart upload, run by its own task.
 //!
-//! The task ends it in any case: it completes the upload when told to, and gives it up when a part
-//! fails or when its `MultipartHandle` is dropped. Only a process that dies leaves one behind (see
-//! `unfinished.rs`).
+//! The task always ends the upload: it completes it on `Finish`, and aborts it when a part fails or
+//! the `MultipartHandle` is dropped. Only a process that dies leaves an upload behind (see
+//! `stale_uploads.rs`).
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::{BlobError, BlobKey};
 
 const ACTION: &str = "store a blob";
 
-/// Marks the object of one upload, to know it again.
-const MARK: &str = "skillbox-upload";
+/// The metadata field with a random id of the upload, to recognize the object that it created.
+const UPLOAD_MARK: &str = "skillbox-upload";
 
-/// The writer's end.
+/// The writer's side of the upload.
 pub(super) struct MultipartHandle {
     s3: Arc<S3>,
-    /// Unbounded, because a part comes with its permit.
+    /// Unbounded, because the permits of the parts limit the number of messages.
     messages: UnboundedSender<UploadMessage>,
     task: JoinHandle<Result<(), BlobError>>,
 }
@@ -42,26 +42,26 @@ impl MultipartHandle {
         MultipartHandle { s3, messages, task }
     }
 
-    /// Waits while too many parts are on their way.
+    /// Hands over a part; waits while too many parts are in flight.
     pub async fn push(self, part: Vec<u8>) -> Result<MultipartHandle, BlobError> {
         let permit =
             self.s3.parts.clone().acquire_owned().await.expect("the semaphore is never closed");
         match self.messages.send(UploadMessage::Part(part, permit)) {
             Ok(()) => Ok(self),
-            // The task has ended, and only a failure ends it before it is told to.
-            Err(_) => Err(joined(self.task.await).err().unwrap_or(BlobError::Interrupted)),
+            // The task has ended, and before `Finish` only a failure ends it.
+            Err(_) => Err(flatten_join(self.task.await).err().unwrap_or(BlobError::Interrupted)),
         }
     }
 
     pub async fn finish(self, last: Vec<u8>) -> Result<(), BlobError> {
         let all = self.push(last).await?;
-        // If nobody hears it the task has failed, and says why.
+        // If the send fails, the task has failed, and its result has the error.
         let _ = all.messages.send(UploadMessage::Finish);
-        joined(all.task.await)
+        flatten_join(all.task.await)
     }
 }
 
-/// The task's end.
+/// The task's side of the upload.
 #[derive(Clone)]
 struct MultipartUpload {
     s3: Arc<S3>,
@@ -91,21 +91,21 @@ impl MultipartUpload {
         let mark = Uuid::new_v4().to_string();
         let bucket = s3.bucket(&key);
         let create = s3.client.create_multipart_upload().bucket(&bucket.name).key(key.as_str());
-        let create = create.content_type(client::CONTENT_TYPE).metadata(MARK, &mark);
+        let create = create.content_type(client::CONTENT_TYPE).metadata(UPLOAD_MARK, &mark);
         let created = create.customize().config_override(client::upload_overrides()).send().await;
         let created = created.map_err(|error| s3.failed(ACTION, bucket, &error))?;
         let id = created.upload_id.ok_or(BlobError::Interrupted)?;
         Ok(MultipartUpload { s3, key, id, mark })
     }
 
-    /// All parts in their order, when the writer said that there are no more.
+    /// Sends all parts until the writer finishes; returns them in order.
     async fn send_parts(
         &self,
         mut inbox: UnboundedReceiver<UploadMessage>,
     ) -> Result<Vec<CompletedPart>, BlobError> {
         let mut sending = JoinSet::new();
         let sent = self.send_all(&mut inbox, &mut sending).await;
-        // No part may arrive after the upload was given up.
+        // Parts must not be in flight when the upload is aborted: S3 may keep their bytes.
         sending.shutdown().await;
         let mut parts = sent?;
         parts.sort_by_key(CompletedPart::part_number);
@@ -129,11 +129,11 @@ impl MultipartUpload {
                     Some(UploadMessage::Finish) => break,
                     None => return Err(BlobError::Interrupted),
                 },
-                Some(sent) = sending.join_next() => parts.push(joined(sent)?),
+                Some(sent) = sending.join_next() => parts.push(flatten_join(sent)?),
             }
         }
         while let Some(sent) = sending.join_next().await {
-            parts.push(joined(sent)?);
+            parts.push(flatten_join(sent)?);
         }
         Ok(parts)
     }
@@ -142,7 +142,7 @@ impl MultipartUpload {
         self,
         number: i32,
         bytes: Vec<u8>,
-        _until_sent: OwnedSemaphorePermit,
+        _held_until_sent: OwnedSemaphorePermit,
     ) -> Result<CompletedPart, BlobError> {
         let bucket = self.bucket();
         let part = self.s3.client.upload_part().bucket(&bucket.name).key(self.key.as_str());
@@ -160,8 +160,8 @@ impl MultipartUpload {
         let complete = complete.upload_id(&self.id).multipart_upload(parts);
         match complete.customize().config_override(client::upload_overrides()).send().await {
             Ok(_) => Ok(()),
-            // Perhaps it was an earlier try of this very call that ended the upload, and its answer
-            // was lost.
+            // An earlier attempt of this request may have completed the upload, and its response
+            // was lost. The object then has the id of this upload.
             Err(error) if error.code() == Some("NoSuchUpload") && self.is_stored().await => Ok(()),
             Err(error) => Err(self.s3.failed(ACTION, bucket, &error)),
         }
@@ -177,13 +177,13 @@ impl MultipartUpload {
             .send()
             .await;
         head.is_ok_and(|head| {
-            head.metadata().and_then(|metadata| metadata.get(MARK)) == Some(&self.mark)
+            head.metadata().and_then(|metadata| metadata.get(UPLOAD_MARK)) == Some(&self.mark)
         })
     }
 
     async fn abort(&self) {
         if let Err(error) = self.s3.abort_upload(self.bucket(), self.key.as_str(), &self.id).await {
-            tracing::warn!(key = %self.key, %error, "an unfinished upload stays until it is a day old");
+            tracing::warn!(key = %self.key, %error, "an unfinished upload remains until it is a day old");
         }
     }
 
@@ -192,8 +192,8 @@ impl MultipartUpload {
     }
 }
 
-fn joined<T>(ended: Result<Result<T, BlobError>, JoinError>) -> Result<T, BlobError> {
-    match ended {
+fn flatten_join<T>(joined: Result<Result<T, BlobError>, JoinError>) -> Result<T, BlobError> {
+    match joined {
         Ok(result) => result,
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

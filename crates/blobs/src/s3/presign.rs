@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_s3::config::Credentials;
 use aws_sigv4::http_request::{
     PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
-    UriPathNormalizationMode, sign,
+    UriPathNormalizationMode,
 };
 use aws_sigv4::sign::v4::SigningParams;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -18,10 +18,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{S3Config, S3Problem, client, config};
 use crate::{BlobError, BlobKey};
 
-/// What the protocol allows at most.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The maximum lifetime that the protocol allows.
+const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What a signer of this kind encodes.
+/// The characters that Signature Version 4 requires to be percent-encoded.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const IN_PATH: &AsciiSet = &IN_QUERY.remove(b'/');
 
@@ -53,24 +53,25 @@ impl Presigner {
         ttl: Duration,
     ) -> Result<String, BlobError> {
         let path = utf8_percent_encode(key.as_str(), IN_PATH);
-        let disposition = disposition(filename);
+        let disposition = content_disposition(filename);
         let disposition = utf8_percent_encode(&disposition, IN_QUERY);
-        let content_type = utf8_percent_encode(checked(content_type), IN_QUERY);
+        let content_type = utf8_percent_encode(header_safe(content_type), IN_QUERY);
         let url = format!(
             "{}/{bucket}/{path}?response-content-disposition={disposition}&response-content-type={content_type}",
             self.base
         );
-        self.signed(url, ttl, SystemTime::now()).map_err(|answer| BlobError::S3 {
+        self.sign(url, ttl, SystemTime::now()).map_err(|answer| BlobError::S3 {
             action: "sign a URL",
             problem: S3Problem::Refused { answer },
         })
     }
 
-    fn signed(&self, mut url: String, ttl: Duration, now: SystemTime) -> Result<String, String> {
+    fn sign(&self, mut url: String, ttl: Duration, now: SystemTime) -> Result<String, String> {
         let mut settings = SigningSettings::default();
         settings.signature_location = SignatureLocation::QueryParams;
-        settings.expires_in = Some(ttl.clamp(Duration::from_secs(1), LONGEST));
-        // S3 takes paths as they are sent.
+        settings.expires_in = Some(ttl.clamp(Duration::from_secs(1), MAX_LIFETIME));
+        // Unlike other AWS services, S3 signs the path as it is sent: encoded once and not
+        // normalized. Anything else gives a signature that the server rejects.
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
         let identity = self.credentials.clone().into();
@@ -84,7 +85,10 @@ impl Presigner {
             .map_err(|error| error.to_string())?;
         let body = SignableBody::UnsignedPayload;
         let request = SignableRequest::new("GET", url.as_str(), std::iter::empty(), body);
-        let signed = sign(request.map_err(|error| error.to_string())?, &params.into());
+        let signed = aws_sigv4::http_request::sign(
+            request.map_err(|error| error.to_string())?,
+            &params.into(),
+        );
         let (instructions, _) = signed.map_err(|error| error.to_string())?.into_parts();
         for (name, value) in instructions.params() {
             url.push_str(&format!("&{name}={}", utf8_percent_encode(value, IN_QUERY)));
@@ -93,8 +97,9 @@ impl Presigner {
     }
 }
 
-/// A download, never a page, with an ASCII name for old clients and the true one for the others.
-fn disposition(path: &str) -> String {
+/// A Content-Disposition that forces a download, with an ASCII name for old clients and the exact
+/// name for others.
+fn content_disposition(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || "._- ".contains(c);
     let ascii: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();
@@ -102,8 +107,8 @@ fn disposition(path: &str) -> String {
     format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{exact}")
 }
 
-/// A type that can stand in a header.
-fn checked(content_type: &str) -> &str {
+/// The content type, or the default if it is not valid in a header.
+fn header_safe(content_type: &str) -> &str {
     let fits = content_type.contains('/')
         && content_type.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if fits { content_type } else { client::CONTENT_TYPE }
@@ -137,17 +142,17 @@ mod tests {
 
     /// The example in the protocol's own description.
     #[test]
-    fn signs_as_the_protocol_says() {
+    fn signature_matches_the_example_of_the_specification() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_369_353_600);
         let url = "https://examplebucket.s3.amazonaws.com/test.txt?".to_owned();
-        let url = presigner().signed(url, Duration::from_secs(86_400), at).expect("a URL");
+        let url = presigner().sign(url, Duration::from_secs(86_400), at).expect("a URL");
         let signature =
             "X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
         assert!(url.ends_with(signature), "{url}");
     }
 
     #[test]
-    fn lifetimes_stay_in_what_the_protocol_allows() {
+    fn lifetimes_are_clamped_to_the_allowed_range() {
         for (asked, given) in
             [(0, 1), (60, 60), (604_800, 604_800), (604_801, 604_800), (u64::MAX, 604_800)]
         {
@@ -160,22 +165,23 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_and_types_stay_one_value() {
+    fn hostile_names_and_types_stay_one_parameter() {
         assert_eq!(
-            disposition("a/report.csv"),
+            content_disposition("a/report.csv"),
             "attachment; filename=\"report.csv\"; filename*=UTF-8''report%2Ecsv"
         );
         assert_eq!(
-            disposition("x\"; filename=evil\r\nSet-Cookie: é"),
+            content_disposition("x\"; filename=evil\r\nSet-Cookie: é"),
             "attachment; filename=\"x__ filename_evil__Set-Cookie_ _\"; \
              filename*=UTF-8''x%22%3B%20filename%3Devil%0D%0ASet%2DCookie%3A%20%C3%A9"
         );
-        assert_eq!(checked("text/html; charset=utf-8"), "text/html; charset=utf-8");
+        assert_eq!(header_safe("text/html; charset=utf-8"), "text/html; charset=utf-8");
         for odd in ["", "html", "text/html\r\nSet-Cookie: a", "text/é"] {
-            assert_eq!(checked(odd), client::CONTENT_TYPE);
+            assert_eq!(header_safe(odd), client::CONTENT_TYPE);
         }
         let key = BlobKey::artifact("acme", 7, "a&b=c#d?e/../f");
-        let url = presigner().url("b", &key, "&x=y#\0", "text/plain&z", LONGEST).expect("a URL");
+        let url =
+            presigner().url("b", &key, "&x=y#\0", "text/plain&z", MAX_LIFETIME).expect("a URL");
         let parsed = url::Url::parse(&url).expect("a URL");
         let names: Vec<_> = parsed.query_pairs().map(|(name, _)| name.into_owned()).collect();
         assert_eq!(names.len(), 8, "{names:?}");
@@ -186,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_not_shown() {
+    fn debug_output_does_not_contain_the_secret() {
         assert!(!format!("{:?}", presigner()).contains("wJalr"));
     }
 }

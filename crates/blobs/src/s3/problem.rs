@@ -1,4 +1,4 @@
-//! Why the object store did not do it, in words that name the setting to change.
+//! The failures of the object store, as messages that name the setting to change.
 
 use std::error::Error;
 
@@ -6,40 +6,39 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use super::buckets::Bucket;
 
-/// What kept the object store from doing something. Holds no secret: only names, codes and the
-/// store's own sentence.
+/// The cause of a failed request. Contains no secret: only names, codes and the server's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum S3Problem {
     #[error(
-        "the object store at {endpoint} cannot be reached ({why}); check s3_endpoint, its http or https, and that it runs"
+        "the object store at {endpoint} cannot be reached ({why}); check s3_endpoint, http or https, and that it is running"
     )]
     Unreachable { endpoint: String, why: String },
     #[error(
-        "the object store at {endpoint} did not answer in time; check s3_endpoint and that it is well"
+        "the object store at {endpoint} did not answer in time; check s3_endpoint and its health"
     )]
     Silent { endpoint: String },
     #[error("the object store does not know the access key; check s3_access_key")]
     AccessKey,
-    #[error("the object store refuses our signature; check s3_secret_key")]
+    #[error("the object store rejects the signature; check s3_secret_key")]
     Signature,
-    #[error("this machine's clock and the object store's are too far apart; set them right")]
+    #[error("this machine's clock and the object store's differ too much; synchronize them")]
     Clock,
     #[error(
         "the object store has the bucket {bucket} in another region ({answer}); check s3_region"
     )]
     Region { bucket: String, answer: String },
-    #[error("there is no bucket {bucket}; make it, or check {setting}")]
+    #[error("the bucket {bucket} does not exist; create it, or check {setting}")]
     NoBucket { bucket: String, setting: &'static str },
     #[error(
-        "the access key may not do this in the bucket {bucket}; give it the permissions listed in docs/storage.md, or \
-         choose a bucket of your own with {setting}"
+        "the access key is not allowed to do this in the bucket {bucket}; grant the permissions listed in \
+         docs/storage.md, or choose another bucket with {setting}"
     )]
     Denied { bucket: String, setting: &'static str },
-    #[error("the bucket {bucket} is somebody else's; choose another name with {setting}")]
+    #[error("the bucket {bucket} belongs to another account; choose another name with {setting}")]
     Taken { bucket: String, setting: &'static str },
-    #[error("the object store fails by itself ({answer}); look at its logs")]
+    #[error("the object store failed ({answer}); check its logs")]
     Failing { answer: String },
-    #[error("the object store refuses it ({answer})")]
+    #[error("the object store rejected the request ({answer})")]
     Refused { answer: String },
 }
 
@@ -62,11 +61,11 @@ impl S3Problem {
                 let status = answer.raw().status();
                 S3Problem::Refused {
                     answer: format!(
-                        "status {status}, and not in the words of S3; check s3_endpoint"
+                        "status {status} without an S3 error; check that s3_endpoint is an S3 server"
                     ),
                 }
             }
-            other => S3Problem::Unreachable { endpoint, why: innermost(other) },
+            other => S3Problem::Unreachable { endpoint, why: root_cause(other) },
         }
     }
 
@@ -96,15 +95,15 @@ impl S3Problem {
     }
 }
 
-/// The first cause, for the ones around it say the same with less.
-fn innermost(mut error: &(dyn Error + 'static)) -> String {
+/// The root cause; the errors around it say the same with less detail.
+fn root_cause(mut error: &(dyn Error + 'static)) -> String {
     while let Some(source) = error.source() {
         error = source;
     }
     printable(&error.to_string())
 }
 
-/// A stranger's sentence for our log: one line and not too long.
+/// Makes a message from outside safe for the log: one line, limited in length.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
 }

@@ -9,19 +9,13 @@ use crate::support::{Bench, on_both};
 const HELLO_SHA256: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 
 on_both!(
-    what_is_put_is_got,
-    a_put_replaces,
-    an_empty_blob_is_a_blob,
-    a_missing_blob_is_none,
-    get_keeps_to_its_bound,
-    a_part_is_read_without_the_rest,
-    changed_bytes_do_not_come_to_their_end,
-    hostile_names_are_stored_inside,
-    names_that_differ_a_little_are_different_blobs,
-    a_working_place_answers,
+    put_blob_is_read_back, put_replaces_an_existing_blob, empty_blob_exists, missing_blob_is_none,
+    get_enforces_its_maximum, range_is_read_alone, corrupt_blob_fails_before_the_last_bytes,
+    hostile_names_stay_within_the_storage, similar_names_are_different_blobs,
+    ping_succeeds_on_a_working_backend,
 );
 
-async fn what_is_put_is_got(bench: Bench) {
+async fn put_blob_is_read_back(bench: Bench) {
     for key in [bench.skill("sha256:1"), bench.artifact("a file")] {
         let stored = bench.blobs.put(&key, Bytes::from_static(b"hello")).await.expect("put");
         assert_eq!((stored.size, stored.sha256.as_str()), (5, HELLO_SHA256));
@@ -34,7 +28,7 @@ async fn what_is_put_is_got(bench: Bench) {
     }
 }
 
-async fn a_put_replaces(bench: Bench) {
+async fn put_replaces_an_existing_blob(bench: Bench) {
     let key = bench.archive();
     for text in ["one", "two", "three"] {
         bench.blobs.put(&key, Bytes::from(text)).await.expect("put");
@@ -43,28 +37,28 @@ async fn a_put_replaces(bench: Bench) {
     assert_eq!(bench.names().await, [key.as_str()]);
 }
 
-async fn an_empty_blob_is_a_blob(bench: Bench) {
+async fn empty_blob_exists(bench: Bench) {
     let key = bench.artifact("empty");
     bench.blobs.put(&key, Bytes::new()).await.expect("put");
     assert_eq!(bench.blobs.get(&key, 0).await.expect("get"), Some(Bytes::new()));
     assert_eq!(bench.blobs.open(&key).await.expect("open").expect("a blob").size, 0);
 }
 
-async fn a_missing_blob_is_none(bench: Bench) {
+async fn missing_blob_is_none(bench: Bench) {
     for key in [bench.skill("nothing"), bench.artifact("nothing")] {
         assert_eq!(bench.blobs.get(&key, 100).await.expect("get"), None);
         assert!(bench.blobs.open(&key).await.expect("open").is_none());
     }
 }
 
-async fn get_keeps_to_its_bound(bench: Bench) {
+async fn get_enforces_its_maximum(bench: Bench) {
     let key = bench.skill("big");
     bench.blobs.put(&key, Bytes::from(vec![0; 101])).await.expect("put");
     let refused = bench.blobs.get(&key, 100).await;
     assert!(matches!(refused, Err(BlobError::TooLarge { size: 101, max: 100 })));
 }
 
-async fn a_part_is_read_without_the_rest(bench: Bench) {
+async fn range_is_read_alone(bench: Bench) {
     let key = bench.artifact("part");
     bench.blobs.put(&key, Bytes::from_static(b"0123456789")).await.expect("stored");
     let read = async |start, length| {
@@ -82,7 +76,7 @@ async fn a_part_is_read_without_the_rest(bench: Bench) {
     assert!(bench.blobs.open_range(&missing, 0, 1).await.expect("answered").is_none());
 }
 
-async fn changed_bytes_do_not_come_to_their_end(bench: Bench) {
+async fn corrupt_blob_fails_before_the_last_bytes(bench: Bench) {
     let key = bench.artifact("part");
     let stored = bench.blobs.put(&key, Bytes::from_static(b"0123456789")).await.expect("stored");
     let open = async || bench.blobs.open(&key).await.expect("answered").expect("it is there");
@@ -94,7 +88,7 @@ async fn changed_bytes_do_not_come_to_their_end(bench: Bench) {
     assert!(open().await.into_bytes(10).await.is_ok(), "nobody else looks");
 }
 
-async fn hostile_names_are_stored_inside(bench: Bench) {
+async fn hostile_names_stay_within_the_storage(bench: Bench) {
     let long = "n".repeat(4000);
     let names = [
         "..",
@@ -127,7 +121,7 @@ async fn hostile_names_are_stored_inside(bench: Bench) {
     assert!(stored.iter().all(|name| name.starts_with(&inside)), "{stored:?}");
 }
 
-async fn names_that_differ_a_little_are_different_blobs(bench: Bench) {
+async fn similar_names_are_different_blobs(bench: Bench) {
     let names = ["a", "A", "a ", " a", "a+", "a%20", "a%2520", "a~", "a.", "ä", "a\u{308}"];
     for name in names {
         bench.blobs.put(&bench.artifact(name), Bytes::from(name)).await.expect(name);
@@ -141,6 +135,6 @@ async fn names_that_differ_a_little_are_different_blobs(bench: Bench) {
     assert_eq!(bench.blobs.get(&other, 100).await.expect("get"), None);
 }
 
-async fn a_working_place_answers(bench: Bench) {
+async fn ping_succeeds_on_a_working_backend(bench: Bench) {
     bench.blobs.ping().await.expect("it works");
 }

@@ -6,10 +6,8 @@ use crate::relay::Rule;
 use crate::support::{Bench, on_both};
 
 on_both!(
-    delete_removes_one_blob,
-    what_is_missing_can_be_deleted,
-    delete_prefix_removes_its_own_and_no_other,
-    delete_prefix_removes_more_than_one_page
+    delete_removes_one_blob, deleting_a_missing_blob_succeeds,
+    delete_prefix_deletes_only_its_own_blobs, delete_prefix_deletes_more_than_one_page
 );
 
 async fn delete_removes_one_blob(bench: Bench) {
@@ -21,13 +19,13 @@ async fn delete_removes_one_blob(bench: Bench) {
     assert_eq!(bench.names().await, [two.as_str()]);
 }
 
-async fn what_is_missing_can_be_deleted(bench: Bench) {
+async fn deleting_a_missing_blob_succeeds(bench: Bench) {
     bench.blobs.delete(&bench.artifact("nothing")).await.expect("delete");
     bench.blobs.delete_prefix(&BlobPrefix::execution(&bench.tenant, 7)).await.expect("delete");
     bench.blobs.delete_prefix(&BlobPrefix::tenant(&bench.tenant)).await.expect("delete");
 }
 
-async fn delete_prefix_removes_its_own_and_no_other(bench: Bench) {
+async fn delete_prefix_deletes_only_its_own_blobs(bench: Bench) {
     let tenant = &bench.tenant;
     let gone = [bench.artifact("a"), bench.artifact("b/c"), bench.archive()];
     // Siblings whose names begin alike must stay.
@@ -54,15 +52,15 @@ async fn delete_prefix_removes_its_own_and_no_other(bench: Bench) {
     bench.blobs.delete(&kept[1]).await.expect("delete");
 }
 
-async fn delete_prefix_removes_more_than_one_page(bench: Bench) {
+async fn delete_prefix_deletes_more_than_one_page(bench: Bench) {
     put_many(&bench, 1005).await;
     bench.blobs.delete_prefix(&BlobPrefix::execution(&bench.tenant, 7)).await.expect("delete");
     assert_eq!(bench.names().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_server_that_deletes_only_one_by_one_is_served_so() {
-    let test = "a_server_that_deletes_only_one_by_one_is_served_so";
+async fn server_without_bulk_delete_is_supported() {
+    let test = "server_without_bulk_delete_is_supported";
     let Some((bench, relay)) = Bench::relayed(test).await else { return };
     put_many(&bench, 5).await;
     relay.set(Rule::Answer(|line| {

@@ -22,7 +22,7 @@ async fn only_the_owner_may_read() {
 }
 
 #[tokio::test]
-async fn ping_tells_a_working_directory_from_a_lost_one() {
+async fn ping_detects_a_removed_directory() {
     let bench = Bench::directory();
     bench.blobs.ping().await.expect("a working directory");
     std::fs::remove_dir_all(bench.dir().join("blobs")).expect("remove");
@@ -30,7 +30,7 @@ async fn ping_tells_a_working_directory_from_a_lost_one() {
 }
 
 #[tokio::test]
-async fn opening_again_finds_the_blobs_and_drops_what_a_dead_process_left() {
+async fn reopening_keeps_blobs_and_removes_unfinished_files() {
     let bench = Bench::directory();
     let key = bench.archive();
     bench.blobs.put(&key, Bytes::from_static(b"x")).await.expect("put");
@@ -45,7 +45,7 @@ async fn opening_again_finds_the_blobs_and_drops_what_a_dead_process_left() {
 }
 
 #[tokio::test]
-async fn a_directory_has_no_urls_of_its_own() {
+async fn directory_has_no_presigned_urls() {
     let bench = Bench::directory();
     let url = bench.blobs.presign(
         &bench.archive(),
@@ -57,7 +57,7 @@ async fn a_directory_has_no_urls_of_its_own() {
 }
 
 #[test]
-fn a_root_that_cannot_be_made_is_an_error() {
+fn root_that_cannot_be_created_is_an_error() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     assert!(Blobs::directory(file.path().join("below")).is_err());
 }

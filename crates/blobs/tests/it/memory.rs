@@ -12,15 +12,15 @@ const MIB: u64 = 1 << 20;
 const BLOB: u64 = 300 * MIB;
 
 #[tokio::test]
-async fn a_large_blob_is_streamed_in_little_memory() {
-    let Some(config) = server("a_large_blob_is_streamed_in_little_memory") else { return };
+async fn large_blob_is_streamed_in_little_memory() {
+    let Some(config) = server("large_blob_is_streamed_in_little_memory") else { return };
     #[expect(clippy::disallowed_methods, reason = "how this test tells its own child")]
     if std::env::var_os(CHILD).is_some() {
         return stream_there_and_back(Bench::s3(config).await).await;
     }
     let this = std::env::current_exe().expect("this program");
     let child = Command::new(this)
-        .args(["memory::a_large_blob_is_streamed_in_little_memory", "--exact", "--nocapture"])
+        .args(["memory::large_blob_is_streamed_in_little_memory", "--exact", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .expect("a child");

@@ -10,9 +10,9 @@ use crate::support::{Bench, OwnBuckets, client, server, until, uploads};
 const MIB: usize = 1 << 20;
 
 #[tokio::test]
-async fn a_part_that_is_refused_fails_the_blob_and_leaves_nothing() {
+async fn rejected_part_fails_the_blob_and_leaves_nothing() {
     let Some((bench, relay)) =
-        Bench::relayed("a_part_that_is_refused_fails_the_blob_and_leaves_nothing").await
+        Bench::relayed("rejected_part_fails_the_blob_and_leaves_nothing").await
     else {
         return;
     };
@@ -35,8 +35,9 @@ async fn a_part_that_is_refused_fails_the_blob_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn an_end_whose_answer_is_lost_is_an_end() {
-    let Some((bench, relay)) = Bench::relayed("an_end_whose_answer_is_lost_is_an_end").await else {
+async fn completion_with_a_lost_response_succeeds() {
+    let Some((bench, relay)) = Bench::relayed("completion_with_a_lost_response_succeeds").await
+    else {
         return;
     };
     relay.set(Rule::Lose(|line| line.starts_with("POST") && line.contains("uploadId=")));
@@ -55,8 +56,8 @@ async fn an_end_whose_answer_is_lost_is_an_end() {
 }
 
 #[tokio::test]
-async fn an_abandoned_write_cannot_be_finished() {
-    let Some((bench, relay)) = Bench::relayed("an_abandoned_write_cannot_be_finished").await else {
+async fn cancelled_write_cannot_be_finished() {
+    let Some((bench, relay)) = Bench::relayed("cancelled_write_cannot_be_finished").await else {
         return;
     };
     let key = bench.artifact("report");
@@ -77,9 +78,8 @@ async fn an_abandoned_write_cannot_be_finished() {
 }
 
 #[tokio::test]
-async fn uploads_of_the_dead_are_given_up_and_those_of_others_are_not() {
-    let Some(config) = server("uploads_of_the_dead_are_given_up_and_those_of_others_are_not")
-    else {
+async fn stale_uploads_are_aborted_and_foreign_ones_are_not() {
+    let Some(config) = server("stale_uploads_are_aborted_and_foreign_ones_are_not") else {
         return;
     };
     let own = OwnBuckets::on(config);

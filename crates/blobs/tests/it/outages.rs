@@ -21,9 +21,9 @@ async fn failure<T>(call: impl Future<Output = Result<T, BlobError>>) -> S3Probl
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
+async fn unreachable_server_is_reported_and_used_again_later() {
     let Some((bench, mut relay)) =
-        Bench::relayed("a_server_that_is_gone_is_named_and_used_again_when_it_is_back").await
+        Bench::relayed("unreachable_server_is_reported_and_used_again_later").await
     else {
         return;
     };
@@ -54,9 +54,8 @@ async fn a_server_that_is_gone_is_named_and_used_again_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_not_waited_for_long() {
-    let Some((bench, relay)) = Bench::relayed("a_silent_server_is_not_waited_for_long").await
-    else {
+async fn silent_server_times_out_soon() {
+    let Some((bench, relay)) = Bench::relayed("silent_server_times_out_soon").await else {
         return;
     };
     let key = bench.artifact("a");
@@ -70,9 +69,8 @@ async fn a_silent_server_is_not_waited_for_long() {
 }
 
 #[tokio::test]
-async fn bytes_that_stop_coming_end_the_stream_with_an_error() {
-    let Some((bench, relay)) =
-        Bench::relayed("bytes_that_stop_coming_end_the_stream_with_an_error").await
+async fn stalled_body_ends_the_stream_with_an_error() {
+    let Some((bench, relay)) = Bench::relayed("stalled_body_ends_the_stream_with_an_error").await
     else {
         return;
     };
@@ -92,8 +90,8 @@ async fn bytes_that_stop_coming_end_the_stream_with_an_error() {
 }
 
 #[tokio::test]
-async fn a_blob_outlasts_a_short_failure() {
-    let Some((bench, relay)) = Bench::relayed("a_blob_outlasts_a_short_failure").await else {
+async fn upload_survives_a_short_outage() {
+    let Some((bench, relay)) = Bench::relayed("upload_survives_a_short_outage").await else {
         return;
     };
     for (key, size) in [(bench.artifact("small"), 10), (bench.artifact("large"), 12 << 20)] {
@@ -108,8 +106,9 @@ async fn a_blob_outlasts_a_short_failure() {
 }
 
 #[tokio::test]
-async fn a_server_that_only_fails_is_given_up() {
-    let Some((bench, relay)) = Bench::relayed("a_server_that_only_fails_is_given_up").await else {
+async fn permanently_failing_server_is_an_error() {
+    let Some((bench, relay)) = Bench::relayed("permanently_failing_server_is_an_error").await
+    else {
         return;
     };
     relay.set(Rule::Answer(|_| Some((503, "SlowDown"))));

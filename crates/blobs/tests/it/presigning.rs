@@ -35,8 +35,8 @@ async fn status(url: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn whoever_has_the_url_gets_a_download() {
-    let Some(bench) = bench("whoever_has_the_url_gets_a_download").await else { return };
+async fn bearer_of_the_url_gets_a_download() {
+    let Some(bench) = bench("bearer_of_the_url_gets_a_download").await else { return };
     let odd = "x\"; filename=evil\r\nSet-Cookie: ü 😀+%20&.html";
     for name in ["report.csv", "plots/a b.png", "a+b%20c?d#e&f", "ünïcödé", "", odd] {
         let key = put(&bench, name).await;
@@ -58,8 +58,8 @@ async fn whoever_has_the_url_gets_a_download() {
 }
 
 #[tokio::test]
-async fn a_changed_url_is_refused() {
-    let Some(bench) = bench("a_changed_url_is_refused").await else { return };
+async fn changed_url_is_rejected() {
+    let Some(bench) = bench("changed_url_is_rejected").await else { return };
     let (key, other) = (put(&bench, "mine").await, put(&bench, "other").await);
     let good = url(&bench, &key, "mine.txt", "text/plain", HOUR);
     assert_eq!(status(&good).await, 200);
@@ -87,8 +87,8 @@ async fn a_changed_url_is_refused() {
 }
 
 #[tokio::test]
-async fn a_url_is_for_reading_only() {
-    let Some(bench) = bench("a_url_is_for_reading_only").await else { return };
+async fn url_allows_only_reading() {
+    let Some(bench) = bench("url_allows_only_reading").await else { return };
     let key = put(&bench, "mine").await;
     let url = url(&bench, &key, "mine.txt", "text/plain", HOUR);
     for method in [Method::PUT, Method::DELETE, Method::POST] {
@@ -99,8 +99,8 @@ async fn a_url_is_for_reading_only() {
 }
 
 #[tokio::test]
-async fn a_url_ends() {
-    let Some(bench) = bench("a_url_ends").await else { return };
+async fn url_expires() {
+    let Some(bench) = bench("url_expires").await else { return };
     let key = put(&bench, "mine").await;
     let brief = url(&bench, &key, "mine.txt", "text/plain", Duration::from_secs(1));
     let lasting = url(&bench, &key, "mine.txt", "text/plain", HOUR);
@@ -109,8 +109,8 @@ async fn a_url_ends() {
 }
 
 #[tokio::test]
-async fn a_url_is_for_the_public_address() {
-    let Some(mut config) = server("a_url_is_for_the_public_address") else { return };
+async fn url_has_the_public_address() {
+    let Some(mut config) = server("url_has_the_public_address") else { return };
     let relay = Relay::to(&config.endpoint).await;
     config.public_url = Some(format!("{}/", relay.url()));
     let bench = Bench::s3(config).await;

@@ -8,8 +8,8 @@ use crate::relay::{Relay, Rule};
 use crate::support::{OwnBuckets, client, server};
 
 #[tokio::test]
-async fn missing_buckets_are_made_by_many_at_once() {
-    let Some(config) = server("missing_buckets_are_made_by_many_at_once") else { return };
+async fn missing_buckets_are_created_by_concurrent_starts() {
+    let Some(config) = server("missing_buckets_are_created_by_concurrent_starts") else { return };
     let own = OwnBuckets::on(config);
     let mut replicas = JoinSet::new();
     for _ in 0..6 {
@@ -32,8 +32,8 @@ async fn missing_buckets_are_made_by_many_at_once() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_lost_later_is_named() {
-    let Some(config) = server("a_bucket_that_is_lost_later_is_named") else { return };
+async fn bucket_deleted_after_start_is_reported() {
+    let Some(config) = server("bucket_deleted_after_start_is_reported") else { return };
     let own = OwnBuckets::on(config);
     let blobs = Blobs::s3(own.0.clone()).await.expect("an S3 server");
     client(&own.0).delete_bucket().bucket(&own.0.bucket_skills).send().await.expect("deleted");
@@ -56,8 +56,8 @@ async fn refusal(config: S3Config) -> String {
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_told_apart() {
-    let Some(config) = server("wrong_credentials_are_told_apart") else { return };
+async fn wrong_credentials_are_distinguished() {
+    let Some(config) = server("wrong_credentials_are_distinguished") else { return };
     let said =
         refusal(S3Config { secret_key: "not-the-secret".to_owned(), ..config.clone() }).await;
     assert!(said.contains("check s3_secret_key"), "{said}");
@@ -69,7 +69,7 @@ async fn wrong_credentials_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_place_where_nobody_is_is_named() {
+async fn unreachable_endpoint_is_reported() {
     let mut relay = Relay::to_nobody().await;
     relay.cut().await;
     let said = refusal(config(relay.url())).await;
@@ -80,7 +80,7 @@ async fn a_place_where_nobody_is_is_named() {
 
 /// Answers that a healthy server of one's own does not give.
 #[tokio::test]
-async fn what_other_servers_say_is_understood() {
+async fn error_responses_of_other_servers_are_understood() {
     type Answer = fn(&str) -> Option<(u16, &'static str)>;
     let taken: Answer = |line| {
         Some(if line.starts_with("PUT") {
@@ -100,8 +100,8 @@ async fn what_other_servers_say_is_understood() {
         ),
         (|_| Some((301, "PermanentRedirect")), &["s3_region"]),
         (|_| Some((418, "Teapot")), &["418", "Teapot"]),
-        (taken, &["somebody else's", "s3_bucket_skills"]),
-        (may_not_make, &["make a bucket", "bucket skills", "docs/storage.md"]),
+        (taken, &["belongs to another account", "s3_bucket_skills"]),
+        (may_not_make, &["create a bucket", "bucket skills", "docs/storage.md"]),
     ];
     let relay = Relay::to_nobody().await;
     for (answer, expected) in cases {

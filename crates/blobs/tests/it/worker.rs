@@ -28,8 +28,8 @@ fn worker(config: &S3Config, test: &str) -> Option<S3Config> {
 }
 
 #[tokio::test]
-async fn a_worker_needs_no_right_to_write_skills() {
-    let test = "a_worker_needs_no_right_to_write_skills";
+async fn worker_needs_no_permission_to_write_skills() {
+    let test = "worker_needs_no_permission_to_write_skills";
     let Some(config) = server(test) else { return };
     let Some(narrow) = worker(&config, test) else { return };
     let (api, tenant) = (whole(&config).await, format!("test-{}", Uuid::new_v4()));
@@ -53,7 +53,7 @@ async fn a_worker_needs_no_right_to_write_skills() {
         [blobs.put(&skill, Bytes::from_static(b"evil")).await.map(drop), blobs.delete(&skill).await]
     {
         let said = refused.expect_err("no right").to_string();
-        assert!(said.contains("may not do this in the bucket"), "{said}");
+        assert!(said.contains("not allowed to do this in the bucket"), "{said}");
     }
     assert_eq!(api.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
     // Control: the same with the key that the worker had before.
@@ -64,8 +64,8 @@ async fn a_worker_needs_no_right_to_write_skills() {
 }
 
 #[tokio::test]
-async fn a_worker_reaches_no_other_bucket_and_makes_none() {
-    let test = "a_worker_reaches_no_other_bucket_and_makes_none";
+async fn worker_cannot_access_or_create_other_buckets() {
+    let test = "worker_cannot_access_or_create_other_buckets";
     let Some(config) = server(test) else { return };
     let Some(narrow) = worker(&config, test) else { return };
     let other = format!("skillbox-other-{}", Uuid::new_v4());
@@ -91,8 +91,8 @@ async fn a_worker_reaches_no_other_bucket_and_makes_none() {
 
 /// What a start in another role says with such a key, before the first upload does.
 #[tokio::test]
-async fn a_server_that_publishes_does_not_start_with_a_workers_key() {
-    let test = "a_server_that_publishes_does_not_start_with_a_workers_key";
+async fn publishing_server_does_not_start_with_a_worker_key() {
+    let test = "publishing_server_does_not_start_with_a_worker_key";
     let Some(config) = server(test) else { return };
     let Some(narrow) = worker(&config, test) else { return };
     whole(&config).await;

@@ -8,15 +8,15 @@ use crate::support::{Bench, on_both};
 const LONG: usize = 11_000_000;
 
 on_both!(
-    nothing_is_visible_before_the_end,
-    pieces_make_the_same_blob_as_the_whole,
-    every_length_around_a_part_is_whole,
-    a_dropped_writer_leaves_nothing,
-    a_dropped_writer_leaves_the_old_blob,
-    parallel_writers_of_one_key_end_with_one_whole_blob,
+    blob_is_invisible_before_finish,
+    blob_written_in_pieces_equals_the_whole,
+    every_length_around_a_part_boundary_is_complete,
+    dropped_writer_leaves_nothing,
+    dropped_writer_keeps_the_old_blob,
+    parallel_writers_of_one_key_leave_one_complete_blob,
 );
 
-async fn nothing_is_visible_before_the_end(bench: Bench) {
+async fn blob_is_invisible_before_finish(bench: Bench) {
     let (blobs, key) = (&bench.blobs, bench.artifact("report"));
     let mut writer = blobs.writer(&key);
     writer.write(&vec![b'x'; LONG]).await.expect("write");
@@ -27,7 +27,7 @@ async fn nothing_is_visible_before_the_end(bench: Bench) {
     assert_eq!(bytes.len(), LONG);
 }
 
-async fn pieces_make_the_same_blob_as_the_whole(bench: Bench) {
+async fn blob_written_in_pieces_equals_the_whole(bench: Bench) {
     let blobs = &bench.blobs;
     let (pieces, whole) = (bench.artifact("pieces"), bench.artifact("whole"));
     let bytes: Vec<u8> = (0..LONG).map(|n| (n % 251) as u8).collect();
@@ -43,7 +43,7 @@ async fn pieces_make_the_same_blob_as_the_whole(bench: Bench) {
 }
 
 /// S3 takes parts of five mebibytes.
-async fn every_length_around_a_part_is_whole(bench: Bench) {
+async fn every_length_around_a_part_boundary_is_complete(bench: Bench) {
     const PART: usize = 5 << 20;
     let bytes: Vec<u8> = (0..=2 * PART).map(|n| (n % 251) as u8).collect();
     for length in [1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART, 2 * PART + 1] {
@@ -56,7 +56,7 @@ async fn every_length_around_a_part_is_whole(bench: Bench) {
     }
 }
 
-async fn a_dropped_writer_leaves_nothing(bench: Bench) {
+async fn dropped_writer_leaves_nothing(bench: Bench) {
     for size in [10, LONG] {
         let mut writer = bench.blobs.writer(&bench.artifact("report"));
         writer.write(&vec![b'x'; size]).await.expect("write");
@@ -65,7 +65,7 @@ async fn a_dropped_writer_leaves_nothing(bench: Bench) {
     }
 }
 
-async fn a_dropped_writer_leaves_the_old_blob(bench: Bench) {
+async fn dropped_writer_keeps_the_old_blob(bench: Bench) {
     let (blobs, key) = (&bench.blobs, bench.artifact("report"));
     blobs.put(&key, Bytes::from_static(b"old")).await.expect("put");
     let mut writer = blobs.writer(&key);
@@ -75,7 +75,7 @@ async fn a_dropped_writer_leaves_the_old_blob(bench: Bench) {
 }
 
 #[test]
-fn an_abandoned_write_cannot_be_finished() {
+fn cancelled_write_cannot_be_finished() {
     // The only thread that may block is kept busy, so that the write is certain to be under way
     // when its caller goes away.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -101,7 +101,7 @@ fn an_abandoned_write_cannot_be_finished() {
     });
 }
 
-async fn parallel_writers_of_one_key_end_with_one_whole_blob(bench: Bench) {
+async fn parallel_writers_of_one_key_leave_one_complete_blob(bench: Bench) {
     let key = bench.skill("digest");
     let mut writers = tokio::task::JoinSet::new();
     for letter in b'a'..b'e' {

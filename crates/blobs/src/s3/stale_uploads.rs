@@ -1,8 +1,8 @@
-//! Uploads that a process left behind when it died. They are not visible as objects and cost space
-//! all the same.
+//! Multipart uploads that a dead process left unfinished. They are not visible as objects but use
+//! storage.
 //!
-//! A lifecycle rule would do it on some servers, but others ignore it, and setting one replaces
-//! those the operator has.
+//! A lifecycle rule would abort them on some servers, but others ignore it, and setting one
+//! replaces the operator's own rules.
 
 use std::sync::Weak;
 use std::time::{Duration, SystemTime};
@@ -14,25 +14,25 @@ use super::S3;
 use super::buckets::Bucket;
 use crate::{BlobError, BlobKey};
 
-const ACTION: &str = "give up unfinished uploads";
+const ACTION: &str = "abort unfinished uploads";
 
-/// No upload of a living process takes so long.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// No upload of a live process takes this long.
+const STALE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-const EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Runs as long as somebody uses the store. Failing leaves litter and no damage.
-pub(super) async fn abort_now_and_then(s3: Weak<S3>) {
+/// Runs as long as the storage is in use. A failure leaves unused parts and does no other harm.
+pub(super) async fn abort_stale_uploads_periodically(s3: Weak<S3>) {
     while let Some(s3) = s3.upgrade() {
-        match s3.abort_unfinished(OLD).await {
+        match s3.abort_unfinished(STALE_AGE).await {
             Ok(0) => {}
             Ok(count) => {
-                tracing::info!(count, "gave up uploads that a dead process left unfinished")
+                tracing::info!(count, "aborted unfinished uploads of dead processes")
             }
-            Err(error) => tracing::warn!(%error, "unfinished uploads of dead processes may stay"),
+            Err(error) => tracing::warn!(%error, "unfinished uploads of dead processes may remain"),
         }
         drop(s3);
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
     }
 }
 
@@ -42,7 +42,7 @@ impl S3 {
         let mut count = 0;
         for bucket in self.buckets().into_iter().filter(|bucket| !bucket.read_only) {
             for upload in self.uploads(bucket).await? {
-                if let Some((key, id)) = ours_before(&upload, before) {
+                if let Some((key, id)) = stale_upload(&upload, before) {
                     self.abort_upload(bucket, key, id).await?;
                     count += 1;
                 }
@@ -83,11 +83,12 @@ impl S3 {
     }
 }
 
-/// Its key and id. The bucket may be used by others too: what does not look like a key of ours is
-/// left alone.
-fn ours_before(upload: &MultipartUpload, before: SystemTime) -> Option<(&str, &str)> {
+/// The key and id of an upload that is ours and stale. Other programs may use the bucket too:
+/// uploads whose key is not a blob key are left alone.
+fn stale_upload(upload: &MultipartUpload, before: SystemTime) -> Option<(&str, &str)> {
     let (key, id) = (upload.key()?, upload.upload_id()?);
-    let begun = SystemTime::try_from(*upload.initiated()?).ok()?;
-    let ours = BlobKey::parse(key).is_ok_and(|key| matches!(key.kind(), "skills" | "executions"));
-    (ours && begun < before).then_some((key, id))
+    let started = SystemTime::try_from(*upload.initiated()?).ok()?;
+    let ours =
+        BlobKey::parse(key).is_ok_and(|key| matches!(key.category(), "skills" | "executions"));
+    (ours && started < before).then_some((key, id))
 }

@@ -1,5 +1,4 @@
-//! An object on its way into a bucket: one request when it is small, a multipart upload when it is
-//! not.
+//! Writing one blob of the S3 backend: one request when it is small, a multipart upload otherwise.
 
 use std::sync::Arc;
 
@@ -7,13 +6,14 @@ use super::S3;
 use super::multipart::MultipartHandle;
 use crate::{BlobError, BlobKey};
 
-/// The smallest part the protocol allows, for memory holds several; ten thousand of them are 50 GB.
+/// The minimum part size of the protocol, because several parts are held in memory. The maximum of
+/// ten thousand parts makes 50 GB.
 pub(crate) const PART_BYTES: usize = 5 << 20;
 
 pub(crate) struct ObjectWriter {
     s3: Arc<S3>,
     key: BlobKey,
-    /// Never more than one part.
+    /// At most one part.
     buffer: Vec<u8>,
     state: ObjectWriterState,
 }
@@ -22,7 +22,7 @@ enum ObjectWriterState {
     /// All bytes so far are in the buffer.
     Buffered,
     Parts(MultipartHandle),
-    /// A part is being handed over, or that was abandoned or failed.
+    /// A part is being handed over, or that was cancelled or failed.
     Broken,
 }
 
@@ -31,7 +31,7 @@ impl ObjectWriter {
         ObjectWriter { s3, key, buffer: Vec::new(), state: ObjectWriterState::Buffered }
     }
 
-    /// A full buffer is kept until there is more, so that the last part is never empty.
+    /// A full buffer is kept until more bytes arrive, so that the last part is never empty.
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), BlobError> {
         while self.buffer.len() + bytes.len() > PART_BYTES {
             let (now, later) = bytes.split_at(PART_BYTES - self.buffer.len());
@@ -51,8 +51,8 @@ impl ObjectWriter {
         }
     }
 
-    /// The object is broken until the part has been taken, so that a caller who abandons a write
-    /// cannot finish a blob with a hole in it.
+    /// The state is `Broken` until the part has been handed over: when a caller drops the future of
+    /// a write, the part is lost, and the blob must not be finished with a gap.
     async fn hand_over(&mut self) -> Result<(), BlobError> {
         let part = std::mem::replace(&mut self.buffer, Vec::with_capacity(PART_BYTES));
         let multipart = match std::mem::replace(&mut self.state, ObjectWriterState::Broken) {

@@ -1,4 +1,4 @@
-//! A file on its way into the directory.
+//! Writing one blob of the directory backend.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use tempfile::NamedTempFile;
 use super::{Directory, blocking};
 use crate::{BlobError, BlobKey};
 
-/// What is held in memory before it goes to the file. Most artifacts are smaller, and then all
-/// file work is one trip to a blocking thread.
-pub(crate) const BUFFER: usize = 256 * 1024;
+/// The buffer in memory. Most artifacts are smaller, and then all file operations are one task on a
+/// blocking thread.
+pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 
 pub(crate) struct FileWriter {
     directory: Arc<Directory>,
@@ -23,7 +23,7 @@ enum FileWriterState {
     /// All bytes so far are in the buffer.
     Buffered,
     Spilled(NamedTempFile),
-    /// A write to the file is under way, was abandoned, or failed.
+    /// A write to the file is in progress, was cancelled, or failed.
     Broken,
 }
 
@@ -34,7 +34,7 @@ impl FileWriter {
 
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() < BUFFER {
+        if self.buffer.len() < BUFFER_BYTES {
             return Ok(());
         }
         let work = self.spill();
@@ -56,8 +56,9 @@ impl FileWriter {
         .await
     }
 
-    /// The work of moving the buffer to the file. Until its result is put back the file is
-    /// broken, so that a caller who abandons a write cannot finish a blob with a hole in it.
+    /// The blocking task that writes the buffer to the file. The state is `Broken` until its result
+    /// is put back: when a caller drops the future of a write, the bytes may be lost, and the blob
+    /// must not be finished with a gap.
     fn spill(
         &mut self,
     ) -> impl FnOnce() -> Result<(NamedTempFile, Vec<u8>), BlobError> + Send + 'static {
@@ -67,7 +68,7 @@ impl FileWriter {
         move || {
             let mut file = match state {
                 FileWriterState::Buffered => {
-                    directory.unfinished().map_err(BlobError::io("start a blob"))?
+                    directory.create_unfinished().map_err(BlobError::io("start a blob"))?
                 }
                 FileWriterState::Spilled(file) => file,
                 FileWriterState::Broken => return Err(BlobError::Interrupted),

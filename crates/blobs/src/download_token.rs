@@ -1,7 +1,9 @@
-//! Tokens that let whoever holds one fetch one blob for a while, with no other credential.
+//! Download tokens: each lets its bearer download one blob until it expires, with no other
+//! credential.
 //!
-//! A token is base64url of an HMAC-SHA256 and the claims it covers. Nothing in it is looked at
-//! before the HMAC was found right, in constant time.
+//! A token is the base64url encoding of an HMAC-SHA256 and the claims that it covers. The claims
+//! are parsed only after the HMAC was verified, in constant time, so the parser never sees input
+//! that an attacker chose.
 
 use std::fmt;
 
@@ -11,25 +13,25 @@ use sha2::Sha256;
 
 use crate::BlobKey;
 
-/// Sets these signatures apart from any other made with the same secret.
+/// Domain separation from other MACs that are made with the same secret.
 const PURPOSE: &[u8] = b"skillbox blob token 1\0";
 
 const MAC_BYTES: usize = 32;
 
-/// Makes and checks tokens.
+/// Signs and verifies download tokens.
 #[derive(Clone)]
 pub struct DownloadTokenSigner {
     mac: Hmac<Sha256>,
 }
 
-/// What a token grants.
+/// The claims of a download token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadClaims {
     pub key: BlobKey,
-    /// What the bearer's browser should call the file.
+    /// The file name for the bearer's browser.
     pub filename: String,
     pub content_type: String,
-    /// Seconds since 1970; from this second on the token is worthless.
+    /// Seconds since 1970; from this second on the token is expired.
     pub expires_at: i64,
 }
 
@@ -39,7 +41,7 @@ pub enum DownloadTokenError {
     Expired,
     #[error("the link was not made by this server")]
     Tampered,
-    #[error("this is not a link to a file")]
+    #[error("the link is malformed")]
     Malformed,
 }
 
@@ -59,8 +61,8 @@ impl DownloadTokenSigner {
         BASE64URL_NOPAD.encode(&token)
     }
 
-    /// The claims of a token that this secret signed and that has not expired at `now`, in seconds
-    /// since 1970.
+    /// The claims of a token that was signed with this secret and has not expired at `now`, in
+    /// seconds since 1970.
     pub fn verify(&self, token: &str, now: i64) -> Result<DownloadClaims, DownloadTokenError> {
         let token =
             BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| DownloadTokenError::Malformed)?;
@@ -85,7 +87,8 @@ impl fmt::Debug for DownloadTokenSigner {
 }
 
 impl DownloadClaims {
-    /// The expiry, then each text behind its length, so that no two claims have one encoding.
+    /// The expiry, then each text after its length. The lengths make the encoding unambiguous: a
+    /// token cannot be read as one with other claims.
     fn encode(&self) -> Vec<u8> {
         let mut body = self.expires_at.to_be_bytes().to_vec();
         for text in [self.key.as_str(), &self.filename, &self.content_type] {
@@ -130,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed() {
+    fn token_returns_the_signed_claims() {
         let signer = DownloadTokenSigner::new([1; 32]);
         let token = signer.sign(&claims("acme"));
         assert_eq!(signer.verify(&token, 999), Ok(claims("acme")));
     }
 
     #[test]
-    fn a_token_expires_on_the_second() {
+    fn token_expires_on_the_second() {
         let signer = DownloadTokenSigner::new([1; 32]);
         let token = signer.sign(&claims("acme"));
         assert_eq!(signer.verify(&token, 1000), Err(DownloadTokenError::Expired));
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_signs_nothing_here() {
+    fn token_of_another_secret_is_rejected() {
         let token = DownloadTokenSigner::new([2; 32]).sign(&claims("acme"));
         assert_eq!(
             DownloadTokenSigner::new([1; 32]).verify(&token, 0),
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_cannot_be_moved_to_another_tenant_or_a_later_time() {
+    fn changed_tenant_or_expiry_is_rejected() {
         let signer = DownloadTokenSigner::new([1; 32]);
         let token =
             BASE64URL_NOPAD.decode(signer.sign(&claims("acme")).as_bytes()).expect("our own token");
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_flow_from_one_claim_into_the_next() {
+    fn different_claims_have_different_encodings() {
         let one =
             DownloadClaims { filename: "ab".into(), content_type: "c".into(), ..claims("acme") };
         let two =
@@ -177,21 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_malformed() {
+    fn random_text_is_malformed() {
         let signer = DownloadTokenSigner::new([1; 32]);
-        for noise in ["", "a", "not base64!", "AAAA", "===="] {
-            assert_eq!(signer.verify(noise, 0), Err(DownloadTokenError::Malformed), "{noise:?}");
+        for text in ["", "a", "not base64!", "AAAA", "===="] {
+            assert_eq!(signer.verify(text, 0), Err(DownloadTokenError::Malformed), "{text:?}");
         }
     }
 
     #[test]
-    fn the_secret_is_not_printed() {
+    fn debug_output_does_not_contain_the_secret() {
         assert_eq!(format!("{:?}", DownloadTokenSigner::new([7; 32])), "Signer");
     }
 
     proptest! {
         #[test]
-        fn any_changed_bit_is_noticed(bit in 0usize..8 * 100) {
+        fn any_flipped_bit_is_detected(bit in 0usize..8 * 100) {
             let signer = DownloadTokenSigner::new([1; 32]);
             let mut token = BASE64URL_NOPAD
                 .decode(signer.sign(&claims("acme")).as_bytes())
@@ -202,7 +205,7 @@ mod tests {
         }
 
         #[test]
-        fn any_changed_character_is_noticed(at in 0usize..100, new in "[A-Za-z0-9_=.-]") {
+        fn any_changed_character_is_detected(at in 0usize..100, new in "[A-Za-z0-9_=.-]") {
             let signer = DownloadTokenSigner::new([1; 32]);
             let token = signer.sign(&claims("acme"));
             let at = at % token.len();
