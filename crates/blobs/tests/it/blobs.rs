@@ -1,4 +1,4 @@
-//! What holds wherever the blobs lie.
+//! Behaviour that both backends share.
 
 use blobs::{BlobError, BlobKey};
 use bytes::Bytes;

@@ -28,7 +28,7 @@ async fn deleting_a_missing_blob_succeeds(bench: Bench) {
 async fn delete_prefix_deletes_only_its_own_blobs(bench: Bench) {
     let tenant = &bench.tenant;
     let gone = [bench.artifact("a"), bench.artifact("b/c"), bench.archive()];
-    // Siblings whose names begin alike must stay.
+    // Siblings with a common name prefix must stay.
     let kept = [
         BlobKey::archive(tenant, 77),
         BlobKey::archive(&format!("{tenant}2"), 7),

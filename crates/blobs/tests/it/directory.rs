@@ -1,4 +1,4 @@
-//! What only a directory has.
+//! Behaviour of the directory backend.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

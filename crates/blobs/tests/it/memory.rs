@@ -1,5 +1,5 @@
-//! A large blob goes through a small memory. Measured in a process of its own, for the other tests
-//! share this one.
+//! Large blobs are streamed in little memory. Measured in a separate process, because the other
+//! tests share this one.
 
 use std::process::Command;
 
@@ -28,8 +28,7 @@ async fn large_blob_is_streamed_in_little_memory() {
     assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
     let grown = said.lines().find_map(|line| line.split("grown by ").nth(1)?.parse::<u64>().ok());
     let grown = grown.expect("the child's measure");
-    // Eight parts on their way, one that fills, and what the client copies of them; a third of the
-    // blob.
+    // Eight parts in flight, one in the buffer, and the client's copies of them: a third of the blob.
     assert!(grown < 100 * MIB, "{} MiB", grown / MIB);
 }
 
@@ -53,7 +52,7 @@ async fn stream_there_and_back(bench: Bench) {
     println!("\ngrown by {}", peak_bytes() - before);
 }
 
-/// The most memory this process ever had.
+/// The peak memory of this process.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");

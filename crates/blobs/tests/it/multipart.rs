@@ -1,4 +1,4 @@
-//! Large blobs on S3: what becomes of an upload that does not end well.
+//! Large blobs on S3: uploads that fail.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn completion_with_a_lost_response_succeeds() {
     writer.write(&vec![b'x'; 6 * MIB]).await.expect("write");
     let finishing = tokio::spawn(writer.finish());
     relay.touched(1).await;
-    // By now the server may have done it, and the next try finds no such upload any more.
+    // The server may have completed it, so that the next attempt finds no such upload.
     until(async || bench.blobs.get(&key, u64::MAX).await.expect("get")).await;
     relay.set(Rule::Answer(|line| {
         (line.starts_with("POST") && line.contains("uploadId=")).then_some((404, "NoSuchUpload"))
@@ -63,7 +63,7 @@ async fn cancelled_write_cannot_be_finished() {
     let key = bench.artifact("report");
     let mut writer = bench.blobs.writer(&key);
     relay.set(Rule::Stall);
-    // More than may be on its way at once, so that the write has to wait.
+    // More parts than may be in flight, so that the write has to wait.
     let bytes = vec![b'x'; 60 * MIB];
     tokio::select! {
         biased;
@@ -90,7 +90,7 @@ async fn stale_uploads_are_aborted_and_foreign_ones_are_not() {
     for key in [dead, "another-program/file", "acme/backups/7"] {
         client.create_multipart_upload().bucket(bucket).key(key).send().await.expect("begun");
     }
-    // It may be of a living process.
+    // It may belong to a live process.
     assert_eq!(blobs.abort_unfinished(Duration::from_secs(86_400)).await.expect("swept"), 0);
     assert_eq!(uploads(config, bucket, "").await.len(), 3);
     assert_eq!(blobs.abort_unfinished(Duration::ZERO).await.expect("swept"), 1);

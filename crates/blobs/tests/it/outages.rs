@@ -1,4 +1,4 @@
-//! The object store goes away, falls silent or fails, and comes back.
+//! The object store is unreachable, silent or failing, and recovers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use crate::relay::Rule;
 use crate::support::Bench;
 
-/// Longer than any call may take. It is here to fail a test whose call hangs, not to measure.
+/// Longer than any call may take: makes a test with a hanging call fail.
 const BOUND: Duration = Duration::from_secs(150);
 
 async fn failure<T>(call: impl Future<Output = Result<T, BlobError>>) -> S3Problem {

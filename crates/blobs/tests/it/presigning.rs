@@ -1,4 +1,4 @@
-//! URLs of the object store, fetched with an ordinary HTTP client that has no key.
+//! Presigned URLs, fetched with an ordinary HTTP client without credentials.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Stands between a client and the S3 server and makes trouble on the way.
+//! A relay between a client and the S3 server that injects faults.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What happens to requests, by their first line.
+/// The fault, depending on the first line of a request.
 #[derive(Clone, Copy)]
 pub enum Rule {
     Pass,
-    /// Nothing gets through in either direction, and no connection ends.
+    /// Forwards nothing in either direction and closes no connection.
     Stall,
-    /// Those that this gives a status and a code for are answered here.
+    /// Answers the request itself if the function returns a status and a code.
     Answer(fn(&str) -> Option<(u16, &'static str)>),
-    /// These reach the server, whose answer does not come back.
+    /// Forwards these requests and drops the server's response.
     Lose(fn(&str) -> bool),
 }
 
@@ -31,17 +31,17 @@ pub struct Relay {
 struct Shared {
     server: String,
     rule: watch::Sender<Rule>,
-    /// Requests that the rule touched.
+    /// The number of requests that the rule applied to.
     touched: watch::Sender<usize>,
 }
 
 impl Relay {
-    /// To the server at this URL.
+    /// A relay to the server at this URL.
     pub async fn to(url: &str) -> Relay {
         Relay::new(url.trim_start_matches("http://").trim_end_matches('/').to_owned(), None).await
     }
 
-    /// To nobody: a listener that never answers. The rule has to.
+    /// A relay to a listener that never answers; the rule must answer.
     pub async fn to_nobody() -> Relay {
         let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         Relay::new(nobody.local_addr().expect("an address").to_string(), Some(nobody)).await
@@ -66,12 +66,12 @@ impl Relay {
         self.shared.rule.send_replace(rule);
     }
 
-    /// How many times the rule was applied.
+    /// How often the rule was applied.
     pub fn so_far(&self) -> usize {
         *self.shared.touched.borrow()
     }
 
-    /// Waits until it was applied so many times in all.
+    /// Waits until the rule was applied this often in total.
     pub async fn touched(&self, count: usize) {
         self.shared
             .touched
@@ -81,14 +81,14 @@ impl Relay {
             .expect("the sender lives");
     }
 
-    /// Ends every connection and refuses new ones.
+    /// Closes every connection and rejects new ones.
     pub async fn cut(&mut self) {
         if let Some(mut connections) = self.connections.take() {
             connections.shutdown().await;
         }
     }
 
-    /// After a cut.
+    /// Accepts connections again after `cut`.
     pub async fn restore(&mut self) {
         self.listen(TcpListener::bind(self.address).await.expect("the same port"));
     }
@@ -120,7 +120,7 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Ends with the answer to give instead of the server's.
+/// Returns with the response to give instead of the server's.
 async fn requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

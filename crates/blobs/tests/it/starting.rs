@@ -1,4 +1,4 @@
-//! What is told at start: buckets that are made, and settings that are wrong.
+//! The start: creating buckets and reporting wrong settings.
 
 use blobs::{BlobError, BlobKey, Blobs, S3Config};
 use bytes::Bytes;
@@ -47,7 +47,7 @@ async fn bucket_deleted_after_start_is_reported() {
     assert!(error.contains("s3_bucket_skills"), "{error}");
 }
 
-/// What a start says about these settings.
+/// The error of a start with these settings.
 async fn refusal(config: S3Config) -> String {
     let secret = config.secret_key.clone();
     let error = Blobs::s3(config).await.expect_err("it cannot start");
@@ -78,7 +78,7 @@ async fn unreachable_endpoint_is_reported() {
     assert!(said.contains("nowhere.invalid") && said.contains("check s3_endpoint"), "{said}");
 }
 
-/// Answers that a healthy server of one's own does not give.
+/// Responses that a healthy self-hosted server does not give.
 #[tokio::test]
 async fn error_responses_of_other_servers_are_understood() {
     type Answer = fn(&str) -> Option<(u16, &'static str)>;

@@ -1,5 +1,4 @@
-//! A place for blobs that is a test's own, in a directory or on the S3 server that
-//! `SKILLBOX_TEST_S3_*` names.
+//! Blob storage for one test, in a directory or on the S3 server of `SKILLBOX_TEST_S3_*`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,7 +31,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// Where the tests' S3 server is. Without one the test says so and is not run.
+/// The S3 server of the tests. Without one the test reports that and is skipped.
 pub fn server(test: &str) -> Option<S3Config> {
     #[expect(
         clippy::disallowed_methods,
@@ -59,8 +58,8 @@ pub fn server(test: &str) -> Option<S3Config> {
     })
 }
 
-/// Blobs, and a tenant that only this test has. What it stores is gone when the test ends, however
-/// it ends.
+/// Blob storage and a tenant of this test only. Its blobs are deleted when the test ends, also when
+/// it fails.
 pub struct Bench {
     pub blobs: Blobs,
     pub tenant: String,
@@ -84,7 +83,7 @@ impl Bench {
         Bench { blobs, tenant: format!("test-{}", Uuid::new_v4()), place: Place::S3(config) }
     }
 
-    /// On the server through a relay. The test itself looks past it.
+    /// On the server, through a relay that the test itself bypasses.
     pub async fn relayed(test: &str) -> Option<(Bench, Relay)> {
         let mut config = server(test)?;
         let relay = Relay::to(&config.endpoint).await;
@@ -113,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// The names of everything that is there: blobs by their keys, and what is unfinished.
+    /// The names of everything stored: the keys of blobs, and unfinished files or uploads.
     pub async fn names(&self) -> Vec<String> {
         match &self.place {
             Place::Directory(dir) => {
@@ -126,7 +125,7 @@ impl Bench {
         }
     }
 
-    /// Waits until nothing is left. What a dropped writer leaves in S3 is removed behind its back.
+    /// Waits until nothing is left: the uploads of dropped writers are aborted asynchronously.
     pub async fn is_empty(&self) {
         until(async || self.names().await.is_empty().then_some(())).await;
     }
@@ -159,7 +158,7 @@ async fn objects(config: &S3Config, tenant: &str) -> Vec<String> {
     names
 }
 
-/// Keys and ids of the unfinished uploads whose keys begin like this.
+/// The keys and ids of the unfinished uploads below this prefix.
 pub async fn uploads(config: &S3Config, bucket: &str, prefix: &str) -> Vec<(String, String)> {
     let listed =
         client(config).list_multipart_uploads().bucket(bucket).send().await.expect("a list");
@@ -168,7 +167,7 @@ pub async fn uploads(config: &S3Config, bucket: &str, prefix: &str) -> Vec<(Stri
     uploads.filter(|(key, _)| key.starts_with(prefix)).collect()
 }
 
-/// To look at the server past the code under test.
+/// A client that bypasses the code under test.
 pub fn client(config: &S3Config) -> Client {
     let credentials = Credentials::new(&config.access_key, &config.secret_key, None, None, "test");
     let config = Builder::new()
@@ -218,7 +217,7 @@ pub fn in_a_runtime(work: impl Future<Output = ()> + Send + 'static) {
     let _ = std::thread::spawn(move || runtime().block_on(bounded)).join();
 }
 
-/// Two buckets that only this test has; they are removed with what is in them.
+/// Two buckets of this test only; they are deleted with their objects.
 pub struct OwnBuckets(pub S3Config);
 
 impl OwnBuckets {
@@ -246,8 +245,8 @@ impl Drop for OwnBuckets {
     }
 }
 
-/// What `look` finds, as soon as it finds something. For changes that nothing announces to a test;
-/// the bound only keeps a broken build from hanging.
+/// Polls `look` until it returns something, for changes without an event. The limit only keeps a
+/// broken build from hanging.
 pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {

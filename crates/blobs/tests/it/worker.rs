@@ -1,4 +1,4 @@
-//! A key with a worker's rights: it reads skills, and writes what executions leave. No more.
+//! An access key with the permissions of a worker: it reads skills and writes artifacts, no more.
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
 use blobs::{BlobError, BlobKey, Blobs, S3Config};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::support::{client, server};
 
-/// The whole service, with the key of an API process.
+/// Blob storage with the access key of an API process.
 async fn whole(config: &S3Config) -> Blobs {
     Blobs::s3(config.clone()).await.expect("an S3 server")
 }
@@ -48,7 +48,7 @@ async fn worker_needs_no_permission_to_write_skills() {
     blobs.delete(&result).await.expect("and its removal");
     blobs.abort_unfinished(std::time::Duration::ZERO).await.expect("only where it may write");
 
-    // The attack: a worker in somebody's hands exchanges or removes the skills of everybody.
+    // The attack: a compromised worker replaces or deletes the skills of all tenants.
     for refused in
         [blobs.put(&skill, Bytes::from_static(b"evil")).await.map(drop), blobs.delete(&skill).await]
     {
@@ -56,7 +56,7 @@ async fn worker_needs_no_permission_to_write_skills() {
         assert!(said.contains("not allowed to do this in the bucket"), "{said}");
     }
     assert_eq!(api.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"archive")));
-    // Control: the same with the key that the worker had before.
+    // Control: the same with the key of an API process.
     let wide = whole(&S3Config { skills_read_only: true, ..config.clone() }).await;
     wide.put(&skill, Bytes::from_static(b"evil")).await.expect("put");
     assert_eq!(api.get(&skill, 100).await.expect("read"), Some(Bytes::from_static(b"evil")));
@@ -72,7 +72,7 @@ async fn worker_cannot_access_or_create_other_buckets() {
     let (owner, worker) = (client(&config), client(&narrow));
     let denied = |code: Option<&str>| assert_eq!(code, Some("AccessDenied"));
     denied(worker.create_bucket().bucket(&other).send().await.expect_err("no right").code());
-    // Control: the bucket is made, and read, with the key that the worker had before.
+    // Control: the bucket is created and read with the key of an API process.
     owner.create_bucket().bucket(&other).send().await.expect("made");
     owner
         .put_object()
@@ -89,7 +89,7 @@ async fn worker_cannot_access_or_create_other_buckets() {
     owner.delete_bucket().bucket(&other).send().await.expect("removed");
 }
 
-/// What a start in another role says with such a key, before the first upload does.
+/// A start in another role fails with such a key, before the first upload does.
 #[tokio::test]
 async fn publishing_server_does_not_start_with_a_worker_key() {
     let test = "publishing_server_does_not_start_with_a_worker_key";

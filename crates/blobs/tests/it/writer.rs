@@ -3,8 +3,7 @@ use bytes::Bytes;
 
 use crate::support::{Bench, on_both};
 
-/// More than a writer holds in memory, so that it has spilled to a file or begun an upload of
-/// several parts.
+/// More than a writer buffers, so that it has created a file or started a multipart upload.
 const LONG: usize = 11_000_000;
 
 on_both!(
@@ -42,7 +41,7 @@ async fn blob_written_in_pieces_equals_the_whole(bench: Bench) {
     assert_eq!(read, bytes);
 }
 
-/// S3 takes parts of five mebibytes.
+/// The minimum part size of S3.
 async fn every_length_around_a_part_boundary_is_complete(bench: Bench) {
     const PART: usize = 5 << 20;
     let bytes: Vec<u8> = (0..=2 * PART).map(|n| (n % 251) as u8).collect();
@@ -76,8 +75,8 @@ async fn dropped_writer_keeps_the_old_blob(bench: Bench) {
 
 #[test]
 fn cancelled_write_cannot_be_finished() {
-    // The only thread that may block is kept busy, so that the write is certain to be under way
-    // when its caller goes away.
+    // The only blocking thread is kept busy, so that the write is in progress when its future is
+    // dropped.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(1)
         .build()

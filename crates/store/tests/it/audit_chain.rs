@@ -1,5 +1,5 @@
-//! The audit log as evidence: entries are part of the change they tell of, and what somebody does
-//! to them in the database is found.
+//! The audit log as evidence: an entry is written in the transaction of its change, and manipulation
+//! of the log in the database is detected.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ on_both!(
     entries_from_before_the_chain_are_counted,
 );
 
-/// Signs with a secret that nobody who writes into the database knows.
+/// Signs with a secret that an attacker with access to the database does not have.
 #[derive(Debug)]
 struct Signer {
-    /// Signs behind any head: the control.
-    credulous: bool,
+    /// Accepts any previous head as authentic: the control.
+    accepts_any_head: bool,
 }
 
 impl HeadSigner for Signer {
@@ -38,12 +38,12 @@ impl HeadSigner for Signer {
     }
 
     fn is_authentic(&self, head: &AuditHead, signed: &str) -> bool {
-        self.credulous || self.sign(head) == signed
+        self.accepts_any_head || self.sign(head) == signed
     }
 }
 
 fn signing(store: &Store) -> Store {
-    store.with_head_signer(Arc::new(Signer { credulous: false }))
+    store.with_head_signer(Arc::new(Signer { accepts_any_head: false }))
 }
 
 fn entry(object: &str) -> NewAuditRecord {
@@ -67,7 +67,7 @@ async fn log(store: &Store, tenant: &TenantId) -> Vec<AuditRecord> {
 /// The head, if it is signed and authentic.
 async fn signed_head(store: &Store, tenant: &TenantId) -> Option<AuditHead> {
     let stored = store.audit_head(tenant).await.expect("readable")?;
-    let signer = Signer { credulous: false };
+    let signer = Signer { accepts_any_head: false };
     stored
         .signed
         .is_some_and(|signed| signer.is_authentic(&stored.head, &signed))
@@ -85,7 +85,7 @@ const CHANGES: [&str; 15] = [
     "skill.publish", "trust.version.forget", "skill.approve", "skill.delete", "file.delete",
 ];
 
-/// Makes the change of this number; those before it must have been made.
+/// Makes the change with this number; all before it must have been made.
 async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreError> {
     let (acme, made, key) = (acme(), tenant("made"), "0123456789ABCDEF");
     let signature = NewSignature { text: "signed".into(), trusted: true };
@@ -131,7 +131,7 @@ async fn change(store: &Store, number: usize, file: Uuid) -> Result<(), StoreErr
     Ok(())
 }
 
-/// All that these changes can change.
+/// Everything that these changes can modify.
 async fn state(store: &Store) -> String {
     let (acme, page) = (acme(), PageRequest::default());
     let keys = store.list_keys(&acme, true, &page).await.expect("listed");
@@ -185,8 +185,8 @@ async fn change_and_audit_entry_share_one_transaction(store: TestStore) {
         assert_eq!((log.len(), newest.action.as_str()), (number + 1, action));
         assert_eq!((newest.actor, &newest.request_id), (actor.key, &actor.request_id));
     }
-    // Control: a change that has no entry passes without the table, so the renaming alone stops
-    // nothing.
+    // Control: without the table, a change without an audit entry still succeeds, so the renaming
+    // alone causes no failure.
     execute(&store.dsn, "ALTER TABLE audit RENAME TO audit_away").await;
     store.insert_key(&new_key(&acme(), "control")).await.expect("a key of the server's own");
 }
@@ -211,7 +211,7 @@ async fn concurrent_writers_do_not_fork_the_chain(store: TestStore) {
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
 }
 
-/// A log of five entries, which is in order.
+/// A valid log of five entries.
 async fn five(store: &Store, name: &str) -> TenantId {
     let (store, tenant) = (signing(store), tenant(name));
     for number in 1..=5 {
@@ -275,8 +275,8 @@ async fn manipulation_of_the_log_is_detected(store: TestStore) {
     }
 }
 
-/// Does what somebody with the database, but without the server's key, can do: changes an entry and
-/// computes all later hashes, and the head, anew.
+/// What an attacker with access to the database, but without the server's key, can do: change an
+/// entry and recompute all later hashes and the head.
 async fn forge(store: &TestStore, tenant: &TenantId) {
     let mut entries = log(store, tenant).await;
     entries.sort_by_key(|entry| entry.seq);
@@ -295,7 +295,7 @@ async fn forge(store: &TestStore, tenant: &TenantId) {
     statements += &format!("UPDATE audit_heads SET hash = '{before}' WHERE tenant = '{tenant}'");
     execute(&store.dsn, &statements).await;
     let head = store.audit_head(tenant).await.expect("readable").expect("a head").head;
-    assert_eq!(verify_audit(tenant, &entries, Some(&head)), [], "only the signature tells");
+    assert_eq!(verify_audit(tenant, &entries, Some(&head)), [], "only the signature reveals it");
 }
 
 async fn recomputed_log_is_never_signed(store: TestStore) {
@@ -311,8 +311,8 @@ async fn recomputed_log_is_never_signed(store: TestStore) {
         );
     }
     forge(&store, &control).await;
-    let credulous = store.with_head_signer(Arc::new(Signer { credulous: true }));
-    credulous.append_audit_record(&control, &entry("later")).await.expect("appended");
+    let accepts_any_head = store.with_head_signer(Arc::new(Signer { accepts_any_head: true }));
+    accepts_any_head.append_audit_record(&control, &entry("later")).await.expect("appended");
     assert_eq!(
         problems(&store, &control).await,
         [],

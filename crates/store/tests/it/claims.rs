@@ -1,4 +1,4 @@
-//! Who gets to run what is queued.
+//! Claims: which worker gets which queued execution.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ async fn parallel_claims_take_each_execution_once(store: TestStore) {
         workers.spawn(async move {
             let owner = format!("worker{n}");
             let mut claimed = Vec::new();
-            // None may mean that others hold what is left, so everybody counts to the end.
+            // None may also mean that other workers have locked the remaining rows; each execution is
+            // counted by the worker that claimed it.
             while let Some((execution, lease)) =
                 store.claim_next(&owner, LEASE_MS).await.expect("claimed")
             {
@@ -137,7 +138,7 @@ async fn weights_share_the_workers(store: TestStore) {
 }
 
 async fn idle_tenant_saves_no_credit(store: TestStore) {
-    // `other` was served once, long ago, and `acme` very often since.
+    // `other` was served once, long ago, and `acme` often since then.
     store.queue(&other()).await;
     for _ in 0..60 {
         store.queue(&acme()).await;
@@ -194,9 +195,8 @@ async fn parallel_claims_respect_max_concurrent(store: TestStore) {
     assert_eq!(store.count_running(&acme()).await.expect("counted"), 3);
 }
 
-/// What waits is counted by nobody before a claim: a worker looks at the front of the queue,
-/// however long it is, also when Postgres believes that nothing waits because that was so when it
-/// last looked.
+/// A claim reads only the front of the queue, however long it is, even when the statistics of
+/// Postgres date from a time with an empty queue.
 #[tokio::test]
 async fn claim_reads_few_rows_of_a_long_queue() {
     let store = TestStore::postgres().await;
@@ -215,7 +215,7 @@ async fn claim_reads_few_rows_of_a_long_queue() {
     }
     let worker = store.second().await;
     assert!(worker.claim_next("worker", LEASE_MS).await.expect("claimed").is_some());
-    // A connection says what it has read when it ends, if not before.
+    // A connection reports its statistics at the latest when it ends.
     worker.close().await;
     let read =
         "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'executions_queued'";

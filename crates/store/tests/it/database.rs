@@ -1,4 +1,4 @@
-//! Opening, migrating, surviving.
+//! Opening, migrating and durability.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ async fn finished_execution_survives_reopening(store: TestStore) {
     assert_eq!(after.expect("readable"), Some(before));
 }
 
-/// Plays the process to be killed when this is set.
+/// When this variable is set, this process is the one to be killed.
 const VICTIM: &str = "STORE_TEST_VICTIM_DSN";
 
 async fn finished_execution_survives_sigkill(store: TestStore) {
@@ -117,8 +117,7 @@ async fn sqlite_file_is_readable_by_its_owner_only() {
     }
 }
 
-/// Adds and removes a row with this text through `PRAGMA secure_delete` off, as SQLite has it
-/// unless told otherwise.
+/// Inserts and deletes a row with this text with `PRAGMA secure_delete` off, the default of SQLite.
 async fn delete_insecurely(dsn: &str, text: &str) {
     let mut connection = SqliteConnection::connect(dsn).await.expect("the same file");
     for statement in [
@@ -139,11 +138,11 @@ async fn deleted_content_of_a_sqlite_file_is_overwritten() {
     let (deleted, control) = ("hunter2-deleted-by-the-store", "hunter2-deleted-by-others");
     store.revoke_digest(&acme(), "sha256:1", deleted).await.expect("stored");
     assert!(store.unrevoke_digest(&acme(), "sha256:1").await.expect("deleted"));
-    // The last connection to close moves the log into the file.
+    // The last connection to close checkpoints the WAL into the file.
     store.close().await;
     let file = store.dsn.trim_start_matches("sqlite:");
     let holds = |text: &str| {
-        assert!(!std::path::Path::new(&format!("{file}-wal")).exists(), "the log is in the file");
+        assert!(!std::path::Path::new(&format!("{file}-wal")).exists(), "the WAL was checkpointed");
         let bytes = std::fs::read(file).expect("the file");
         bytes.windows(text.len()).any(|part| part == text.as_bytes())
     };

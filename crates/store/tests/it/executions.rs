@@ -1,4 +1,4 @@
-//! Accepting, reading and cancelling.
+//! Inserting, reading and cancelling executions.
 
 use store::{CancelResult, InitialState, InsertResult, NewExecution, Status, StoreError};
 use tokio::task::JoinSet;
@@ -48,7 +48,7 @@ async fn execution_can_be_inserted_as_running(store: TestStore) {
     assert_eq!((found.status, found.attempt, found.started), (Status::Running, 1, false));
     assert!(found.started_at.is_some());
     let claimed = store.claim_next("thief", LEASE_MS).await.expect("claimed");
-    assert_eq!(claimed, None, "it never was in the queue");
+    assert_eq!(claimed, None, "it was never queued");
     assert!(store.finish(&lease, &finished(Status::Success)).await.expect("finished"));
 }
 

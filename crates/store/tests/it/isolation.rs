@@ -1,4 +1,4 @@
-//! No function on a tenant's data sees or changes another tenant's.
+//! No function on tenant data reads or changes the data of another tenant.
 
 use serde_json::json;
 use store::{
@@ -64,7 +64,7 @@ async fn executions_are_not_shared(store: TestStore) {
         store.archive_use(&other(), "sha256:echo").await.expect("readable"),
         ArchiveUse::Unused
     );
-    // Another tenant's cursor is only a place in time.
+    // A cursor holds only a time and an id, so that of another tenant reveals nothing.
     let cursor = store.execution(&acme(), keyed.id).await.cursor();
     let listed = store.list_executions(&other(), &filter, &PageRequest::after(cursor, 50)).await;
     assert_eq!(listed.expect("listed"), []);

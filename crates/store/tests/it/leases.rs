@@ -1,4 +1,4 @@
-//! Holding a lease, finishing under it, and being fenced out.
+//! Leases: heartbeats, finishing, requeueing and fencing.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ fn file(name: &str) -> NewFile {
     }
 }
 
-/// Takes the lease away and gives the execution to another worker of the same process: nothing
-/// but the token tells the two apart.
+/// Takes the lease away and gives the execution to a worker with the same owner name: only the
+/// token differs.
 async fn hand_over(store: &TestStore, lease: &Lease) -> Lease {
     let reaped = reap(store, StaleLeases::ExpiredAt(now() + LEASE_MS * 2000), 9).await;
     assert_eq!((reaped.len(), reaped[0].requeued), (1, true));
@@ -189,14 +189,14 @@ async fn unstarted_execution_is_requeued(store: TestStore) {
     let release = async |lease: &Lease| store.requeue(lease, 3).await.expect("answered");
     assert!(!release(&Lease { token: 2, ..lease.clone() }).await);
     assert!(release(&lease).await);
-    assert!(!release(&lease).await, "it is nobody's now");
+    assert!(!release(&lease).await, "it has no owner now");
     let (execution, second) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     assert_eq!((execution.id, execution.attempt), (lease.execution_id, 2));
     store.request_cancel(&acme(), execution.id).await.expect("asked");
-    assert!(!release(&second).await, "nobody wants it run");
+    assert!(!release(&second).await, "its cancellation was requested");
     let started = store.run(&acme()).await;
     store.mark_started(&started).await.expect("marked");
-    assert!(!release(&started).await, "it may have acted");
+    assert!(!release(&started).await, "the job may have had effects");
 }
 
 async fn unsent_execution_is_requeued_by_its_owner(store: TestStore) {
@@ -214,20 +214,23 @@ async fn unsent_execution_is_requeued_by_its_owner(store: TestStore) {
     let release = async |lease: &Lease, attempts| {
         store.requeue_unsent(lease, "whole", attempts).await.expect("answered")
     };
-    assert!(!store.requeue(&unsent, 3).await.expect("answered"), "by its row it may have acted");
-    assert!(!release(&Lease { token: 2, ..unsent.clone() }, 3).await, "only its holder knows");
-    assert!(!release(&unsent, 1).await, "it was tried often enough");
+    assert!(
+        !store.requeue(&unsent, 3).await.expect("answered"),
+        "by its row the job may have had effects"
+    );
+    assert!(!release(&Lease { token: 2, ..unsent.clone() }, 3).await, "only its owner knows");
+    assert!(!release(&unsent, 1).await, "no attempt is left");
     assert!(release(&unsent, 3).await);
-    assert!(!release(&unsent, 3).await, "it is nobody's now");
+    assert!(!release(&unsent, 3).await, "it has no owner now");
     let (execution, _) = store.claim_next("v", LEASE_MS).await.expect("claimed").expect("one");
     assert_eq!(
         (execution.id, execution.attempt, execution.started),
         (unsent.execution_id, 2, false)
     );
-    assert_eq!(execution.request, "whole", "with what it needs");
+    assert_eq!(execution.request, "whole", "with the request it needs");
     let unwanted = lease().await;
     store.request_cancel(&acme(), unwanted.execution_id).await.expect("asked");
-    assert!(!release(&unwanted, 3).await, "nobody wants it run");
+    assert!(!release(&unwanted, 3).await, "its cancellation was requested");
 }
 
 async fn idempotent_execution_is_requeued_until_attempts_are_used_up(store: TestStore) {
@@ -245,8 +248,8 @@ async fn idempotent_execution_is_requeued_until_attempts_are_used_up(store: Test
         (lease.execution_id, 2, false)
     );
     store.mark_started(&second).await.expect("marked");
-    assert!(!store.requeue(&second, 2).await.expect("answered"), "that was the last try");
-    assert!(!store.requeue(&lease, 9).await.expect("answered"), "an old lease gives nothing back");
+    assert!(!store.requeue(&second, 2).await.expect("answered"), "that was the last attempt");
+    assert!(!store.requeue(&lease, 9).await.expect("answered"), "an old lease cannot requeue");
 }
 
 async fn finish_rejects_a_status_that_is_not_terminal(store: TestStore) {

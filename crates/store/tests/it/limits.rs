@@ -1,4 +1,4 @@
-//! Limits of a tenant: how much may wait, and how much may be asked for.
+//! Limits of a tenant: queued executions and requests per minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn max_queued_is_enforced(store: TestStore) {
         .insert_within_limits(&new_execution(&other(), InitialState::Queued))
         .await
         .expect("stored");
-    assert_eq!(free, InsertResult::New(None), "others have no bound");
+    assert_eq!(free, InsertResult::New(None), "other tenants have no limit");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     assert_eq!(

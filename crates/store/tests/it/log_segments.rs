@@ -1,4 +1,4 @@
-//! Logs written down while they grow.
+//! Log segments of running executions.
 
 use store::{LogSegment, LogStream, Status, now};
 use uuid::Uuid;
@@ -55,7 +55,7 @@ async fn only_active_executions_can_be_watched(store: TestStore) {
     assert!(store.mark_watched(&acme(), queued).await.expect("answered"));
     let (_, taken) = store.claim_next("w", LEASE_MS).await.expect("claimed").expect("one");
     let asked = store.mark_started(&taken).await.expect("answered").expect("held");
-    assert!(asked.watched, "who takes it up must know");
+    assert!(asked.watched, "the worker that claims it must know");
 }
 
 async fn heartbeats_report_watched_executions(store: TestStore) {

@@ -1,8 +1,8 @@
-//! Bringing tables up to date: from nothing, from the oldest, by several at once, beside programs
-//! of another age.
+//! Migrations: of an empty database, of the first schema, concurrently, and next to programs of
+//! another version.
 //!
-//! No older program can be had here. So this one plays it: to a database with a step that it does
-//! not know, it is the older one.
+//! There is no older program to test with. This one plays it: on a database with a migration that
+//! it does not know, it is the older program.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::support::{LEASE_MS, acme, finished, new_execution, reap};
 
-/// The last step of this program.
+/// The last migration of this program.
 const NEWEST: i64 = 9;
 
-/// Databases without a table, one of each kind.
+/// Empty databases, one of each kind.
 struct Empty {
     dsns: [String; 2],
     _dir: TempDir,
@@ -32,7 +32,7 @@ impl Empty {
     }
 }
 
-/// Says something to a database that no function of the store says.
+/// Runs a statement that the store has no function for.
 pub async fn execute(dsn: &str, statements: &str) {
     let statements = AssertSqlSafe(statements.to_owned());
     match dsn.starts_with("sqlite") {
@@ -49,8 +49,8 @@ pub async fn execute(dsn: &str, statements: &str) {
     }
 }
 
-/// Takes the first steps as a program of that time did.
-async fn take_first(dsn: &str, steps: &[(i64, &'static str, &'static str)]) {
+/// Applies the first migrations as a program of that version did.
+async fn apply_first(dsn: &str, steps: &[(i64, &'static str, &'static str)]) {
     const TABLE: &str = "_sqlx_migrations";
     async fn apply(connection: &mut impl Migrate, steps: &[(i64, &'static str, &'static str)]) {
         connection.ensure_migrations_table(TABLE).await.expect("a table");
@@ -80,7 +80,7 @@ async fn take_first(dsn: &str, steps: &[(i64, &'static str, &'static str)]) {
 const INITIAL: (i64, &str, &str) =
     (1, "initial", include_str!("../../../../migrations/0001_initial.sql"));
 
-/// A step that some later version may bring: a column, a table, an index.
+/// A migration that a later version may have: a column, a table, an index.
 const LATER: &str = "ALTER TABLE executions ADD COLUMN later TEXT NOT NULL DEFAULT 'x'; \
     CREATE TABLE later (id TEXT PRIMARY KEY REFERENCES executions (id)); \
     CREATE INDEX executions_later ON executions (tenant, later); \
@@ -123,7 +123,7 @@ async fn unmigrated_schema_is_reported() {
             matches!(behind, StoreError::SchemaTooOld { current: 0, required: NEWEST }),
             "{behind}"
         );
-        take_first(dsn, &[INITIAL]).await;
+        apply_first(dsn, &[INITIAL]).await;
         let behind = Store::check_schema(dsn).await.expect_err("most of the tables are missing");
         assert!(
             behind.to_string().contains("migration 1")
@@ -152,13 +152,12 @@ async fn older_program_accepts_an_additive_migration() {
 
         execute(dsn, LATER).await;
 
-        // The process that was there before: its statements were prepared for the tables as they
-        // were.
+        // The process that ran before: its prepared statements are for the old schema.
         assert!(store.finish(&lease, &finished(Status::Success)).await.expect("recorded"));
         let (_, lease) =
             store.claim_next("old", LEASE_MS).await.expect("claimed").expect("one waits");
         assert!(store.mark_started(&lease).await.expect("started").is_some());
-        // One that starts now.
+        // A process that starts now.
         let started = Store::open(dsn).await.expect("an older program may start");
         assert_eq!(Store::migrate(dsn).await.expect("nothing to do").to, 9001);
         assert_eq!(
@@ -197,8 +196,7 @@ async fn older_program_rejects_an_incompatible_migration() {
             );
             assert!(error.to_string().contains("restore the backup"), "{error}");
         }
-        // A program that knows enough is not shut out: the first it must know may be an earlier
-        // step.
+        // A program that knows the required migration is accepted: it may be an earlier one.
         execute(dsn, "UPDATE settings SET value = '6' WHERE name = 'oldest schema'").await;
         Store::open(dsn).await.expect("open");
     }
@@ -214,8 +212,7 @@ async fn changed_migration_is_rejected() {
     }
 }
 
-/// What a program of the first step left: one execution that waits, one that runs, one that has
-/// ended.
+/// The data of a program of the first migration: a queued, a running and an ended execution.
 const LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('acme', 'mutable', 0, 1); \
     INSERT INTO executions (id, tenant, skill_name, skill_version, digest, status, attempt, token, created_at, input, \
             request) \
@@ -236,7 +233,7 @@ const LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VA
 #[tokio::test]
 async fn data_of_the_first_schema_survives_all_migrations() {
     for dsn in &Empty::make().await.dsns {
-        take_first(dsn, &[INITIAL]).await;
+        apply_first(dsn, &[INITIAL]).await;
         execute(dsn, LEFT).await;
         let migrated = Store::migrate(dsn).await.expect("migrated");
         assert_eq!((migrated.from, migrated.applied.len() as i64), (1, NEWEST - 1));
@@ -245,7 +242,7 @@ async fn data_of_the_first_schema_survives_all_migrations() {
         let id =
             |number| format!("0198c0de-0000-7000-8000-00000000000{number}").parse().expect("an id");
         for _ in 0..2 {
-            // The first look fills in the columns that the second one reads.
+            // The first read fills in the columns that the second one uses.
             let callable =
                 store.list_callable_skills(&acme(), &PageRequest::default()).await.expect("listed");
             assert_eq!(callable[0].input_schema, Some(serde_json::json!({ "type": "object" })));
@@ -272,7 +269,7 @@ async fn data_of_the_first_schema_survives_all_migrations() {
     }
 }
 
-/// Tables before what is stored was counted.
+/// The schema from before the storage count.
 const UNCOUNTED: [(i64, &str, &str); 6] = [
     INITIAL,
     (2, "production", include_str!("../../../../migrations/0002_production.sql")),
@@ -282,8 +279,8 @@ const UNCOUNTED: [(i64, &str, &str); 6] = [
     (6, "capacity", include_str!("../../../../migrations/0006_capacity.sql")),
 ];
 
-/// Beside `LEFT`: an artifact with its archive, an uploaded file, a skill, a piece of a log, and a
-/// tenant with nothing.
+/// In addition to `LEFT`: an artifact with its archive, an uploaded file, a skill, a log segment,
+/// and a tenant without any objects.
 const MORE_LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_at) VALUES ('other', 'mutable', 0, 1); \
     UPDATE executions SET has_archive = TRUE WHERE status = 'success'; \
     INSERT INTO files (id, tenant, execution_id, name, content_type, size_bytes, sha256, blob_key, version, created_at, \
@@ -299,7 +296,7 @@ const MORE_LEFT: &str = "INSERT INTO tenants (id, versions, served_at, created_a
 #[tokio::test]
 async fn existing_rows_are_counted_by_the_storage_migration() {
     for dsn in &Empty::make().await.dsns {
-        take_first(dsn, &UNCOUNTED).await;
+        apply_first(dsn, &UNCOUNTED).await;
         execute(dsn, LEFT).await;
         execute(dsn, MORE_LEFT).await;
         let store = Store::open(dsn).await.expect("migrated");
@@ -322,7 +319,7 @@ async fn existing_rows_are_counted_by_the_storage_migration() {
         assert_eq!(store.recount_storage(&acme()).await.expect("counted"), expected);
         let other = crate::support::other();
         assert_eq!(store.storage_usage(&other).await.expect("read").used_bytes, 0);
-        // The size of an archive is in no row: whoever reaches it measures it.
+        // The database does not have the size of an archive: the first server to start measures it.
         let archives = store.unmeasured_archives(10).await.expect("listed");
         assert_eq!(archives.len(), 1);
         store.set_archive_bytes(&archives[0], 11).await.expect("measured");
@@ -330,8 +327,8 @@ async fn existing_rows_are_counted_by_the_storage_migration() {
     }
 }
 
-/// A backup or a long query may hold a lock for hours. A step that waits for it must not hold
-/// everybody else up.
+/// A backup or a long query may hold a lock for hours. A migration that waits for it must not block
+/// other queries.
 #[tokio::test]
 async fn blocked_migration_lets_other_queries_pass() {
     let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
@@ -351,14 +348,14 @@ async fn blocked_migration_lets_other_queries_pass() {
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut other).await.expect("locks") == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Behind the step in the queue for the lock, and still served while the holder holds on.
+    // Queued behind the migration for the lock, and still served while the lock is held.
     other.execute("BEGIN; LOCK TABLE files IN ROW EXCLUSIVE MODE; ROLLBACK").await.expect("served");
     assert!(!migrating.is_finished());
     holder.execute("ROLLBACK").await.expect("given up");
     assert_eq!(migrating.await.expect("no panic").expect("migrated").applied, [(6, "capacity")]);
 }
 
-/// Where a job migrates, the servers' own user needs no right to change tables.
+/// If a job migrates, the database user of the servers needs no DDL privileges.
 #[tokio::test]
 async fn user_without_ddl_rights_can_serve() {
     let dsn = tokio::task::spawn_blocking(crate::postgres::database).await.expect("a database");
@@ -373,7 +370,7 @@ async fn user_without_ddl_rights_can_serve() {
     )
     .await;
     let theirs = dsn.replacen("postgres@", &format!("{user}@"), 1);
-    assert!(Store::open(&theirs).await.is_err(), "it must not be able to make a table");
+    assert!(Store::open(&theirs).await.is_err(), "it must not be able to create a table");
     let store = Store::open_unmigrated(&theirs).await.expect("open");
     store.ensure_tenant(&acme()).await.expect("a tenant");
     store.insert_execution(&new_execution(&acme(), InitialState::Queued)).await.expect("stored");

@@ -1,4 +1,4 @@
-//! What happens is told at once, to this process and to others.
+//! Notifications reach this process and others at once.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn next(announcements: &mut Notifications) -> Notification {
     next.await.expect("an announcement in time").expect("the store is open")
 }
 
-/// The next announcement that is not the call to look after a gap, which may come at any time.
+/// The next notification other than `Missed`, which may come at any time.
 async fn news(announcements: &mut Notifications) -> Notification {
     loop {
         match next(announcements).await {
@@ -27,7 +27,7 @@ async fn news(announcements: &mut Notifications) -> Notification {
     }
 }
 
-/// Listens, and returns when nothing that happens from now on is missed.
+/// Subscribes, and returns when no later notification can be missed.
 async fn listen(store: &store::Store, postgres: bool) -> Notifications {
     let mut announcements = store.notifications();
     if postgres {
@@ -54,7 +54,7 @@ async fn changes_notify_clones(store: TestStore) {
 
     let never = store.queue(&acme()).await;
     assert_eq!(news(&mut heard).await, Notification::Queued);
-    // Whoever claims passes over a row that is being changed, and must hear of it again.
+    // A worker skips a row that is locked by a change, so it must be notified again.
     assert!(store.mark_watched(&acme(), never).await.expect("watched"));
     assert_eq!(news(&mut heard).await, Notification::Queued);
     assert!(store.mark_awaited(&acme(), never).await.expect("awaited"));
@@ -121,7 +121,7 @@ async fn broken_connection_is_reported_and_reconnected() {
     let mut heard = listen(&second, true).await;
     for _ in 0..3 {
         crate::postgres::cut_listeners(&store.dsn);
-        // What happens while nobody listens is covered by the word that there was a gap.
+        // Notifications during the gap are covered by `Missed`.
         store.queue(&acme()).await;
         while next(&mut heard).await != Notification::Missed {}
         let id = store.queue(&acme()).await;

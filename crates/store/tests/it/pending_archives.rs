@@ -1,4 +1,4 @@
-//! Archives that may belong to no skill: none is forgotten, none is removed under somebody's hands.
+//! Archives that may belong to no skill: none is leaked, and none is removed while it is in use.
 
 use store::{ArchiveUse, InitialState, Status, now};
 
@@ -43,7 +43,7 @@ async fn unfinished_upload_is_listed(store: TestStore) {
     assert_eq!(loose(&store, now()).await, 0);
     let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
     store.abort_archive_upload(&note).await.expect("abandoned");
-    assert_eq!(loose(&store, before).await, 1, "what came to nothing is old at once");
+    assert_eq!(loose(&store, before).await, 1, "an aborted upload is listed at once");
 }
 
 async fn upload_and_removal_exclude_each_other(store: TestStore) {
@@ -53,8 +53,8 @@ async fn upload_and_removal_exclude_each_other(store: TestStore) {
         second.claim_archive_removal(&acme(), DIGEST, start, LEASE_MS).await.expect("answered")
     };
     let note = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
-    assert!(!claim().await, "an upload is under way");
-    // A second upload of the same content; the end of the first does not drop its note.
+    assert!(!claim().await, "an upload is in progress");
+    // A second upload of the same digest: completing the first keeps the row of the second.
     let again = store.begin_archive_upload(&acme(), DIGEST).await.expect("noted").expect("free");
     store.commit_archive_upload(&note).await.expect("settled");
     assert!(!claim().await);
@@ -73,10 +73,10 @@ async fn upload_and_removal_exclude_each_other(store: TestStore) {
 
 async fn deferred_removal_is_listed_again(store: TestStore) {
     assert!(store.claim_archive_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));
-    assert_eq!(loose(&store, now()).await, 0, "somebody is at it");
+    assert_eq!(loose(&store, now()).await, 0, "another server removes it");
     store.defer_archive_removal(&acme(), DIGEST, 7).await.expect("put off");
     assert_eq!(loose(&store, 1).await, 1);
-    // A server that dies while it removes keeps the others out only for a while.
+    // A server that dies during a removal blocks others only until its lease expires.
     assert!(store.claim_archive_removal(&acme(), DIGEST, now(), -1).await.expect("answered"));
     assert_eq!(loose(&store, 1).await, 1);
     assert!(store.claim_archive_removal(&acme(), DIGEST, now(), LEASE_MS).await.expect("answered"));

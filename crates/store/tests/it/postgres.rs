@@ -1,11 +1,11 @@
-//! A throw-away Postgres for tests, made from the machine's own programs.
+//! A temporary Postgres cluster for tests, from the installed programs.
 //!
 //! One cluster for each test binary, on a socket in a temporary directory; one database for each
 //! caller. Needs nothing but std and tempfile, so that other crates' tests may include this file:
 //! `#[path = "../../../store/tests/it/postgres.rs"] mod postgres;`, then `postgres::database()`.
 //!
 //! A machine without Postgres fails these tests. Skipping would leave half of the store untested
-//! without anybody noticing.
+//! unnoticed.
 
 use std::fs;
 use std::io::Read;
@@ -19,12 +19,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `nobody`: Postgres refuses to run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// Makes a cluster and runs it until its own standard input ends, which it does when the test
-/// process goes away for any reason, because that process holds the other end. Then it stops the
-/// cluster by its process id and removes the directory. A server that ends earlier is started
-/// again.
+/// Creates a cluster and runs it until its own standard input ends. The test process holds the other
+/// end, so that happens when it ends for any reason. Then the script stops the cluster by its
+/// process id and removes the directory. A server that ends earlier is restarted.
 ///
-/// It must not die of SIGPIPE when that happens before it has said that the cluster is ready.
+/// It must not die of SIGPIPE when that happens before it has reported that the cluster is ready.
 const GUARD: &str = r#"
     trap '' PIPE
     fail() { cat "$2/log"; rm -rf "$2"; exit 1; }
@@ -63,7 +62,7 @@ static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 /// The address of a new, empty database of the shared cluster.
 pub fn database() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
-    // Nobody restarts this one, so what it says is committed need not be written yet.
+    // This cluster is never restarted, so its commits need not be flushed.
     let cluster = CLUSTER.get_or_init(|| Cluster::start("off"));
     cluster.database(&format!("test{}", NUMBER.fetch_add(1, Ordering::Relaxed)))
 }
@@ -74,7 +73,7 @@ pub fn cut_listeners(dsn: &str) {
     cut(dsn, "application_name = 'skillbox-listener'");
 }
 
-/// Ends every connection to this database, whatever it is doing, as a restart or a network would.
+/// Ends every connection to this database, whatever it is doing, as a restart would.
 #[allow(dead_code, reason = "not every crate that includes this file cuts connections")]
 pub fn cut_connections(dsn: &str) {
     cut(dsn, "pid <> pg_backend_pid()");
@@ -88,8 +87,8 @@ fn cut(dsn: &str, which: &str) {
     cluster.query(&format!("{all} AND {which}"), database);
 }
 
-/// Whoever connects to this database from now on finds its clock so many hours ahead: a function of
-/// the same name is found before the real one.
+/// Moves the clock of this database ahead by some hours for new connections: a function of the same
+/// name shadows the real one.
 #[allow(dead_code, reason = "not every crate that includes this file changes clocks")]
 pub fn set_clock(dsn: &str, hours: i32) {
     let cluster = CLUSTER.get().expect("a cluster");
@@ -106,8 +105,7 @@ pub fn set_clock(dsn: &str, hours: i32) {
 
 #[allow(dead_code, reason = "each test binary that includes this file uses a part of it")]
 impl Cluster {
-    /// A cluster that keeps what it has committed when its server is ended from outside; it is then
-    /// started again.
+    /// A durable cluster: its commits survive a kill of the server, which is then restarted.
     pub fn lasting() -> Cluster {
         Cluster::start("on")
     }
@@ -117,7 +115,7 @@ impl Cluster {
         let mut createdb = self.command("createdb");
         createdb.arg("-h").arg(&self.socket).args(["-U", "postgres", name]);
         run(&mut createdb);
-        // The socket's directory stands where the host would; its slashes must be encoded there.
+        // The directory of the socket takes the place of the host; its slashes must be encoded.
         let host = self.socket.display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{host}/{name}")
     }
@@ -129,8 +127,7 @@ impl Cluster {
         run(&mut psql);
     }
 
-    /// A copy of a database, made by the programs that people make backups with, while the original
-    /// is in use.
+    /// A copy of a database, made with the standard backup programs while the original is in use.
     pub fn copy(&self, from: &str, to: &str) -> String {
         let backup = self.socket.join(format!("{to}.dump"));
         let mut dump = self.command("pg_dump");
@@ -171,7 +168,7 @@ impl Cluster {
         let mut guard = Command::new("/bin/sh");
         guard.args(["-c", GUARD, "guard"]).arg(&bin).arg(&dir).arg(synchronous_commit);
         as_user(&mut guard, user);
-        // Out of the terminal's group: an interrupt meant for the tests must not stop the guard.
+        // In its own process group: an interrupt of the tests must not stop the guard.
         guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = guard.spawn().expect("a shell");
         let mut said = String::new();
@@ -185,7 +182,7 @@ impl Cluster {
     }
 }
 
-/// Where `initdb` and its companions are: on the PATH, else where Debian keeps them.
+/// The directory of `initdb` and the other programs: from the PATH, else that of Debian.
 fn programs() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "tests use the machine's programs")]
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -194,7 +191,7 @@ fn programs() -> PathBuf {
         .unwrap_or_default();
     debian.sort();
     let found = std::env::split_paths(&path).chain(debian.into_iter().rev()).find_map(|dir| {
-        // A link on the PATH leads to where all the programs are.
+        // A link on the PATH points to the directory with all programs.
         let initdb = fs::canonicalize(dir.join("initdb")).ok()?;
         let dir = initdb.parent()?;
         let complete =
@@ -214,7 +211,7 @@ fn command(bin: &Path, program: &str, user: Option<u32>) -> Command {
 }
 
 fn as_user(command: &mut Command, user: Option<u32>) {
-    // The tests' own directory may be closed to that user.
+    // That user may have no access to the directory of the tests.
     command.current_dir("/");
     if let Some(id) = user {
         command.uid(id).gid(id);

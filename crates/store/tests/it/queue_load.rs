@@ -1,4 +1,4 @@
-//! Counting what waits and runs.
+//! Counting queued and running executions.
 
 use store::{InitialState, QueueLoad, Status};
 

@@ -1,4 +1,4 @@
-//! What happens to executions whose worker is gone, and that each ends exactly once.
+//! Reaping of executions whose worker is dead; each ends exactly once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn reap_one(store: &Store, max_attempts: i32) -> ReapedExecution {
 
 async fn unstarted_execution_is_requeued_by_the_reaper(store: TestStore) {
     let lease = store.run(&acme()).await;
-    assert_eq!(reap(&store, StaleLeases::Expired, 3).await, [], "the lease holds");
+    assert_eq!(reap(&store, StaleLeases::Expired, 3).await, [], "the lease is held");
     let reaped = reap_one(&store, 3).await;
     let expected =
         ReapedExecution { execution_id: lease.execution_id, tenant: acme(), requeued: true };
@@ -89,7 +89,7 @@ async fn leases_expire_by_the_database_clock() {
             [],
             "both were just extended, {hours} h"
         );
-        // One that ended long ago by the database's clock is over, whatever ours says.
+        // A lease that expired by the database's clock is expired, whatever the local clock says.
         assert_eq!(store.heartbeat(&leases, -1000).await.expect("a beat").held.len(), 2);
         let fenced = store.fence(StaleLeases::Expired, "first", LEASE_MS).await.expect("fenced");
         assert_eq!(fenced.len(), 2, "{hours} h");
@@ -133,7 +133,7 @@ async fn fence_expires_with_its_reaper(store: TestStore) {
     let beat = store.heartbeat(std::slice::from_ref(&lease), LEASE_MS).await.expect("beat");
     assert_eq!(beat.held, [] as [Uuid; 0]);
 
-    // Nobody else may end it as long as its reaper lives, and after that another takes it.
+    // Only its reaper may end it while that reaper's lease lasts; then another reaper takes over.
     assert_eq!(store.reap("second", 3).await.expect("reaped"), []);
     assert_eq!(
         store.fence(StaleLeases::ExpiredAt(now()), "second", LEASE_MS).await.expect("fenced"),
@@ -192,7 +192,7 @@ async fn idempotent_execution_is_retried_and_counted(store: TestStore) {
     let cancelled = NewExecution { id: Uuid::now_v7(), ..new };
     store.insert_execution(&cancelled).await.expect("stored");
     store.request_cancel(&acme(), cancelled.id).await.expect("asked");
-    assert!(!reap_one(&store, 3).await.requeued, "nobody wants it run again");
+    assert!(!reap_one(&store, 3).await.requeued, "its cancellation was requested");
     assert_lost(&store.execution(&acme(), cancelled.id).await);
 }
 
@@ -203,7 +203,7 @@ async fn cancel_request_survives_the_worker(store: TestStore) {
     for lease in [&never_started, &started] {
         store.request_cancel(&acme(), lease.execution_id).await.expect("asked");
     }
-    // The last attempt or not, what was never started was truly cancelled.
+    // Also on the last attempt, an execution that was never started is cancelled, not lost.
     for (max_attempts, reaped) in [(1, 2), (3, 0)] {
         let all = reap(&store, StaleLeases::ExpiredAt(much_later()), max_attempts).await;
         assert_eq!(all.iter().filter(|one| !one.requeued).count(), reaped);
@@ -226,9 +226,9 @@ async fn restart_reaps_all_other_owners(store: TestStore) {
     assert_eq!(reap(&store, StaleLeases::NotOwnedBy("me"), 3).await, []);
 }
 
-/// Workers claim, start, beat and finish while a reaper takes every lease away at once and somebody
-/// cancels at random. Whatever the interleaving, one side wins each execution, and the row tells
-/// what the winner was told.
+/// Workers claim, start, send heartbeats and finish, while a reaper takes every lease away at once and
+/// a client cancels at random. In every interleaving one side wins each execution, and the row has
+/// the result that the winner was given.
 async fn every_execution_ends_once_in_any_schedule(store: TestStore) {
     let mut ids = Vec::new();
     for n in 0..48 {
@@ -254,7 +254,7 @@ async fn every_execution_ends_once_in_any_schedule(store: TestStore) {
     }
     working.store(false, Ordering::Relaxed);
     reaper.await.expect("no panic");
-    // What the last round left is taken up by nobody: it is lost, and that is an end too.
+    // No worker claims what the last round left: it ends as lost.
     reap(&store, StaleLeases::ExpiredAt(much_later()), 0).await;
     for (_, logs) in work(second, "last".into()).await {
         assert!(!logs.is_empty());
@@ -277,7 +277,7 @@ async fn reap_all_the_time(store: Arc<Store>, working: Arc<AtomicBool>) {
     }
 }
 
-/// Runs what it can claim until nothing is left; answers what it was told it finished.
+/// Runs executions until none can be claimed; returns those that it finished.
 async fn work(store: Arc<Store>, owner: String) -> Vec<(Uuid, String)> {
     let mut won = Vec::new();
     while let Some((execution, lease)) = store.claim_next(&owner, LEASE_MS).await.expect("claimed")

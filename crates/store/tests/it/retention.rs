@@ -1,4 +1,4 @@
-//! Forgetting what ended long ago, and nothing else.
+//! Retention: deleting old executions, and nothing else.
 
 use store::{
     ExpiredExecution, FinishedExecution, InitialState, LogSegment, LogStream, NewExecution,

@@ -46,7 +46,7 @@ async fn held_version_is_latest_only_after_approval(store: TestStore) {
 async fn decision_applies_to_the_digest_and_stays(store: TestStore) {
     let status =
         async |digest: &str| store.content_status(&acme(), digest).await.expect("answered");
-    assert_eq!(status("sha256:1").await, SkillStatus::Available, "nobody said anything");
+    assert_eq!(status("sha256:1").await, SkillStatus::Available, "there is no decision");
     hold(&store, "1.0.0", "sha256:1").await;
     assert_eq!(status("sha256:1").await, SkillStatus::Review);
     let review = async |verdict| {
@@ -60,7 +60,7 @@ async fn decision_applies_to_the_digest_and_stays(store: TestStore) {
     );
     assert_eq!(store.review_decision(&other(), "sha256:1").await.expect("answered"), None);
 
-    // What runs can be stopped by rejecting it, and the word outlives the skill.
+    // Rejecting stops an available skill, and the decision outlives the skill.
     review(ReviewDecision::Rejected).await;
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
     assert_eq!(status("sha256:1").await, SkillStatus::Rejected);

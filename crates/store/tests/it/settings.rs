@@ -1,4 +1,4 @@
-//! What servers on one database agree on.
+//! What servers on one database share.
 
 use crate::support::{TestStore, on_both};
 
@@ -18,7 +18,7 @@ async fn duty_has_one_holder(store: TestStore) {
     };
     assert!(hold("a", 60_000).await);
     assert!(!hold("b", 60_000).await);
-    assert!(hold("a", -1).await, "its holder goes on, and here lets go");
+    assert!(hold("a", -1).await, "its holder renews it, here with an expired lease");
     assert!(hold("b", 60_000).await);
     assert!(!hold("a", 60_000).await);
     assert!(store.acquire_or_renew_duty("another chore", "a", 60_000).await.expect("answered"));

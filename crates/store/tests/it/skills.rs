@@ -75,9 +75,13 @@ async fn latest_is_the_last_upload(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     assert_eq!(latest().await.as_deref(), Some("1.0.0"), "not the highest number");
     store.publish(&acme(), "echo", "2.0.0", "sha256:2").await;
-    assert_eq!(latest().await.as_deref(), Some("1.0.0"), "equal content is no upload");
+    assert_eq!(
+        latest().await.as_deref(),
+        Some("1.0.0"),
+        "equal content does not count as an upload"
+    );
     store.publish(&acme(), "echo", "2.0.0", "sha256:3").await;
-    assert_eq!(latest().await.as_deref(), Some("2.0.0"), "new content is one");
+    assert_eq!(latest().await.as_deref(), Some("2.0.0"), "new content counts as an upload");
     store.delete_skill(&acme(), "echo", "2.0.0").await.expect("deleted");
     assert_eq!(latest().await.as_deref(), Some("1.0.0"));
 }
@@ -114,7 +118,7 @@ async fn delete_returns_the_deleted_version(store: TestStore) {
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     let row = store.get_skill(&acme(), "echo", "1.0.0").await.expect("readable");
     let wrong = store.delete_skill(&acme(), "echo", "latest").await.expect("deleted");
-    assert_eq!(wrong, None, "a version is named exactly");
+    assert_eq!(wrong, None, "the version must be exact");
     assert_eq!(store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted"), row);
     assert_eq!(store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted"), None);
 }

@@ -1,4 +1,4 @@
-//! What a tenant stores: counted with every change, equal to what the rows add up to, and limited.
+//! The storage count of a tenant: updated with every change, equal to the sum over the rows, limited.
 
 use store::{
     AddFileResult, FinishedExecution, InitialState, InsertResult, LogSegment, LogStream,
@@ -55,7 +55,7 @@ fn with_artifact(size_bytes: i64) -> FinishedExecution {
     }
 }
 
-/// What a finished execution of `new_execution` counts for, without its files.
+/// The counted bytes of a finished execution of `new_execution`, without files.
 fn bytes_of(done: &FinishedExecution) -> i64 {
     let texts = [
         done.output.as_deref(),
@@ -109,7 +109,7 @@ async fn every_kind_of_row_is_counted(store: TestStore) {
     assert_eq!(used(&store, &acme()).await, 1000);
 }
 
-/// Numbers that are the same in every run of the test.
+/// Pseudo-random numbers that are the same in every run of the test.
 struct Dice(u64);
 
 impl Dice {
@@ -139,7 +139,7 @@ async fn count_equals_the_rows_after_any_sequence(store: TestStore) {
     assert!(total > 100_000, "the sequence stores something: {total}");
 }
 
-/// One of all the changes that there are, those that fail among them.
+/// One change of any kind, including changes that fail.
 async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut Vec<store::Lease>) {
     let size = dice.below(1000) as i64;
     match dice.below(16) {
@@ -213,7 +213,7 @@ async fn change(store: &Store, tenant: &TenantId, dice: &mut Dice, leases: &mut 
                 ..with_artifact(size)
             };
             let finished = store.finish(&lease, &done).await.expect("finished or lost");
-            // A late worker, and one that says it again.
+            // A late worker, and a repeated call.
             assert!(!(finished && store.finish(&lease, &done).await.expect("lost")));
         }
         12 => drop(leases.pop().map(|lease| lease.execution_id)),
@@ -267,7 +267,7 @@ async fn change_above_the_quota_is_rolled_back(store: TestStore) {
     assert_eq!(used(&store, &acme()).await, before, "nothing is left of any of them");
     assert_eq!(store.execution(&acme(), lease.execution_id).await.status, Status::Running);
 
-    // Without the limit the same changes are made.
+    // Control: without the quota the same changes succeed.
     store.update_tenant_policy(&acme(), &TenantPolicy::default()).await.expect("updated");
     store
         .put_skill(
@@ -281,7 +281,7 @@ async fn change_above_the_quota_is_rolled_back(store: TestStore) {
     store.insert_within_limits(&large).await.expect("stored");
     assert!(store.finish_within_limit(&lease, &with_artifact(LIMIT)).await.expect("finished"));
 
-    // Over a limit that came later, what frees bytes still works, and what adds some does not.
+    // Above a quota that was lowered later, freeing bytes still works, and adding bytes does not.
     limit(&store, LIMIT as u64).await;
     let over = used(&store, &acme()).await;
     assert!(is_full(upload(&store, 1).await, over));
@@ -290,7 +290,7 @@ async fn change_above_the_quota_is_rolled_back(store: TestStore) {
     assert!(used(&store, &acme()).await < over);
     assert_eq!(store.storage_usage(&acme()).await.expect("read").limit_bytes, Some(LIMIT));
 
-    // The server's default holds for tenants without a limit of their own.
+    // The server's default applies to tenants without a quota.
     let defaulted = store.second().await.with_storage_limit(Some(5));
     assert_eq!(defaulted.storage_usage(&other()).await.expect("read").limit_bytes, Some(5));
     let new = new_execution(&other(), InitialState::Queued);
@@ -338,7 +338,7 @@ async fn changes_are_folded_during_concurrent_writes(store: TestStore) {
 
 async fn archive_counts_once_its_size_is_known(store: TestStore) {
     let lease = store.run(&acme()).await;
-    // An older program does not say how large it is.
+    // An older program does not store the size.
     let done = FinishedExecution { archive_bytes: None, ..with_artifact(10) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
     let before = used(&store, &acme()).await;

@@ -1,4 +1,4 @@
-//! Databases for tests and the values they are filled with.
+//! Test databases and test data.
 
 use std::ops::Deref;
 
@@ -28,7 +28,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// An empty store with the tenants `acme` and `other`; gone when the test ends.
+/// An empty store with the tenants `acme` and `other`; removed when the test ends.
 pub struct TestStore {
     store: Store,
     pub dsn: String,
@@ -67,19 +67,19 @@ impl TestStore {
         self.dsn.starts_with("postgres:")
     }
 
-    /// Another process's view of the same database.
+    /// A second store on the same database, as another process has it.
     pub async fn second(&self) -> Store {
         Store::open(&self.dsn).await.expect("the same database")
     }
 
-    /// Stores an execution that waits for a worker.
+    /// Inserts a queued execution.
     pub async fn queue(&self, tenant: &TenantId) -> Uuid {
         let new = new_execution(tenant, InitialState::Queued);
         assert_eq!(self.insert_execution(&new).await.expect("stored"), InsertResult::New(None));
         new.id
     }
 
-    /// Stores an execution that `worker` runs from the start.
+    /// Inserts an execution that is running, with a lease of `worker`.
     pub async fn run(&self, tenant: &TenantId) -> Lease {
         let new = new_execution(tenant, running());
         match self.insert_execution(&new).await.expect("stored") {
@@ -135,7 +135,7 @@ pub fn idempotency(key: &str, body: &str) -> Option<Idempotency> {
     Some(Idempotency { key: key.into(), body_sha256: body.into() })
 }
 
-/// Fences and reaps, as a process does that finds workers gone.
+/// Fences and reaps, as a reaper does.
 pub async fn reap(store: &Store, gone: StaleLeases<'_>, max_attempts: i32) -> Vec<ReapedExecution> {
     store.fence(gone, "reaper", LEASE_MS).await.expect("fenced");
     store.reap("reaper", max_attempts).await.expect("reaped")

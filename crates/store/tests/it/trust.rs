@@ -1,4 +1,4 @@
-//! Keys, revocations, signatures and how far versions have come: each tenant its own.
+//! Trusted keys, revocations, signatures and newest versions, for each tenant separately.
 
 use store::{
     NewSignature, NewTrustedKey, PageRequest, SignaturePolicy, Status, StoreError, TenantPolicy,
@@ -46,7 +46,7 @@ async fn trusted_keys_are_added_once_and_revoked_for_good(store: TestStore) {
         Err(StoreError::Conflict(_))
     ));
 
-    // Another tenant has its own.
+    // Another tenant is not affected.
     assert_eq!(store.trusted_key(&other(), "A").await.expect("answered"), None);
     assert!(!store.revoke_trusted_key(&other(), "B").await.expect("answered"));
     assert!(store.add_trusted_key(&other(), &new_key("A")).await.is_ok());
@@ -107,7 +107,7 @@ async fn trust_record_is_read_in_one_snapshot(store: TestStore) {
     assert_eq!(trust.policy, SignaturePolicy::Require);
     assert_eq!(trust.signature.as_deref(), Some("signature one"));
     assert_eq!(trust.newest.expect("known").version, "1.0.0");
-    // The signature is for exactly this name, version and content of exactly this tenant.
+    // A signature belongs to one name, version and digest of one tenant.
     for (tenant, name, version, digest) in [
         (acme(), "echo", "1.0.0", "sha256:2"),
         (acme(), "echo", "1.0.1", "sha256:1"),
@@ -117,7 +117,7 @@ async fn trust_record_is_read_in_one_snapshot(store: TestStore) {
         let trust = store.get_trust_record(&tenant, name, version, digest).await.expect("trust");
         assert_eq!(trust.signature, None, "{tenant} {name} {version} {digest}");
     }
-    // It outlives the row, and goes with the content.
+    // It outlives the skill's row, and is deleted with the archive.
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
     let signature = async || {
         store.get_trust_record(&acme(), "echo", "1.0.0", "sha256:1").await.expect("trust").signature
@@ -143,7 +143,7 @@ async fn only_a_trusted_signature_replaces_another(store: TestStore) {
         put(&store, "1.0.0", "sha256:1", text, trusted).await;
         assert_eq!(signature().await.as_deref(), Some(expected), "after {text}");
     }
-    // Without a signature the same content leaves the one that is there.
+    // An upload of the same content without a signature keeps the stored one.
     store.publish(&acme(), "echo", "1.0.0", "sha256:1").await;
     assert_eq!(signature().await.as_deref(), Some("better"));
 }
@@ -200,7 +200,7 @@ async fn trust_is_deleted_with_its_tenant(store: TestStore) {
     store.add_trusted_key(&acme(), &new_key("A")).await.expect("added");
     store.revoke_digest(&acme(), "sha256:2", "").await.expect("revoked");
     assert!(matches!(store.delete_tenant(&acme()).await, Err(StoreError::Conflict(_))));
-    // It was not deleted, so it has lost nothing.
+    // It was not deleted, so it kept everything.
     assert!(store.trusted_key(&acme(), "A").await.expect("answered").is_some());
     store.delete_skill(&acme(), "echo", "1.0.0").await.expect("deleted");
     assert!(store.delete_tenant(&acme()).await.expect("deleted"));

@@ -1,4 +1,4 @@
-//! Files that people upload: versions, quotas, and no blob out of sight.
+//! Uploaded files: versions, quotas, and no leaked blob.
 
 use store::{
     AddFileResult, FileFilter, FileRow, NewFile, PageRequest, TenantId, TenantPolicy, now,
@@ -196,7 +196,7 @@ async fn blob_is_a_file_or_pending(store: TestStore) {
         "due at once"
     );
     store.delete_pending_blob(&other(), &file.blob_key).await.expect("answered");
-    assert_eq!(noted(&store).await.len(), 1, "another tenant's note stays");
+    assert_eq!(noted(&store).await.len(), 1, "the pending row of another tenant stays");
     store.delete_pending_blob(&acme(), &file.blob_key).await.expect("forgotten");
     assert!(noted(&store).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! One call for each execution that asked for one, owed from its end on.
+//! Webhooks: one call per execution that requested one, pending from its end on.
 
 use store::{
     InitialState, InsertResult, Lease, NewExecution, NewFile, PageRequest, StaleLeases, Status,
@@ -55,7 +55,10 @@ async fn end_enqueues_exactly_one_webhook(store: TestStore) {
     };
     let done = store::FinishedExecution { files: vec![file], ..finished(Status::Success) };
     assert!(store.finish(&lease, &done).await.expect("finished"));
-    assert!(!store.finish(&lease, &done).await.expect("answered"), "an end is an end");
+    assert!(
+        !store.finish(&lease, &done).await.expect("answered"),
+        "an ended execution stays ended"
+    );
     store.finish(&plain, &finished(Status::Success)).await.expect("finished");
     let calls = due(&store).await;
     assert_eq!(calls.len(), 1);
