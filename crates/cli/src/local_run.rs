@@ -16,6 +16,6 @@ mod user_policy;
 
 pub use args::{LocalArgs, LocalSandbox};
 pub use live_output::{LogDestination, SavedFile};
-pub use result::{FinishedRun, RunMetadata, status_name};
+pub use result::{FinishedRun, RunMetadata};
 pub use run::{LocalRunRequest, run, run_into};
 pub use skill_location::SkillLocation;

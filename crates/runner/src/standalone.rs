@@ -15,6 +15,7 @@ use crate::accept;
 use crate::artifacts::Stored;
 use crate::checks;
 use crate::collect;
+use crate::ending;
 use crate::halt::Halt;
 use crate::load::Skill;
 use crate::plan::{Plan, plan};
@@ -43,6 +44,13 @@ pub struct StandaloneResult {
     pub network_attempts: Option<Vec<ConnectAttempt>>,
     pub isolation: Isolation,
     pub logs_truncated: bool,
+}
+
+impl StandaloneResult {
+    /// The status that an execution with this result has on a server.
+    pub fn status(&self) -> &'static str {
+        ending::status(self.outcome, self.exit_code, self.error.as_deref()).as_str()
+    }
 }
 
 /// Why there is no result.

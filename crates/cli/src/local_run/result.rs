@@ -51,19 +51,3 @@ impl FinishedRun {
         }
     }
 }
-
-/// The status that an execution on a server would have.
-pub fn status_name(result: &StandaloneResult) -> &'static str {
-    match result.outcome {
-        Outcome::Exited if result.exit_code == Some(0) && result.error.is_none() => "success",
-        Outcome::TimedOut => "timeout",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Exited
-        | Outcome::OutOfMemory
-        | Outcome::TooManyProcesses
-        | Outcome::DiskFull
-        | Outcome::OutputTooLarge
-        | Outcome::Refused
-        | Outcome::Lost => "failed",
-    }
-}

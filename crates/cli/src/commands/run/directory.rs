@@ -127,7 +127,7 @@ fn document(metadata: &RunMetadata, finished: &FinishedRun) -> Value {
         result.output.as_deref().and_then(|output| serde_json::from_str(output).ok());
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     json!({
-        "status": local_run::status_name(result),
+        "status": result.status(),
         "output": output,
         "duration_ms": result.usage.wall_ms,
         "error": result.error,

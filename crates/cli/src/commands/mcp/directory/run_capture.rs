@@ -8,7 +8,7 @@ use mcp::{RunArtifact, RunProgress, RunResult};
 use sandbox::{OutputStream, Sink, SinkError, StreamMode};
 
 use super::RunFiles;
-use crate::local_run::{self, RunMetadata};
+use crate::local_run::RunMetadata;
 use crate::output_directory::{OutputDirectory, PartialFile};
 
 /// How much of the end of each stream is kept for the answer.
@@ -96,7 +96,7 @@ impl RunCapture {
         RunResult {
             files: self.files.iter().cloned().map(artifact).collect(),
             execution_id: id.clone(),
-            status: local_run::status_name(result).to_owned(),
+            status: result.status().to_owned(),
             outcome: Some(result.outcome.as_str().to_owned()),
             exit_code: result.exit_code,
             duration_ms: i64::try_from(result.usage.wall_ms).unwrap_or(i64::MAX),
