@@ -1,5 +1,5 @@
-//! What tools are called with. Unknown names are refused: an argument that does nothing misleads a
-//! model.
+//! The arguments of tool calls. Unknown names are rejected: an argument without an effect misleads
+//! a model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::Value;
 
-use crate::skills::{ProviderError, SkillRunRequest};
+use crate::provider::SkillRunRequest;
+use crate::provider_error::ProviderError;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -38,7 +39,7 @@ pub struct RunArguments {
     #[serde(default)]
     args: Vec<String>,
     stdin: Option<String>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     input: Option<Value>,
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -52,14 +53,16 @@ impl From<RunArguments> for SkillRunRequest {
     }
 }
 
-/// The arguments of a call as a typed value.
-pub fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ProviderError> {
-    serde_json::from_value(Value::Object(arguments.unwrap_or_default())).map_err(|error| {
-        ProviderError::InvalidRequest(format!("These arguments cannot be used: {error}."))
+pub fn parse_arguments<T: DeserializeOwned>(
+    arguments: Option<JsonObject>,
+) -> Result<T, ProviderError> {
+    let arguments = Value::Object(arguments.unwrap_or_default());
+    serde_json::from_value(arguments).map_err(|error| {
+        ProviderError::InvalidRequest(format!("The arguments are invalid: {error}."))
     })
 }
 
-/// A `null` that was sent is a document.
-fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+/// Keeps an explicit `null` as a document; serde alone would read it as `None`.
+fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }

@@ -1,35 +1,40 @@
-//! Who is served: the skills that a caller is offered, and whether it still listens.
+//! A caller of the protocol: the skills that are served to it, and whether it is still connected.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::skills::SkillProvider;
+use crate::provider::SkillProvider;
 
-/// What a caller is offered.
+/// The skills that are served to a caller.
 #[derive(Clone)]
 pub struct ServedSkills {
     pub skills: Arc<dyn SkillProvider>,
-    /// Also one tool for each skill.
+    /// Serve one tool for each skill besides the general tools.
     pub skill_tools: bool,
 }
 
-/// One caller, on one connection or with one request.
+/// One caller, for the lifetime of a connection (standard streams) or of a request (HTTP).
 #[derive(Clone)]
 pub struct McpConnection {
-    pub offer: ServedSkills,
-    /// Cancelled when the caller went away; what runs for it is stopped.
-    pub gone: CancellationToken,
+    pub served: ServedSkills,
+    /// Cancelled when the caller disconnects, which cancels its runs.
+    pub disconnected: CancellationToken,
 }
 
 impl McpConnection {
-    /// Does `work` to its end, and tells it by `stop` when nobody waits for it any more.
-    pub async fn attend<T>(&self, work: impl Future<Output = T>, stop: &CancellationToken) -> T {
+    /// Awaits `work`, and cancels `stop` when the caller disconnects first.
+    pub async fn cancel_on_disconnect<T>(
+        &self,
+        work: impl Future<Output = T>,
+        stop: &CancellationToken,
+    ) -> T {
         let mut work = std::pin::pin!(work);
         tokio::select! {
             done = &mut work => return done,
-            () = self.gone.cancelled() => stop.cancel(),
+            () = self.disconnected.cancelled() => stop.cancel(),
         }
+        // Not dropped: the provider still has to end the cancelled run and clean up after it.
         work.await
     }
 }

@@ -1,17 +1,18 @@
-//! The skills extension, `io.modelcontextprotocol/skills`: whole skills for programs that keep
-//! them, with the digest of every file. The SDK has no types for it; its methods arrive as custom
+//! The skills extension, `io.modelcontextprotocol/skills`: whole skills, with the digest of every
+//! file, for programs that store them. The SDK has no types for it; its methods arrive as custom
 //! requests.
 
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::skills::{LoadedSkill, ProviderError, SkillFileInfo, SkillProvider};
+use crate::provider::{LoadedSkill, SkillFileInfo, SkillProvider};
+use crate::provider_error::ProviderError;
 use crate::uri::{self, ResourceName};
 
-pub const NAME: &str = "io.modelcontextprotocol/skills";
-pub const LIST: &str = "skills/list";
-pub const GET: &str = "skills/get";
+const NAME: &str = "io.modelcontextprotocol/skills";
+pub const LIST_METHOD: &str = "skills/list";
+pub const GET_METHOD: &str = "skills/get";
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -24,25 +25,26 @@ struct GetParams {
     uri: String,
 }
 
-/// What is declared of it: no directories are listed.
+/// Declares the extension without its optional features.
 pub fn capability() -> (String, JsonObject) {
     (NAME.to_owned(), JsonObject::new())
 }
 
 /// Every skill of a page with all its files.
-pub async fn list(
+pub async fn list_skills(
     skills: &dyn SkillProvider,
     params: Option<Value>,
 ) -> Result<Value, ProviderError> {
-    let ListParams { cursor } = read(params.unwrap_or_else(|| json!({})))?;
+    let ListParams { cursor } = parse_params(params.unwrap_or_else(|| json!({})))?;
     let page = skills.list(cursor.as_deref()).await?;
     let mut entries = Vec::new();
-    for listed in &page.skills {
-        match skills.load(&listed.name).await {
-            Ok(skill) if breach(&skill).is_none() => entries.push(entry(&skill)),
-            // A client would throw the whole list away for it; the tools still have it.
+    for overview in &page.skills {
+        match skills.load(&overview.name).await {
+            Ok(skill) if violated_rule(&skill).is_none() => entries.push(entry(&skill)),
+            // One invalid entry would make a client reject the whole list; the tools still offer
+            // the skill.
             Ok(_) => {}
-            // Deleted since the list was made.
+            // Deleted since the page was read.
             Err(ProviderError::SkillNotFound(_)) => {}
             Err(other) => return Err(other),
         }
@@ -55,18 +57,18 @@ pub async fn list(
 }
 
 /// One skill, named by the URI of its `SKILL.md`.
-pub async fn get(
+pub async fn get_skill(
     skills: &dyn SkillProvider,
     params: Option<Value>,
 ) -> Result<Value, ProviderError> {
-    let GetParams { uri } = read(params.unwrap_or_default())?;
-    match uri::parse(&uri) {
+    let GetParams { uri } = parse_params(params.unwrap_or_default())?;
+    match uri::parse_uri(&uri) {
         Some(ResourceName::SkillFile { skill, path }) if path == "SKILL.md" => {
             let skill = skills.load(&skill).await?;
-            match breach(&skill) {
+            match violated_rule(&skill) {
                 None => Ok(complete(json!({ "skill": entry(&skill) }))),
                 Some(rule) => Err(ProviderError::InvalidRequest(format!(
-                    "The skill is outside of the extension's rules: {rule}."
+                    "The skill violates a rule of the skills extension: {rule}."
                 ))),
             }
         }
@@ -76,13 +78,14 @@ pub async fn get(
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, ProviderError> {
+fn parse_params<T: serde::de::DeserializeOwned>(params: Value) -> Result<T, ProviderError> {
     serde_json::from_value(params).map_err(|error| {
-        ProviderError::InvalidRequest(format!("These parameters cannot be used: {error}."))
+        ProviderError::InvalidRequest(format!("The parameters are invalid: {error}."))
     })
 }
 
-/// Skills change whenever somebody publishes one, and each caller sees its own.
+/// Marks a result as complete and not cacheable by others: skills change with every publish, and
+/// each caller sees its own.
 fn complete(mut result: Value) -> Value {
     result["resultType"] = "complete".into();
     result["ttlMs"] = 0.into();
@@ -90,18 +93,18 @@ fn complete(mut result: Value) -> Value {
     result
 }
 
-/// What the extension demands of a skill and our format does not; `None` when all of it holds.
-fn breach(skill: &LoadedSkill) -> Option<&'static str> {
+/// The first rule of the extension, beyond our own format, that the skill violates.
+fn violated_rule(skill: &LoadedSkill) -> Option<&'static str> {
     let fields = &skill.frontmatter;
     let length = |name: &str| {
         fields.get(name).and_then(Value::as_str).map_or(0, |text| text.chars().count())
     };
-    let texts =
+    let is_string_map =
         |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
     let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
     let rules = [
         (
-            name == skill.manifest.name && is_name(name),
+            name == skill.manifest.name && is_extension_name(name),
             "name: 1 to 64 lower-case letters, digits and single hyphens",
         ),
         ((1..=1024).contains(&length("description")), "description: 1 to 1024 characters"),
@@ -109,13 +112,13 @@ fn breach(skill: &LoadedSkill) -> Option<&'static str> {
             !fields.contains_key("compatibility") || (1..=500).contains(&length("compatibility")),
             "compatibility: 1 to 500 characters",
         ),
-        (fields.get("metadata").is_none_or(texts), "metadata: texts by their names"),
+        (fields.get("metadata").is_none_or(is_string_map), "metadata: a map of strings"),
         (!fields.contains_key("__proto__"), "no field __proto__"),
     ];
     rules.into_iter().find_map(|(holds, rule)| (!holds).then_some(rule))
 }
 
-fn is_name(name: &str) -> bool {
+fn is_extension_name(name: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
@@ -124,18 +127,18 @@ fn is_name(name: &str) -> bool {
 
 fn entry(skill: &LoadedSkill) -> Value {
     let name = &skill.manifest.name;
-    let main = skill.skill_md().map(|file| file.path.as_str());
+    let skill_md = skill.skill_md().map(|file| file.path.as_str());
     let resource = |file: &SkillFileInfo| {
-        // The extension knows one spelling.
-        let path = if main == Some(file.path.as_str()) { "SKILL.md" } else { &file.path };
+        // The extension requires exactly this case.
+        let path = if skill_md == Some(file.path.as_str()) { "SKILL.md" } else { &file.path };
         json!({
-            "uri": uri::of_skill_file(name, path),
+            "uri": uri::skill_file_uri(name, path),
             "digest": format!("sha256:{}", file.sha256),
             "size": file.size,
         })
     };
     json!({
-        "uri": uri::of_skill_file(name, "SKILL.md"),
+        "uri": uri::skill_file_uri(name, "SKILL.md"),
         "frontmatter": skill.frontmatter,
         "resources": skill.files.iter().map(resource).collect::<Vec<_>>(),
     })
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_has_the_digest_of_every_file() {
+    fn an_entry_has_the_digest_of_every_file() {
         let entry = entry(&skill("name: a\ndescription: d\n"));
         assert_eq!(entry["uri"], "skill://a/SKILL.md");
         let script = &entry["resources"][1];
@@ -168,9 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_extension_does_not_take_is_named() {
+    fn violated_rules_are_named() {
         assert_eq!(
-            breach(&skill("name: a-1\ndescription: d\nmetadata: {a: b}\ncompatibility: all\n")),
+            violated_rule(&skill(
+                "name: a-1\ndescription: d\nmetadata: {a: b}\ncompatibility: all\n"
+            )),
             None
         );
         for (frontmatter, field) in [
@@ -179,7 +184,7 @@ mod tests {
             ("name: a\ndescription: d\n__proto__: x\n", "no field"),
         ] {
             assert!(
-                breach(&skill(frontmatter)).is_some_and(|rule| rule.starts_with(field)),
+                violated_rule(&skill(frontmatter)).is_some_and(|rule| rule.starts_with(field)),
                 "{frontmatter}"
             );
         }

@@ -1,39 +1,36 @@
-//! One request of the protocol to one function; the words and shapes stand in the other files.
+//! The SDK's handler trait: one method for each request of the protocol. Results, schemas and
+//! errors are built in the other files.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode,
+    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
-use crate::arguments::{self, ListArguments, LoadArguments, ReadArguments, RunArguments};
 use crate::connection::{McpConnection, ServedSkills};
-use crate::skills::{ProviderError, RunProgress, SkillProvider, SkillRunRequest};
-use crate::{extension, resources, results, tools, uri};
-
-/// More of a file is not for a model to read.
-const MAX_TOOL_READ_BYTES: usize = 1 << 20;
+use crate::provider_error::ProviderError;
+use crate::tool_calls::call_tool;
+use crate::{extension, resources, results, skill_tools, tools};
 
 const INSTRUCTIONS: &str = "Skills are folders of instructions and scripts. Find one with list_skills, read its \
     instructions with load_skill, its other files with read_skill_resource, and run its scripts with run_skill_script.";
 
 /// The server side of the protocol.
 #[derive(Clone)]
-pub struct Handler {
-    /// Where there is one caller; over HTTP every request brings its own.
+pub struct McpHandler {
+    /// The only caller, over standard streams. Over HTTP each request has its own in its extensions.
     connection: Option<McpConnection>,
-    /// Calls that are being answered.
+    /// Tool calls in progress.
     calls: TaskTracker,
 }
 
-impl Handler {
-    pub fn of(connection: Option<McpConnection>, calls: TaskTracker) -> Handler {
-        Handler { connection, calls }
+impl McpHandler {
+    pub fn new(connection: Option<McpConnection>, calls: TaskTracker) -> McpHandler {
+        McpHandler { connection, calls }
     }
 
     fn connection(&self, context: &RequestContext<RoleServer>) -> Result<McpConnection, ErrorData> {
@@ -46,101 +43,18 @@ impl Handler {
                 .cloned()
         };
         let connection = self.connection.clone().or_else(parts);
-        connection
-            .ok_or_else(|| ErrorData::internal_error("The request came without its caller.", None))
+        connection.ok_or_else(|| ErrorData::internal_error("The request has no caller.", None))
     }
 
-    fn offer(&self, context: &RequestContext<RoleServer>) -> Result<ServedSkills, ErrorData> {
-        self.connection(context).map(|connection| connection.offer)
-    }
-}
-
-async fn call(
-    connection: &McpConnection,
-    params: CallToolRequestParams,
-    context: &RequestContext<RoleServer>,
-) -> Result<CallToolResult, ProviderError> {
-    let CallToolRequestParams { name, arguments, .. } = params;
-    let ServedSkills { skills, skill_tools } = &connection.offer;
-    match &*name {
-        "list_skills" => {
-            let ListArguments { cursor } = arguments::read(arguments)?;
-            Ok(results::listed(&skills.list(cursor.as_deref()).await?))
-        }
-        "load_skill" => {
-            let LoadArguments { skill } = arguments::read(arguments)?;
-            Ok(results::loaded(&skills.load(&skill).await?))
-        }
-        "read_skill_resource" => read_file(&**skills, arguments::read(arguments)?).await,
-        "run_skill_script" => {
-            run(connection, arguments::read::<RunArguments>(arguments)?.into(), context).await
-        }
-        own if *skill_tools => match tools::run_of(&**skills, own, arguments.as_ref()).await? {
-            Some(wanted) => run(connection, wanted, context).await,
-            None => Err(no_tool(own)),
-        },
-        unknown => Err(no_tool(unknown)),
+    fn served_skills(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ServedSkills, ErrorData> {
+        self.connection(context).map(|connection| connection.served)
     }
 }
 
-fn no_tool(name: &str) -> ProviderError {
-    ProviderError::InvalidRequest(format!("There is no tool `{name}` here."))
-}
-
-async fn read_file(
-    skills: &dyn SkillProvider,
-    arguments: ReadArguments,
-) -> Result<CallToolResult, ProviderError> {
-    let ReadArguments { skill: name, path } = arguments;
-    let found = skills.read_file(&name, &path, MAX_TOOL_READ_BYTES).await?;
-    let uri = uri::of_skill_file(&name, &path);
-    let contents =
-        resources::contents(&uri, &path, found.content_type, &found.bytes, MAX_TOOL_READ_BYTES)?;
-    let block = match &contents {
-        rmcp::model::ResourceContents::TextResourceContents { text, .. } => {
-            ContentBlock::text(text)
-        }
-        _ => ContentBlock::resource(contents),
-    };
-    Ok(CallToolResult::success(vec![block]))
-}
-
-/// Runs, with the lines of the log as progress for whoever asked for it.
-async fn run(
-    connection: &McpConnection,
-    run: SkillRunRequest,
-    context: &RequestContext<RoleServer>,
-) -> Result<CallToolResult, ProviderError> {
-    let (name, stop) = (run.skill.clone(), context.ct.child_token());
-    let skills = &connection.offer.skills;
-    let ended = match context.meta.get_progress_token() {
-        None => {
-            connection.attend(skills.run(run, RunProgress::default(), stop.clone()), &stop).await?
-        }
-        Some(token) => {
-            let (progress, news) = RunProgress::channel();
-            let running = connection.attend(skills.run(run, progress, stop.clone()), &stop);
-            tokio::join!(running, pass_on(news, &context.peer, token)).0?
-        }
-    };
-    Ok(results::ended(&name, ended))
-}
-
-/// Until the run has ended and everything is told. Nobody knows how far a script is, so progress
-/// counts the news.
-async fn pass_on(mut news: mpsc::Receiver<String>, peer: &Peer<RoleServer>, token: ProgressToken) {
-    let mut told = 0.0;
-    while let Some(text) = news.recv().await {
-        told += 1.0;
-        let mut progress = ProgressNotificationParam::new(token.clone(), told);
-        progress.message = Some(text);
-        if peer.notify_progress(progress).await.is_err() {
-            return;
-        }
-    }
-}
-
-/// For programs, which have no model to explain themselves to.
+/// The error as a protocol error, for requests that no model sees.
 fn protocol_error(error: ProviderError) -> ErrorData {
     let text = error.client_message();
     match error {
@@ -155,15 +69,15 @@ fn protocol_error(error: ProviderError) -> ErrorData {
     }
 }
 
-fn no_method(method: &str) -> String {
-    format!("There is no method `{}` here.", method.chars().take(100).collect::<String>())
+fn unknown_method(method: &str) -> String {
+    format!("There is no method `{}`.", method.chars().take(100).collect::<String>())
 }
 
 fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
     request.and_then(|request| request.cursor)
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
         let extensions = [extension::capability()].into_iter().collect();
         let capabilities = ServerCapabilities::builder()
@@ -183,10 +97,12 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let offer = self.offer(&context)?;
-        let mut tools = tools::general();
-        if offer.skill_tools {
-            tools.extend(tools::of_skills(&*offer.skills).await.map_err(protocol_error)?);
+        let served = self.served_skills(&context)?;
+        let mut tools = tools::general_tools();
+        if served.skill_tools {
+            tools.extend(
+                skill_tools::list_skill_tools(&*served.skills).await.map_err(protocol_error)?,
+            );
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -197,9 +113,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let connection = self.connection(&context)?;
-        let _answering = self.calls.token();
-        let result = call(&connection, request, &context).await;
-        Ok(result.unwrap_or_else(|error| results::error(&error)).into())
+        let _in_progress = self.calls.token();
+        let result = call_tool(&connection, request, &context).await;
+        // A model can read the text of a failed tool call and correct itself; a protocol error goes
+        // to its program only.
+
+        Ok(result.unwrap_or_else(|error| results::tool_error(&error)).into())
     }
 
     async fn list_resources(
@@ -208,12 +127,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let page = self
-            .offer(&context)?
+            .served_skills(&context)?
             .skills
             .list(cursor(request).as_deref())
             .await
             .map_err(protocol_error)?;
-        Ok(resources::list(page))
+        Ok(resources::resource_list(page))
     }
 
     async fn list_resource_templates(
@@ -221,7 +140,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        Ok(resources::resource_templates())
     }
 
     async fn read_resource(
@@ -229,11 +148,12 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resources::read(&*self.offer(&context)?.skills, &request.uri)
+        let read = resources::read_resource(&*self.served_skills(&context)?.skills, &request.uri)
             .await
             .map_err(protocol_error)?;
-        let names = "Resources here are called skill://<skill>/<path> and execution://<id>/<name>.";
-        let unknown = || ErrorData::resource_not_found(names, None);
+        let message =
+            "Resource not found. URIs are skill://<skill>/<path> and execution://<id>/<name>.";
+        let unknown = || ErrorData::resource_not_found(message, None);
         read.map(Into::into).ok_or_else(unknown)
     }
 
@@ -243,20 +163,26 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
-        let skills = self.offer(&context)?.skills;
+        let skills = self.served_skills(&context)?.skills;
         let result = match method.as_str() {
-            extension::LIST => extension::list(&*skills, params).await,
-            extension::GET => extension::get(&*skills, params).await,
-            // One whose parameters fit no type of the SDK comes here too.
+            extension::LIST_METHOD => extension::list_skills(&*skills, params).await,
+            extension::GET_METHOD => extension::get_skill(&*skills, params).await,
+            // The SDK passes a known method here when its parameters do not deserialize.
             "tools/call" | "resources/read" => {
                 return Err(ErrorData::invalid_params(
-                    format!("The parameters of {method} cannot be read."),
+                    format!("The parameters of {method} are invalid."),
                     None,
                 ));
             }
-            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, no_method(&method), None)),
+            _ => {
+                return Err(ErrorData::new(
+                    ErrorCode::METHOD_NOT_FOUND,
+                    unknown_method(&method),
+                    None,
+                ));
+            }
         };
-        // The extension knows one code for whatever is wrong with a request.
+        // The extension defines a single code for every invalid request.
         result.map(CustomResult::new).map_err(|error| match error {
             ProviderError::SkillNotFound(_) => {
                 ErrorData::invalid_params(error.client_message(), None)

@@ -1,11 +1,11 @@
-//! The protocol over HTTP: what stands between an authenticated request and the SDK.
+//! The transport over HTTP: from an authenticated request to the SDK and back.
 //!
-//! Clients of the 2026-07-28 protocol have no sessions. Older ones get one each: it belongs to the
-//! caller that made it, ends when it is idle, and there are only so many. A client that goes away
-//! stops what it was waiting for.
+//! Clients of the 2026-07-28 protocol have no sessions. Older clients get one each: it belongs to
+//! the caller that created it, ends when it is idle, and their number is limited. A client that
+//! disconnects cancels the runs it was waiting for.
 
-mod listener;
 mod message;
+mod response_guard;
 mod sessions;
 
 use std::convert::Infallible;
@@ -22,59 +22,59 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{McpConnection, ServedSkills};
-use crate::handler::Handler;
-use listener::Listener;
+use crate::handler::McpHandler;
+use response_guard::ResponseGuard;
 pub use sessions::SessionLimits;
-use sessions::{Reservation, Sessions};
+use sessions::{McpSession, SessionReservation, SessionTable};
 
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 
-/// Bounds of the endpoint.
+/// Limits of the endpoint.
 pub struct McpEndpointConfig {
-    /// Names that a `Host` header may have; with none, any.
+    /// Accepted values of the `Host` header; empty accepts any.
     pub allowed_hosts: Vec<String>,
-    /// Web pages that may call us; others are refused, whatever key they have.
+    /// Web pages that may call the endpoint. Others are rejected, whatever key they have.
     pub allowed_origins: Vec<String>,
     pub max_body_bytes: usize,
-    /// A session in which nothing happens for so long ends. A run without a word is no such thing:
-    /// it must be longer.
-    pub idle: Duration,
-    /// How long a client whose connection broke may take to come back for its answer; without a
-    /// session it cannot.
-    pub patience: Duration,
+    /// A session without traffic for this long ends. It must exceed the longest run, which may
+    /// produce no traffic until its end.
+    pub session_idle_timeout: Duration,
+    /// How long a client of a session may take to reconnect before its runs are cancelled. Without
+    /// a session, a disconnect cancels at once.
+    pub reconnect_timeout: Duration,
     pub sessions: SessionLimits,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone)]
 pub struct McpCaller {
-    pub offer: ServedSkills,
+    pub served: ServedSkills,
     pub tenant: String,
-    /// Whose sessions it may use: within its tenant, those of the same key or subject.
+    /// The key or subject. Within its tenant, a caller may use only the sessions of its identity.
     pub identity: String,
 }
 
-/// Why a request does not reach the protocol.
+/// Why a request did not reach the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// The session does not exist, or is another caller's.
+    /// The session does not exist, or belongs to another caller.
     NotFound,
     TooManySessions,
 }
 
-/// An answer, perhaps a stream that goes on until a run has ended.
+/// A response, possibly a stream that lasts until a run has ended.
 pub type McpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-type SdkBody = BoxBody<Bytes, Infallible>;
+type SdkResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// The endpoint.
 pub struct McpEndpoint {
-    service: StreamableHttpService<Handler, LocalSessionManager>,
-    sessions: Arc<Sessions>,
-    /// Answers on their way, to the last byte.
-    answers: TaskTracker,
+    service: StreamableHttpService<McpHandler, LocalSessionManager>,
+    sessions: Arc<SessionTable>,
+    /// Responses that are not yet sent to their last byte.
+    responses: TaskTracker,
     stop: CancellationToken,
-    patience: Duration,
+    reconnect_timeout: Duration,
 }
 
 impl McpEndpoint {
@@ -87,92 +87,106 @@ impl McpEndpoint {
             .with_max_request_body_bytes(config.max_body_bytes)
             .with_cancellation_token(stop.clone());
         let mut live = LocalSessionManager::default();
-        live.session_config.keep_alive = Some(config.idle);
-        let (live, handler) = (Arc::new(live), Handler::of(None, TaskTracker::new()));
+        live.session_config.keep_alive = Some(config.session_idle_timeout);
+        let (live, handler) = (Arc::new(live), McpHandler::new(None, TaskTracker::new()));
         McpEndpoint {
             service: StreamableHttpService::new(
                 move || Ok(handler.clone()),
                 Arc::clone(&live),
                 service_config,
             ),
-            sessions: Sessions::new(live, config.sessions),
-            answers: TaskTracker::new(),
+            sessions: SessionTable::new(live, config.sessions),
+            responses: TaskTracker::new(),
             stop,
-            patience: config.patience,
+            reconnect_timeout: config.reconnect_timeout,
         }
     }
 
-    /// Answers a request whose caller is known.
-    pub async fn answer(
+    /// Handles a request of an authenticated caller.
+    pub async fn handle(
         &self,
         caller: McpCaller,
         request: Request<Bytes>,
     ) -> Result<McpResponse, SessionError> {
         let (mut parts, body) = request.into_parts();
-        let named = parts.headers.get(SESSION).map(|id| id.to_str().unwrap_or_default());
-        let session = named
-            .map(|id| self.sessions.find(id, &caller).ok_or(SessionError::NotFound))
-            .transpose()?;
-        let reservation = match session.is_none() && message::begins_session(&body) {
+        let session = self.find_session(&caller, &parts)?;
+        let reservation = match session.is_none() && message::creates_session(&body) {
             true => Some(self.sessions.reserve(&caller).await?),
             false => None,
         };
-        if let Some(session) = session.as_ref().filter(|_| message::resumes_answer(&parts.headers))
+        if let Some(session) =
+            session.as_ref().filter(|_| message::resumes_response(&parts.headers))
         {
-            session.came_back();
+            session.record_reconnect();
         }
-        let gone = session.as_ref().map(|session| session.wanted.child_token()).unwrap_or_default();
-        parts.extensions.insert(McpConnection { offer: caller.offer.clone(), gone: gone.clone() });
-        let ends = session.clone().filter(|_| parts.method == Method::DELETE);
-        let expects = (parts.method == Method::POST).then(|| self.answers.token());
-        let listener = Listener::new(gone, session, self.patience, expects);
-        let (sent, typed) = (body.clone(), message::is_json(&parts.headers));
+        // The end of a session also disconnects its requests.
+        let disconnected =
+            session.as_ref().map(|session| session.ended.child_token()).unwrap_or_default();
+        let connection =
+            McpConnection { served: caller.served.clone(), disconnected: disconnected.clone() };
+        parts.extensions.insert(connection);
+        let deleted_session = session.clone().filter(|_| parts.method == Method::DELETE);
+        let in_progress = (parts.method == Method::POST).then(|| self.responses.token());
+        // Made before the SDK handles the request: a client may disconnect at any await from here.
+        let guard = ResponseGuard::new(disconnected, session, self.reconnect_timeout, in_progress);
+        let (sent_body, is_json) = (body.clone(), message::is_json(&parts.headers));
         let request = Request::from_parts(parts, Full::new(body));
         let response = match reservation {
-            Some(reservation) => self.begin(request, reservation).await,
+            Some(reservation) => self.create_session(request, reservation).await,
             None => self.service.handle(request).await,
         };
-        if let Some(session) = ends.filter(|_| response.status().is_success()) {
-            session.wanted.cancel();
+        if let Some(session) = deleted_session.filter(|_| response.status().is_success()) {
+            session.ended.cancel();
         }
-        if typed && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return Ok(message::unreadable(&sent));
+        if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(message::invalid_message(&sent_body));
         }
-        Ok(response.map(|body| listener.attend(body)))
+        Ok(response.map(|body| guard.attach_to(body)))
     }
 
-    /// Makes a session and gives it its slot, in a task of its own: a client that goes away
-    /// meanwhile leaves a session behind, and that must be counted too.
-    async fn begin(
+    /// The session that the request names, if any.
+    fn find_session(
+        &self,
+        caller: &McpCaller,
+        parts: &::http::request::Parts,
+    ) -> Result<Option<Arc<McpSession>>, SessionError> {
+        let Some(id) = parts.headers.get(SESSION_HEADER) else { return Ok(None) };
+        let session = self.sessions.find(id.to_str().unwrap_or_default(), caller);
+        session.map(Some).ok_or(SessionError::NotFound)
+    }
+
+    /// Creates a session and commits its reservation, in a separate task: when the client
+    /// disconnects meanwhile, the SDK's session exists all the same and must be counted.
+    async fn create_session(
         &self,
         request: Request<Full<Bytes>>,
-        reservation: Reservation,
-    ) -> Response<SdkBody> {
+        reservation: SessionReservation,
+    ) -> SdkResponse {
         let service = self.service.clone();
-        let begun = tokio::spawn(async move {
+        let creation = tokio::spawn(async move {
             let response = service.handle(request).await;
-            if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
-                reservation.keep(id);
+            let id = response.headers().get(SESSION_HEADER).and_then(|id| id.to_str().ok());
+            if let Some(id) = id {
+                reservation.commit(id);
             }
             response
         });
-        match begun.await {
+        match creation.await {
             Ok(response) => response,
-            // Passed on to whoever turns panics into answers.
+            // The server's middleware turns a panic into a response, as on every route.
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
         }
     }
 
-    /// How many sessions the SDK keeps, known to us or not.
-    pub async fn live_sessions(&self) -> usize {
-        self.sessions.live().await
+    /// The number of sessions in the SDK, including any that the table does not know.
+    pub async fn count_live_sessions(&self) -> usize {
+        self.sessions.count_live().await
     }
 
-    /// Lets answers that somebody waits for be given, within a limit, and ends every session and
-    /// stream.
-    pub async fn close(&self, limit: Duration) {
-        self.answers.close();
-        let _ = tokio::time::timeout(limit, self.answers.wait()).await;
+    /// Waits up to the grace period for responses in progress, then ends every session and stream.
+    pub async fn shut_down(&self, grace_period: Duration) {
+        self.responses.close();
+        let _ = tokio::time::timeout(grace_period, self.responses.wait()).await;
         self.stop.cancel();
     }
 }

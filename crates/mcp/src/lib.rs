@@ -1,10 +1,10 @@
 //! Skills as tools and resources of the Model Context Protocol.
 //!
-//! Owns what an agent's program sees: the tools, the `skill://` resources, the skills extension,
-//! and the two transports (standard streams and streamable HTTP). It must not know where skills
-//! come from or how they run: that is behind [`SkillProvider`], which has one implementation for a
-//! directory, one for a server elsewhere and one inside a server. It is the only crate with the
-//! protocol's SDK, and knows no routes and no keys.
+//! Owns the server side of the protocol: the tools, the `skill://` and `execution://` resources, the
+//! skills extension, and the two transports (standard streams and streamable HTTP). It must not know
+//! where skills come from or how they run: that is behind [`SkillProvider`], which has one
+//! implementation for a directory, one for a remote server and one inside a server. It is the only
+//! crate with the protocol's SDK, and knows no routes and no keys.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +13,15 @@ mod connection;
 mod extension;
 mod handler;
 mod http;
+mod package;
+mod progress;
+mod provider;
+mod provider_error;
 mod resources;
 mod results;
-mod skills;
+mod skill_tools;
 mod stdio;
+mod tool_calls;
 mod tools;
 mod uri;
 
@@ -24,8 +29,11 @@ pub use connection::ServedSkills;
 pub use http::{
     McpCaller, McpEndpoint, McpEndpointConfig, McpResponse, SessionError, SessionLimits,
 };
-pub use skills::{
-    FileContents, LoadedSkill, ProviderError, RunArtifact, RunProgress, RunResult, SkillFileInfo,
-    SkillOverview, SkillPage, SkillProvider, SkillRunRequest, parse_frontmatter, read_package_file,
+pub use package::{parse_frontmatter, read_package_file};
+pub use progress::RunProgress;
+pub use provider::{
+    FileContents, LoadedSkill, RunArtifact, RunResult, SkillFileInfo, SkillOverview, SkillPage,
+    SkillProvider, SkillRunRequest,
 };
+pub use provider_error::ProviderError;
 pub use stdio::{serve, serve_stdio};

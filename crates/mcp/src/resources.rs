@@ -1,6 +1,6 @@
-//! The files of skills and of runs as resources. A list has one resource a skill, its `SKILL.md`;
-//! the others are named by `load_skill`, by the skills extension, by the results of runs and by the
-//! templates.
+//! The files of skills and runs as resources. The list has one resource for each skill, its
+//! `SKILL.md`; the URIs of other files come from `load_skill`, the skills extension, the results of
+//! runs and the templates.
 
 use data_encoding::BASE64;
 use rmcp::model::{
@@ -8,16 +8,17 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate,
 };
 
-use crate::skills::{ProviderError, SkillPage, SkillProvider};
+use crate::provider::{FileContents, SkillOverview, SkillPage, SkillProvider};
+use crate::provider_error::ProviderError;
 use crate::uri::{self, ResourceName};
 
-/// What clients of the skills extension must at least take of a whole skill.
+/// The size of a whole skill that clients of the skills extension must support.
 const MAX_READ_BYTES: usize = 16 << 20;
 
-pub fn list(page: SkillPage) -> ListResourcesResult {
-    let resource = |listed: crate::SkillOverview| {
-        Resource::new(uri::of_skill_file(&listed.name, "SKILL.md"), listed.name)
-            .with_description(listed.description)
+pub fn resource_list(page: SkillPage) -> ListResourcesResult {
+    let resource = |skill: SkillOverview| {
+        Resource::new(uri::skill_file_uri(&skill.name, "SKILL.md"), skill.name)
+            .with_description(skill.description)
             .with_mime_type("text/markdown")
     };
     let mut result =
@@ -26,66 +27,73 @@ pub fn list(page: SkillPage) -> ListResourcesResult {
     result
 }
 
-pub fn templates() -> ListResourceTemplatesResult {
-    let file = |uri: &str, name: &str, about: &str| {
-        ResourceTemplate::new(uri, name).with_description(about)
+pub fn resource_templates() -> ListResourceTemplatesResult {
+    let file = |uri: &str, name: &str, description: &str| {
+        ResourceTemplate::new(uri, name).with_description(description)
     };
     ListResourceTemplatesResult::with_all_items(vec![
         file("skill://{skill}/{+path}", "skill-file", "A file of a skill."),
-        file("execution://{id}/{+name}", "execution-file", "A file that a run left."),
+        file("execution://{id}/{+name}", "execution-file", "A file that a run wrote."),
     ])
 }
 
-/// `None` when the URI is not one of ours.
-pub async fn read(
+/// `None` when the URI has another scheme or form.
+pub async fn read_resource(
     skills: &dyn SkillProvider,
     uri: &str,
 ) -> Result<Option<ReadResourceResult>, ProviderError> {
-    let contents = match uri::parse(uri) {
+    let contents = match uri::parse_uri(uri) {
         None => return Ok(None),
-        Some(ResourceName::SkillFile { skill: name, path }) => {
-            let found = match skills.read_file(&name, &path, MAX_READ_BYTES).await {
-                // It is listed under the name that it should have.
-                Err(ProviderError::FileNotFound { .. }) if path == "SKILL.md" => {
-                    let skill = skills.load(&name).await?;
-                    let spelled = skill.skill_md().ok_or(ProviderError::FileNotFound {
-                        skill: name.clone(),
-                        path: path.clone(),
-                    })?;
-                    skills.read_file(&name, &spelled.path, MAX_READ_BYTES).await?
-                }
-                found => found?,
-            };
-            contents(uri, &path, found.content_type, &found.bytes, MAX_READ_BYTES)?
+        Some(ResourceName::SkillFile { skill, path }) => {
+            let file = read_skill_file(skills, &skill, &path).await?;
+            resource_contents(uri, &path, file, MAX_READ_BYTES)?
         }
         Some(ResourceName::Artifact { execution, name }) => {
-            let found = skills.read_artifact(&execution, &name, MAX_READ_BYTES).await?;
-            contents(uri, &name, found.content_type, &found.bytes, MAX_READ_BYTES)?
+            let file = skills.read_artifact(&execution, &name, MAX_READ_BYTES).await?;
+            resource_contents(uri, &name, file, MAX_READ_BYTES)?
         }
     };
     Ok(Some(ReadResourceResult::new(vec![contents])))
 }
 
-/// A file as text when it is text, and never more than `max_bytes` bytes of it.
-pub fn contents(
+async fn read_skill_file(
+    skills: &dyn SkillProvider,
+    skill: &str,
+    path: &str,
+) -> Result<FileContents, ProviderError> {
+    match skills.read_file(skill, path, MAX_READ_BYTES).await {
+        // Lists name the file `SKILL.md` whatever the case of its real name, so that clients of the
+        // skills extension find it.
+        Err(not_found @ ProviderError::FileNotFound { .. }) if path == "SKILL.md" => {
+            let loaded = skills.load(skill).await?;
+            let Some(file) = loaded.skill_md() else { return Err(not_found) };
+            skills.read_file(skill, &file.path, MAX_READ_BYTES).await
+        }
+        result => result,
+    }
+}
+
+/// A file as text when it is UTF-8 and as base64 otherwise. Fails when it has more than
+/// `max_bytes`, whatever the provider checked.
+pub fn resource_contents(
     uri: &str,
     path: &str,
-    content_type: Option<String>,
-    bytes: &[u8],
+    file: FileContents,
     max_bytes: usize,
 ) -> Result<ResourceContents, ProviderError> {
+    let FileContents { bytes, content_type } = file;
     if bytes.len() > max_bytes {
         return Err(ProviderError::TooLarge { size: bytes.len() as u64, max_bytes });
     }
-    let typed = |otherwise| content_type.unwrap_or_else(|| mime_type(path, otherwise).to_owned());
-    Ok(match std::str::from_utf8(bytes) {
-        Ok(text) => ResourceContents::text(text, uri).with_mime_type(typed("text/plain")),
-        Err(_) => ResourceContents::blob(BASE64.encode(bytes), uri)
-            .with_mime_type(typed("application/octet-stream")),
+    let mime = |default| content_type.unwrap_or_else(|| mime_type(path, default).to_owned());
+    Ok(match std::str::from_utf8(&bytes) {
+        Ok(text) => ResourceContents::text(text, uri).with_mime_type(mime("text/plain")),
+        Err(_) => ResourceContents::blob(BASE64.encode(&bytes), uri)
+            .with_mime_type(mime("application/octet-stream")),
     })
 }
 
-fn mime_type(path: &str, otherwise: &'static str) -> &'static str {
+fn mime_type(path: &str, default: &'static str) -> &'static str {
     match path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase().as_str() {
         "md" => "text/markdown",
         "json" => "application/json",
@@ -97,6 +105,6 @@ fn mime_type(path: &str, otherwise: &'static str) -> &'static str {
         "jpg" | "jpeg" => "image/jpeg",
         "svg" => "image/svg+xml",
         "pdf" => "application/pdf",
-        _ => otherwise,
+        _ => default,
     }
 }

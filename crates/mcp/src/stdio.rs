@@ -1,4 +1,4 @@
-//! The protocol on standard input and output, for one program that started us.
+//! The transport over standard input and output, for the one program that started this process.
 
 use std::io;
 use std::pin::Pin;
@@ -13,53 +13,54 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{McpConnection, ServedSkills};
-use crate::handler::Handler;
+use crate::handler::McpHandler;
 
-/// For runs that were stopped to be cleaned up after.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+/// The time that cancelled runs get for their cleanup.
+const CALLS_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Serves until standard input ends or `stop` is cancelled. What runs then is stopped, and waited
-/// for.
-pub async fn serve_stdio(offer: ServedSkills, stop: CancellationToken) -> io::Result<()> {
+/// Serves until standard input ends or `stop` is cancelled, then cancels the runs in progress and
+/// waits for them.
+pub async fn serve_stdio(served: ServedSkills, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = stdio_pipes();
-    serve(offer, input, output, stop).await
+    serve(served, input, output, stop).await
 }
 
-/// The same on any two streams.
+/// Serves on any two streams, as [`serve_stdio`] does.
 pub async fn serve(
-    offer: ServedSkills,
+    served: ServedSkills,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (gone, calls) = (stop.child_token(), TaskTracker::new());
-    let connection = McpConnection { offer, gone: gone.clone() };
-    let handler = Handler::of(Some(connection), calls.clone());
-    let input = Input { stream: input, gone };
-    let ended = match handler.serve_with_ct((input, output), stop).await {
+    let (disconnected, calls) = (stop.child_token(), TaskTracker::new());
+    let connection = McpConnection { served, disconnected: disconnected.clone() };
+    let handler = McpHandler::new(Some(connection), calls.clone());
+    let input = WatchedInput { stream: input, disconnected };
+    let quit = match handler.serve_with_ct((input, output), stop).await {
         Ok(service) => service.waiting().await,
-        // It went away before it said what it wants.
+        // The client disconnected before `initialize`, which is no error.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());
         }
         Err(error) => return Err(io::Error::other(error)),
     };
     calls.close();
-    let _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
-    match ended {
+    // A run that does not end within the grace period must not keep this process from exiting.
+    let _ = tokio::time::timeout(CALLS_GRACE_PERIOD, calls.wait()).await;
+    match quit {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(io::Error::other(error)),
         Ok(_) => Ok(()),
     }
 }
 
-/// Standard input that says when it ends: the SDK would let what runs go on for some seconds, for
-/// nobody.
-struct Input<R> {
+/// Standard input that cancels a token when it ends. The SDK itself reacts to the end only after
+/// some seconds, during which runs would continue without a client.
+struct WatchedInput<R> {
     stream: R,
-    gone: CancellationToken,
+    disconnected: CancellationToken,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for WatchedInput<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -67,8 +68,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        // Nothing read into a buffer with free space is the end of the stream.
         if read.is_err() || (buffer.filled().len() == before && buffer.remaining() > 0) {
-            self.gone.cancel();
+            self.disconnected.cancel();
         }
         Poll::Ready(read)
     }

@@ -1,40 +1,45 @@
-//! The names of resources: `skill://<skill>/<path>` and `execution://<id>/<name>`, both ways.
+//! URIs of resources, formatted and parsed: `skill://<skill>/<path>` and `execution://<id>/<name>`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-const SKILL: &str = "skill://";
-const EXECUTION: &str = "execution://";
-const KEPT: &AsciiSet =
+const SKILL_SCHEME: &str = "skill://";
+const EXECUTION_SCHEME: &str = "execution://";
+/// What is percent-encoded: everything but unreserved characters and the slash.
+const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// What a URI names; whether it exists is another question.
+/// What a URI names. Whether it exists is for the provider to decide.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResourceName {
     SkillFile { skill: String, path: String },
     Artifact { execution: String, name: String },
 }
 
-pub fn of_skill_file(skill: &str, path: &str) -> String {
-    spelled(SKILL, skill, path)
+pub fn skill_file_uri(skill: &str, path: &str) -> String {
+    format_uri(SKILL_SCHEME, skill, path)
 }
 
-pub fn of_artifact(execution: &str, name: &str) -> String {
-    spelled(EXECUTION, execution, name)
+pub fn artifact_uri(execution: &str, name: &str) -> String {
+    format_uri(EXECUTION_SCHEME, execution, name)
 }
 
-pub fn parse(uri: &str) -> Option<ResourceName> {
-    if let Some(rest) = uri.strip_prefix(SKILL) {
-        return parts(rest).map(|(skill, path)| ResourceName::SkillFile { skill, path });
+pub fn parse_uri(uri: &str) -> Option<ResourceName> {
+    if let Some(rest) = uri.strip_prefix(SKILL_SCHEME) {
+        return parse_parts(rest).map(|(skill, path)| ResourceName::SkillFile { skill, path });
     }
-    parts(uri.strip_prefix(EXECUTION)?)
+    parse_parts(uri.strip_prefix(EXECUTION_SCHEME)?)
         .map(|(execution, name)| ResourceName::Artifact { execution, name })
 }
 
-fn spelled(scheme: &str, owner: &str, path: &str) -> String {
-    format!("{scheme}{}/{}", utf8_percent_encode(owner, KEPT), utf8_percent_encode(path, KEPT))
+fn format_uri(scheme: &str, owner: &str, path: &str) -> String {
+    format!(
+        "{scheme}{}/{}",
+        utf8_percent_encode(owner, ENCODED),
+        utf8_percent_encode(path, ENCODED)
+    )
 }
 
-fn parts(rest: &str) -> Option<(String, String)> {
+fn parse_parts(rest: &str) -> Option<(String, String)> {
     let (owner, path) = rest.split_once('/')?;
     let decoded = |text| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
     let (owner, path) = (decoded(owner)?, decoded(path)?);
@@ -46,34 +51,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_anything_in_them_come_back() {
+    fn any_name_survives_formatting_and_parsing() {
         for (owner, path) in
             [("a", "SKILL.md"), ("a.b-c", "docs/with space/ü#?%.md"), ("a", "../../etc/passwd")]
         {
             let (skill, path) = (owner.to_owned(), path.to_owned());
-            let uri = of_skill_file(&skill, &path);
+            let uri = skill_file_uri(&skill, &path);
             assert_eq!(
-                parse(&uri),
+                parse_uri(&uri),
                 Some(ResourceName::SkillFile { skill, path: path.clone() }),
                 "{uri}"
             );
-            let (execution, uri) = (owner.to_owned(), of_artifact(owner, &path));
+            let (execution, uri) = (owner.to_owned(), artifact_uri(owner, &path));
             assert_eq!(
-                parse(&uri),
+                parse_uri(&uri),
                 Some(ResourceName::Artifact { execution, name: path }),
                 "{uri}"
             );
         }
-        assert_eq!(of_skill_file("a", "b c/d#.md"), "skill://a/b%20c/d%23.md");
+        assert_eq!(skill_file_uri("a", "b c/d#.md"), "skill://a/b%20c/d%23.md");
     }
 
     #[test]
-    fn what_names_nothing_is_not_read() {
+    fn rejects_uris_that_name_nothing() {
         for wrong in [
             "", "skill://", "skill://a", "skill://a/", "skill:///x", "file:///etc/passwd",
             "skill://a/%ff", "execution://",
         ] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse_uri(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Messages of the protocol as far as they must be known before, or instead of, the SDK's reading.
+//! What must be known of a message before the SDK parses it, and the response to one that the SDK
+//! cannot parse.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use super::McpResponse;
 
-const LAST_EVENT: &str = "last-event-id";
+const LAST_EVENT_ID: &str = "last-event-id";
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -21,26 +22,27 @@ struct Envelope<'a> {
     method: Cow<'a, str>,
 }
 
-/// Only `initialize` begins a session.
-pub fn begins_session(body: &[u8]) -> bool {
+/// Whether the message creates a session, which only `initialize` does.
+pub fn creates_session(body: &[u8]) -> bool {
     serde_json::from_slice::<Envelope<'_>>(body).is_ok_and(|message| message.method == "initialize")
 }
 
-/// Whether the SDK takes the body for a message.
+/// Whether the SDK parses the body as a message.
 pub fn is_json(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
 }
 
-/// Whether a client asks for the rest of an answer. The ids of events that belong to none have no
-/// slash: who goes on to listen for news does not thereby want its runs.
-pub fn resumes_answer(headers: &HeaderMap) -> bool {
-    headers.get(LAST_EVENT).is_some_and(|id| id.as_bytes().contains(&b'/'))
+/// Whether a client resumes a response. Only the ids of events of a response have a slash: a client
+/// that resumes the stream of notifications does not keep its runs alive by that.
+pub fn resumes_response(headers: &HeaderMap) -> bool {
+    headers.get(LAST_EVENT_ID).is_some_and(|id| id.as_bytes().contains(&b'/'))
 }
 
-/// What the SDK calls an unsupported type is also a body of the right type that it cannot read.
-pub fn unreadable(body: &[u8]) -> McpResponse {
+/// The response to a JSON body that is no message. The SDK answers it as an unsupported media type,
+/// which would send a developer in the wrong direction.
+pub fn invalid_message(body: &[u8]) -> McpResponse {
     let well_formed = serde_json::from_slice::<IgnoredAny>(body).is_ok();
     let batch = body.trim_ascii_start().starts_with(b"[");
     let (code, message) = match (well_formed, batch) {
@@ -48,7 +50,7 @@ pub fn unreadable(body: &[u8]) -> McpResponse {
         (true, true) => {
             (ErrorCode::INVALID_REQUEST, "Send one message at a time, not an array of them.")
         }
-        (true, false) => (ErrorCode::INVALID_REQUEST, "The body is not a message of JSON-RPC 2.0."),
+        (true, false) => (ErrorCode::INVALID_REQUEST, "The body is not a JSON-RPC 2.0 message."),
     };
     let error =
         json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
@@ -68,23 +70,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_initialize_begins_a_session() {
-        assert!(begins_session(
+    fn only_initialize_creates_a_session() {
+        assert!(creates_session(
             br#"{"jsonrpc":"2.0","id":1,"method":"initi\u0061lize","params":{}}"#
         ));
         for other in [&b"{"[..], b"[]", br#"{"method":"tools/list"}"#, br#"{"method":7}"#, b""] {
-            assert!(!begins_session(other));
+            assert!(!creates_session(other));
         }
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_said() {
+    async fn invalid_messages_get_a_json_rpc_error() {
         for (body, code) in [("{", -32700), ("[]", -32600), ("{}", -32600), ("7", -32600)] {
-            let answer = unreadable(body.as_bytes());
-            assert_eq!(answer.status(), 400);
-            let said = answer.into_body().collect().await.expect("a body").to_bytes();
-            let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
-            assert_eq!(said["error"]["code"], code, "{body}");
+            let response = invalid_message(body.as_bytes());
+            assert_eq!(response.status(), 400);
+            let body_json = response.into_body().collect().await.expect("a body").to_bytes();
+            let error: serde_json::Value = serde_json::from_slice(&body_json).expect("JSON");
+            assert_eq!(error["error"]["code"], code, "{body}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The sessions of older clients: whose each is, how many there may be, and whether anybody wants
-//! its runs.
+//! The sessions of clients with an older protocol version: who owns each, how many there may be, and
+//! which one is evicted for a new one.
 //!
-//! A slot is reserved before the SDK makes a session, so that any number of clients at once get no
-//! more than there are.
+//! A slot is reserved before the SDK creates a session, so that any number of concurrent clients
+//! stays within the limits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,39 +15,40 @@ use tokio_util::sync::CancellationToken;
 
 use super::{McpCaller, SessionError};
 
-/// What is known of a session beside what the SDK keeps. It is in use while anybody else holds it.
-pub struct Session {
-    owner: Owner,
-    /// Grows with every use, so that the smallest is the session unused for longest.
-    used: AtomicU64,
-    /// Cancelled when nobody wants its runs any more.
-    pub wanted: CancellationToken,
-    /// How often its client came back.
-    returns: watch::Sender<u64>,
+/// What is known of a session besides what the SDK keeps. A session is in use while anything but
+/// the table of slots holds it.
+pub struct McpSession {
+    owner: SessionOwner,
+    /// Grows with every use: the session with the smallest value is the least recently used.
+    last_use: AtomicU64,
+    /// Cancelled when the session ends, which cancels its runs.
+    pub ended: CancellationToken,
+    /// Counts the reconnects of the client.
+    reconnects: watch::Sender<u64>,
 }
 
-impl Session {
-    /// Its client asked to go on where its connection broke.
-    pub fn came_back(&self) {
-        self.returns.send_modify(|count| *count += 1);
+impl McpSession {
+    /// Records that the client resumes a response whose connection broke.
+    pub fn record_reconnect(&self) {
+        self.reconnects.send_modify(|count| *count += 1);
     }
 
-    /// Sees every return from now on, also those that happen before anybody waits for one.
-    pub fn returns(&self) -> watch::Receiver<u64> {
-        self.returns.subscribe()
+    /// Receives every reconnect from now on, also those before the receiver is first awaited.
+    pub fn subscribe_to_reconnects(&self) -> watch::Receiver<u64> {
+        self.reconnects.subscribe()
     }
 }
 
-/// Whose a session is.
+/// The key or subject that a session belongs to.
 #[derive(Clone, PartialEq, Eq)]
-struct Owner {
+struct SessionOwner {
     tenant: String,
     identity: String,
 }
 
-impl Owner {
-    fn of(caller: &McpCaller) -> Owner {
-        Owner { tenant: caller.tenant.clone(), identity: caller.identity.clone() }
+impl From<&McpCaller> for SessionOwner {
+    fn from(caller: &McpCaller) -> SessionOwner {
+        SessionOwner { tenant: caller.tenant.clone(), identity: caller.identity.clone() }
     }
 }
 
@@ -55,103 +56,109 @@ impl Owner {
 #[derive(Clone, Copy)]
 pub struct SessionLimits {
     pub total: usize,
-    pub of_tenant: usize,
-    /// Of one key or subject, so that it leaves slots to the others of its tenant.
-    pub of_identity: usize,
+    pub per_tenant: usize,
+    /// Per key or subject, so that one leaves slots to the others of its tenant.
+    pub per_identity: usize,
 }
 
-pub struct Sessions {
-    /// The SDK's own; what it has ended is forgotten here when room is needed.
+pub struct SessionTable {
+    /// The SDK's own table. A session that has ended there is removed here before the next one is
+    /// created.
     live: Arc<LocalSessionManager>,
-    slots: Mutex<Slots>,
+    slots: Mutex<SessionSlots>,
     uses: AtomicU64,
     limits: SessionLimits,
 }
 
 /// Every slot that is taken.
 #[derive(Default)]
-struct Slots {
-    known: HashMap<String, Arc<Session>>,
-    /// For sessions that are being made.
-    reserved: HashMap<u64, Owner>,
-    next: u64,
+struct SessionSlots {
+    sessions: HashMap<String, Arc<McpSession>>,
+    /// Slots of sessions that are being created.
+    reserved: HashMap<u64, SessionOwner>,
+    next_reservation: u64,
 }
 
-/// A slot for a session that is being made. Dropped without a session it is free again.
-pub struct Reservation {
-    sessions: Arc<Sessions>,
+/// The slot of a session that is being created. Dropping it without a session frees the slot.
+pub struct SessionReservation {
+    sessions: Arc<SessionTable>,
     number: u64,
-    owner: Owner,
+    owner: SessionOwner,
 }
 
-impl Reservation {
-    /// Gives the slot to the session, from its first answer on.
-    pub fn keep(self, id: &str) {
-        let used = AtomicU64::new(self.sessions.next_use());
-        let (wanted, returns) = (CancellationToken::new(), watch::Sender::new(0));
-        let session = Session { owner: self.owner.clone(), used, wanted, returns };
-        self.sessions.slots().known.insert(id.to_owned(), Arc::new(session));
+impl SessionReservation {
+    /// Turns the reservation into the session `id`, which the SDK has created.
+    pub fn commit(self, id: &str) {
+        let session = McpSession {
+            owner: self.owner.clone(),
+            last_use: AtomicU64::new(self.sessions.next_use()),
+            ended: CancellationToken::new(),
+            reconnects: watch::Sender::new(0),
+        };
+        // The reservation is dropped after the insert: for a moment the session counts twice, and
+        // never not at all.
+        self.sessions.slots().sessions.insert(id.to_owned(), Arc::new(session));
     }
 }
 
-impl Drop for Reservation {
+impl Drop for SessionReservation {
     fn drop(&mut self) {
         self.sessions.slots().reserved.remove(&self.number);
     }
 }
 
-impl Sessions {
-    pub fn new(live: Arc<LocalSessionManager>, limits: SessionLimits) -> Arc<Sessions> {
-        Arc::new(Sessions { live, slots: Mutex::default(), uses: AtomicU64::new(0), limits })
+impl SessionTable {
+    pub fn new(live: Arc<LocalSessionManager>, limits: SessionLimits) -> Arc<SessionTable> {
+        Arc::new(SessionTable { live, slots: Mutex::default(), uses: AtomicU64::new(0), limits })
     }
 
-    /// The session, if it is this caller's.
-    pub fn find(&self, id: &str, caller: &McpCaller) -> Option<Arc<Session>> {
-        let session = self.slots().known.get(id).cloned()?;
-        let own = session.owner == Owner::of(caller);
-        session.used.store(self.next_use(), Ordering::Relaxed);
-        own.then_some(session)
+    /// The session, if the caller owns it.
+    pub fn find(&self, id: &str, caller: &McpCaller) -> Option<Arc<McpSession>> {
+        let session = self.slots().sessions.get(id).cloned()?;
+        session.last_use.store(self.next_use(), Ordering::Relaxed);
+        (session.owner == SessionOwner::from(caller)).then_some(session)
     }
 
-    /// Takes a slot. Where there is none, the session that was unused for longest among those that
-    /// may be ended for this caller makes room: clients that crashed leave theirs behind.
+    /// Reserves a slot. At a limit, the least recently used idle session that this caller may evict
+    /// is ended: crashed clients leave theirs behind.
     pub async fn reserve(
         self: &Arc<Self>,
         caller: &McpCaller,
-    ) -> Result<Reservation, SessionError> {
-        self.forget_ended().await;
-        let owner = Owner::of(caller);
-        let (number, ended) = {
+    ) -> Result<SessionReservation, SessionError> {
+        self.remove_ended().await;
+        let owner = SessionOwner::from(caller);
+        let (number, evicted) = {
             let mut slots = self.slots();
-            let ended = slots.make_room(&owner, self.limits)?;
-            let number = slots.next;
-            slots.next += 1;
+            let evicted = slots.evict_at_limit(&owner, self.limits)?;
+            let number = slots.next_reservation;
+            slots.next_reservation += 1;
             slots.reserved.insert(number, owner.clone());
-            (number, ended)
+            (number, evicted)
         };
-        // From here on the slot is given back, also when this caller does not wait for the end of
-        // the other session.
-        let reservation = Reservation { sessions: Arc::clone(self), number, owner };
-        if let Some((id, session)) = ended {
-            session.wanted.cancel();
-            // One that ended by itself meanwhile has made room too.
+        // Made before the next await: when the client disconnects there, this future is dropped,
+        // and the reservation has to free its slot.
+        let reservation = SessionReservation { sessions: Arc::clone(self), number, owner };
+        if let Some((id, session)) = evicted {
+            session.ended.cancel();
+            // An error means that the session has ended by itself meanwhile.
             let _ = self.live.close_session(&id.into()).await;
         }
         Ok(reservation)
     }
 
-    pub async fn live(&self) -> usize {
+    pub async fn count_live(&self) -> usize {
         self.live.sessions.read().await.len()
     }
 
-    async fn forget_ended(&self) {
+    /// Removes the sessions that the SDK has ended, for example after their idle timeout.
+    async fn remove_ended(&self) {
         let live = self.live.sessions.read().await;
-        self.slots().known.retain(|id, session| {
-            let lives = live.contains_key(id.as_str());
-            if !lives {
-                session.wanted.cancel();
+        self.slots().sessions.retain(|id, session| {
+            let is_live = live.contains_key(id.as_str());
+            if !is_live {
+                session.ended.cancel();
             }
-            lives
+            is_live
         });
     }
 
@@ -159,68 +166,69 @@ impl Sessions {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, SessionSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Slots {
-    /// Removes a session where a limit is reached. The narrowest limit decides whose it is: the
-    /// key's own, then its tenant's, then that of the tenant which has the most.
-    fn make_room(
+impl SessionSlots {
+    /// Removes a session when a limit is reached. The narrowest limit decides whose: the identity's
+    /// own, then its tenant's, then that of the tenant with the most sessions.
+    fn evict_at_limit(
         &mut self,
-        owner: &Owner,
+        owner: &SessionOwner,
         limits: SessionLimits,
-    ) -> Result<Option<(String, Arc<Session>)>, SessionError> {
-        let own = |other: &Owner| other == owner;
-        let of_tenant = |other: &Owner| other.tenant == owner.tenant;
-        let id = if self.count(own) >= limits.of_identity {
-            self.unused(own)
-        } else if self.count(of_tenant) >= limits.of_tenant {
-            self.unused(of_tenant)
+    ) -> Result<Option<(String, Arc<McpSession>)>, SessionError> {
+        let same_identity = |other: &SessionOwner| other == owner;
+        let same_tenant = |other: &SessionOwner| other.tenant == owner.tenant;
+        let id = if self.count(same_identity) >= limits.per_identity {
+            self.least_recently_used(same_identity)
+        } else if self.count(same_tenant) >= limits.per_tenant {
+            self.least_recently_used(same_tenant)
         } else if self.count(|_| true) >= limits.total {
-            self.unused_of_largest(&owner.tenant)
+            self.least_recently_used_of_largest_tenant(&owner.tenant)
         } else {
             return Ok(None);
         };
-        let removed = id.and_then(|id| self.known.remove_entry(&id));
-        removed.map(Some).ok_or(SessionError::TooManySessions)
+        let evicted = id.and_then(|id| self.sessions.remove_entry(&id));
+        evicted.map(Some).ok_or(SessionError::TooManySessions)
     }
 
-    fn owners(&self) -> impl Iterator<Item = &Owner> {
-        self.known.values().map(|session| &session.owner).chain(self.reserved.values())
+    fn owners(&self) -> impl Iterator<Item = &SessionOwner> {
+        self.sessions.values().map(|session| &session.owner).chain(self.reserved.values())
     }
 
-    fn count(&self, counted: impl Fn(&Owner) -> bool) -> usize {
+    fn count(&self, counted: impl Fn(&SessionOwner) -> bool) -> usize {
         self.owners().filter(|owner| counted(owner)).count()
     }
 
-    /// A session of the tenant with the most, and never of a smaller one; of tenants that have
-    /// equally many, the caller's own before others, then the session that was unused for longest.
-    fn unused_of_largest(&self, own: &str) -> Option<String> {
+    /// An idle session of the tenant with the most sessions, and never of a smaller one: a tenant
+    /// cannot push out others by opening sessions. Among equally large tenants the caller's own
+    /// comes first.
+    fn least_recently_used_of_largest_tenant(&self, own_tenant: &str) -> Option<String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for owner in self.owners() {
             *counts.entry(owner.tenant.as_str()).or_default() += 1;
         }
-        let most = counts.values().max()?;
+        let largest = counts.values().max()?;
         let of_largest = self
             .idle()
-            .filter(|(_, session)| counts.get(session.owner.tenant.as_str()) == Some(most));
-        let first = |(_, session): &(&String, &Arc<Session>)| {
-            (session.owner.tenant != own, session.used.load(Ordering::Relaxed))
+            .filter(|(_, session)| counts.get(session.owner.tenant.as_str()) == Some(largest));
+        let eviction_order = |(_, session): &(&String, &Arc<McpSession>)| {
+            (session.owner.tenant != own_tenant, session.last_use.load(Ordering::Relaxed))
         };
-        of_largest.min_by_key(first).map(|(id, _)| id.clone())
+        of_largest.min_by_key(eviction_order).map(|(id, _)| id.clone())
     }
 
-    fn unused(&self, eligible: impl Fn(&Owner) -> bool) -> Option<String> {
-        let unused = self.idle().filter(|(_, session)| eligible(&session.owner));
-        unused
-            .min_by_key(|(_, session)| session.used.load(Ordering::Relaxed))
+    fn least_recently_used(&self, eligible: impl Fn(&SessionOwner) -> bool) -> Option<String> {
+        let candidates = self.idle().filter(|(_, session)| eligible(&session.owner));
+        candidates
+            .min_by_key(|(_, session)| session.last_use.load(Ordering::Relaxed))
             .map(|(id, _)| id.clone())
     }
 
-    /// Sessions that no request is using.
-    fn idle(&self) -> impl Iterator<Item = (&String, &Arc<Session>)> {
-        self.known.iter().filter(|(_, session)| Arc::strong_count(session) == 1)
+    /// Sessions that no request uses: only this table holds them.
+    fn idle(&self) -> impl Iterator<Item = (&String, &Arc<McpSession>)> {
+        self.sessions.iter().filter(|(_, session)| Arc::strong_count(session) == 1)
     }
 }

@@ -1,7 +1,7 @@
-//! The protocol with skills that are not there: what is asked of them, and when they are told to
-//! stop.
+//! The protocol on a fake provider of skills: which calls reach it, and when its runs are cancelled.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod http;
+mod sessions;
 mod stdio;
 mod support;

@@ -1,4 +1,4 @@
-//! Skills that do as they are told, and a way to see what they were told.
+//! A fake provider of skills that reports what happens to its runs.
 
 use async_trait::async_trait;
 use mcp::{
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// What happened to a run.
+/// What happened to a run of the fake provider.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
-    Began,
-    Stopped,
+pub enum RunEvent {
+    Started,
+    Cancelled,
 }
 
-/// One skill, `wait`: a run of it goes on until it is stopped.
-pub struct Waiting(mpsc::UnboundedSender<News>);
+/// A provider with one skill, `wait`, whose runs last until they are cancelled.
+pub struct FakeProvider(mpsc::UnboundedSender<RunEvent>);
 
-pub fn waiting() -> (ServedSkills, mpsc::UnboundedReceiver<News>) {
-    let (tell, told) = mpsc::unbounded_channel();
-    (ServedSkills { skills: Arc::new(Waiting(tell)), skill_tools: false }, told)
+pub fn fake_skills() -> (ServedSkills, mpsc::UnboundedReceiver<RunEvent>) {
+    let (sender, events) = mpsc::unbounded_channel();
+    (ServedSkills { skills: Arc::new(FakeProvider(sender)), skill_tools: false }, events)
 }
 
 #[async_trait]
-impl SkillProvider for Waiting {
+impl SkillProvider for FakeProvider {
     async fn list(&self, _: Option<&str>) -> Result<SkillPage, ProviderError> {
         let name = "wait".to_owned();
         let entrypoint = Some("main.sh".to_owned());
@@ -58,10 +58,10 @@ impl SkillProvider for Waiting {
         progress: RunProgress,
         stop: CancellationToken,
     ) -> Result<RunResult, ProviderError> {
-        self.0.send(News::Began).unwrap();
+        self.0.send(RunEvent::Started).unwrap();
         progress.report("began\n");
         stop.cancelled().await;
-        self.0.send(News::Stopped).unwrap();
+        self.0.send(RunEvent::Cancelled).unwrap();
         Ok(RunResult {
             execution_id: "e".into(),
             status: "cancelled".into(),

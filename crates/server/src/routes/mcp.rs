@@ -1,7 +1,8 @@
-//! `/mcp`: skills as tools, for agents. The protocol is the crate `mcp`'s; here it gets its caller,
-//! its body and its bounds.
+//! `/mcp`: skills as tools, for agents. The crate `mcp` implements the protocol; this file gives it
+//! the caller, the body and the limits.
 
-mod agent;
+mod provider;
+mod run;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -23,29 +24,30 @@ use crate::http::body::{read, refuse_encoding, reserve, with_body_timeout};
 use crate::http::extract::Query;
 use crate::http::links::DownloadLinks;
 use crate::http::loopback::is_loopback_address;
-use agent::Agent;
+use provider::ApiSkillProvider;
 
-/// Beyond the longest run, which may be silent.
-const IDLE: Duration = Duration::from_secs(10 * 60);
-/// A message as it was sent, as it was read, and as the request to run that it becomes.
+/// Added to the longest timeout of a run: a run may produce no traffic until its end, and its session
+/// must outlive it.
+const SESSION_IDLE_MARGIN: Duration = Duration::from_secs(10 * 60);
+/// The copies of a message in memory: as sent, as parsed, and as the execution request made from it.
 const BODY_COPIES: u64 = 4;
-/// Sessions last for minutes, so there is no use in trying again at once.
+/// Sessions last for minutes, so an immediate retry is pointless.
 const RETRY_AFTER_S: u64 = 10;
-/// Clients are told to come back after three seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The SDK tells clients to reconnect after three seconds.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
-pub struct Wanted {
+pub struct McpQuery {
     /// `skills` adds one tool for each skill.
     tools: Option<String>,
 }
 
-/// One request of the protocol.
+/// Handles one request of the protocol.
 pub async fn serve(
     caller: Caller,
     links: DownloadLinks,
     State(app): State<SharedApp>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<McpQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
     if !caller.identity.has(Scope::Read) && !caller.identity.has(Scope::Execute) {
@@ -53,11 +55,13 @@ pub async fn serve(
             "This key or token has neither of the scopes `read` and `execute`.",
         ));
     }
-    let skill_tools = match wanted.tools.as_deref() {
+    let skill_tools = match query.tools.as_deref() {
         None | Some("") => false,
         Some("skills") => true,
         Some(_) => {
-            return Err(ApiError::bad_request("tools can be `skills`: one tool for each skill."));
+            return Err(ApiError::bad_request(
+                "tools must be `skills` (one tool for each skill) or absent.",
+            ));
         }
     };
     refuse_encoding(request.headers())?;
@@ -66,13 +70,13 @@ pub async fn serve(
     let body = with_body_timeout(&app, read(body, app.limits.body_bytes)).await??;
     let (tenant, identity) = (caller.tenant.to_string(), identity(&caller));
     let memory = Mutex::new(vec![permit]);
-    let skills = Arc::new(Agent { app: app.clone(), caller, links, memory });
-    let caller = McpCaller { offer: ServedSkills { skills, skill_tools }, tenant, identity };
-    let answer = app.mcp.answer(caller, http::Request::from_parts(parts, body)).await;
-    answer.map(|response| response.map(Body::new)).map_err(ApiError::from)
+    let skills = Arc::new(ApiSkillProvider { app: app.clone(), caller, links, memory });
+    let caller = McpCaller { served: ServedSkills { skills, skill_tools }, tenant, identity };
+    let response = app.mcp.handle(caller, http::Request::from_parts(parts, body)).await;
+    response.map(|response| response.map(Body::new)).map_err(ApiError::from)
 }
 
-/// Whose a session is: one key's, or one subject's.
+/// The owner of a session within its tenant: a key, or the subject of a token.
 fn identity(caller: &Caller) -> String {
     match caller.identity.key_id() {
         Some(key) => format!("key {key}"),
@@ -80,28 +84,28 @@ fn identity(caller: &Caller) -> String {
     }
 }
 
-/// The endpoint with this server's bounds.
+/// The endpoint with the limits of this server's configuration.
 pub fn endpoint(config: &Config) -> McpEndpoint {
     let public = config.public_url.as_deref().and_then(|url| Url::parse(url).ok());
     let sessions = config.mcp_sessions;
     McpEndpoint::new(McpEndpointConfig {
-        allowed_hosts: hosts(config.bind, public.as_ref()),
-        allowed_origins: origins(public.as_ref()),
+        allowed_hosts: allowed_hosts(config.bind, public.as_ref()),
+        allowed_origins: allowed_origins(public.as_ref()),
         max_body_bytes: config.max_body_bytes,
-        idle: config.max_timeout + IDLE,
-        patience: PATIENCE,
+        session_idle_timeout: config.max_timeout + SESSION_IDLE_MARGIN,
+        reconnect_timeout: RECONNECT_TIMEOUT,
         sessions: SessionLimits {
             total: sessions.total,
-            of_tenant: sessions.of_tenant,
-            of_identity: sessions.of_identity,
+            per_tenant: sessions.of_tenant,
+            per_identity: sessions.of_identity,
         },
     })
 }
 
-/// A server on the loopback interface answers to its own names only: a page whose name was made to
-/// point there is not one of them. Elsewhere it is reached under names that it cannot know, and
-/// nobody gets far without a key.
-fn hosts(bind: IpAddr, public: Option<&Url>) -> Vec<String> {
+/// The accepted `Host` values. A server on the loopback interface accepts only its own names, which
+/// stops DNS rebinding by a web page. A server on another interface is reached by names that it
+/// cannot know, and its requests need a key anyway.
+fn allowed_hosts(bind: IpAddr, public: Option<&Url>) -> Vec<String> {
     if !is_loopback_address(bind) {
         return Vec::new();
     }
@@ -112,25 +116,27 @@ fn hosts(bind: IpAddr, public: Option<&Url>) -> Vec<String> {
         .collect()
 }
 
-/// Pages that may call: those of this server, and those that somebody serves on their own machine.
-fn origins(public: Option<&Url>) -> Vec<String> {
-    let here = ["http://localhost:*", "http://127.0.0.1:*"].map(str::to_owned);
+/// The web pages that may call: those of this server, and those that a user serves on the own
+/// machine.
+fn allowed_origins(public: Option<&Url>) -> Vec<String> {
+    let local = ["http://localhost:*", "http://127.0.0.1:*"].map(str::to_owned);
     let public = public.and_then(|url| {
         let (host, port) = (url.host_str()?, url.port_or_known_default()?);
         Some(format!("{}://{host}:{port}", url.scheme()))
     });
-    here.into_iter().chain(public).collect()
+    local.into_iter().chain(public).collect()
 }
 
 impl From<SessionError> for ApiError {
-    fn from(refused: SessionError) -> ApiError {
-        match refused {
+    fn from(error: SessionError) -> ApiError {
+        match error {
             SessionError::NotFound => ApiError::new(
                 Slug::NotFound,
                 "The MCP session does not exist or has ended. Start a new one with `initialize`.",
             ),
             SessionError::TooManySessions => {
-                let message = "There are too many MCP sessions, and all that could make room are in use. End some, or try again later.";
+                let message =
+                    "Too many MCP sessions are in use. End one with DELETE, or try again later.";
                 ApiError::new(Slug::TooBusy, message).with_retry_after(RETRY_AFTER_S)
             }
         }
@@ -142,12 +148,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loopback_server_answers_to_its_own_names() {
+    fn a_loopback_server_accepts_only_its_own_names() {
         let public = Url::parse("https://skills.example.com/base").expect("a URL");
         let bind = IpAddr::from([127, 0, 0, 1]);
-        assert!(hosts(bind, Some(&public)).contains(&"skills.example.com".to_owned()));
-        assert!(hosts(bind, None).contains(&"localhost".to_owned()));
-        assert!(hosts(IpAddr::from([0, 0, 0, 0]), Some(&public)).is_empty());
-        assert!(origins(Some(&public)).contains(&"https://skills.example.com:443".to_owned()));
+        assert!(allowed_hosts(bind, Some(&public)).contains(&"skills.example.com".to_owned()));
+        assert!(allowed_hosts(bind, None).contains(&"localhost".to_owned()));
+        assert!(allowed_hosts(IpAddr::from([0, 0, 0, 0]), Some(&public)).is_empty());
+        assert!(
+            allowed_origins(Some(&public)).contains(&"https://skills.example.com:443".to_owned())
+        );
     }
 }

@@ -158,7 +158,7 @@ async fn drain(
     let runs = async {
         app.runner.drain(config.drain_timeout).await;
         // Their results are told; what then still listens, listens for nothing.
-        app.mcp.close(RESPONSE_GRACE_PERIOD).await;
+        app.mcp.shut_down(RESPONSE_GRACE_PERIOD).await;
     };
     let ((), finished) = tokio::join!(runs, finish);
     if finished.is_err() {
