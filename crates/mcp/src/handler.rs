@@ -22,7 +22,8 @@ const INSTRUCTIONS: &str = "Skills are folders of instructions and scripts. Find
 /// The server side of the protocol.
 #[derive(Clone)]
 pub struct McpHandler {
-    /// The only caller, over standard streams. Over HTTP each request has its own in its extensions.
+    /// The only caller, over standard streams. Over HTTP each request has its own in its
+    /// extensions.
     connection: Option<McpConnection>,
     /// Tool calls in progress.
     calls: TaskTracker,

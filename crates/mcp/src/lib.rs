@@ -1,8 +1,8 @@
 //! Skills as tools and resources of the Model Context Protocol.
 //!
-//! Owns the server side of the protocol: the tools, the `skill://` and `execution://` resources, the
-//! skills extension, and the two transports (standard streams and streamable HTTP). It must not know
-//! where skills come from or how they run: that is behind [`SkillProvider`], which has one
+//! Owns the server side of the protocol: the tools, the `skill://` and `execution://` resources,
+//! the skills extension, and the two transports (standard streams and streamable HTTP). It must not
+//! know where skills come from or how they run: that is behind [`SkillProvider`], which has one
 //! implementation for a directory, one for a remote server and one inside a server. It is the only
 //! crate with the protocol's SDK, and knows no routes and no keys.
 

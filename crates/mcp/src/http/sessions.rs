@@ -1,5 +1,5 @@
-//! The sessions of clients with an older protocol version: who owns each, how many there may be, and
-//! which one is evicted for a new one.
+//! The sessions of clients with an older protocol version: who owns each, how many there may be,
+//! and which one is evicted for a new one.
 //!
 //! A slot is reserved before the SDK creates a session, so that any number of concurrent clients
 //! stays within the limits.

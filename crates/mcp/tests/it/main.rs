@@ -1,4 +1,5 @@
-//! The protocol on a fake provider of skills: which calls reach it, and when its runs are cancelled.
+//! The protocol on a fake provider of skills: which calls reach it, and when its runs are
+//! cancelled.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod http;

@@ -1,4 +1,4 @@
-//! `/v1/audit`: who changed what.
+//! `/v1/audit`: the audit log of a tenant, and its signed head.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -20,8 +20,8 @@ pub struct AuditEntry {
     #[schema(format = "uuid")]
     id: String,
     tenant_id: String,
-    /// The key that did it; absent when a token did, whose `sub` is then in `detail.subject`, or
-    /// the server itself.
+    /// The key of the change; absent for a change with a token, whose `sub` is then in
+    /// `detail.subject`, and for a change by the server itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     actor: Option<String>,
@@ -34,8 +34,8 @@ pub struct AuditEntry {
     request_id: Option<String>,
     #[schema(format = "date-time")]
     created_at: String,
-    /// Its number in the tenant's chain, from 1. Absent, like `hash`, in entries of versions before
-    /// the chain.
+    /// The number in the tenant's chain, from 1. Absent, like `hash`, in entries that are older
+    /// than the chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<i64>,
     /// SHA-256 over this entry and the hash of the one before it.
@@ -43,7 +43,7 @@ pub struct AuditEntry {
     hash: Option<String>,
 }
 
-/// The signed head of an audit log. Its bytes are what counts: keep them as they came.
+/// The signed head of an audit log. The signature covers the exact bytes: store them unchanged.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used; a head is stored as it was signed")]
 pub struct SignedAuditHead {
@@ -56,7 +56,7 @@ pub struct SignedAuditHead {
     signature: String,
 }
 
-/// Read the audit trail
+/// Read the audit log
 ///
 /// Newest first.
 #[utoipa::path(
@@ -89,13 +89,13 @@ pub async fn list(
 
 /// Read the signed head of the audit log
 ///
-/// It names the last entry, and with it the whole log. Whoever keeps a head can tell later that
-/// nothing before it was changed or removed: `skillbox audit-log verify`.
+/// It names the last entry and thereby the whole log. With a stored head, `skillbox audit-log
+/// verify` proves later that no earlier entry was changed or removed.
 #[utoipa::path(
     get, path = "/v1/audit/head", tag = "administration", operation_id = "get_audit_head",
     responses(
         (status = 200, body = SignedAuditHead),
-        (status = 409, description = "`conflict`: the stored head is not one that this server signed", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the stored head was not signed by this server", body = crate::error::ErrorBody),
     )
 )]
 pub async fn head(

@@ -1,4 +1,4 @@
-//! `/v1/blobs/{token}`: downloads by self-authenticating URL.
+//! `/v1/blobs/{token}`: downloads by signed URL.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -14,13 +14,13 @@ use crate::routes::openapi::Binary;
 
 /// Download by signed URL
 ///
-/// Needs no key: the token names one object, is signed by this server, and expires.
+/// Needs no API key: the token names one object, is signed by this server, and expires.
 #[utoipa::path(
     get, path = "/v1/blobs/{token}", tag = "files", operation_id = "download_blob", security(()),
     params(("token" = String, Path)),
     responses(
         (status = 200, body = inline(Binary), content_type = "application/octet-stream"),
-        (status = 403, description = "`forbidden`: the URL is not one of ours, was altered, or has expired", body = crate::error::ErrorBody),
+        (status = 403, description = "`forbidden`: the URL was not signed by this server, was altered, or has expired", body = crate::error::ErrorBody),
     )
 )]
 pub async fn get(

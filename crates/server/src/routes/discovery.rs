@@ -1,5 +1,4 @@
-//! What an agent reads first: which skills there are, as an index for programs and as text for a
-//! system prompt.
+//! Discovery of skills: an index for programs, and text for a system prompt.
 
 use admission::WithPermit;
 use axum::extract::State;
@@ -39,17 +38,17 @@ pub struct SkillEntry {
     kind: &'static str,
     description: String,
     version: String,
-    /// Where the zip is, with the same key.
+    /// The URL of the zip, for the same key.
     url: String,
-    /// Of the zip's bytes.
+    /// The digest of the zip's bytes.
     #[schema(example = "sha256:…")]
     digest: String,
 }
 
 /// The skills as an index
 ///
-/// By the discovery convention for agent skills; the newest version of each skill that this key may
-/// use.
+/// In the format of the discovery convention for agent skills; the newest version of each skill
+/// that this key may use.
 #[utoipa::path(
     get, path = "/.well-known/agent-skills/index.json", tag = "skills", operation_id = "discover_skills",
     responses((status = 200, body = SkillIndex))
@@ -123,8 +122,8 @@ async fn available<T>(
     }
 }
 
-/// A description is a stranger's text: it may not end its element and begin another, nor start a
-/// line of its own.
+/// Escapes a description for the prompt. It is untrusted text: it must not close its element, open
+/// another or start a new line.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

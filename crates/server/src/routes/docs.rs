@@ -1,5 +1,5 @@
-//! `/openapi.json` and `/docs`: the description, and a page of our own that shows it. Nothing is
-//! loaded from elsewhere.
+//! `/openapi.json` and `/docs`: the OpenAPI document, and a page that shows it. The page loads
+//! nothing from other hosts.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static DESCRIPTION: LazyLock<String> =
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-/// This description
+/// The OpenAPI document
 #[utoipa::path(
     get, path = "/openapi.json", tag = "health", operation_id = "openapi", security(()),
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))

@@ -1,9 +1,9 @@
-//! `/v1/executions/{id}/events`: an execution as it happens, as server-sent events.
+//! `/v1/executions/{id}/events`: the events of an execution, as server-sent events.
 //!
-//! The runner's events have ids that mean the same on every server, so a reader whose connection
-//! breaks goes on behind the last id it saw, wherever it connects next. A reader asks for the next
-//! event only when the last one is sent, so a slow one holds one batch; one that does not read at
-//! all is cut off as on every route.
+//! Event ids mean the same on every server, so a client whose connection breaks resumes after the
+//! last id it received, on any server. The next event is read only when the last one was sent, so a
+//! slow client holds one batch in memory; a client that does not read at all is disconnected by the
+//! write timeout, as on every route.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -26,16 +26,17 @@ use crate::http::extract::{self, Path, Query};
 use crate::http::links::DownloadLinks;
 use crate::http::timestamp::rfc3339;
 
-/// Proxies cut connections that are silent for a minute or so.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What readers wait before they come back.
-const RETRY: Duration = Duration::from_secs(1);
+/// Proxies close connections without traffic after about a minute.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// The delay before a client reconnects.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// Where to begin.
+/// Where the stream begins.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct After {
-    /// Only events behind the one with this id; the header `Last-Event-ID` says the same and wins.
+    /// Only events after the one with this id. The header `Last-Event-ID` does the same and takes
+    /// precedence.
     after: Option<String>,
 }
 
@@ -52,7 +53,7 @@ pub struct StateEvent {
 /// `event: log`
 #[derive(Serialize, ToSchema)]
 pub struct LogEvent {
-    /// `stdout`, `stderr`, or `merged` when the two are one.
+    /// `stdout`, `stderr`, or `merged` when the two are interleaved.
     #[schema(example = "stdout")]
     stream: &'static str,
     #[schema(format = "date-time")]
@@ -62,15 +63,15 @@ pub struct LogEvent {
 
 /// Follow an execution
 ///
-/// A stream of `state`, `log` and, at last, `result` events; the data of `result` is what reading
-/// the execution gives. Every event has an id to go on from. A comment comes every 15 seconds when
-/// nothing happens.
+/// A stream of `state` and `log` events, and a final `result` event whose data is the stored
+/// execution. Every event has an id to resume from. A comment is sent every 15 seconds without
+/// events.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/events", tag = "executions", operation_id = "follow_execution",
     params(
         ("id" = String, Path, format = "uuid"),
         After,
-        ("Last-Event-ID" = Option<String>, Header, description = "Only events behind the one with this id."),
+        ("Last-Event-ID" = Option<String>, Header, description = "Only events after the one with this id."),
     ),
     responses(
         (status = 200, description = "Server-sent events: `StateEvent`, `LogEvent`, `StoredExecution`", body = String, content_type = "text/event-stream"),
@@ -97,9 +98,9 @@ pub async fn follow(
         .events(&caller.tenant, id, after)
         .await?
         .ok_or_else(|| execution_not_found(id))?;
-    let stream =
-        Sse::new(stream_of(events, app, links)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
-    // Proxies that would collect an answer before they pass it on are asked not to.
+    let stream = Sse::new(stream_of(events, app, links))
+        .keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL));
+    // Tells buffering proxies to forward events at once.
     Ok(([("x-accel-buffering", "no")], stream).into_response())
 }
 
@@ -108,7 +109,7 @@ fn stream_of(
     app: SharedApp,
     links: DownloadLinks,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let first = stream::once(async { Ok(Event::default().retry(RETRY)) });
+    let first = stream::once(async { Ok(Event::default().retry(RECONNECT_DELAY)) });
     let rest = stream::unfold((events, app, links), |(mut events, app, links)| async {
         let written = match events.next().await? {
             Ok(event) => write(event, &app, &links).await,
@@ -116,10 +117,10 @@ fn stream_of(
         };
         match written {
             Ok(event) => Some((Ok(event), (events, app, links))),
-            // The status line is long gone: the stream ends, and the reader comes back for the
-            // rest.
+            // The status line is already sent, so the stream ends here without a result, and the
+            // client reconnects and resumes.
             Err(error) => {
-                tracing::warn!(error = error.message(), "a stream of events was cut");
+                tracing::warn!(error = error.message(), "an event stream ended early");
                 None
             }
         }

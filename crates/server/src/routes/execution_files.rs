@@ -1,4 +1,4 @@
-//! `/v1/executions/{id}/files`: what a run left behind.
+//! `/v1/executions/{id}/files`: the artifacts of an execution.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The body of `POST /v1/executions`: what the wire says, turned into what the runner takes.
+//! The body of `POST /v1/executions`, and its conversion to the runner's request.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use crate::error::ApiError;
 use crate::http::body::JsonObject;
 use crate::webhooks::WebhookUrl;
 
-/// The id of a file that does not exist is repeated in the result; it should at least look like
-/// one.
+/// The result repeats the id of a missing file, so its length is limited.
 const MAX_FILE_ID: usize = 128;
 
 /// A run of a skill. Keys not listed here are ignored.
@@ -24,38 +23,38 @@ pub struct ExecutionRequest {
     /// Its version; `latest` is the newest upload.
     #[schema(default = "latest")]
     version: Option<String>,
-    /// The input document: any JSON. An explicit `null` is passed on.
+    /// The input document: any JSON. An explicit `null` is a document.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = serde_json::Value, required = false)]
     input: Option<Box<RawValue>>,
     /// Environment variables for the script.
     env: Option<BTreeMap<String, String>>,
-    /// Ids of uploaded files, found in `/sandbox/input/` by their names. One that does not exist
-    /// fails the run.
+    /// Ids of uploaded files. The script finds them in `/sandbox/input/` by their names. A missing
+    /// file fails the run.
     input_files: Option<Vec<String>>,
-    /// A path inside the skill to run instead of its default entrypoint.
+    /// The path of a script inside the skill to run instead of its default entrypoint.
     #[schema(example = "scripts/report.py")]
     script: Option<String>,
     /// Arguments of the script.
     args: Option<Vec<String>>,
-    /// What the script reads on standard input.
+    /// The standard input of the script.
     stdin: Option<String>,
-    /// Where the script starts: `sandbox` (the default), `skill` or `workspace`.
+    /// The working directory of the script: `sandbox` (the default), `skill` or `workspace`.
     #[schema(value_type = Option<StartDirectory>)]
     cwd: Option<Cwd>,
-    /// A time limit such as `30s`; it can only tighten the skill's own.
+    /// A timeout such as `30s`; it can only lower the skill's own.
     #[schema(example = "30s")]
     timeout: Option<String>,
     #[schema(value_type = Option<RequestedLimits>)]
     limits: Option<JsonObject<RequestedLimits>>,
-    /// `async` answers 202 at once; the header `Prefer: respond-async` does the same.
+    /// `async` responds with 202 at once; the header `Prefer: respond-async` does the same.
     mode: Option<Mode>,
-    /// Called with a signed POST when the run has ended; only with `async`.
+    /// The URL that gets a signed POST when the run has ended; only with `async`.
     #[schema(format = "uri", example = "https://hooks.example.com/skillbox")]
     webhook: Option<String>,
 }
 
-/// Limits that can only tighten the skill's own.
+/// Limits that can only lower the skill's own.
 #[derive(Deserialize, ToSchema)]
 pub struct RequestedLimits {
     #[schema(example = "128Mi")]
@@ -71,7 +70,7 @@ pub enum Mode {
     Async,
 }
 
-/// Where a script starts.
+/// The working directory of a script.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used; the runner's own type is what is read")]
@@ -86,7 +85,7 @@ impl ExecutionRequest {
         self.mode == Some(Mode::Async)
     }
 
-    /// The runner's request; what cannot be done is refused rather than ignored.
+    /// The runner's request. Invalid values are rejected rather than ignored.
     pub fn into_request(
         self,
         asynchronous: bool,
@@ -98,9 +97,7 @@ impl ExecutionRequest {
         let webhook = self.webhook.map(|url| WebhookUrl::parse(&url, private_hosts)).transpose();
         let webhook = webhook.map_err(|error| ApiError::bad_request(format!("{error}.")))?;
         if webhook.is_some() && !asynchronous {
-            return Err(ApiError::bad_request(
-                "webhook is for runs with `\"mode\":\"async\"`; this one is waited for.",
-            ));
+            return Err(ApiError::bad_request("webhook requires `\"mode\":\"async\"`."));
         }
         let input_files = self.input_files.unwrap_or_default();
         if input_files.iter().any(|id| id.len() > MAX_FILE_ID) {
@@ -154,7 +151,7 @@ fn positive<T: PartialOrd + Default>(value: Option<T>, refusal: &str) -> Result<
     value.filter(|value| *value > T::default()).ok_or_else(|| ApiError::bad_request(refusal))
 }
 
-/// Reads a value that is there, so that `null` becomes a document instead of `None`.
+/// Keeps an explicit `null` as a document; serde alone would read it as `None`.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }

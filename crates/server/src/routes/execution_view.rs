@@ -1,4 +1,4 @@
-//! An execution on the wire. The order of the keys is part of the contract.
+//! An execution in responses. The order of the keys is part of the contract.
 
 use runner::Detail;
 use sandbox::{ConnectAttempt, ConnectCall};
@@ -14,16 +14,16 @@ use crate::http::timestamp::rfc3339;
 
 use super::file_view::FileView;
 
-/// The answer to a run.
+/// The result of a run.
 #[derive(Serialize, ToSchema)]
 pub struct ExecutionResult {
     #[schema(format = "uuid")]
     execution_id: String,
-    /// `success`, `failed` or `timeout`; `queued`, `running` or `cancelled` when it did not run to
-    /// its end here.
+    /// `success`, `failed` or `timeout`; `queued`, `running` or `cancelled` when the run did not
+    /// end.
     #[schema(example = "success")]
     status: &'static str,
-    /// The document the skill wrote.
+    /// The output document of the skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<Box<RawValue>>,
@@ -119,12 +119,12 @@ pub struct ExecutionSummary {
     key_id: Option<String>,
 }
 
-/// What is known of a run beyond its result.
+/// Details of a run.
 #[derive(Serialize, ToSchema)]
 struct Facts {
-    /// The script's; 128 and the signal when one killed it.
+    /// The exit code of the script; 128 plus the signal number when a signal killed it.
     exit_code: Option<i32>,
-    /// The true cause of the end: `exited`, `timed_out`, `out_of_memory`, `too_many_processes`,
+    /// Why the run ended: `exited`, `timed_out`, `out_of_memory`, `too_many_processes`,
     /// `disk_full`, `output_too_large`, `cancelled`, `refused` or `lost`.
     outcome: Option<String>,
     /// Only when the caller named a `script`.
@@ -133,22 +133,21 @@ struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
     files: Vec<FileView>,
-    /// What lay in the output directory and was not collected.
+    /// Files in the output directory that were not collected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedFile>,
-    /// One sentence for each limit that was asked for and not given.
+    /// Limits that were lowered to the allowed maximum, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     clamped: Vec<String>,
-    /// Why the tenant does not trust the skill: the run was refused for it, or, under `warn`, went
-    /// on in spite of it.
+    /// Why the tenant does not trust the skill. The run was refused for it, or, with the policy
+    /// `warn`, took place nevertheless.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<Doubt>,
-    /// The script's calls for other machines, as the sandbox saw them; without a network none of
-    /// them led anywhere.
+    /// Outbound connection attempts of the script. Without a network all were blocked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     network_attempts: Vec<NetworkAttempt>,
     usage: Usage,
-    /// What was in force for this run, measured: `backend`, `controls` and `missing`.
+    /// The isolation measured for this run: `backend`, `controls` and `missing`.
     isolation: Option<Value>,
 }
 
@@ -190,7 +189,7 @@ struct Usage {
     bytes_out: u64,
 }
 
-/// How long each step took on our side, in milliseconds.
+/// The duration of each step on the server, in milliseconds.
 #[derive(Serialize, ToSchema)]
 struct Timings {
     accept_ms: f64,

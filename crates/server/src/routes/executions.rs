@@ -1,4 +1,4 @@
-//! `/v1/executions`: running skills and reading runs back.
+//! `/v1/executions`: run skills, and read executions.
 
 use admission::WithPermit;
 use axum::extract::State;
@@ -31,19 +31,19 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Run a skill
 ///
-/// Waits for the run's end and answers with its result. A run that failed or timed out is still
-/// 200; `status` says so.
+/// Waits for the end of the run and responds with its result. A run that failed or timed out is
+/// still 200, with the failure in `status`.
 #[utoipa::path(
     post, path = "/v1/executions", tag = "executions", operation_id = "create_execution", request_body = ExecutionRequest,
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same execution."),
-        ("Prefer" = Option<String>, Header, description = "`respond-async` answers 202 at once."),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` responds with 202 at once."),
     ),
     responses(
         (status = 200, description = "The run has ended", body = ExecutionResult),
-        (status = 202, description = "Accepted; `Location` is where to read it", body = ExecutionResult),
+        (status = 202, description = "Accepted; `Location` is the execution's URL", body = ExecutionResult),
         (status = 422, description = "`idempotency_mismatch`", body = crate::error::ErrorBody),
-        (status = 429, description = "`too_busy` or `rate_limited`; `Retry-After` says when to come back", body = crate::error::ErrorBody),
+        (status = 429, description = "`too_busy` or `rate_limited`; see `Retry-After`", body = crate::error::ErrorBody),
         (status = 503, description = "`shutting_down`", body = crate::error::ErrorBody),
     )
 )]
@@ -111,14 +111,14 @@ fn idempotency(headers: &HeaderMap, body: &[u8]) -> Result<Option<Idempotency>, 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Filter {
-    /// Only runs of this skill.
+    /// Only executions of this skill.
     skill: Option<String>,
-    /// Only runs in this state.
+    /// Only executions with this status.
     #[param(example = "success")]
     status: Option<String>,
-    /// Only runs accepted at or after this RFC 3339 time.
+    /// Only executions accepted at or after this RFC 3339 time.
     since: Option<String>,
-    /// Only runs started with this key, by its id.
+    /// Only executions started with the key with this id.
     key: Option<String>,
 }
 
@@ -128,12 +128,12 @@ impl Filter {
         let since =
             self.since.map(|text| timestamp::parse(&text).ok_or("since must be an RFC 3339 time."));
         let key =
-            self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be a key's id."));
+            self.key.map(|text| Uuid::try_parse(&text).map_err(|_| "key must be the id of a key."));
         Ok(ExecutionFilter {
             skill: self.skill,
             status: status
                 .transpose()
-                .map_err(|_| ApiError::bad_request("status is not a state of executions."))?,
+                .map_err(|_| ApiError::bad_request("status must be one of queued, running, success, failed, timeout and cancelled."))?,
             since: since.transpose().map_err(ApiError::bad_request)?,
             key_id: key.transpose().map_err(ApiError::bad_request)?,
         })
@@ -142,7 +142,7 @@ impl Filter {
 
 /// List executions
 ///
-/// Newest first, without their documents and logs.
+/// Newest first, without documents and logs.
 #[utoipa::path(
     get, path = "/v1/executions", tag = "executions", operation_id = "list_executions", params(Filter, PageQuery),
     responses((status = 200, body = Vec<ExecutionSummary>, headers(("Link" = String, description = "The next page"))))
@@ -155,8 +155,8 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let page = paging.page(&caller.tenant)?;
     let rows = app.store.list_executions(&caller.tenant, &filter.parse()?, &page).await?;
-    // Runs of skills outside the key's limits are left out, so a page can be short; the next one
-    // still follows.
+    // Executions of skills that the key may not use are left out, so a page can have fewer rows
+    // than the limit and still be followed by another.
     let visible =
         |row: Execution| caller.may_use(&row.skill_name).then(|| ExecutionSummary::from(row));
     Ok(paging.respond(&caller.tenant, rows, Execution::cursor, visible))
@@ -198,23 +198,23 @@ pub async fn logs(
     Ok(with_permit(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], execution.logs), permit))
 }
 
-/// What became of a request to stop a run.
+/// The result of a request to cancel an execution.
 #[derive(Serialize, ToSchema)]
 pub struct Cancelled {
     #[schema(format = "uuid")]
     execution_id: String,
-    /// `cancelled`, or `running` while it is being stopped.
+    /// `cancelled`, or `running` until the run has stopped.
     status: &'static str,
 }
 
-/// Stop an execution
+/// Cancel an execution
 #[utoipa::path(
     post, path = "/v1/executions/{id}/cancel", tag = "executions", operation_id = "cancel_execution",
     params(("id" = String, Path, format = "uuid")),
     responses(
-        (status = 200, description = "It was waiting and will not run", body = Cancelled),
-        (status = 202, description = "It is running and is being stopped", body = Cancelled),
-        (status = 409, description = "`conflict`: it has already ended", body = crate::error::ErrorBody),
+        (status = 200, description = "It was queued and will not run", body = Cancelled),
+        (status = 202, description = "It is running, and its run is being stopped", body = Cancelled),
+        (status = 409, description = "`conflict`: the execution has already ended", body = crate::error::ErrorBody),
     )
 )]
 pub async fn cancel(
@@ -239,14 +239,14 @@ pub async fn cancel(
     }
 }
 
-/// An execution the caller may see, without its documents; any other does not exist.
+/// An execution that the caller may see, without its documents. Any other is reported as missing.
 pub async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Execution, ApiError> {
     let execution = app.store.get_execution_summary(&caller.tenant, id).await?;
     let visible = execution.filter(|execution| caller.may_use(&execution.skill_name));
     visible.ok_or_else(|| execution_not_found(id))
 }
 
-/// The same with its documents.
+/// The execution with its documents, and the memory reserved for them.
 pub async fn read(app: &App, caller: &Caller, id: Uuid) -> Result<WithPermit<Execution>, ApiError> {
     find(app, caller, id).await?;
     app.runner.read_execution(&caller.tenant, id).await?.ok_or_else(|| execution_not_found(id))

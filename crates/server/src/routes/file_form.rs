@@ -1,5 +1,5 @@
-//! A file as it arrives in a form, passed on to blobs piece by piece. Memory holds one piece, never
-//! a file.
+//! A file uploaded as a form, streamed to the blob store in chunks. Memory holds one chunk, never a
+//! file.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::app::{App, SharedApp};
 use crate::error::ApiError;
 use crate::http::body;
 
-/// Room for the boundaries, headers and small fields of a form around the file itself.
+/// Allowance for the boundaries, headers and small fields of a form besides the file.
 const FORM_OVERHEAD_BYTES: usize = 1 << 20;
 const MAX_FIELD_BYTES: usize = 4096;
-/// However steadily it trickles, an upload ends.
-const LONGEST: Duration = Duration::from_secs(3000);
+/// The timeout of a whole upload, which a slow but steady client cannot extend.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3000);
 
-/// A form that has arrived whole.
+/// A form that was received completely.
 pub struct FileForm<'a> {
     pub upload: PendingUpload<'a>,
     /// The field `name`, else the file name of the part; empty when there is neither.
@@ -30,7 +30,7 @@ pub struct FileForm<'a> {
     pub session_id: Option<String>,
 }
 
-/// The file of a form that is still being read.
+/// The file part of a form.
 struct Part<'a> {
     upload: PendingUpload<'a>,
     file_name: String,
@@ -53,7 +53,7 @@ pub async fn receive<'a>(
     let form = Multipart::from_request(bounded, &())
         .await
         .map_err(|_| ApiError::bad_request("The form has no usable boundary."))?;
-    tokio::time::timeout(LONGEST, read(app, tenant, form, limit))
+    tokio::time::timeout(UPLOAD_TIMEOUT, read(app, tenant, form, limit))
         .await
         .map_err(|_| body::timed_out())?
 }

@@ -1,4 +1,4 @@
-//! A file as the API shows it.
+//! A file in responses.
 
 use serde::Serialize;
 use store::FileRow;
@@ -20,7 +20,7 @@ pub struct FileView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     execution_id: Option<String>,
-    /// Of an artifact, its path relative to the files directory.
+    /// For an artifact, its path relative to the files directory.
     #[schema(example = "charts/revenue.svg")]
     name: String,
     content_type: String,
@@ -34,7 +34,7 @@ pub struct FileView {
     #[schema(format = "date-time")]
     updated_at: String,
     sha256: String,
-    /// Needs no key and expires.
+    /// A download URL that needs no API key and expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
 }
@@ -60,8 +60,8 @@ impl FileView {
     }
 }
 
-/// Where a file's bytes are. What the store says is checked, so that no mistake there reaches
-/// another tenant.
+/// The blob key of a file. The tenant in it is checked again here, so that a wrong row cannot
+/// expose another tenant's bytes.
 pub fn key_of(row: &FileRow) -> Result<blobs::BlobKey, ApiError> {
     let key = blobs::BlobKey::parse(&row.blob_key)?;
     match key.belongs_to(row.tenant.as_str()) {

@@ -1,5 +1,4 @@
-//! `/v1/files`: files that people upload for their runs, and the artifacts of executions as files
-//! like any other.
+//! `/v1/files`: files uploaded for runs, and the artifacts of executions.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -32,19 +31,19 @@ const FILE: &str = "File";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct FileUpload {
-    /// The bytes.
+    /// The content of the file.
     #[schema(inline)]
     file: Binary,
-    /// What to call it; the part's own file name when it is left out. No slash, backslash or
-    /// control character.
+    /// The file's name; by default the file name of the part `file`. No slash, backslash or control
+    /// character.
     name: Option<String>,
-    /// A word of the caller's own to find it by.
+    /// A label of the caller, to filter lists by.
     session_id: Option<String>,
 }
 
 /// Upload a file
 ///
-/// For `input_files` of a run.
+/// For the `input_files` of a run.
 #[utoipa::path(
     post, path = "/v1/files", tag = "files", operation_id = "upload_file",
     request_body(content((FileUpload = "multipart/form-data"))),
@@ -93,7 +92,7 @@ pub async fn list(
     let execution_id = filter.execution_id.map(|text| Uuid::try_parse(&text));
     let execution_id = execution_id
         .transpose()
-        .map_err(|_| ApiError::bad_request("execution_id must be an execution's id."))?;
+        .map_err(|_| ApiError::bad_request("execution_id must be the id of an execution."))?;
     let filter = FileFilter { session_id: filter.session_id, execution_id };
     let rows = app.store.list_files(&caller.tenant, &filter, &paging.page(&caller.tenant)?).await?;
     let mut hidden = Vec::new();
@@ -109,7 +108,7 @@ pub async fn list(
     Ok(paging.respond(&caller.tenant, rows, FileRow::cursor, visible))
 }
 
-/// Read a file's description
+/// Read a file's metadata
 #[utoipa::path(
     get, path = "/v1/files/{id}", tag = "files", operation_id = "get_file", params(("id" = String, Path, format = "uuid")),
     responses((status = 200, body = FileView))
@@ -143,7 +142,7 @@ pub async fn download(
 
 /// Upload a new version of a file
 ///
-/// It has an id of its own and keeps the name; `parent_id` is the first version.
+/// It gets a new id and keeps the name; `parent_id` is the first version.
 #[utoipa::path(
     put, path = "/v1/files/{id}", tag = "files", operation_id = "update_file", params(("id" = String, Path, format = "uuid")),
     request_body(content((FileUpload = "multipart/form-data"))),
@@ -171,7 +170,7 @@ pub async fn update(
 
 /// List a file's versions
 ///
-/// Newest first, whichever version is named.
+/// Newest first. The id may be that of any version.
 #[utoipa::path(
     get, path = "/v1/files/{id}/versions", tag = "files", operation_id = "list_file_versions",
     params(("id" = String, Path, format = "uuid")), responses((status = 200, body = Vec<FileView>))
@@ -190,8 +189,8 @@ pub async fn versions(
 
 /// Delete a file
 ///
-/// The first version takes all others with it. Of an execution's artifact, the archive of all its
-/// files goes too.
+/// Deleting the first version deletes all versions. Deleting an artifact also deletes the archive
+/// of all files of its execution.
 #[utoipa::path(
     delete, path = "/v1/files/{id}", tag = "files", operation_id = "delete_file", params(("id" = String, Path, format = "uuid")),
     responses((status = 204, description = "Deleted"))
@@ -212,7 +211,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A file the caller may see; any other does not exist.
+/// A file that the caller may see. Any other is reported as missing.
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError> {
     let row = app
         .store
@@ -225,7 +224,7 @@ async fn find(app: &App, caller: &Caller, id: &str) -> Result<FileRow, ApiError>
     }
 }
 
-/// What an execution left is for those who may use its skill.
+/// An artifact is visible to callers that may use the skill of its execution.
 async fn may_see(app: &App, caller: &Caller, row: &FileRow) -> Result<bool, ApiError> {
     let Some(execution_id) = row.execution_id.filter(|_| caller.identity.skills().is_some()) else {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! `/health`: the process lives. `/ready`: it can do its work.
+//! `/health`: liveness. `/ready`: readiness.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -27,31 +27,31 @@ pub struct Ready {
     /// `ready` or `not_ready`.
     status: &'static str,
     checks: Checks,
-    /// `not_ready`, when something does not answer.
+    /// `not_ready`, when a check failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Slug>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
 }
 
-/// `ok`, or what is wrong. The order is part of the contract.
+/// `ok`, or the problem. The order is part of the contract.
 #[derive(Serialize, ToSchema)]
 struct Checks {
-    /// The metadata store, whichever database serves it.
+    /// The metadata store, on whichever database.
     #[schema(example = "ok")]
     postgres: String,
     #[schema(example = "ok")]
     blobs: String,
     #[schema(example = "ok")]
-    /// Missing where nothing runs.
+    /// Absent on servers that run nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
-    /// Only when less is free than the reserve.
+    /// Present only when less than the reserve is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<String>,
 }
 
-/// The server can do its work
+/// The server is ready
 #[utoipa::path(
     get, path = "/ready", tag = "health", operation_id = "ready", security(()),
     responses((status = 200, body = Ready), (status = 503, description = "`not_ready`", body = Ready))
@@ -81,7 +81,7 @@ pub async fn ready(State(app): State<SharedApp>) -> Response {
     refusal(checks)
 }
 
-/// The answer of a server that has not started yet, because of its database.
+/// The response of a server that still waits for its database.
 pub fn not_ready(postgres: String) -> Response {
     refusal(Checks {
         postgres,
@@ -96,7 +96,7 @@ fn refusal(checks: Checks) -> Response {
         status: "not_ready",
         checks,
         error: Some(Slug::NotReady),
-        message: Some("Something this server needs does not answer; `checks` says what."),
+        message: Some("A dependency of this server does not respond; see `checks`."),
     };
     (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
 }

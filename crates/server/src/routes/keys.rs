@@ -1,4 +1,4 @@
-//! `/v1/keys`: the keys of a tenant.
+//! `/v1/keys`: the API keys of a tenant.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -26,13 +26,13 @@ pub struct KeyView {
     id: String,
     tenant_id: String,
     name: String,
-    /// The key's first characters, to tell keys apart.
+    /// The key's first characters, to identify it.
     prefix: String,
     #[schema(value_type = Vec<KeyScope>)]
     scopes: Vec<Scope>,
-    /// May act for other tenants.
+    /// Whether the key may act for other tenants.
     service: bool,
-    /// The only skills it may use; all when absent.
+    /// The only skills that it may use; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     skills: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct KeyView {
 pub struct CreatedKey {
     #[serde(flatten)]
     view: KeyView,
-    /// The key itself. It is shown here and never again.
+    /// The key itself. It is returned only in this response.
     #[schema(example = "sk-…")]
     key: String,
 }
@@ -66,26 +66,26 @@ pub enum KeyScope {
     Admin,
 }
 
-/// A key to be made. It can never do more than the key that makes it, except that `admin` may hand
-/// out any scope.
+/// A key to create. It never has more permissions than the key that creates it, except that `admin`
+/// may grant any scope.
 #[derive(Deserialize, ToSchema)]
 pub struct NewKey {
     #[schema(example = "ci")]
     name: String,
-    /// `execute` and `read` when left out.
+    /// `execute` and `read` by default.
     #[schema(value_type = Option<Vec<KeyScope>>)]
     scopes: Option<Vec<Scope>>,
-    /// Only a service key can make another.
+    /// Only a service key can create another.
     service: Option<bool>,
     /// The only skills the key may use.
     skills: Option<Vec<String>>,
     #[schema(format = "date-time")]
     expires_at: Option<String>,
-    /// Import this key string instead of making one. Only with a service key.
+    /// Imports this key string instead of generating one. Requires a service key.
     key: Option<String>,
 }
 
-/// Make a key
+/// Create a key
 #[utoipa::path(
     post, path = "/v1/keys", tag = "administration", operation_id = "create_key", request_body = NewKey,
     responses(
@@ -140,7 +140,7 @@ impl NewKey {
         scopes.dedup();
         let service = self.service.unwrap_or(false);
         if service && !caller.identity.is_service() {
-            return Err(ApiError::forbidden("Only a service key can make another."));
+            return Err(ApiError::forbidden("Only a service key can create another."));
         }
         Ok(store::NewApiKey {
             tenant: caller.tenant.clone(),
@@ -155,7 +155,7 @@ impl NewKey {
     }
 }
 
-/// A limited key can only hand out what it may use itself.
+/// A restricted key can only grant the skills that it may use itself.
 fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<String>>, ApiError> {
     let Some(wanted) = wanted else {
         return Ok(caller.identity.skills().cloned());
@@ -167,11 +167,11 @@ fn skills(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Option<Vec<Str
     }
     match wanted.iter().all(|name| caller.may_use(name)) {
         true => Ok(Some(wanted)),
-        false => Err(ApiError::forbidden("skills names one that this key may not use itself.")),
+        false => Err(ApiError::forbidden("skills names a skill that this key may not use itself.")),
     }
 }
 
-/// A key never outlives the key or token that made it.
+/// A key never outlives the key or token that created it.
 fn expiry(wanted: Option<String>, caller: &Caller) -> Result<Option<Micros>, ApiError> {
     let wanted = wanted.map(|text| {
         let at = timestamp::parse(&text).filter(|at| *at > store::now());
@@ -207,8 +207,8 @@ pub async fn list(
 
 /// Revoke a key
 ///
-/// It stops working at once. The row stays, so that the audit trail keeps its meaning. A key that
-/// the caller may not list is not found.
+/// It stops working at once. Its row remains, for the audit log. A key that the caller may not list
+/// is reported as missing.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "administration", operation_id = "revoke_key",
     params(("id" = String, Path, format = "uuid")),
@@ -220,7 +220,7 @@ pub async fn revoke(
     Path(id): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let id = extract::parse_id("Key", &id)?;
-    // What a key may do never changes, so nothing can come between this look and the revocation.
+    // No race with the revocation: the permissions of a key never change.
     let key = app.store.get_key(&caller.tenant, id).await?;
     let managed = key.is_some_and(|key| caller.identity.may_manage(&key));
     if !managed || !app.store.with_actor(actor(&caller)).revoke_key(&caller.tenant, id).await? {

@@ -26,10 +26,11 @@ use crate::http::links::DownloadLinks;
 use crate::http::loopback::is_loopback_address;
 use provider::ApiSkillProvider;
 
-/// Added to the longest timeout of a run: a run may produce no traffic until its end, and its session
-/// must outlive it.
+/// Added to the longest timeout of a run: a run may produce no traffic until its end, and its
+/// session must outlive it.
 const SESSION_IDLE_MARGIN: Duration = Duration::from_secs(10 * 60);
-/// The copies of a message in memory: as sent, as parsed, and as the execution request made from it.
+/// The copies of a message in memory: as sent, as parsed, and as the execution request made from
+/// it.
 const BODY_COPIES: u64 = 4;
 /// Sessions last for minutes, so an immediate retry is pointless.
 const RETRY_AFTER_S: u64 = 10;

@@ -1,4 +1,4 @@
-//! The OpenAPI description: what the handlers say of themselves, and what holds for all of them.
+//! The OpenAPI document: the handlers' annotations, and what all routes have in common.
 
 use utoipa::PartialSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
@@ -11,13 +11,13 @@ use utoipa::openapi::{
 use crate::error::{ErrorBody, Slug};
 use crate::router;
 
-/// Bytes, in the description.
+/// Bytes, in the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct Binary(Vec<u8>);
 
-/// The description that `/openapi.json` serves.
+/// The document that `/openapi.json` serves.
 pub fn openapi() -> OpenApi {
     let mut api = router::documented().into_openapi();
     let components = api.components.get_or_insert_with(Components::new);
@@ -30,7 +30,7 @@ pub fn openapi() -> OpenApi {
             &mut item.head,
         ];
         for operation in operations.into_iter().flatten() {
-            common_answers(&path, operation);
+            add_common_responses(&path, operation);
         }
         // axum writes a rest-of-path value as `{*path}`, OpenAPI knows only `{path}`.
         api.paths.paths.insert(path.replace("{*", "{"), item);
@@ -45,7 +45,7 @@ pub fn openapi_json() -> String {
     text
 }
 
-/// The parts that stand outside the routes.
+/// The parts outside the routes.
 pub fn head() -> OpenApi {
     let mut info = Info::new("Skillbox", env!("CARGO_PKG_VERSION"));
     info.description = Some(description());
@@ -65,7 +65,7 @@ fn description() -> String {
          Send a key as `Authorization: Bearer <key>`. Every response carries `X-Request-ID`. Every error is `{\"error\",\"message\",\"details\"?}`. \
          Times are RFC 3339 in UTC. Lists are arrays; the next page is in the `Link` header. \
          A service key may act for another tenant by naming it in `X-Tenant-ID`. \
-         The same skills are tools of agents at `/mcp`, by the Model Context Protocol.\n\n\
+         Agents can use the same skills as tools at `/mcp`, through the Model Context Protocol.\n\n\
          | error | status | meaning |\n|---|---|---|\n",
     );
     for slug in Slug::ALL {
@@ -79,15 +79,14 @@ fn description() -> String {
     text
 }
 
-/// Adds the answers that the layers and extractors give on every route of a kind.
-fn common_answers(path: &str, operation: &mut Operation) {
+/// Adds the responses that middleware and extractors give on every route of a kind.
+fn add_common_responses(path: &str, operation: &mut Operation) {
     let open = operation.security.is_some();
     let mut slugs = vec![Slug::Internal];
     if !open {
         slugs.extend([Slug::Unauthorized, Slug::Forbidden]);
     }
-    // A service key that names an unknown tenant is told that there is no such thing, on every
-    // route.
+    // A service key that names an unknown tenant gets a 404 on every route.
     if !open || path.contains('{') {
         slugs.push(Slug::NotFound);
     }
@@ -116,11 +115,11 @@ fn common_answers(path: &str, operation: &mut Operation) {
     for slug in slugs {
         let status = slug.status().as_u16().to_string();
         let answers = &mut operation.responses.responses;
-        answers.entry(status).or_insert_with(|| RefOr::T(error_answer(slug)));
+        answers.entry(status).or_insert_with(|| RefOr::T(error_response(slug)));
     }
 }
 
-fn error_answer(slug: Slug) -> Response {
+fn error_response(slug: Slug) -> Response {
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
     ResponseBuilder::new()
         .description(format!("`{}`: {}", slug.as_str(), slug.meaning()))

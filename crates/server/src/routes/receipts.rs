@@ -1,4 +1,4 @@
-//! Receipts: what this server signs about executions, and the keys to check it with.
+//! Receipts, which this server signs for executions, and the keys that verify them.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -12,14 +12,14 @@ use crate::auth::{Allowed, Read};
 use crate::error::{ApiError, Slug};
 use crate::http::extract::{self, Path};
 
-/// A signed receipt. Its bytes are what counts: keep them as they came.
+/// A signed receipt. The signature covers the exact bytes: store them unchanged.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used; a receipt is stored as it was signed")]
 pub struct Receipt {
     #[schema(rename = "type", example = "skillbox receipt 1")]
     kind: String,
-    /// JSON text, exactly as it was signed: what ran, hashes of what went in and came out,
-    /// isolation, outcome, times.
+    /// JSON text, exactly as it was signed: the skill, hashes of inputs and outputs, isolation,
+    /// outcome, times.
     payload: String,
     /// A minisign signature over `payload`.
     signature: String,
@@ -27,14 +27,14 @@ pub struct Receipt {
 
 /// Read an execution's receipt
 ///
-/// Made when the result was recorded, and the same on every read. An execution that ended without a
-/// worker, cancelled in the queue or lost, has none.
+/// Signed when the result was recorded, and the same on every read. An execution that ended without
+/// a worker (cancelled while queued, or lost) has none.
 #[utoipa::path(
     get, path = "/v1/executions/{id}/receipt", tag = "executions", operation_id = "get_execution_receipt",
     params(("id" = String, Path, format = "uuid")),
     responses(
         (status = 200, body = Receipt),
-        (status = 409, description = "`conflict`: it has not ended yet", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the execution has not ended yet", body = crate::error::ErrorBody),
     )
 )]
 pub async fn get(
@@ -60,7 +60,7 @@ pub async fn get(
 pub struct ReceiptKeys {
     #[serde(flatten)]
     current: ReceiptKey,
-    /// Those that signed before the key was changed, the latest first.
+    /// Earlier keys, the latest first.
     previous: Vec<ReceiptKey>,
 }
 
@@ -74,7 +74,7 @@ pub struct ReceiptKey {
 
 /// Read the key that receipts are signed with
 ///
-/// Needs no key of the API: it is public. Keep it when you first see it, and compare.
+/// Public: needs no API key. Store it on first use, and compare it later.
 #[utoipa::path(
     get, path = "/v1/receipts/key", tag = "executions", operation_id = "get_receipt_key", security(()),
     responses((status = 200, body = ReceiptKeys))

@@ -1,4 +1,4 @@
-//! `/v1/skills/{name}/{version}/approve` and `/reject`: a person's word on what the scanner held.
+//! `/v1/skills/{name}/{version}/approve` and `/reject`: the review of skills that the scanner held.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -13,24 +13,25 @@ use crate::auth::{Admin, Allowed};
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 
-/// What was looked at.
+/// The reviewed content.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Reviewed {
-    /// The digest of the content that was looked at. When the version has other content by now, the
-    /// answer is 409.
+    /// The digest of the reviewed content. When the version has different content now, the response
+    /// is 409.
     digest: Option<String>,
 }
 
 /// Approve a skill that is held for review
 ///
-/// It runs from now on, and so does exactly this content whenever it is uploaded again.
+/// It can run from now on, and exactly this content needs no other review when it is uploaded
+/// again.
 #[utoipa::path(
     post, path = "/v1/skills/{name}/{version}/approve", tag = "skills", operation_id = "approve_skill",
-    params(("name" = String, Path), ("version" = String, Path, description = "Exact, never `latest`"), Reviewed),
+    params(("name" = String, Path), ("version" = String, Path, description = "An exact version, not `latest`"), Reviewed),
     responses(
         (status = 200, body = SkillSummary),
-        (status = 409, description = "`conflict`: the version has other content by now", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the version has different content now", body = crate::error::ErrorBody),
     )
 )]
 pub async fn approve(
@@ -44,14 +45,14 @@ pub async fn approve(
 
 /// Reject a skill
 ///
-/// It does not run, neither what waits already nor later, and exactly this content is refused when
-/// it is uploaded again. An approval takes that back.
+/// It no longer runs, queued executions included, and exactly this content is refused when it is
+/// uploaded again. An approval reverses this.
 #[utoipa::path(
     post, path = "/v1/skills/{name}/{version}/reject", tag = "skills", operation_id = "reject_skill",
-    params(("name" = String, Path), ("version" = String, Path, description = "Exact, never `latest`"), Reviewed),
+    params(("name" = String, Path), ("version" = String, Path, description = "An exact version, not `latest`"), Reviewed),
     responses(
         (status = 200, body = SkillSummary),
-        (status = 409, description = "`conflict`: the version has other content by now", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the version has different content now", body = crate::error::ErrorBody),
     )
 )]
 pub async fn reject(

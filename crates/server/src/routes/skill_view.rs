@@ -1,4 +1,4 @@
-//! A skill on the wire.
+//! A skill in responses.
 
 use catalogue::SignatureStatus;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,12 @@ use crate::http::timestamp::rfc3339;
 pub struct SkillSummary {
     name: String,
     version: String,
-    /// In a list, at most 4096 characters of it.
+    /// In a list, at most its first 4096 characters.
     description: String,
     lang: Option<String>,
     /// `executable` or `cognitive`.
     mode: String,
-    /// `available`; `review` while it waits for an approval; `rejected`. Only what is available
-    /// runs.
+    /// `available`, `review` while it is held for review, or `rejected`. Only available skills run.
     #[schema(example = "available")]
     status: String,
     #[schema(example = "sha256:…")]
@@ -42,14 +41,14 @@ struct FindingCounts {
     info: u32,
 }
 
-/// The answer to an upload.
+/// A published skill.
 #[derive(Serialize, ToSchema)]
 pub struct Published {
     #[serde(flatten)]
     skill: SkillSummary,
     entrypoint: Option<String>,
     scripts: Vec<Script>,
-    /// What the checks noticed. None of it stopped the upload.
+    /// Findings of the linter and the scanner that did not prevent the upload.
     findings: Vec<SkillFinding>,
 }
 
@@ -80,7 +79,7 @@ pub struct SkillDetail {
     signature: Option<SkillSignature>,
     /// `available`, `review` or `rejected`.
     status: String,
-    /// What lint and the scanner said when it was uploaded.
+    /// Findings of the linter and the scanner at upload.
     findings: Vec<SkillFinding>,
     entrypoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,19 +96,20 @@ pub struct SkillDetail {
     updated_at: String,
 }
 
-/// The signature that came with a skill, as it is judged now.
+/// The signature of a skill, with its current status.
 #[derive(Serialize, ToSchema)]
 struct SkillSignature {
-    /// The key it names; that it was this key is certain only when it is `trusted`.
+    /// The key that the signature names; verified only when `trusted` is true.
     #[schema(example = "406E4FAC70A6468A")]
     key_id: String,
-    /// It fits name, version and content, its key is trusted, and nothing of it was revoked.
+    /// The signature matches name, version and content, its key is trusted, and nothing was
+    /// revoked.
     trusted: bool,
-    /// Why it is not.
+    /// Why it is not trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "key_revoked")]
     problem: Option<&'static str>,
-    /// When the signer says it was made.
+    /// The time of signing, according to the signer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     signed_at: Option<String>,
@@ -127,17 +127,17 @@ struct Resources {
     memory: Option<String>,
 }
 
-/// A file of the skill that can run.
+/// A script of the skill.
 #[derive(Serialize, Deserialize, ToSchema)]
 struct Script {
     path: String,
     lang: String,
-    /// What it says about itself: in its argument parser, its docstring or its first comment.
+    /// The description in its argument parser, its docstring or its first comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
 }
 
-/// Something a check noticed.
+/// A finding of the linter or the scanner.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct SkillFinding {
     code: String,

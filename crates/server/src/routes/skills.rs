@@ -1,4 +1,4 @@
-//! `/v1/skills`: publishing, reading and deleting skills.
+//! `/v1/skills`: publish, read and delete skills.
 
 use admission::Permit;
 use axum::extract::State;
@@ -27,15 +27,16 @@ use crate::routes::openapi::Binary;
 /// The version that stands for the newest available upload.
 const LATEST: &str = "latest";
 
-/// Versions that are read at once.
+/// Versions per query.
 const PAGE: i64 = 100;
 
-/// Documents of a skill are trees of small values, which take some times as much as their text.
+/// Documents of a skill are trees of small values, which take several times the memory of their
+/// text.
 const DOCUMENT_COPIES: u64 = 5;
 
 /// Publish a skill
 ///
-/// The same content again changes nothing and answers 200.
+/// Publishing the same content again changes nothing and responds with 200.
 #[utoipa::path(
     post, path = "/v1/skills", tag = "skills", operation_id = "publish_skill",
     request_body(
@@ -44,10 +45,10 @@ const DOCUMENT_COPIES: u64 = 5;
     ),
     responses(
         (status = 201, description = "Stored", body = Published),
-        (status = 200, description = "This version has exactly this content already", body = Published),
-        (status = 202, description = "Stored and held for review; it runs when it is approved", body = Published),
-        (status = 409, description = "`version_exists`: other content, and versions are immutable here", body = crate::error::ErrorBody),
-        (status = 422, description = "A hostile archive, a skill that the tenant does not trust, or `scan_refused`; the slug says how", body = crate::error::ErrorBody),
+        (status = 200, description = "This version already has exactly this content", body = Published),
+        (status = 202, description = "Stored and held for review; it can run once it is approved", body = Published),
+        (status = 409, description = "`version_exists`: different content, and the tenant's versions are immutable", body = crate::error::ErrorBody),
+        (status = 422, description = "A hostile archive, a skill that the tenant does not trust, or `scan_refused`; see the slug", body = crate::error::ErrorBody),
     )
 )]
 pub async fn create(
@@ -89,13 +90,13 @@ pub async fn create(
         }
         PutSkillResult::Unchanged(row) => (StatusCode::OK, row),
     };
-    // Stored, and not yet to be used: whoever waits for it should look again.
+    // Stored but not usable yet: 202 tells the client to check again later.
     let status = if row.status == SkillStatus::Review { StatusCode::ACCEPTED } else { status };
     let response = (status, axum::Json(Published::new(row, findings)?));
     Ok(with_permit(response, permit))
 }
 
-/// Why a skill was not let in, for the audit trail.
+/// Why a skill was refused, for the audit log.
 fn reason(refusal: &CatalogueError) -> &'static str {
     match refusal {
         CatalogueError::Untrusted(problem) => problem.code(),
@@ -116,7 +117,7 @@ pub struct UploadForm {
     files: Option<Vec<Binary>>,
 }
 
-/// What an upload would be told.
+/// The result of validating a skill.
 #[derive(Serialize, ToSchema)]
 pub struct Validation {
     /// Whether no finding is an error.
@@ -130,7 +131,7 @@ pub struct Validation {
     findings: Vec<SkillFinding>,
 }
 
-/// Whose rules count.
+/// Which rules apply.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ValidateQuery {
@@ -138,7 +139,7 @@ pub struct ValidateQuery {
     profile: Option<String>,
 }
 
-/// Check a skill without storing it
+/// Validate a skill without storing it
 #[utoipa::path(
     post, path = "/v1/skills/validate", tag = "skills", operation_id = "validate_skill", params(ValidateQuery),
     request_body(
@@ -188,8 +189,8 @@ pub async fn list(
     let page = paging.page(&caller.tenant)?;
     let permit = reserve_page(&app, &caller, &page).await?;
     let rows = app.store.list_skills(&caller.tenant, &page).await?;
-    // Skills outside the key's limits are left out, so a page can be short; the next one still
-    // follows.
+    // Skills that the key may not use are left out, so a page can have fewer rows than the limit
+    // and still be followed by another.
     let visible =
         |row: ListedSkill| caller.may_use(&row.head.name).then(|| SkillSummary::from(row));
     let answer = paging.respond(&caller.tenant, rows, |row| row.head.cursor(), visible);
@@ -247,7 +248,7 @@ pub async fn versions(
 
 /// Delete a version of a skill
 ///
-/// Executions of it stay readable.
+/// Its executions stay readable.
 #[utoipa::path(
     delete, path = "/v1/skills/{name}/{version}", tag = "skills", operation_id = "delete_skill",
     params(("name" = String, Path), ("version" = String, Path)),
@@ -266,7 +267,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A skill the caller may see; any other does not exist.
+/// A skill that the caller may see. Any other is reported as missing.
 pub async fn find(
     app: &App,
     caller: &Caller,
@@ -288,7 +289,8 @@ pub fn skill_not_found(name: &str, version: &str) -> ApiError {
     }
 }
 
-/// The same with its documents, and the memory that they take as text, as values and in an answer.
+/// The skill with its documents, and the memory that they take as text, as values and in a
+/// response.
 pub async fn read(
     app: &App,
     caller: &Caller,
@@ -304,7 +306,7 @@ pub async fn read(
     Ok((row.ok_or_else(|| skill_not_found(name, version))?, permit))
 }
 
-/// Memory for a page of heads, and for the answer that is made of it.
+/// Memory for a page of skills, and for the response made from it.
 pub async fn reserve_page(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! `/v1/tenants`: for the operator, with a service key.
+//! `/v1/tenants`: tenants and their policies, for operators with a service key.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -25,7 +25,7 @@ pub struct TenantView {
     created_at: String,
 }
 
-/// What a tenant may do. A limit that is absent is not there.
+/// The policy of a tenant. An absent limit means no limit.
 #[derive(Serialize, Deserialize, ToSchema, Default)]
 #[serde(default)]
 pub struct Policy {
@@ -35,11 +35,11 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_concurrent: Option<u32>,
-    /// How many of its executions may wait at once; more are refused with 429 `too_busy`.
+    /// How many of its executions may be queued at once; more are refused with 429 `too_busy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_queued: Option<u32>,
-    /// How many executions it may ask for in a minute; more are refused with 429 `rate_limited`.
+    /// How many executions it may request per minute; more are refused with 429 `rate_limited`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     rate_per_minute: Option<u32>,
@@ -49,30 +49,30 @@ pub struct Policy {
     max_file_bytes: Option<u64>,
     /// How many bytes it may store in all: skills, files, artifacts, inputs, logs and outputs.
     /// Absent: the server's default. More are refused with 413 `quota_exceeded`; `/v1/usage` has
-    /// what is stored.
+    /// the stored amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     max_stored_bytes: Option<u64>,
-    /// Its share of the workers, compared with other tenants that wait.
+    /// Its share of the workers, relative to other tenants with queued executions.
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     weight: Weight,
     signatures: Signatures,
 }
 
-/// What becomes of skills without a signature that the tenant trusts.
+/// How skills without a trusted signature are treated.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
 pub enum Signatures {
-    /// Nobody asks.
+    /// Signatures are not checked.
     #[default]
     Off,
-    /// They are stored and run, and it is said.
+    /// They are stored and run, with a warning.
     Warn,
     /// They are refused, at upload and at every run.
     Require,
 }
 
-/// A share; one when nothing is said.
+/// A share of the workers; 1 by default.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Copy)]
 #[serde(transparent)]
 struct Weight(u32);
@@ -83,7 +83,7 @@ impl Default for Weight {
     }
 }
 
-/// Whether a published version may be replaced by other content.
+/// Whether a published version may be replaced with different content.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
 pub enum Versions {
@@ -92,22 +92,22 @@ pub enum Versions {
     Immutable,
 }
 
-/// What becomes of an upload in which the scanner finds an error.
+/// How an upload with scanner errors is treated.
 #[derive(Serialize, Deserialize, ToSchema, Default, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
 pub enum Scan {
-    /// Nobody looks.
+    /// Uploads are not scanned.
     Off,
-    /// The findings are in the answer.
+    /// The findings are in the response.
     #[default]
     Report,
-    /// It is stored, and runs when an administrator has approved it.
+    /// It is stored, and can run once an administrator has approved it.
     Review,
     /// It is refused with 422 `scan_refused`.
     Block,
 }
 
-/// A tenant to be made.
+/// A tenant to create.
 #[derive(Deserialize, ToSchema)]
 pub struct NewTenant {
     /// A letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
@@ -124,12 +124,12 @@ pub struct TenantChange {
     policy: JsonObject<Policy>,
 }
 
-/// Make a tenant
+/// Create a tenant
 #[utoipa::path(
     post, path = "/v1/tenants", tag = "administration", operation_id = "create_tenant", request_body = NewTenant,
     responses(
         (status = 201, body = TenantView),
-        (status = 409, description = "`conflict`: it exists", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the tenant exists", body = crate::error::ErrorBody),
     )
 )]
 pub async fn create(
@@ -177,7 +177,7 @@ pub async fn get(
 
 /// Change a tenant's policy
 ///
-/// The policy is replaced as a whole; what is left out takes its default.
+/// Replaces the whole policy; absent fields get their defaults.
 #[utoipa::path(
     put, path = "/v1/tenants/{id}", tag = "administration", operation_id = "update_tenant", params(("id" = String, Path)),
     request_body = TenantChange, responses((status = 200, body = TenantView))
@@ -207,7 +207,7 @@ pub async fn update(
     delete, path = "/v1/tenants/{id}", tag = "administration", operation_id = "delete_tenant", params(("id" = String, Path)),
     responses(
         (status = 204, description = "Deleted"),
-        (status = 409, description = "`conflict`: it still has skills, executions, files or live keys", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the tenant still has skills, executions, files or active keys", body = crate::error::ErrorBody),
     )
 )]
 pub async fn delete(

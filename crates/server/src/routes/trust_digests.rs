@@ -1,4 +1,4 @@
-//! `/v1/trust/digests`: content that must not be uploaded or run, whatever the policy.
+//! `/v1/trust/digests`: revoked content, which cannot be uploaded or run whatever the policy.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -39,8 +39,8 @@ pub struct DigestToRevoke {
 
 /// Revoke content
 ///
-/// No skill with this digest is taken in or run from now on, on every server, queued executions
-/// included. What runs already runs to its end. Revoking again changes the reason.
+/// No skill with this digest is accepted or run from now on, on every server, queued executions
+/// included. Runs in progress continue to their end. Revoking again replaces the reason.
 #[utoipa::path(
     post, path = "/v1/trust/digests", tag = "trust", operation_id = "revoke_digest", request_body = DigestToRevoke,
     responses((status = 201, body = RevokedDigestView))
@@ -54,7 +54,7 @@ pub async fn revoke(
     let reason = reason.unwrap_or_default();
     if !is_digest(&digest) {
         return Err(ApiError::bad_request(
-            "digest must be sha256: and 64 hexadecimal digits in lower case.",
+            "digest must be `sha256:` and 64 lower-case hexadecimal digits.",
         ));
     }
     if reason.chars().count() > MAX_REASON || reason.contains(char::is_control) {
@@ -87,7 +87,7 @@ pub async fn list(
     }))
 }
 
-/// Take a revocation of content back
+/// Undo the revocation of content
 #[utoipa::path(
     delete, path = "/v1/trust/digests/{digest}", tag = "trust", operation_id = "unrevoke_digest",
     params(("digest" = String, Path)), responses((status = 204, description = "No longer revoked"))

@@ -1,4 +1,4 @@
-//! `/v1/trust/keys`: whose signatures on skills count.
+//! `/v1/trust/keys`: the keys whose signatures on skills a tenant trusts.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +30,7 @@ pub struct TrustedKeyView {
     comment: String,
     #[schema(format = "date-time")]
     added_at: String,
-    /// From then on nothing it ever signed counts.
+    /// From then on no signature of this key is trusted, whenever it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     revoked_at: Option<String>,
@@ -41,7 +41,7 @@ pub struct TrustedKeyView {
 pub struct NewTrustedKeyBody {
     /// The text of a minisign public key file, or its second line alone.
     public_key: String,
-    /// Whose key it is.
+    /// The owner of the key.
     comment: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct NewTrustedKeyBody {
     post, path = "/v1/trust/keys", tag = "trust", operation_id = "add_trusted_key", request_body = NewTrustedKeyBody,
     responses(
         (status = 201, body = TrustedKeyView),
-        (status = 409, description = "`conflict`: it was added before; a revoked key is never trusted again", body = crate::error::ErrorBody),
+        (status = 409, description = "`conflict`: the key was added before; a revoked key cannot be trusted again", body = crate::error::ErrorBody),
     )
 )]
 pub async fn add(
@@ -74,7 +74,7 @@ pub async fn add(
 
 /// List trusted keys
 ///
-/// The revoked ones too.
+/// Including revoked keys.
 #[utoipa::path(
     get, path = "/v1/trust/keys", tag = "trust", operation_id = "list_trusted_keys", params(PageQuery),
     responses((status = 200, body = Vec<TrustedKeyView>, headers(("Link" = String, description = "The next page"))))
@@ -91,8 +91,8 @@ pub async fn list(
 
 /// Revoke a trusted key
 ///
-/// At once, on every server, also for what it signed before and for what is queued. It cannot be
-/// undone.
+/// Takes effect at once on every server, also for earlier signatures and queued executions. It
+/// cannot be undone.
 #[utoipa::path(
     delete, path = "/v1/trust/keys/{id}", tag = "trust", operation_id = "revoke_trusted_key",
     params(("id" = String, Path, description = "The key's id, as minisign prints it")),

@@ -1,5 +1,5 @@
-//! `/v1/trust/versions`: how far the signed versions of each skill have come. `latest` does not go
-//! back behind them.
+//! `/v1/trust/versions`: the newest signed version of each skill. `latest` never resolves to an
+//! older one.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -43,12 +43,13 @@ pub async fn list(
     Ok(paging.respond(&caller.tenant, rows, NewestSigned::cursor, view))
 }
 
-/// Let a skill go back
+/// Allow an older version of a skill
 ///
-/// Forgets the newest signed version, so that an older one can be uploaded and be `latest` again.
+/// Deletes the record of the newest signed version, so that an older version can be uploaded and be
+/// `latest` again.
 #[utoipa::path(
     delete, path = "/v1/trust/versions/{name}", tag = "trust", operation_id = "forget_newest_version",
-    params(("name" = String, Path)), responses((status = 204, description = "Forgotten"))
+    params(("name" = String, Path)), responses((status = 204, description = "Deleted"))
 )]
 pub async fn forget(
     caller: Allowed<Admin>,

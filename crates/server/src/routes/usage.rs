@@ -1,4 +1,4 @@
-//! `/v1/usage`: what the tenant stores, and may store.
+//! `/v1/usage`: the stored amount of a tenant, and its quota.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -8,20 +8,20 @@ use crate::app::SharedApp;
 use crate::auth::{Allowed, Read};
 use crate::error::ApiError;
 
-/// What a tenant stores: skills, files, artifacts and the archive of all of an execution's, inputs,
-/// logs and outputs.
+/// The stored amount of a tenant: skills, files, artifacts and their archives, inputs, logs and
+/// outputs.
 #[derive(Serialize, ToSchema)]
 pub struct TenantUsage {
     stored_bytes: i64,
-    /// The tenant's limit, or the server's default; absent where there is none.
+    /// The tenant's quota, or the server's default; absent when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_stored_bytes: Option<i64>,
 }
 
-/// Read how much is stored
+/// Read the stored amount
 ///
-/// More than `max_stored_bytes` is refused with 413 `quota_exceeded`; a run whose result exceeds it
-/// fails without its files, output and logs.
+/// Uploads beyond `max_stored_bytes` are refused with 413 `quota_exceeded`; a run whose result
+/// exceeds it fails without its files, output and logs.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "administration", operation_id = "get_usage", responses((status = 200, body = TenantUsage))
 )]

@@ -1,4 +1,4 @@
-//! `/v1/webhooks/secret`: what receivers of webhooks check signatures with.
+//! `/v1/webhooks/secret`: the secret that receivers verify webhook signatures with.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -10,14 +10,14 @@ use crate::auth::{Admin, Allowed};
 /// A tenant's secret for webhooks.
 #[derive(Serialize, ToSchema)]
 pub struct WebhookSecret {
-    /// As Standard Webhooks libraries take it.
+    /// In the format of Standard Webhooks libraries.
     #[schema(example = "whsec_…")]
     secret: String,
 }
 
 /// Read the webhook secret
 ///
-/// The same for all webhooks of the tenant, and only for them.
+/// One secret for all webhooks of a tenant; each tenant has its own.
 #[utoipa::path(
     get, path = "/v1/webhooks/secret", tag = "administration", operation_id = "get_webhook_secret",
     responses((status = 200, body = WebhookSecret))
