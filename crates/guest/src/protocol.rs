@@ -70,8 +70,8 @@ pub struct RunRequest<'a> {
     /// The whole environment but `PATH`, which is the guest's own.
     pub env: Vec<(&'a str, &'a str)>,
     pub cwd: &'a str,
-    /// Two pipes, so that stdout and stderr can be told apart; otherwise one, so that their order
-    /// is exact.
+    /// Two pipes, which keep stdout and stderr separate; otherwise one, which keeps their exact
+    /// order.
     pub split_streams: bool,
     /// Log bytes beyond this are read and dropped.
     pub log_bytes: u64,

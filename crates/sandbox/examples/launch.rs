@@ -1,4 +1,4 @@
-//! Measures how long a sandbox takes, native and on an engine side by side: `cargo run --release -p
+//! Measures the launch and removal times of sandboxes, native and on an engine: `cargo run --release -p
 //! sandbox --example launch -- unix:///var/run/docker.sock 20 runsc`.
 
 use std::error::Error;
@@ -45,20 +45,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(name: &str, launcher: &dyn Launcher, times: usize) -> Result<(), Box<dyn Error>> {
-    // The first one prepares what the others find.
+    // The first launch has extra setup costs.
     launcher.launch(&SHAPE).await?.discard().await;
-    let (mut ready, mut gone) = (Vec::new(), Vec::new());
+    let (mut ready, mut removed) = (Vec::new(), Vec::new());
     for _ in 0..times {
         let began = Instant::now();
         let guest = launcher.launch(&SHAPE).await?;
         ready.push(began.elapsed());
         guest.discard().await;
-        gone.push(began.elapsed());
+        removed.push(began.elapsed());
     }
     println!(
-        "{name:<16} ready after {:>7.1} ms, gone after {:>7.1} ms (medians of {times})",
+        "{name:<16} ready after {:>7.1} ms, removed after {:>7.1} ms (medians of {times})",
         median(ready),
-        median(gone)
+        median(removed)
     );
     Ok(())
 }

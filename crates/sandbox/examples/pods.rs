@@ -83,11 +83,11 @@ async fn measure(
     };
     let measured: Vec<_> =
         stream::iter(0..times).map(one).buffer_unordered(width).try_collect().await?;
-    let (ready, gone) = measured.into_iter().unzip();
+    let (ready, removed) = measured.into_iter().unzip();
     let a_second = times as f64 / began.elapsed().as_secs_f64();
-    let (ready, gone) = (median(ready), median(gone));
+    let (ready, removed) = (median(ready), median(removed));
     println!(
-        "{width:>3} at once: ready after {ready:.0} ms, gone after {gone:.0} ms (medians of {times}), {a_second:.2} a second"
+        "{width:>3} at once: ready after {ready:.0} ms, removed after {removed:.0} ms (medians of {times}), {a_second:.2} a second"
     );
     Ok(())
 }

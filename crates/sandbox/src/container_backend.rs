@@ -1,5 +1,5 @@
-//! The parts that the Docker and the Kubernetes backend share: the user and paths in a container, its
-//! labels and lease, the guest's own confinement, and the check of a launched guest.
+//! The parts that the Docker and the Kubernetes backend share: the user and paths in a container,
+//! its labels and lease, the guest's own confinement, and the check of a launched guest.
 
 use std::fmt::{self, Write};
 use std::future::Future;

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 #[tokio::test(start_paused = true)]
 async fn report_has_everything_the_guest_sent() {
     let played = run(job(), NONE, |mut peer| async move {
-        assert!(peer.receive().await.is_some_and(|said| said.starts_with("File")));
+        assert!(peer.receive().await.is_some_and(|message| message.starts_with("File")));
         assert_eq!(peer.receive().await.as_deref(), Some("Chunk([97, 98, 99])"));
         peer.start().await;
         peer.send(&FromGuest::Log { stream: OutputStream::Merged, bytes: b"hi\n" }).await;

@@ -59,7 +59,7 @@ pub enum LaunchError {
     #[error("no {0} interpreter was found; install one or see `skillbox doctor`")]
     NoInterpreter(Language),
     /// The operator does not allow this image.
-    #[error("image {0:?} is not allowed here; the setting image_allowlist says which are")]
+    #[error("image {0:?} is not allowed here; see the setting image_allowlist")]
     ImageNotAllowed(String),
     /// The engine does not have this image, and images are never pulled.
     #[error(

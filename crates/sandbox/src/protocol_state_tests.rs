@@ -1,4 +1,4 @@
-//! Every way in which a guest can break the protocol, and that nothing it says does more than that.
+//! Protocol violations of a guest, and proof that no sequence of messages exceeds the limits.
 
 use guest::frame;
 use guest::protocol::ConnectCall;
@@ -23,7 +23,7 @@ fn file(path: &str, size: u64) -> FromGuest<'_> {
     FromGuest::File { path, size }
 }
 
-/// Hears everything; the violation that ended it, or what was report.
+/// Receives all messages; returns the report, or the first violation.
 fn receive_all(messages: &[FromGuest<'_>]) -> Result<GuestReport, ProtocolViolation> {
     let mut conversation = ProtocolState::new(StreamMode::Merged, CAPS);
     for message in messages {
@@ -242,7 +242,7 @@ fn distinguishes_a_too_large_job_from_a_failed_one() {
     assert_eq!(event, Ok(GuestEvent::Failed { step: "write", errno: libc::EIO }));
 }
 
-/// Messages as a guest gone wild would send them: every kind, mostly near the bounds.
+/// Messages of a hostile guest: every type, mostly near the limits.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let paths = prop_oneof![
         Just("a".to_owned()),

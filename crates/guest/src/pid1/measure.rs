@@ -109,8 +109,8 @@ fn namespace(name: &str) -> Option<u64> {
     link.to_str()?.strip_prefix(name)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The Landlock ABI, if Landlock is in force: it must deny writing a file that everybody has the
-/// permission to write.
+/// The Landlock ABI, if Landlock is in force: it must deny writing a file that is
+/// world-writable.
 fn landlock() -> Option<u8> {
     let zero = |access| open("/dev/zero", access | OFlags::CLOEXEC, Mode::empty());
     let refused = zero(OFlags::RDONLY).is_ok() && zero(OFlags::WRONLY).err() == Some(Errno::ACCESS);

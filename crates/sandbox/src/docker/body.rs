@@ -86,8 +86,8 @@ pub fn container(settings: &ContainerSettings<'_>, host: HostConfig) -> Containe
         attach_stdin: Some(true),
         attach_stderr: Some(false),
         open_stdin: Some(true),
-        // When our connection ends, the guest's input ends, and the guest exits. So a container does
-        // not outlive its worker.
+        // When our connection ends, the guest's input ends, and the guest exits. So a container
+        // does not outlive its worker.
         stdin_once: Some(true),
         host_config: Some(host),
         ..ContainerCreateBody::default()
@@ -160,8 +160,8 @@ fn kernel_threads(runtime: Option<&str>) -> u32 {
     if runtime.map(Kernel::from_runtime) == Some(Kernel::Gvisor) { 1024 } else { 0 }
 }
 
-/// `noexec` does not affect scripts, which run through their interpreters, and prevents the execution
-/// of dropped programs.
+/// `noexec` does not affect scripts, which run through their interpreters, and prevents the
+/// execution of dropped programs.
 fn tmpfs(path: &str, shape: &Shape) -> String {
     let mode = if path == "/tmp" || path == "/dev/shm" { "1777" } else { "755" };
     format!(

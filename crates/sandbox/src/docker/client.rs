@@ -160,8 +160,8 @@ impl DockerClient {
         optional(self.docker.inspect_container(name, None).await, "inspect container")
     }
 
-    /// Removes a container with its anonymous volumes; a missing one is not an error. With `force` a
-    /// running container is killed. Without it, it stays, and the result is `false`.
+    /// Removes a container with its anonymous volumes; a missing one is not an error. With `force`
+    /// a running container is killed. Without it, it stays, and the result is `false`.
     pub async fn remove(&self, name: &str, force: bool) -> Result<bool, LaunchError> {
         let options = RemoveContainerOptionsBuilder::default().force(force).v(true).build();
         match self.docker.remove_container(name, Some(options)).await {

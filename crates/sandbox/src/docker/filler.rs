@@ -27,7 +27,8 @@ pub fn filler(
     }
 }
 
-/// The start of a filler's entrypoint, before its arguments. A proxy allows root for no other program.
+/// The start of a filler's entrypoint, before its arguments. A proxy allows root for no other
+/// program.
 pub const FILLER_ENTRYPOINT: [&str; 4] = ["/bin/sh", "-c", FILL_SCRIPT, "fill"];
 
 /// The most that a filler may write: several times the size of the guest.

@@ -1,5 +1,5 @@
-//! The volume with the guest program on an engine. It is filled once, and containers of runs mount it
-//! read-only.
+//! The volume with the guest program on an engine. It is filled once, and containers of runs mount
+//! it read-only.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ impl GuestVolume {
         }
     }
 
-    /// Makes sure that the volume exists on the engine and has the program, which a container writes
-    /// to it.
+    /// Makes sure that the volume exists on the engine and has the program, which a container
+    /// writes to it.
     pub async fn fill(
         &self,
         client: &DockerClient,

@@ -16,8 +16,8 @@ pub async fn version(program: &str) -> Option<String> {
     parse_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Parses the line `runsc version release-20241028.0`. The result appears in a terminal, so only plain
-/// characters are accepted.
+/// Parses the line `runsc version release-20241028.0`. The result appears in a terminal, so only
+/// plain characters are accepted.
 fn parse_version(output: &str) -> Option<String> {
     let version = output.lines().find_map(|line| line.strip_prefix("runsc version "))?.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '~' | '+');

@@ -41,8 +41,8 @@ pub fn select_image<'a>(
     }
 }
 
-/// The id of an image name. Containers are created by id, because a name may refer to another image a
-/// moment later.
+/// The id of an image name. Containers are created by id, because a name may refer to another image
+/// a moment later.
 pub async fn resolve_image_id(client: &DockerClient, image: &str) -> Result<String, LaunchError> {
     let found =
         client.image(image).await?.ok_or_else(|| LaunchError::ImageMissing(image.to_owned()))?;

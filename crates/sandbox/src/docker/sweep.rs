@@ -1,9 +1,9 @@
 //! Finds orphaned containers.
 //!
 //! Several workers use one engine, and none knows which of the others are alive. So a container of
-//! another owner is an orphan when its lease has expired, or when it has exited and its owner, which
-//! normally removes it at once, has not done so. When a worker dies its containers exit, because
-//! their standard input ends.
+//! another owner is an orphan when its lease has expired, or when it has exited and its owner,
+//! which normally removes it at once, has not done so. When a worker dies its containers exit,
+//! because their standard input ends.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

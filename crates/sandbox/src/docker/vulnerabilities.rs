@@ -105,8 +105,8 @@ fn applies_to(component: &str, runtime: Option<&str>) -> bool {
     }
 }
 
-/// The first three numbers of a version such as `20.10.24+dfsg1` or `v1.7.27`. gVisor's releases are
-/// dates: `release-20241028.0` or, from Debian, `0.0~20221219.0`.
+/// The first three numbers of a version such as `20.10.24+dfsg1` or `v1.7.27`. gVisor's releases
+/// are dates: `release-20241028.0` or, from Debian, `0.0~20221219.0`.
 fn parse_version(text: &str) -> Option<Version> {
     let text = text.strip_prefix("release-").or_else(|| text.strip_prefix("0.0~")).unwrap_or(text);
     let mut numbers = text.trim_start_matches('v').splitn(3, '.').map(|part| {

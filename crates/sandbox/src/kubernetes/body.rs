@@ -44,7 +44,8 @@ pub struct PodSettings<'a> {
     pub guest_digest: &'a str,
     /// The cluster's default when `None`.
     pub runtime_class: Option<&'a str>,
-    /// A profile in the kubelet's directory on the nodes; the container runtime's default when `None`.
+    /// A profile in the kubelet's directory on the nodes; the container runtime's default when
+    /// `None`.
     pub seccomp_profile: Option<&'a str>,
     pub user_namespaces: bool,
     pub owner: &'a Owner,
@@ -153,8 +154,8 @@ pub fn seccomp(settings: &PodSettings<'_>) -> SeccompProfile {
     }
 }
 
-/// All volumes are in memory: no tenant data is written to the node's disk, and their contents count
-/// as memory.
+/// All volumes are in memory: no tenant data is written to the node's disk, and their contents
+/// count as memory.
 fn volumes(shape: &Shape) -> Vec<Volume> {
     let scratch = WRITABLE.iter().map(|path| volume(volume_name(path), shape.disk_bytes));
     std::iter::once(volume(GUEST, GUEST_VOLUME_BYTES)).chain(scratch).collect()

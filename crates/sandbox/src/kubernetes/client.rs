@@ -1,5 +1,5 @@
-//! All requests that we send to a cluster's API server to run skills; `docs/kubernetes-sandbox.md` has
-//! the same list.
+//! All requests that we send to a cluster's API server to run skills; `docs/kubernetes-sandbox.md`
+//! has the same list.
 
 use std::future::Future;
 use std::io;

@@ -17,8 +17,8 @@ use crate::policy::WRITABLE;
 const GUEST_MEMORY_BYTES: u64 = 64 << 20;
 const GUEST_CPU_MILLIS: u32 = 100;
 
-/// The container of the script. The guest is its first process, and sends nothing before it receives
-/// its first frame.
+/// The container of the script. The guest is its first process, and sends nothing before it
+/// receives its first frame.
 pub fn skill(shape: &Shape, settings: &PodSettings<'_>) -> Container {
     let scratch = WRITABLE.iter().map(|path| mount(volume_name(path), path, false));
     Container {

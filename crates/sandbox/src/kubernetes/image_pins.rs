@@ -1,9 +1,9 @@
 //! Pins images to digests, as soon as a node has reported the digest of a tag.
 //!
 //! A worker has no access to registries, so it requests the first pod of an image by the configured
-//! name. The pod's status has the digest, and the worker requests every later pod by that digest. So
-//! a tag that is moved, or that another node has in an older version, has no effect until the worker
-//! restarts.
+//! name. The pod's status has the digest, and the worker requests every later pod by that digest.
+//! So a tag that is moved, or that another node has in an older version, has no effect until the
+//! worker restarts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -57,7 +57,8 @@ const LOG_MARGIN_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct KubernetesConfig {
     pub owner: Owner,
-    /// The configuration for the API server; found like `kubectl` does, or as in a pod, when `None`.
+    /// The configuration for the API server; found like `kubectl` does, or as in a pod, when
+    /// `None`.
     pub kubeconfig: Option<PathBuf>,
     /// The namespace of the pods. It should contain nothing else.
     pub namespace: String,
@@ -131,9 +132,10 @@ impl KubernetesLauncher {
                 .await
                 .map_err(|error| add_pin_hint(error, image))?;
             if !self.matches_pins(image, &requested, &running) {
-                // A tag was moved between two pods that were requested by name at the same time, and
-                // the other pod has pinned another digest. All runs of a worker must use one image.
-                // The next pod is requested by that digest, so there is at most one more round.
+                // A tag was moved between two pods that were requested by name at the same time,
+                // and the other pod has pinned another digest. All runs of a worker must use one
+                // image. The next pod is requested by that digest, so there is at most one more
+                // round.
                 pod.wait_until_removed().await;
                 continue;
             }

@@ -120,8 +120,8 @@ impl SandboxPod {
         }
     }
 
-    /// Waits until the guest runs, and returns its images. The pod has until `until` to be scheduled,
-    /// and then [`pod_start::START_TIMEOUT`] to start on its node.
+    /// Waits until the guest runs, and returns its images. The pod has until `until` to be
+    /// scheduled, and then [`pod_start::START_TIMEOUT`] to start on its node.
     pub async fn wait_until_running(
         &mut self,
         image: &str,

@@ -153,8 +153,8 @@ fn running_images(status: Option<&PodStatus>) -> RunningImages {
     }
 }
 
-/// Chooses the most specific cause: the reason on the whole pod, then the disruption condition, then
-/// the init container, then the container itself. An evicted pod, for example, also has a
+/// Chooses the most specific cause: the reason on the whole pod, then the disruption condition,
+/// then the init container, then the container itself. An evicted pod, for example, also has a
 /// terminated container, whose exit code alone would look like the guest's own failure.
 fn pod_end(
     status: Option<&PodStatus>,

@@ -2,8 +2,8 @@
 //! it.
 //!
 //! A task of the client library drives the connection, and does not tell a reader when it fails. So
-//! the reader also waits for the end of that task, and for the end of the pod: a lost node closes no
-//! connection.
+//! the reader also waits for the end of that task, and for the end of the pod: a lost node closes
+//! no connection.
 
 use std::future::Future;
 use std::io;

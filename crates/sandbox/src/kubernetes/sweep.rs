@@ -1,10 +1,10 @@
 //! Finds orphaned pods.
 //!
 //! Several workers use one namespace, and none knows which of the others are alive. So a pod of
-//! another owner is an orphan when its lease has expired, or when it has ended, or never started, and
-//! its owner has not removed it within a grace period. When a worker dies its pods end, because
-//! their standard input ends. A worker knows which of its own pods are active; one that it could not
-//! remove while the API server was away is treated like a pod of another owner.
+//! another owner is an orphan when its lease has expired, or when it has ended, or never started,
+//! and its owner has not removed it within a grace period. When a worker dies its pods end, because
+//! their standard input ends. A worker knows which of its own pods are active; one that it could
+//! not remove while the API server was away is treated like a pod of another owner.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

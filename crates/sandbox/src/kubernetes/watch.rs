@@ -119,8 +119,8 @@ impl TrackedPods {
         }
     }
 
-    /// Marks the pods that were seen before and are not in a new list. A pod that was never seen may
-    /// have been created after the list was made, so its absence proves nothing.
+    /// Marks the pods that were seen before and are not in a new list. A pod that was never seen
+    /// may have been created after the list was made, so its absence proves nothing.
     fn mark_missing(&self, listed: &HashSet<String>) {
         for (_, state) in self.lock().iter().filter(|(name, _)| !listed.contains(*name)) {
             state.send_if_modified(|state| match state {

@@ -1,4 +1,4 @@
-//! What a script's guest sees of its calls for other machines.
+//! The guest reports a script's attempts to connect to other machines.
 
 use language::Language;
 use sandbox::{ConnectAttempt, ConnectCall, Outcome};
@@ -6,11 +6,11 @@ use sandbox::{ConnectAttempt, ConnectCall, Outcome};
 use crate::support::{Backend, job, on_every_backend, run};
 
 on_every_backend! {
-    calls_for_other_machines_are_seen_and_lead_nowhere,
-    a_flood_of_calls_is_cut_and_ends,
+    connect_attempts_are_reported_and_blocked,
+    flood_of_connect_attempts_is_truncated_and_ends,
 }
 
-/// Addresses of the blocks that are for documentation, which lead nowhere anywhere.
+/// Addresses of the documentation blocks, which are not routed.
 const REACHES: &str = r#"
 import socket, subprocess, sys, threading
 def tried(kind, family, act):
@@ -36,8 +36,7 @@ a.sendall(b"pair")
 print(b.recv(4).decode())
 "#;
 
-/// In a pod, which has a network that nobody but the cluster could close, there is no socket to
-/// call with.
+/// In a pod, whose network only the cluster could block, no internet socket can be created.
 const NO_SOCKET: &str = r#"
 import socket
 for family in (socket.AF_INET, socket.AF_INET6):
@@ -52,7 +51,7 @@ a.sendall(b"pair")
 print(b.recv(4).decode())
 "#;
 
-async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
+async fn connect_attempts_are_reported_and_blocked(backend: Backend) {
     if backend == Backend::Pod {
         let (ran, kept) = run(backend, Language::Python, &job(Language::Python, NO_SOCKET)).await;
         assert_eq!((kept.text().as_str(), ran.connect_attempts), ("pair\n", None));
@@ -74,12 +73,12 @@ async fn calls_for_other_machines_are_seen_and_lead_nowhere(backend: Backend) {
         Backend::Native | Backend::Runc => {
             assert_eq!(ran.connect_attempts.as_deref(), Some(expected.as_slice()))
         }
-        // Its kernel has no such thing, and then nothing is said at all.
+        // Its kernel does not support notifications, so nothing is reported.
         Backend::Runsc | Backend::Pod => assert_eq!(ran.connect_attempts, None),
     }
 }
 
-/// More of them than are told, from many threads at once, and all come to their end.
+/// More attempts than are reported, from many threads at once; all of them return.
 const FLOOD: &str = r#"
 import socket, threading
 def knock(n):
@@ -91,10 +90,10 @@ for thread in threads: thread.join()
 print("done")
 "#;
 
-async fn a_flood_of_calls_is_cut_and_ends(backend: Backend) {
+async fn flood_of_connect_attempts_is_truncated_and_ends(backend: Backend) {
     let (ran, kept) = run(backend, Language::Python, &job(Language::Python, FLOOD)).await;
     if backend == Backend::Pod {
-        // There is nothing to call with, which each thread is told.
+        // No socket can be created, so each thread gets an error.
         assert!(
             ran.outcome == Outcome::Exited
                 && kept.text().ends_with("done\n")

@@ -1,4 +1,4 @@
-//! What a script finds inside: paths, environment, standard streams, exit codes.
+//! The environment of a script: paths, variables, standard streams, exit codes.
 
 use std::io;
 use std::pin::Pin;
@@ -13,20 +13,20 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::support::{Backend, file, job, on_every_backend, run, try_run};
 
 on_every_backend! {
-    a_script_finds_its_files_and_hands_back_output_and_artifacts,
-    the_environment_is_exactly_what_was_asked_for_and_a_path,
-    a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals,
-    standard_input_is_at_its_end_unless_given,
-    large_inputs_and_artifacts_arrive_whole,
-    streamed_files_arrive_whole,
+    script_reads_its_files_and_returns_output_and_artifacts,
+    environment_has_exactly_the_requested_variables_and_path,
+    script_is_unprivileged_in_the_requested_directory_with_default_signals,
+    standard_input_is_empty_unless_given,
+    large_inputs_and_artifacts_arrive_complete,
+    streamed_files_arrive_complete,
     nothing_runs_when_a_streamed_file_cannot_be_read,
-    merged_streams_keep_the_order_of_writing_exactly,
-    split_streams_are_told_apart,
-    an_executable_file_runs_by_its_own_first_line,
-    the_script_and_not_the_guest_is_killed_when_memory_is_gone,
+    merged_streams_keep_the_exact_order_of_writes,
+    split_streams_are_separate,
+    executable_file_runs_with_its_shebang_interpreter,
+    oom_killer_kills_the_script_and_not_the_guest,
 }
 
-async fn a_script_finds_its_files_and_hands_back_output_and_artifacts(on: Backend) {
+async fn script_reads_its_files_and_returns_output_and_artifacts(on: Backend) {
     let script = r#"
 import json, os
 document = json.load(open("/sandbox/input.json"))
@@ -47,7 +47,7 @@ json.dump({"document": document}, open(os.environ["SANDBOX_OUTPUT"], "w"))
     assert!(ran.skipped.is_empty());
 }
 
-async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
+async fn environment_has_exactly_the_requested_variables_and_path(on: Backend) {
     let mut job = job(Language::Python, "import json, os\nprint(json.dumps(dict(os.environ)))\n");
     job.env = vec![("GREETING".into(), "grüße\nzwei".into()), ("EMPTY".into(), String::new())];
     let (_, kept) = run(on, Language::Python, &job).await;
@@ -61,7 +61,7 @@ async fn the_environment_is_exactly_what_was_asked_for_and_a_path(on: Backend) {
     assert!(found["PATH"].as_str().unwrap().contains("/usr/bin"));
 }
 
-async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_signals(on: Backend) {
+async fn script_is_unprivileged_in_the_requested_directory_with_default_signals(on: Backend) {
     let script = "id -u; id -g; pwd; umask; grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; echo $$";
     let mut job = job(Language::Bash, script);
     job.cwd = "/workspace".into();
@@ -71,7 +71,7 @@ async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_si
     let user = if on == Backend::Native { "1000" } else { "65534" };
     assert_eq!(lines[..4], [user, user, "/workspace", "0022"], "{log}");
     if on == Backend::Runsc {
-        // gVisor shows neither signals nor descriptors in /proc as Linux does.
+        // gVisor's /proc has neither signals nor descriptors as on Linux.
         return;
     }
     assert!(lines[4].starts_with("SigBlk") && lines[4].ends_with("0000000000000000"), "{log}");
@@ -81,7 +81,7 @@ async fn a_script_is_an_ordinary_user_in_the_directory_asked_for_with_default_si
     assert_ne!(lines[7], "1", "{log}");
 }
 
-async fn standard_input_is_at_its_end_unless_given(on: Backend) {
+async fn standard_input_is_empty_unless_given(on: Backend) {
     let script = "import sys\nprint(repr(sys.stdin.read()))\n";
     let mut job = job(Language::Python, script);
     let (_, kept) = run(on, Language::Python, &job).await;
@@ -91,7 +91,7 @@ async fn standard_input_is_at_its_end_unless_given(on: Backend) {
     assert_eq!(kept.text(), "'first\\nsecond'\n");
 }
 
-async fn large_inputs_and_artifacts_arrive_whole(on: Backend) {
+async fn large_inputs_and_artifacts_arrive_complete(on: Backend) {
     let script = "cp /sandbox/input/big /sandbox/out/files/big; cat > /sandbox/out/files/stdin";
     let mut job = job(Language::Bash, script);
     let big: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
@@ -127,7 +127,7 @@ fn streamed(size: u64, source: Repeated) -> StreamedFile {
     StreamedFile { path: "/sandbox/input/a/big".into(), size, source: Arc::new(source) }
 }
 
-async fn streamed_files_arrive_whole(on: Backend) {
+async fn streamed_files_arrive_complete(on: Backend) {
     let script = "data = open('/sandbox/input/a/big', 'rb').read()\nprint(len(data), set(data))\n";
     let mut job = job(Language::Python, script);
     job.streamed = vec![streamed(3_000_001, Repeated { bytes: 3_000_001, fails_with: None })];
@@ -153,14 +153,14 @@ async fn nothing_runs_when_a_streamed_file_cannot_be_read(on: Backend) {
     }
 }
 
-async fn merged_streams_keep_the_order_of_writing_exactly(on: Backend) {
+async fn merged_streams_keep_the_exact_order_of_writes(on: Backend) {
     let script = "import os\nfor n in range(2000):\n    os.write(1 + n % 2, b'%d\\n' % n)\n";
     let (_, kept) = run(on, Language::Python, &job(Language::Python, script)).await;
     let expected: String = (0..2000).map(|n| format!("{n}\n")).collect();
     assert_eq!(kept.text(), expected);
 }
 
-async fn split_streams_are_told_apart(on: Backend) {
+async fn split_streams_are_separate(on: Backend) {
     let mut job = job(
         Language::Node,
         "console.log('out'); console.error('err'); process.stdout.write('end')",
@@ -171,7 +171,7 @@ async fn split_streams_are_told_apart(on: Backend) {
     assert!(kept.merged.is_empty());
 }
 
-async fn an_executable_file_runs_by_its_own_first_line(on: Backend) {
+async fn executable_file_runs_with_its_shebang_interpreter(on: Backend) {
     let mut job = job(Language::Bash, "");
     let bytes = Bytes::from("#!/bin/bash\necho \"$0 $1\"\n");
     job.files.push(JobFile { path: "/sandbox/scripts/tool".into(), bytes, executable: true });
@@ -181,7 +181,7 @@ async fn an_executable_file_runs_by_its_own_first_line(on: Backend) {
     assert_eq!(ran.exit_code, Some(0));
 }
 
-async fn the_script_and_not_the_guest_is_killed_when_memory_is_gone(on: Backend) {
+async fn oom_killer_kills_the_script_and_not_the_guest(on: Backend) {
     let script = "cat /proc/self/oom_score_adj; cat /proc/1/oom_score_adj";
     let (_, kept) = run(on, Language::Bash, &job(Language::Bash, script)).await;
     let text = kept.text();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inventory::Inventory;
 use crate::support::{
-    Backend, Kept, MACHINE, docker_config, job, owner, run_in, shape, test_engine,
+    Backend, MACHINE, RecordingSink, docker_config, job, owner, run_in, shape, test_engine,
 };
 
 /// Set for a copy of this test program that is to launch a guest and wait to be killed.
@@ -19,7 +19,7 @@ const PARK: &str = "SKILLBOX_TEST_PARK";
 
 #[tokio::test]
 async fn images_are_refused_by_name_before_anything_is_made() {
-    if !Backend::Runc.is_here("images") {
+    if !Backend::Runc.is_available("images") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -60,7 +60,7 @@ async fn an_engine_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn a_guest_that_is_let_go_leaves_nothing() {
-    if !Backend::Runc.is_here("a guest that is let go") {
+    if !Backend::Runc.is_available("a guest that is let go") {
         return;
     }
     let _machine = MACHINE.write().await;
@@ -69,7 +69,7 @@ async fn a_guest_that_is_let_go_leaves_nothing() {
     let before = Inventory::take().await;
     drop(launcher.launch(&shape(Language::Bash)).await.unwrap());
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
-    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), Kept::default());
+    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), RecordingSink::default());
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     assert!(tokio::time::timeout(Duration::from_millis(500), run).await.is_err());
     launcher.launch(&shape(Language::Bash)).await.unwrap().discard().await;
@@ -94,14 +94,14 @@ async fn park() {
     let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let running = launcher.launch(&shape(Language::Bash)).await.unwrap();
     println!("\nPARKED");
-    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), Kept::default());
+    let (job, mut kept) = (job(Language::Bash, "sleep 1000"), RecordingSink::default());
     let _ = running.run(&job, CancellationToken::new(), &mut kept).await;
     drop(parked);
 }
 
 #[tokio::test]
 async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stays() {
-    if !Backend::Runc.is_here("a killed worker") {
+    if !Backend::Runc.is_available("a killed worker") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -138,7 +138,11 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
     }
     for guest in [alive, other] {
         let ran = guest
-            .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+            .run(
+                &job(Language::Bash, "exit 0"),
+                CancellationToken::new(),
+                &mut RecordingSink::default(),
+            )
             .await;
         assert_eq!(ran.unwrap().exit_code, Some(0));
     }
@@ -146,7 +150,7 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
 
 #[tokio::test]
 async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
-    if !Backend::Runc.is_here("a broken connection") {
+    if !Backend::Runc.is_available("a broken connection") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -156,7 +160,7 @@ async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
     let launcher = DockerLauncher::start(config).await.unwrap();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let cut = CancellationToken::new();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     kept.stop_on_log = Some(cut.clone());
     let job_that_waits = job(Language::Bash, "echo on; sleep 1000");
     let run = guest.run(&job_that_waits, CancellationToken::new(), &mut kept);
@@ -188,7 +192,7 @@ async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() 
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let started = CancellationToken::new();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     kept.stop_on_log = Some(started.clone());
     let job_that_waits =
         Job { timeout: Duration::from_secs(600), ..job(Language::Bash, "echo on; sleep 1000") };
@@ -203,7 +207,11 @@ async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() 
     assert_eq!(ran.unwrap().outcome, Outcome::Lost);
     // One that waited for its job is lost as well, and says so rather than hang.
     let ran = parked
-        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(
+            &job(Language::Bash, "exit 0"),
+            CancellationToken::new(),
+            &mut RecordingSink::default(),
+        )
         .await;
     assert!(ran.map_or(true, |ran| ran.outcome == Outcome::Lost));
     let (ran, _) = run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;

@@ -9,8 +9,8 @@ use sandbox::{Control, Defence, Launcher, NativeLauncher};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Backend, Kept, MACHINE, job, lacks, native_config, native_launcher, on_every_backend, run_in,
-    shape,
+    Backend, MACHINE, RecordingSink, job, lacks_controls, native_config, native_launcher,
+    on_every_backend, run_in, shape,
 };
 
 /// Hands back whatever can be read in `/proc`, of each file the beginning; of processes this one
@@ -37,11 +37,11 @@ json.dump(found, open("/sandbox/out/files/found.json", "w"))
 const MOUNT_TABLES: [&str; 3] = ["/mountinfo", "/mounts", "/mountstats"];
 
 // Not of pods: their `/proc` is what their node makes of it.
-on_every_backend!(@ native Native proc_names_nothing_of_the_host);
-on_every_backend!(@ runc Runc proc_names_nothing_of_the_host);
-on_every_backend!(@ runsc Runsc proc_names_nothing_of_the_host);
+on_every_backend!(@ native Native proc_reveals_nothing_about_the_host);
+on_every_backend!(@ runc Runc proc_reveals_nothing_about_the_host);
+on_every_backend!(@ runsc Runsc proc_reveals_nothing_about_the_host);
 
-async fn proc_names_nothing_of_the_host(on: Backend) {
+async fn proc_reveals_nothing_about_the_host(on: Backend) {
     let _machine = MACHINE.read().await;
     let mut found = read_proc(&*on.launcher().await).await;
     if on != Backend::Native {
@@ -56,7 +56,7 @@ async fn proc_names_nothing_of_the_host(on: Backend) {
 }
 
 #[tokio::test]
-async fn an_open_proc_names_this_boot_and_the_disks() {
+async fn unmasked_proc_reveals_the_boot_id_and_disks() {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::ClosedProc).unwrap();
     let traces = traces(&read_proc(&launcher).await);
@@ -69,7 +69,7 @@ async fn an_open_proc_names_this_boot_and_the_disks() {
 }
 
 #[tokio::test]
-async fn mounts_of_the_hosts_own_trees_name_its_disk() {
+async fn bind_mounts_of_host_trees_reveal_the_disk() {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::OwnInodes).unwrap();
     let traces = traces(&read_proc(&launcher).await);
@@ -80,16 +80,16 @@ async fn mounts_of_the_hosts_own_trees_name_its_disk() {
 }
 
 #[tokio::test]
-async fn the_user_id_outside_does_not_tell_the_guests_pid() {
+async fn host_uid_does_not_reveal_the_guest_pid() {
     let _machine = MACHINE.read().await;
     let launcher = native_launcher();
-    if lacks(&launcher, &[Control::UniqueUid], "the_user_id_outside_does_not_tell_the_guests_pid")
+    if lacks_controls(&launcher, &[Control::UniqueUid], "host_uid_does_not_reveal_the_guest_pid")
         .await
     {
         return;
     }
     let (running, stop) = (CancellationToken::new(), CancellationToken::new());
-    let mut kept = Kept::until_log(running.clone());
+    let mut kept = RecordingSink::cancel_on_log(running.clone());
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let job = job(Language::Bash, "cat /proc/self/uid_map; sleep 60");
     let look = async {

@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use crate::inventory::Inventory;
 use crate::support::{
-    Backend, Kept, MACHINE, MIB, job, lacks, native_launcher, on_every_backend, run_in, shape,
+    Backend, MACHINE, MIB, RecordingSink, job, lacks_controls, native_launcher, on_every_backend,
+    run_in, shape,
 };
 
-/// `expect.json`; the README beside the fixtures says what the keys mean.
+/// `expect.json`; the README of the fixtures documents the keys.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
@@ -29,7 +30,7 @@ struct Expected {
     #[serde(default)]
     needs: Vec<Control>,
     outcome: Outcome,
-    /// Any of these in its place, where it is not ours which.
+    /// Any of these instead of `outcome`, where it depends on timing.
     outcomes: Option<Vec<Outcome>>,
     status_ok: bool,
     #[serde(default, deserialize_with = "present")]
@@ -42,7 +43,7 @@ struct Expected {
     runs: Option<usize>,
 }
 
-/// Tells `null`, which is an expectation, from a missing key, which is none.
+/// Distinguishes `null`, which is an expectation, from a missing key.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -53,16 +54,16 @@ on_every_backend! {
 
 async fn every_attack_ends_as_expected_and_leaves_nothing(on: Backend) {
     let _machine = MACHINE.write().await;
-    // The first launch on an engine brings the guest there, which stays.
+    // The first launch on an engine copies the guest there, where it remains.
     let on_engine = if on == Backend::Native { None } else { Some(on.launcher().await) };
     if let Some(launcher) = &on_engine {
         launcher.probe().await.unwrap();
     }
     if on == Backend::Pod {
-        until_quiet().await;
+        wait_until_idle().await;
     }
-    let canary = Canary::place();
-    #[expect(clippy::disallowed_methods, reason = "to try one fixture while writing it")]
+    let canary = Canary::create();
+    #[expect(clippy::disallowed_methods, reason = "to run a single fixture during development")]
     let only = std::env::var("SKILLBOX_FIXTURE").ok();
     let mut wrong = Vec::new();
     let mut tried = 0;
@@ -76,7 +77,7 @@ async fn every_attack_ends_as_expected_and_leaves_nothing(on: Backend) {
         let began = std::time::Instant::now();
         let found = match &on_engine {
             Some(launcher) => attack(on, &**launcher, &directory, &name, &canary).await,
-            // One of its own for each, whose end ends everything.
+            // A separate launcher per attack, which is dropped before the inventory is taken.
             None => attack(on, &native_launcher(), &directory, &name, &canary).await,
         };
         println!(
@@ -86,8 +87,11 @@ async fn every_attack_ends_as_expected_and_leaves_nothing(on: Backend) {
             if found.is_empty() { "as expected" } else { "WRONG" }
         );
         wrong.extend(found.into_iter().map(|what| format!("{name}: {what}")));
-        let after =
-            if on == Backend::Pod { settled(&before).await } else { Inventory::take().await };
+        let after = if on == Backend::Pod {
+            wait_until_unchanged(&before).await
+        } else {
+            Inventory::take().await
+        };
         if after != before {
             wrong.push(format!("{name}: left something: {before:#?} became {after:#?}"));
         }
@@ -96,8 +100,8 @@ async fn every_attack_ends_as_expected_and_leaves_nothing(on: Backend) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The pod of the first launch ends a moment after it is gone for the API.
-async fn until_quiet() {
+/// The pod of the first launch ends some time after the API has removed it.
+async fn wait_until_idle() {
     for _ in 0..200 {
         let now = Inventory::take().await;
         if now.processes.is_empty() && now.cgroups.is_empty() {
@@ -107,9 +111,9 @@ async fn until_quiet() {
     }
 }
 
-/// A pod is gone for the API before its node has ended it; what is left after a while is left for
-/// good.
-async fn settled(before: &Inventory) -> Inventory {
+/// The API removes a pod before its node has ended it; what still exists after a while is a
+/// leftover.
+async fn wait_until_unchanged(before: &Inventory) -> Inventory {
     for _ in 0..200 {
         if Inventory::take().await == *before {
             break;
@@ -128,7 +132,8 @@ fn fixtures() -> Vec<PathBuf> {
     directories
 }
 
-/// Runs one fixture as often as it asks for, and says all that was not as expected.
+/// Runs one fixture the number of times that it specifies; returns the differences from its
+/// expectation.
 async fn attack(
     on: Backend,
     launcher: &dyn Launcher,
@@ -137,7 +142,7 @@ async fn attack(
     canary: &Canary,
 ) -> Vec<String> {
     let mut expected = expected(on, directory);
-    if lacks(launcher, &expected.needs, name).await {
+    if lacks_controls(launcher, &expected.needs, name).await {
         return Vec::new();
     }
     if on == Backend::Native
@@ -155,25 +160,26 @@ async fn attack(
         let (ran, kept) = run_in(launcher, &shape, &job).await;
         wrong.extend(compare(&expected, &ran, &kept));
         if canary.is_in(&ran, &kept) {
-            wrong.push("what only the host knows came back".into());
+            wrong.push("a secret of the host was returned".into());
         }
-        wrong.extend(next_run_is_unharmed(launcher).await);
+        wrong.extend(check_next_run(launcher).await);
     }
     wrong
 }
 
-/// Whether the process limit is held by a cgroup. An rlimit holds as well, but tells nobody.
+/// Whether a cgroup enforces the process limit. An rlimit enforces it too, but does not count
+/// rejected forks.
 async fn counts_refused_forks(launcher: &dyn Launcher) -> bool {
     let isolation = launcher.probe().await.unwrap();
     isolation.controls.get(&Control::ProcessLimit).is_some_and(|how| how.starts_with("cgroup"))
 }
 
-/// What is expected on this backend: `on` says what differs from the rest, and why.
+/// The expectation on this backend: `on` has the differences, with their reason.
 fn expected(on: Backend, directory: &Path) -> Expected {
     let mut all: Value =
         serde_json::from_slice(&fs::read(directory.join("expect.json")).unwrap()).unwrap();
     let differences = all.as_object_mut().unwrap().remove("on").unwrap_or_default();
-    // What differs in containers differs in those of pods too.
+    // Differences in containers also apply to those of pods.
     let kinds: &[&str] = if on == Backend::Native { &["native"] } else { &["docker", on.name()] };
     for difference in kinds.iter().filter_map(|kind| differences.get(kind)) {
         let mut difference = difference.as_object().unwrap().clone();
@@ -200,14 +206,14 @@ fn plan(directory: &Path, expected: &Expected) -> (Shape, Job) {
     (shape, job)
 }
 
-fn compare(expected: &Expected, ran: &RunReport, kept: &Kept) -> Vec<String> {
+fn compare(expected: &Expected, ran: &RunReport, kept: &RecordingSink) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |what: &str, holds: bool, found: String| {
         if !holds {
             wrong.push(format!(
                 "{what}: found {found}; exit {:?}, log: {}",
                 ran.exit_code,
-                end_of(&kept.text())
+                tail(&kept.text())
             ));
         }
     };
@@ -250,7 +256,7 @@ fn compare(expected: &Expected, ran: &RunReport, kept: &Kept) -> Vec<String> {
     wrong
 }
 
-/// Whether every key that is wanted is there.
+/// Whether the value has all expected keys with their values.
 fn contains(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {
@@ -260,27 +266,27 @@ fn contains(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn end_of(log: &str) -> &str {
+fn tail(log: &str) -> &str {
     let start = log.len().saturating_sub(600);
     &log[log.ceil_char_boundary(start)..]
 }
 
-/// An ordinary run right after an attack, on the same launcher.
-async fn next_run_is_unharmed(launcher: &dyn Launcher) -> Option<String> {
+/// Checks that a normal run directly after an attack succeeds on the same launcher.
+async fn check_next_run(launcher: &dyn Launcher) -> Option<String> {
     let script = "test -z \"$(ls -A /tmp /workspace /sandbox/out/files)\" || ls -A /tmp /workspace; echo fine";
     let (ran, kept) = run_in(launcher, &shape(Language::Bash), &job(Language::Bash, script)).await;
     let fine = ran.exit_code == Some(0) && kept.text().ends_with("fine\n");
     (!fine).then(|| format!("the next run: {:?} {}", ran.outcome, kept.text()))
 }
 
-/// Something that is on the host and must never be seen in a sandbox.
+/// A secret on the host that must never be visible in a sandbox.
 struct Canary {
     file: tempfile::NamedTempFile,
     secret: String,
 }
 
 impl Canary {
-    fn place() -> Self {
+    fn create() -> Self {
         let secret = format!("{:016x}{:016x}", rand(), rand());
         let file = tempfile::Builder::new().prefix("skillbox-canary-").tempfile_in("/tmp").unwrap();
         fs::write(file.path(), &secret).unwrap();
@@ -290,7 +296,7 @@ impl Canary {
         Canary { file, secret }
     }
 
-    fn is_in(&self, ran: &RunReport, kept: &Kept) -> bool {
+    fn is_in(&self, ran: &RunReport, kept: &RecordingSink) -> bool {
         assert!(self.file.path().exists());
         let texts = [&kept.merged[..], ran.output.as_deref().unwrap_or_default()];
         let texts = texts.into_iter().chain(kept.files.values().map(|bytes| &bytes[..]));
@@ -301,7 +307,7 @@ impl Canary {
     }
 }
 
-/// A number that nobody inside could guess.
+/// A number that a script cannot guess.
 fn rand() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

@@ -1,4 +1,5 @@
-//! What is on the machine because of this test process, counted from outside of every sandbox.
+//! An inventory of everything that this test process created on the machine, taken outside of all
+//! sandboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -92,7 +93,7 @@ fn processes() -> BTreeMap<u32, String> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // A process may end while we look.
+        // A process may end meanwhile.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let Some((name, rest)) = stat.rsplit_once(')') else { continue };
         let Some(parent) = rest.split_whitespace().nth(1).and_then(|parent| parent.parse().ok())

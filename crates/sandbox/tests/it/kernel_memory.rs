@@ -9,7 +9,9 @@ use language::Language;
 use sandbox::{Control, Defence, Job, Launcher, NativeLauncher, Outcome, RunReport};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Kept, MACHINE, MIB, job, lacks, native_config, native_launcher, shape};
+use crate::support::{
+    MACHINE, MIB, RecordingSink, job, lacks_controls, native_config, native_launcher, shape,
+};
 
 /// What the run may have in all.
 const LIMIT: u64 = 64 * MIB;
@@ -22,11 +24,11 @@ const KINDS: [&str; 20] = [
 ];
 
 #[tokio::test]
-async fn no_kind_of_kernel_memory_takes_a_run_beyond_its_limit() {
+async fn no_type_of_kernel_memory_exceeds_the_limit_of_a_run() {
     // Nobody else is to take or free memory of the kernel meanwhile.
     let _machine = MACHINE.write().await;
     let launcher = native_launcher();
-    if lacks(&launcher, &[Control::MemoryLimit], "no_kind_of_kernel_memory").await {
+    if lacks_controls(&launcher, &[Control::MemoryLimit], "no_kind_of_kernel_memory").await {
         return;
     }
     let mut beyond = Vec::new();
@@ -43,10 +45,10 @@ async fn no_kind_of_kernel_memory_takes_a_run_beyond_its_limit() {
 }
 
 #[tokio::test]
-async fn record_locks_end_a_run_before_they_take_memory_beyond_its_limit() {
+async fn record_locks_end_a_run_before_they_exceed_its_memory_limit() {
     let _machine = MACHINE.write().await;
     let launcher = native_launcher();
-    if lacks(&launcher, &[Control::MemoryLimit], "record_locks_end_a_run").await {
+    if lacks_controls(&launcher, &[Control::MemoryLimit], "record_locks_end_a_run").await {
         return;
     }
     let (ran, grown) = hold(&launcher, &record_locks(), bytes_of_locks).await;
@@ -56,11 +58,11 @@ async fn record_locks_end_a_run_before_they_take_memory_beyond_its_limit() {
 }
 
 #[tokio::test]
-async fn without_counting_connections_take_memory_beyond_the_limit() {
+async fn without_counting_connections_exceed_the_memory_limit() {
     let _machine = MACHINE.write().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::CountedMemory).unwrap();
     // Only root reads how much the kernel has.
-    if lacks(&launcher, &[Control::MemoryLimit], "without_counting").await {
+    if lacks_controls(&launcher, &[Control::MemoryLimit], "without_counting").await {
         return;
     }
     let (ran, grown) = hold(&launcher, &allocate("tcp_not_accepted"), kernel_bytes).await;
@@ -69,11 +71,11 @@ async fn without_counting_connections_take_memory_beyond_the_limit() {
 }
 
 #[tokio::test]
-async fn without_counting_record_locks_take_memory_beyond_the_limit() {
+async fn without_counting_record_locks_exceed_the_memory_limit() {
     let _machine = MACHINE.write().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::CountedMemory).unwrap();
     // Only root reads how much the kernel has.
-    if lacks(&launcher, &[Control::MemoryLimit], "without_counting").await {
+    if lacks_controls(&launcher, &[Control::MemoryLimit], "without_counting").await {
         return;
     }
     let (ran, grown) = hold(&launcher, &record_locks(), bytes_of_locks).await;
@@ -99,7 +101,7 @@ fn record_locks() -> Job {
 /// kernel's memory grew by at the most.
 async fn hold(launcher: &dyn Launcher, attack: &Job, measure: fn() -> u64) -> (RunReport, u64) {
     let (holding, stop) = (CancellationToken::new(), CancellationToken::new());
-    let mut kept = Kept::until_log(holding.clone());
+    let mut kept = RecordingSink::cancel_on_log(holding.clone());
     let mut shape = shape(Language::Python);
     shape.memory_bytes = LIMIT;
     let guest = launcher.launch(&shape).await.unwrap();

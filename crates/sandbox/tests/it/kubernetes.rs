@@ -12,7 +12,7 @@ use sandbox::{
 use tokio_util::sync::CancellationToken;
 
 use crate::pods::{NAMESPACE, StandIn, worker_rules};
-use crate::support::{Backend, Kept, MACHINE, job, run_in, shape};
+use crate::support::{Backend, MACHINE, RecordingSink, job, run_in, shape};
 
 /// Long enough for a machine under load, short enough for a test.
 const SOON: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ async fn troubled(
 ) -> Result<RunReport, GuestError> {
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let started = CancellationToken::new();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     kept.stop_on_log = Some(started.clone());
     let waits =
         Job { timeout: Duration::from_secs(60), ..job(Language::Bash, "echo on; sleep 1000") };
@@ -51,7 +51,7 @@ async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
 
 #[tokio::test]
 async fn a_run_survives_watches_that_break_and_are_too_old() {
-    if !Backend::Pod.is_here("watches that break") {
+    if !Backend::Pod.is_available("watches that break") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -59,7 +59,7 @@ async fn a_run_survives_watches_that_break_and_are_too_old() {
     let launcher = launcher(&stand_in).await;
     let stop = CancellationToken::new();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     kept.stop_on_log = Some(stop.clone());
     let talks = job(Language::Bash, "echo on; sleep 3; exit 5");
     let run = guest.run(&talks, CancellationToken::new(), &mut kept);
@@ -78,7 +78,7 @@ async fn a_run_survives_watches_that_break_and_are_too_old() {
 
 #[tokio::test]
 async fn an_api_server_that_goes_away_costs_the_run_under_way_and_leaves_no_pod() {
-    if !Backend::Pod.is_here("an API server that goes away") {
+    if !Backend::Pod.is_available("an API server that goes away") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -100,7 +100,7 @@ async fn an_api_server_that_goes_away_costs_the_run_under_way_and_leaves_no_pod(
 
 #[tokio::test]
 async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
-    if !Backend::Pod.is_here("pods that are ended") {
+    if !Backend::Pod.is_available("pods that are ended") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -128,7 +128,7 @@ async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
 
 #[tokio::test]
 async fn no_room_is_waited_for_and_then_said() {
-    if !Backend::Pod.is_here("no room") {
+    if !Backend::Pod.is_available("no room") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -170,7 +170,7 @@ async fn no_room_is_waited_for_and_then_said() {
 
 #[tokio::test]
 async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
-    if !Backend::Pod.is_here("missing images and rights") {
+    if !Backend::Pod.is_available("missing images and rights") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -207,7 +207,7 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
 async fn which_image(launcher: &dyn Launcher) -> (String, String) {
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let image = guest.isolation().image.clone().unwrap();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     let look =
         job(Language::Bash, "if [ -e /opt/image/planted ]; then echo planted; else echo own; fi");
     guest.run(&look, CancellationToken::new(), &mut kept).await.unwrap();
@@ -216,7 +216,7 @@ async fn which_image(launcher: &dyn Launcher) -> (String, String) {
 
 #[tokio::test]
 async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
-    if !Backend::Pod.is_here("a moved tag") {
+    if !Backend::Pod.is_available("a moved tag") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -255,7 +255,7 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
 /// Two first pods at once, of which the second finds the tag moved: both runs end up on one image.
 #[tokio::test]
 async fn first_pods_at_the_same_time_agree_on_an_image() {
-    if !Backend::Pod.is_here("a tag that is moved between two first pods") {
+    if !Backend::Pod.is_available("a tag that is moved between two first pods") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -296,7 +296,7 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
 
 #[tokio::test]
 async fn a_slow_api_is_waited_for() {
-    if !Backend::Pod.is_here("a slow API") {
+    if !Backend::Pod.is_available("a slow API") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -308,7 +308,7 @@ async fn a_slow_api_is_waited_for() {
 
 #[tokio::test]
 async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
-    if !Backend::Pod.is_here("a sweep") {
+    if !Backend::Pod.is_available("a sweep") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -340,7 +340,11 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let ran = mine
-        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(
+            &job(Language::Bash, "exit 0"),
+            CancellationToken::new(),
+            &mut RecordingSink::default(),
+        )
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.wait_until_empty().await);
@@ -348,7 +352,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
 
 #[tokio::test]
 async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
-    if !Backend::Pod.is_here("a sweep of one's own") {
+    if !Backend::Pod.is_available("a sweep of one's own") {
         return;
     }
     let _machine = MACHINE.read().await;
@@ -374,7 +378,11 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let ran = used
-        .run(&job(Language::Bash, "exit 0"), CancellationToken::new(), &mut Kept::default())
+        .run(
+            &job(Language::Bash, "exit 0"),
+            CancellationToken::new(),
+            &mut RecordingSink::default(),
+        )
         .await;
     assert_eq!(ran.unwrap().exit_code, Some(0));
     assert!(stand_in.cluster.wait_until_empty().await);

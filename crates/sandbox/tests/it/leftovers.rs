@@ -1,4 +1,4 @@
-//! Nothing outlives a run, and nothing outlives a launcher.
+//! Runs and launchers leave nothing behind.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use sandbox::{Control, Launcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::inventory::{Inventory, cgroups};
-use crate::support::{Kept, MACHINE, job, native_launcher, run_in, shape};
+use crate::support::{MACHINE, RecordingSink, job, native_launcher, run_in, shape};
 
-/// A launcher process and the children it keeps ready.
+/// A launcher process and its spare children.
 const AT_REST: usize = 1 + 2;
 
 #[tokio::test]
-async fn the_inventory_sees_what_is_there_while_it_is_there() {
+async fn inventory_detects_a_running_sandbox() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
@@ -28,7 +28,7 @@ async fn the_inventory_sees_what_is_there_while_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_launcher_holds_no_more_after_many_runs_than_before() {
+async fn launcher_leaks_nothing_over_many_runs() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
@@ -44,7 +44,7 @@ async fn a_launcher_holds_no_more_after_many_runs_than_before() {
 }
 
 #[tokio::test]
-async fn a_guest_that_is_dropped_or_discarded_leaves_nothing() {
+async fn dropped_or_discarded_guest_leaves_nothing() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
@@ -55,13 +55,13 @@ async fn a_guest_that_is_dropped_or_discarded_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_whose_caller_goes_away_is_killed() {
+async fn run_is_killed_when_its_future_is_dropped() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let job = job(Language::Bash, "sleep 1000");
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
     drop(launcher);
@@ -69,24 +69,24 @@ async fn a_run_whose_caller_goes_away_is_killed() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_goes_away_takes_its_running_sandboxes_with_it() {
+async fn dropping_a_launcher_kills_its_running_sandboxes() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let parked = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let job = job(Language::Bash, "sleep 1000");
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     let run = guest.run(&job, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async { drop(launcher) });
-    // Whether the script had started is luck; that it did not go on is not.
+    // The script may or may not have started; it must not continue.
     assert!(ran.map_or(true, |ran| ran.exit_code.is_none()));
     assert_eq!(Inventory::take().await, before);
     drop(parked);
 }
 
 #[tokio::test]
-async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
+async fn killed_launcher_is_replaced_and_its_cgroups_removed() {
     let _machine = MACHINE.write().await;
     let before = Inventory::take().await;
     let launcher = native_launcher();
@@ -103,7 +103,7 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
 
     let pid = rustix::process::Pid::from_raw(victim.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    // At once, while its end may not have been noticed yet.
+    // Immediately, while the client may not have noticed its end yet.
     let (ran, _) = run_in(&launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     assert_eq!(ran.exit_code, Some(0));
     drop(parked);
@@ -118,7 +118,7 @@ async fn a_launcher_that_is_killed_is_replaced_and_its_cgroups_go() {
     assert_eq!(Inventory::take().await, before);
 }
 
-/// The processes that this one started itself.
+/// The direct children of this process.
 fn children() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));

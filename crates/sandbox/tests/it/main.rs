@@ -1,7 +1,7 @@
-//! The sandbox as its callers see it: real launchers, real scripts, and an inventory of the machine
-//! around them.
+//! Integration tests of the public interface: real launchers, real scripts, and an inventory of the
+//! machine around them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue must fail")]
 
 mod connect_attempts;
 mod contract;

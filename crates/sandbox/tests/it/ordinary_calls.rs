@@ -1,32 +1,31 @@
-//! What ordinary scripts do works under the list of system calls; and every call on the list is one
-//! that somebody makes.
+//! Ordinary scripts work with the allowlist of system calls, and every call on it is used.
 
 use language::Language;
 use sandbox::Outcome;
 
 use crate::support::{Backend, job, on_every_backend, run};
 
-// Where the list is what holds: gVisor has calls of its own, and pods have no sockets.
+// Only where the allowlist decides: gVisor implements its own calls, and pods have no sockets.
 on_every_backend!(@ native Native
-    python_scripts_find_their_calls node_scripts_find_their_calls shell_scripts_find_their_calls
-    programs_of_other_c_libraries_find_their_calls);
+    python_scripts_work node_scripts_work shell_scripts_work
+    programs_of_other_c_libraries_work);
 on_every_backend!(@ runc Runc
-    python_scripts_find_their_calls node_scripts_find_their_calls shell_scripts_find_their_calls
-    programs_of_other_c_libraries_find_their_calls);
+    python_scripts_work node_scripts_work shell_scripts_work
+    programs_of_other_c_libraries_work);
 
-async fn python_scripts_find_their_calls(on: Backend) {
+async fn python_scripts_work(on: Backend) {
     works(on, Language::Python, include_str!("../fixtures/ordinary/main.py")).await;
 }
 
-async fn node_scripts_find_their_calls(on: Backend) {
+async fn node_scripts_work(on: Backend) {
     works(on, Language::Node, include_str!("../fixtures/ordinary/main.js")).await;
 }
 
-async fn shell_scripts_find_their_calls(on: Backend) {
+async fn shell_scripts_work(on: Backend) {
     works(on, Language::Bash, include_str!("../fixtures/ordinary/main.sh")).await;
 }
 
-async fn programs_of_other_c_libraries_find_their_calls(on: Backend) {
+async fn programs_of_other_c_libraries_work(on: Backend) {
     works(on, Language::Python, include_str!("../fixtures/ordinary/old-calls.py")).await;
 }
 

@@ -1,4 +1,4 @@
-//! Each end of a run is named truthfully.
+//! Each end of a run is reported with its true outcome.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use sandbox::{Control, GuestError, JobFile, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Backend, Kept, MACHINE, MIB, job, lacks, on_every_backend, run, run_in, shape,
+    Backend, MACHINE, MIB, RecordingSink, job, lacks_controls, on_every_backend, run, run_in, shape,
 };
 
 on_every_backend! {
-    exit_codes_and_signals_are_the_scripts_own,
-    a_program_that_cannot_be_started_is_a_failed_run_with_a_reason,
-    results_of_a_failed_run_are_kept,
-    the_deadline_ends_a_run_and_keeps_its_results,
-    a_request_ends_a_run_and_keeps_its_results,
-    a_run_that_is_cancelled_before_it_starts_does_not_start,
-    a_job_that_does_not_fit_is_a_full_disk,
-    limits_that_a_script_survives_are_not_its_end,
-    usage_is_measured,
+    exit_codes_and_signals_are_those_of_the_script,
+    unstartable_program_is_a_failed_run_with_a_message,
+    failed_run_keeps_its_results,
+    deadline_ends_a_run_and_keeps_its_results,
+    cancelling_ends_a_run_and_keeps_its_results,
+    run_cancelled_before_its_start_does_not_start,
+    job_larger_than_the_disk_limit_is_disk_full,
+    limits_that_a_script_survives_do_not_decide_its_outcome,
+    resource_usage_is_measured,
     isolation_is_measured_in_the_guest,
-    a_job_outside_the_contract_is_refused_before_anything_runs,
+    job_with_invalid_paths_is_rejected_before_anything_runs,
 }
 
-async fn exit_codes_and_signals_are_the_scripts_own(on: Backend) {
+async fn exit_codes_and_signals_are_those_of_the_script(on: Backend) {
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 143)]
     {
         let (ran, _) = run(on, Language::Bash, &job(Language::Bash, script)).await;
@@ -33,7 +33,7 @@ async fn exit_codes_and_signals_are_the_scripts_own(on: Backend) {
     }
 }
 
-async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Backend) {
+async fn unstartable_program_is_a_failed_run_with_a_message(on: Backend) {
     for (program, code) in
         [("no-such-program", 127), ("/sandbox/nothing", 127), ("/sandbox/input.json", 126)]
     {
@@ -49,7 +49,7 @@ async fn a_program_that_cannot_be_started_is_a_failed_run_with_a_reason(on: Back
     }
 }
 
-async fn results_of_a_failed_run_are_kept(on: Backend) {
+async fn failed_run_keeps_its_results(on: Backend) {
     let script =
         "echo '{}' > $SANDBOX_OUTPUT; echo x > $SANDBOX_FILES_DIR/kept; echo failing; exit 3";
     let (ran, kept) = run(on, Language::Bash, &job(Language::Bash, script)).await;
@@ -58,7 +58,7 @@ async fn results_of_a_failed_run_are_kept(on: Backend) {
     assert_eq!((kept.names(), kept.text().as_str()), (vec!["kept"], "failing\n"));
 }
 
-async fn the_deadline_ends_a_run_and_keeps_its_results(on: Backend) {
+async fn deadline_ends_a_run_and_keeps_its_results(on: Backend) {
     let script = "echo '{}' > $SANDBOX_OUTPUT; echo before; trap '' TERM INT HUP; while :; do sleep 1000; done";
     let mut job = job(Language::Bash, script);
     // Bash starts and writes within this time, also under gVisor on a machine under load.
@@ -70,13 +70,13 @@ async fn the_deadline_ends_a_run_and_keeps_its_results(on: Backend) {
     assert!(ran.usage.wall_ms >= 3000);
 }
 
-async fn a_request_ends_a_run_and_keeps_its_results(on: Backend) {
+async fn cancelling_ends_a_run_and_keeps_its_results(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let stop = CancellationToken::new();
-    // The run itself says when it has started.
-    let mut kept = Kept::default();
+    // Cancelled by the first log bytes, so the script has started.
+    let mut kept = RecordingSink::default();
     kept.stop_on_log = Some(stop.clone());
     let job = job(Language::Bash, "echo '[]' > $SANDBOX_OUTPUT; echo on; sleep 1000");
     let ran = guest.run(&job, stop, &mut kept).await.unwrap();
@@ -84,17 +84,20 @@ async fn a_request_ends_a_run_and_keeps_its_results(on: Backend) {
     assert_eq!(ran.output.as_deref(), Some(&b"[]\n"[..]));
 }
 
-async fn a_run_that_is_cancelled_before_it_starts_does_not_start(on: Backend) {
+async fn run_cancelled_before_its_start_does_not_start(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    let ran = guest.run(&job(Language::Bash, "echo on"), stop, &mut Kept::default()).await.unwrap();
+    let ran = guest
+        .run(&job(Language::Bash, "echo on"), stop, &mut RecordingSink::default())
+        .await
+        .unwrap();
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Cancelled, None));
 }
 
-async fn a_job_that_does_not_fit_is_a_full_disk(on: Backend) {
+async fn job_larger_than_the_disk_limit_is_disk_full(on: Backend) {
     let mut job = job(Language::Bash, "");
     let bytes = Bytes::from(vec![7; 40 * MIB as usize]);
     job.files.push(JobFile { path: "/sandbox/input/big".into(), bytes, executable: false });
@@ -102,7 +105,7 @@ async fn a_job_that_does_not_fit_is_a_full_disk(on: Backend) {
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, None));
 }
 
-async fn limits_that_a_script_survives_are_not_its_end(on: Backend) {
+async fn limits_that_a_script_survives_do_not_decide_its_outcome(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let script = "head -c 100M /dev/zero > /tmp/full; sleep 0.2; rm /tmp/full; exit 0";
@@ -113,7 +116,7 @@ async fn limits_that_a_script_survives_are_not_its_end(on: Backend) {
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::DiskFull, Some(1)));
 }
 
-async fn usage_is_measured(on: Backend) {
+async fn resource_usage_is_measured(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let script = "x = bytearray(40 << 20)\nimport time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n";
@@ -127,7 +130,7 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     if on == Backend::Native
-        && lacks(
+        && lacks_controls(
             &*launcher,
             &[Control::MemoryLimit, Control::UniqueUid],
             "the full list of controls",
@@ -138,8 +141,7 @@ async fn isolation_is_measured_in_the_guest(on: Backend) {
     }
     let (ran, _) = run_in(&*launcher, &shape(Language::Bash), &job(Language::Bash, "exit 0")).await;
     let isolation = ran.isolation;
-    // Whether swap can be limited, and whether there is Landlock, depends on how the kernel was
-    // built.
+    // Swap limits and Landlock depend on the kernel's configuration.
     let mut may_miss = vec![Control::SwapLimit];
     if !has_landlock() {
         may_miss.push(Control::Landlock);
@@ -192,14 +194,14 @@ fn has_landlock() -> bool {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, 1) > 0 }
 }
 
-async fn a_job_outside_the_contract_is_refused_before_anything_runs(on: Backend) {
+async fn job_with_invalid_paths_is_rejected_before_anything_runs(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     for path in ["/etc/passwd", "/sandbox/../etc/x", "relative", "/tmp/x"] {
         let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
         let mut job = job(Language::Bash, "echo ran");
         job.files.push(crate::support::file(path, "x"));
-        let mut kept = Kept::default();
+        let mut kept = RecordingSink::default();
         let error = guest.run(&job, CancellationToken::new(), &mut kept).await.unwrap_err();
         assert!(matches!(error, GuestError::Setup { .. }), "{path}: {error}");
         assert!(kept.merged.is_empty());

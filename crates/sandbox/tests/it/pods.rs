@@ -34,7 +34,7 @@ fn real() -> Option<PathBuf> {
 }
 
 /// Whether there can be pods. Without them a test says so, for the summary to repeat.
-pub fn can_be_had(test: &str) -> bool {
+pub fn is_available(test: &str) -> bool {
     let missing = if real().is_some() { None } else { cluster::missing_requirement() };
     if let Some(missing) = &missing {
         println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {missing}");

@@ -1,4 +1,4 @@
-//! What `fixtures/hostile/refused-options` asks for is granted where nothing refuses it.
+//! The calls of `fixtures/hostile/refused-options` succeed when the defence is disabled.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::support::{MACHINE, job, native_config, run_in, shape};
 const ATTACK: &str = include_str!("../fixtures/hostile/refused-options/main.py");
 
 #[tokio::test]
-async fn unchecked_arguments_are_granted() {
-    let Answers { granted, errors } = answers_without(Defence::CheckedArguments).await;
+async fn without_argument_rules_the_calls_succeed() {
+    let CallResults { granted, errors } = results_without(Defence::CheckedArguments).await;
     for option in [
         "prctl PR_SET_MEMORY_MERGE", "madvise MADV_MERGEABLE", "madvise MADV_PAGEOUT",
         "setsockopt UDP_ENCAP", "setsockopt SO_ZEROCOPY", "setsockopt IP_ADD_MEMBERSHIP",
@@ -21,28 +21,28 @@ async fn unchecked_arguments_are_granted() {
     ] {
         assert!(granted.iter().any(|name| name == option), "{option} is not among {granted:?}");
     }
-    // Not every kernel has these; one that is asked says something else than a filter.
+    // Not every kernel supports these, but its error differs from the filter's.
     for option in ["setsockopt TCP_ULP", "ping socket", "ping socket of IPv6"] {
         assert_ne!(errors.get(option), Some(&libc::EPERM), "{option}");
     }
 }
 
 #[tokio::test]
-async fn an_open_proc_can_be_written() {
-    let Answers { granted, .. } = answers_without(Defence::ClosedProc).await;
+async fn without_landlock_on_proc_it_can_be_written() {
+    let CallResults { granted, .. } = results_without(Defence::ClosedProc).await;
     for file in ["/proc/self/clear_refs", "/proc/self/oom_score_adj", "/proc/self/timerslack_ns"] {
         assert!(granted.iter().any(|name| name == file), "{file} is not among {granted:?}");
     }
 }
 
-/// What the attack was given, and the error numbers of the rest.
+/// The calls that succeeded, and the error numbers of the others.
 #[derive(Deserialize)]
-struct Answers {
+struct CallResults {
     granted: Vec<String>,
     errors: BTreeMap<String, i32>,
 }
 
-async fn answers_without(defence: Defence) -> Answers {
+async fn results_without(defence: Defence) -> CallResults {
     let _machine = MACHINE.read().await;
     let launcher = NativeLauncher::start_without(native_config(), defence).unwrap();
     let (ran, kept) =

@@ -1,5 +1,4 @@
-//! Two runs at the same time learn nothing of each other through locks on inodes that both can
-//! open.
+//! Two concurrent runs cannot communicate through locks on inodes that both can open.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +8,18 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Backend, Kept, MACHINE, docker_config, job, native_config, on_every_backend, run_in, shape,
+    Backend, MACHINE, RecordingSink, docker_config, job, native_config, on_every_backend, run_in,
+    shape,
 };
 
 /// By the name of what was opened: the answers to everything that can be asked about its locks.
 type Seen = BTreeMap<String, Value>;
 
 on_every_backend! {
-    one_run_does_not_see_the_locks_of_another,
+    one_run_cannot_detect_the_locks_of_another,
 }
 
-async fn one_run_does_not_see_the_locks_of_another(on: Backend) {
+async fn one_run_cannot_detect_the_locks_of_another(on: Backend) {
     let _machine = MACHINE.read().await;
     let launcher = on.launcher().await;
     let isolation = launcher.probe().await.unwrap();
@@ -32,8 +32,8 @@ async fn one_run_does_not_see_the_locks_of_another(on: Backend) {
 }
 
 #[tokio::test]
-async fn without_inodes_of_its_own_a_native_run_sees_them() {
-    // Guests of other tests would hold locks on some of them.
+async fn without_private_inodes_a_native_run_detects_them() {
+    // Guests of other tests would hold locks on some of these inodes.
     let _machine = MACHINE.write().await;
     let launcher = NativeLauncher::start_without(native_config(), Defence::OwnInodes).unwrap();
     assert!(launcher.probe().await.unwrap().missing().contains(&Control::PrivateInodes));
@@ -45,8 +45,8 @@ async fn without_inodes_of_its_own_a_native_run_sees_them() {
 }
 
 #[tokio::test]
-async fn without_inodes_of_its_own_a_container_sees_them() {
-    if !Backend::Runc.is_here("without_inodes_of_its_own_a_container_sees_them") {
+async fn without_private_inodes_a_container_detects_them() {
+    if !Backend::Runc.is_available("without_private_inodes_a_container_detects_them") {
         return;
     }
     let _machine = MACHINE.write().await;
@@ -59,13 +59,14 @@ async fn without_inodes_of_its_own_a_container_sees_them() {
     }
 }
 
-/// What a receiver sees otherwise when another run holds locks than when that run holds none.
+/// The differences that a receiver observes between a sender that holds locks and one that does
+/// not.
 async fn differences(launcher: &dyn Launcher) -> Vec<String> {
-    let idle = seen_beside(launcher, "idle").await;
-    assert!(idle.len() > 50, "the attack opens next to nothing: {idle:?}");
+    let idle = observe_beside(launcher, "idle").await;
+    assert!(idle.len() > 50, "the attack opens too few files: {idle:?}");
     let mut differences = Vec::new();
     for sender in ["exclusive", "shared"] {
-        let beside = seen_beside(launcher, sender).await;
+        let beside = observe_beside(launcher, sender).await;
         assert_eq!(idle.keys().collect::<Vec<_>>(), beside.keys().collect::<Vec<_>>());
         differences.extend(beside.into_iter().filter(|(name, seen)| idle[name] != *seen).map(
             |(name, seen)| {
@@ -77,10 +78,10 @@ async fn differences(launcher: &dyn Launcher) -> Vec<String> {
     differences
 }
 
-/// What a receiver sees while a sender of this kind has its locks.
-async fn seen_beside(launcher: &dyn Launcher, sender: &str) -> Seen {
+/// The observations of a receiver while a sender with this role runs.
+async fn observe_beside(launcher: &dyn Launcher, sender: &str) -> Seen {
     let (sending, stop) = (CancellationToken::new(), CancellationToken::new());
-    let mut kept = Kept::until_log(sending.clone());
+    let mut kept = RecordingSink::cancel_on_log(sending.clone());
     let guest = launcher.launch(&shape(Language::Python)).await.unwrap();
     let (sender, receiver) = (with_role(sender), with_role("receive"));
     let receive = async {

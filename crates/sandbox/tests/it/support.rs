@@ -1,4 +1,4 @@
-//! Launchers of every kind, a job with the contract's environment, and a sink that keeps
+//! Launchers of all backends, a job with the environment of a skill, and a sink that records
 //! everything.
 
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 pub const MIB: u64 = 1 << 20;
 
-/// Held for reading by tests that run sandboxes, for writing by those that count what is on the
-/// machine.
+/// Locked for reading by tests that run sandboxes, and for writing by those that take an inventory
+/// of the machine.
 pub static MACHINE: RwLock<()> = RwLock::const_new(());
 
-/// What the same tests run on.
+/// The backend that a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Native,
@@ -45,12 +45,11 @@ impl Backend {
         }
     }
 
-    /// Whether tests can run on it. Without an engine to test on they say so, for the summary to
-    /// repeat.
-    pub fn is_here(self, test: &str) -> bool {
+    /// Whether the backend is available. If not, prints a line that the test summary repeats.
+    pub fn is_available(self, test: &str) -> bool {
         match self {
             Backend::Native => true,
-            Backend::Pod => crate::pods::can_be_had(test),
+            Backend::Pod => crate::pods::is_available(test),
             Backend::Runc | Backend::Runsc => {
                 let here = test_engine().is_some();
                 if !here {
@@ -64,7 +63,7 @@ impl Backend {
         }
     }
 
-    /// A launcher of its own for each test.
+    /// Starts a launcher, a separate one for each test.
     pub async fn launcher(self) -> Box<dyn Launcher> {
         match self {
             Backend::Native => Box::new(native_launcher()),
@@ -77,7 +76,7 @@ impl Backend {
     }
 }
 
-/// Makes tests of functions that take a `Backend`, one for each.
+/// Generates one test per backend from a function that takes a `Backend`.
 macro_rules! on_every_backend {
     ($($test:ident),* $(,)?) => {
         crate::support::on_every_backend!(@ native Native $($test)*);
@@ -89,7 +88,7 @@ macro_rules! on_every_backend {
         mod $module {
             $(#[tokio::test]
             async fn $test() {
-                if crate::support::Backend::$backend.is_here(stringify!($test)) {
+                if crate::support::Backend::$backend.is_available(stringify!($test)) {
                     super::$test(crate::support::Backend::$backend).await;
                 }
             })*
@@ -98,7 +97,7 @@ macro_rules! on_every_backend {
 }
 pub(crate) use on_every_backend;
 
-/// The engine to test on, as `scripts/test.sh` names it.
+/// The engine to test on, which `scripts/test.sh` starts.
 pub fn test_engine() -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "how the test scripts say where their engine is")]
     std::env::var("SKILLBOX_TEST_ENGINE").ok().filter(|host| !host.is_empty())
@@ -106,7 +105,7 @@ pub fn test_engine() -> Option<String> {
 
 /// How launchers reach it: through a `skillbox docker-proxy` if one is named, so that the same
 /// tests try that too.
-pub fn way_to_engine() -> Option<String> {
+pub fn engine_address() -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "who starts a proxy for the tests says where it is"
@@ -120,7 +119,7 @@ pub fn owner() -> Owner {
     Owner(format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Dropping it ends its process.
+/// Dropping the launcher ends its process.
 pub fn native_launcher() -> NativeLauncher {
     NativeLauncher::start(native_config()).unwrap()
 }
@@ -139,7 +138,7 @@ pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
     let images = Images::new(image);
     DockerConfig {
         owner: owner(),
-        host: way_to_engine().unwrap(),
+        host: engine_address().unwrap(),
         runtime: runtime.map(str::to_owned),
         lifetime: Duration::from_secs(600),
         allowlist: Language::ALL.map(image).to_vec(),
@@ -148,8 +147,9 @@ pub fn docker_config(runtime: Option<&str>) -> DockerConfig {
     }
 }
 
-/// The controls that hold on this machine, for tests that need one of them.
-pub async fn lacks(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
+/// Whether this machine does not enforce one of these controls; prints a line for the test summary
+/// then.
+pub async fn lacks_controls(launcher: &dyn Launcher, needs: &[Control], what: &str) -> bool {
     let missing = launcher.probe().await.unwrap().missing();
     let lacking: Vec<_> =
         needs.iter().filter(|control| missing.contains(control)).map(|c| c.as_str()).collect();
@@ -174,7 +174,7 @@ pub fn shape(language: Language) -> Shape {
     }
 }
 
-/// A job that runs `script` the way a skill's entrypoint is run.
+/// A job that runs `script` like a skill's entrypoint.
 pub fn job(language: Language, script: &str) -> Job {
     let spec = language.spec();
     let path = format!("{}/{}", paths::SCRIPTS, spec.default_entrypoints[0]);
@@ -209,22 +209,22 @@ pub fn file(path: &str, text: &str) -> JobFile {
     JobFile { path: path.into(), bytes: Bytes::copy_from_slice(text.as_bytes()), executable: false }
 }
 
-/// Everything that came out of one run.
+/// Records everything that a run returns.
 #[derive(Default)]
-pub struct Kept {
+pub struct RecordingSink {
     pub merged: Vec<u8>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub files: BTreeMap<String, Vec<u8>>,
     writing: Option<(String, u64, Vec<u8>)>,
-    /// Cancelled as soon as the script says something.
+    /// Cancelled when the first log bytes arrive.
     pub stop_on_log: Option<CancellationToken>,
 }
 
-impl Kept {
-    /// One that cancels `token` as soon as the script says something.
-    pub fn until_log(token: CancellationToken) -> Kept {
-        Kept { stop_on_log: Some(token), ..Kept::default() }
+impl RecordingSink {
+    /// A sink that cancels `token` when the first log bytes arrive.
+    pub fn cancel_on_log(token: CancellationToken) -> RecordingSink {
+        RecordingSink { stop_on_log: Some(token), ..RecordingSink::default() }
     }
 
     /// The merged log as text.
@@ -238,7 +238,7 @@ impl Kept {
 }
 
 #[async_trait]
-impl Sink for Kept {
+impl Sink for RecordingSink {
     async fn log(&mut self, stream: OutputStream, bytes: &[u8]) {
         if let Some(stop) = &self.stop_on_log {
             stop.cancel();
@@ -270,28 +270,32 @@ impl Sink for Kept {
 }
 
 /// Runs one job in a new sandbox of `launcher`.
-pub async fn run_in(launcher: &dyn Launcher, shape: &Shape, job: &Job) -> (RunReport, Kept) {
+pub async fn run_in(
+    launcher: &dyn Launcher,
+    shape: &Shape,
+    job: &Job,
+) -> (RunReport, RecordingSink) {
     let guest = launcher.launch(shape).await.unwrap();
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await.unwrap();
     (ran, kept)
 }
 
-/// The same for a job that may not come to run.
+/// The same for a job that may fail to run.
 pub async fn try_run(
     on: Backend,
     language: Language,
     job: &Job,
-) -> (Result<RunReport, GuestError>, Kept) {
+) -> (Result<RunReport, GuestError>, RecordingSink) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
-    let mut kept = Kept::default();
+    let mut kept = RecordingSink::default();
     let guest = on.launcher().await.launch(&shape(language)).await.expect("a guest");
     let ran = guest.run(job, CancellationToken::new(), &mut kept).await;
     (ran, kept)
 }
 
-/// Runs one job on a launcher of its own.
-pub async fn run(on: Backend, language: Language, job: &Job) -> (RunReport, Kept) {
+/// Runs one job on a new launcher.
+pub async fn run(on: Backend, language: Language, job: &Job) -> (RunReport, RecordingSink) {
     let _machine: RwLockReadGuard<'_, ()> = MACHINE.read().await;
     run_in(&*on.launcher().await, &shape(language), job).await
 }
