@@ -3,8 +3,8 @@
 use guest::jail::Counters;
 use guest::protocol::ExitStatus;
 
+use crate::guest_report::GuestReport;
 use crate::outcome::Outcome;
-use crate::protocol_state::GuestReport;
 
 /// Why the host stopped a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

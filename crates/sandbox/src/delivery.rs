@@ -4,7 +4,7 @@ use guest::frame::CHUNK;
 use guest::protocol::{RunRequest, ToGuest};
 use tokio::io::AsyncReadExt;
 
-use crate::guest::GuestError;
+use crate::guest_error::GuestError;
 use crate::job::{Job, StreamMode, StreamedFile};
 use crate::wire::{SendFailure, Sender};
 

@@ -15,7 +15,8 @@ use language::Language;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::guest::{Guest, GuestError, GuestHandle};
+use crate::guest::{Guest, GuestHandle};
+use crate::guest_error::GuestError;
 use crate::isolation::Isolation;
 use crate::job::{Job, JobFile, OutputLimits, Sink, SinkError, StreamMode};
 use crate::launcher::Shape;

@@ -6,7 +6,8 @@ use std::io;
 use async_trait::async_trait;
 use language::Language;
 
-use crate::guest::{Guest, GuestError};
+use crate::guest::Guest;
+use crate::guest_error::GuestError;
 use crate::isolation::{Control, Isolation};
 
 /// A backend: native, Docker, Kubernetes, or a fake in tests.

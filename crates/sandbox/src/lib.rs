@@ -16,6 +16,8 @@ mod docker;
 mod fake_guest;
 mod guest;
 mod guest_binary;
+mod guest_error;
+mod guest_report;
 mod isolation;
 mod job;
 mod kubernetes;
@@ -34,7 +36,8 @@ mod wire;
 
 pub use docker::doctor::{DockerReport, docker_doctor};
 pub use docker::{DockerConfig, DockerLauncher, FILLER_ENTRYPOINT, Images, MAX_FILL_BYTES};
-pub use guest::{Guest, GuestError, GuestHandle};
+pub use guest::{Guest, GuestHandle};
+pub use guest_error::GuestError;
 pub use guest_protocol::jail::{Counters, SandboxNetwork};
 pub use guest_protocol::protocol::{ConnectAttempt, ConnectCall, OutputStream, paths};
 pub use isolation::{Control, Isolation};

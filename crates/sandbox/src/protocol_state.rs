@@ -5,15 +5,14 @@
 //! acts on it. This is a pure state machine. It reads no stream, uses no clock and stores only
 //! counts, the output document and file paths, all of them bounded by the limits.
 
-use std::collections::BTreeSet;
-
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use guest::names;
 use guest::protocol::{
     ConnectAttempt, ExitReport, ExitStatus, FromGuest, MAX_CONNECT_ATTEMPTS, OutputStream,
     SkipReason,
 };
 
+use crate::guest_report::{GuestEvent, GuestReport, ReceivedPaths};
 use crate::job::{OutputLimits, StreamMode};
 use crate::outcome::SkippedFile;
 
@@ -28,27 +27,10 @@ pub struct ProtocolState {
     pending: PendingChunks,
     log_bytes: u64,
     file_bytes: u64,
-    files: BTreeSet<String>,
+    files: ReceivedPaths,
     output_seen: bool,
     output: BytesMut,
     report: GuestReport,
-}
-
-/// Everything a guest reported, whether or not it came to the end of the protocol.
-#[derive(Debug, Default)]
-pub struct GuestReport {
-    pub started: bool,
-    /// The job does not fit into the sandbox's file system.
-    pub job_too_large: bool,
-    pub exit: Option<ExitReport>,
-    /// The guest finished collecting.
-    pub done: bool,
-    pub output: Option<Bytes>,
-    pub output_too_large: bool,
-    pub skipped: Vec<SkippedFile>,
-    pub connect_attempts: Vec<ConnectAttempt>,
-    /// Bytes of logs, output and files.
-    pub bytes_out: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,38 +49,6 @@ enum PendingChunks {
     File { remaining: u64 },
 }
 
-/// The effect of a message, for the supervisor to act on.
-#[derive(Debug, PartialEq, Eq)]
-pub enum GuestEvent<'a> {
-    /// Stored in the report; there is nothing else to do.
-    Recorded,
-    Started,
-    Log {
-        stream: OutputStream,
-        bytes: &'a [u8],
-    },
-    /// Every process is dead; collecting begins.
-    Exited(ExitStatus),
-    /// A file begins; an empty file is already complete.
-    File {
-        path: &'a str,
-        size: u64,
-    },
-    /// The next bytes of the file.
-    Chunk {
-        bytes: &'a [u8],
-        last: bool,
-    },
-    /// The job does not fit into the sandbox's file system.
-    JobTooLarge,
-    /// The job's files could not be written.
-    Failed {
-        step: &'a str,
-        errno: i32,
-    },
-    Done,
-}
-
 /// A description of the violated rule.
 pub type ProtocolViolation = &'static str;
 
@@ -111,7 +61,7 @@ impl ProtocolState {
             pending: PendingChunks::None,
             log_bytes: 0,
             file_bytes: 0,
-            files: BTreeSet::new(),
+            files: ReceivedPaths::default(),
             output_seen: false,
             output: BytesMut::new(),
             report: GuestReport::default(),
@@ -251,25 +201,14 @@ impl ProtocolState {
         if self.file_bytes > self.output_limits.artifact_bytes {
             return Err("more bytes in files than allowed");
         }
-        if self.clashes(path) {
+        if self.files.clashes(path) {
             return Err("two files with the same path");
         }
-        self.files.insert(path.to_owned());
+        self.files.insert(path);
         if size > 0 {
             self.pending = PendingChunks::File { remaining: size };
         }
         Ok(GuestEvent::File { path, size })
-    }
-
-    /// Whether this path equals a received path, or one of the two is a directory of the other. A
-    /// client that extracts the files must not overwrite one with another.
-    fn clashes(&self, path: &str) -> bool {
-        let parent_is_file =
-            path.match_indices('/').any(|(end, _)| self.files.contains(&path[..end]));
-        let below = format!("{path}/");
-        let is_parent =
-            self.files.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
-        parent_is_file || is_parent || self.files.contains(path)
     }
 
     fn chunk<'a>(&mut self, bytes: &'a [u8]) -> Result<GuestEvent<'a>, ProtocolViolation> {

@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::classify::StopReason;
 use crate::delivery;
-use crate::guest::GuestError;
+use crate::guest_error::GuestError;
+use crate::guest_report::{GuestEvent, GuestReport};
 use crate::job::{Job, Sink, StreamMode};
-use crate::protocol_state::{GuestEvent, GuestReport, ProtocolState};
+use crate::protocol_state::ProtocolState;
 use crate::wire::{FrameReady, Receiver, Sender};
 
 /// The time for a guest to write the job's files and start the script.

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::SandboxNetwork;
 use crate::delivery;
-use crate::guest::GuestError;
+use crate::guest_error::GuestError;
 use crate::isolation::Isolation;
 use crate::job::{Job, Sink};
 use crate::outcome::{Outcome, RunReport, RunUsage};

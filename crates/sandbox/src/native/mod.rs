@@ -2,7 +2,9 @@
 
 mod cgroups;
 pub mod doctor;
+mod hierarchy;
 mod interpreters;
+mod isolation;
 mod launcher_client;
 mod plan;
 
@@ -11,9 +13,9 @@ use crate::isolation::{Control, Isolation};
 use crate::launcher::{LaunchError, Launcher, Owner, Shape};
 use crate::network::HostNetworkPermit;
 use async_trait::async_trait;
-use cgroups::Hierarchy;
-use guest::jail::{CgroupController, Cgroups, EnforcedLimits, SandboxNetwork, SandboxPlan};
+use guest::jail::{Cgroups, SandboxNetwork, SandboxPlan};
 use guest::protocol::Measurements;
+use hierarchy::Hierarchy;
 use interpreters::Interpreters;
 use language::Language;
 use launcher_client::{LaunchedSandbox, LauncherClient};
@@ -125,7 +127,7 @@ impl NativeLauncher {
             hierarchy,
             cgroups,
             network,
-            namespaces: own_namespaces(),
+            namespaces: isolation::own_namespaces(),
             launchers,
             next: AtomicUsize::new(0),
         })
@@ -172,62 +174,6 @@ impl NativeLauncher {
             }
         }
     }
-
-    /// The controls in force: the guest's own measurements and the limits of its cgroup.
-    fn isolation(
-        &self,
-        measured: &Measurements<'_>,
-        enforced: &EnforcedLimits,
-        shape: &Shape,
-    ) -> Isolation {
-        let mut controls = BTreeMap::new();
-        let mut set = |control, in_force: bool, how: &str| {
-            if in_force {
-                controls.insert(control, how.to_owned());
-            }
-        };
-        let own = |name: &str| {
-            let inside =
-                measured.namespaces.iter().find(|(n, _)| *n == name).map(|(_, inode)| *inode);
-            inside.is_some() && inside != self.namespaces.get(name).copied()
-        };
-        set(Control::UserNamespace, own("user"), "own");
-        set(Control::MountNamespace, own("mnt"), "own");
-        set(Control::PidNamespace, own("pid"), "own");
-        set(Control::NetworkNamespace, own("net"), "own, loopback only");
-        set(Control::IpcNamespace, own("ipc"), "own");
-        set(Control::UtsNamespace, own("uts"), "own");
-        set(Control::CgroupNamespace, own("cgroup"), "own");
-        set(Control::NoNewPrivileges, measured.no_new_privileges, "set");
-        set(Control::Capabilities, measured.capabilities == 0, "none");
-        set(Control::Seccomp, measured.seccomp == 2, "filter");
-        set(
-            Control::Landlock,
-            measured.landlock.is_some(),
-            &format!("abi {}", measured.landlock.unwrap_or(0)),
-        );
-        set(Control::ReadOnlyRoot, measured.root_read_only, "tmpfs with read-only binds");
-        set(
-            Control::DiskLimit,
-            measured.scratch_bytes > 0 && measured.scratch_bytes <= shape.disk_bytes,
-            "tmpfs",
-        );
-        let cgroup = self.hierarchy.name();
-        set(Control::MemoryLimit, enforced.memory, cgroup);
-        set(Control::SwapLimit, enforced.swap, cgroup);
-        set(Control::CpuLimit, enforced.cpu, cgroup);
-        // In a user namespace of its own, the rlimit on processes counts only this sandbox.
-        let by_rlimit = !plan::has_controller(&self.cgroups, CgroupController::Pids);
-        set(
-            Control::ProcessLimit,
-            enforced.pids || by_rlimit,
-            if by_rlimit { "rlimit" } else { cgroup },
-        );
-        set(Control::UniqueUid, enforced.unique_uid, "per run");
-        set(Control::PrivateInodes, measured.private_inodes, "overlay");
-        let network = if own("net") { SandboxNetwork::Own } else { SandboxNetwork::Host };
-        Isolation { backend: "native", runtime: None, image: None, network, controls }
-    }
 }
 
 #[async_trait]
@@ -273,15 +219,4 @@ fn raise_open_files_limit() {
     if let Err(error) = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit on open files could not be raised");
     }
-}
-
-fn own_namespaces() -> BTreeMap<String, u64> {
-    use std::os::unix::fs::MetadataExt;
-    let entries = std::fs::read_dir("/proc/self/ns").into_iter().flatten().flatten();
-    let inode = |entry: &std::fs::DirEntry| {
-        std::fs::metadata(entry.path()).ok().map(|metadata| metadata.ino())
-    };
-    entries
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, inode(&entry)?)))
-        .collect()
 }

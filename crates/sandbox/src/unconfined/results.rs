@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use guest::names;
 
-use crate::guest::GuestError;
+use crate::guest_error::GuestError;
 use crate::job::{OutputLimits, Sink, SinkError};
 use crate::outcome::SkippedFile;
 

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use super::logs::LogPipes;
 use super::results::{self, FileCollector, OutputDocument};
 use crate::OutputStream;
-use crate::guest::GuestError;
+use crate::guest_error::GuestError;
 use crate::job::{Job, OutputLimits, Sink, StreamMode, StreamedFile};
 use crate::outcome::SkippedFile;
 
