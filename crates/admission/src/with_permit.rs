@@ -21,6 +21,11 @@ impl<T> WithPermit<T> {
         WithPermit { value, permit: None }
     }
 
+    /// Another form of the value, under the same permit.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> WithPermit<U> {
+        WithPermit { value: convert(self.value), permit: self.permit }
+    }
+
     /// The caller keeps the permit for as long as the value.
     pub fn into_parts(self) -> (T, Option<Permit>) {
         (self.value, self.permit)

@@ -41,7 +41,7 @@ pub struct RunnerConfig {
     /// Whether archives of skills are only read here: other servers remove those that belong to no
     /// skill any more.
     pub archives_read_only: bool,
-    pub policy: Policy,
+    pub policy: RunPolicy,
     /// Signs a receipt for each execution that is recorded here.
     pub receipt_key: Option<Arc<SecretKey>>,
     /// Encrypts `env` of executions that wait. All processes that share a queue need the same.
@@ -66,7 +66,7 @@ impl RunnerConfig {
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,
             archives_read_only: false,
-            policy: Policy::default(),
+            policy: RunPolicy::default(),
             receipt_key: None,
             env_key: EnvKey::random(),
             #[cfg(debug_assertions)]
@@ -86,7 +86,7 @@ pub struct Retention {
 
 /// The server's limits. Nothing a skill or a caller says can go beyond the maxima.
 #[derive(Debug, Clone)]
-pub struct Policy {
+pub struct RunPolicy {
     pub default_timeout: Duration,
     pub max_timeout: Duration,
     pub default_memory_bytes: u64,
@@ -101,9 +101,9 @@ pub struct Policy {
     pub image_allowlist: Option<Vec<String>>,
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
+impl Default for RunPolicy {
+    fn default() -> RunPolicy {
+        RunPolicy {
             default_timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(600),
             default_memory_bytes: 256 << 20,

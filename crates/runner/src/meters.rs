@@ -1,6 +1,5 @@
-//! What this process has done since it started, in numbers that only grow. None of them is kept by
-//! tenant or by skill: those are unbounded in number, and nobody's business who watches the
-//! machines.
+//! Counters and histograms of this process since its start. None is kept by tenant or by skill:
+//! those are unbounded in number, and operators who watch machines need not see them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,27 +9,28 @@ use store::{FinishedExecution, Status};
 
 use crate::runner::Runner;
 
-/// The ends an execution can come to.
-const ENDS: [Status; 4] = [Status::Success, Status::Failed, Status::Timeout, Status::Cancelled];
+/// The final statuses of an execution.
+const FINAL_STATUSES: [Status; 4] =
+    [Status::Success, Status::Failed, Status::Timeout, Status::Cancelled];
 
 /// The counters of one process.
 #[derive(Debug, Default)]
 pub struct Meters {
-    ended: [[AtomicU64; Outcome::ALL.len()]; ENDS.len()],
+    ended: [[AtomicU64; Outcome::ALL.len()]; FINAL_STATUSES.len()],
     /// From acceptance, or from the claim, to the record.
     pub duration: Histogram,
-    /// Sandboxes that were made, each from the request to the guest that waits.
+    /// Successful launches, each from the request to the waiting guest.
     pub launch: Histogram,
     pub launches_failed: Counter,
-    /// Runs whose lease was taken away before they were recorded.
+    /// Attempts whose lease was lost before they were recorded.
     pub leases_lost: Counter,
-    /// Executions of workers that are gone, queued again by this process.
+    /// Executions of dead workers that the reaper of this process requeued.
     pub requeued: Counter,
-    /// The same, ended by this process.
+    /// Executions of dead workers that the reaper of this process failed as lost.
     pub given_up: Counter,
 }
 
-/// How many slots this process has, and how many executions run in them.
+/// The slots of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
     pub used: usize,
@@ -40,8 +40,8 @@ pub struct Slots {
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
-/// How often something took how long. The bounds are the same for everything, so that graphs can be
-/// laid over each other.
+/// A histogram of durations. All histograms have the same bounds, so that their graphs can be
+/// compared.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; Histogram::BOUNDS_MS.len()],
@@ -50,10 +50,10 @@ pub struct Histogram {
     sum_us: AtomicU64,
 }
 
-/// What a histogram has counted, ready to be told.
+/// The counts of a histogram at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// How many took up to so many milliseconds, by rising bounds; each holds all before it.
+    /// Cumulative counts by ascending upper bound in milliseconds.
     pub up_to_ms: Vec<(u64, u64)>,
     pub count: u64,
     pub sum_s: f64,
@@ -81,8 +81,8 @@ impl Histogram {
         self.sum_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// The total is that of the parts read just now, so a reader never sees more in a part than in
-    /// the whole.
+    /// The total is the sum of the parts as they are read, so no part is ever greater than the
+    /// total.
     pub fn counted(&self) -> Counted {
         let mut count = 0;
         let mut up_to_ms = Vec::with_capacity(Self::BOUNDS_MS.len());
@@ -96,27 +96,27 @@ impl Histogram {
 }
 
 impl Meters {
-    /// One more execution was recorded.
-    pub(crate) fn recorded(&self, finished: &FinishedExecution) {
+    /// Counts an execution that was recorded.
+    pub(crate) fn count_recorded(&self, finished: &FinishedExecution) {
         self.duration
             .record(Duration::from_millis(u64::try_from(finished.duration_ms).unwrap_or(0)));
         if let Ok(outcome) = finished.outcome.parse() {
-            self.end(finished.status, outcome);
+            self.count_end(finished.status, outcome);
         }
     }
 
-    /// One more execution came to this end.
-    pub(crate) fn end(&self, status: Status, outcome: Outcome) {
-        let status = ENDS.iter().position(|end| *end == status);
+    /// Counts an execution that ended.
+    pub(crate) fn count_end(&self, status: Status, outcome: Outcome) {
+        let status = FINAL_STATUSES.iter().position(|end| *end == status);
         let outcome = Outcome::ALL.iter().position(|known| *known == outcome);
         if let (Some(status), Some(outcome)) = (status, outcome) {
             self.ended[status][outcome].fetch_add(1, Relaxed);
         }
     }
 
-    /// How many executions came to which end, those that happened alone.
+    /// The number of executions by status and outcome, without those that never occurred.
     pub fn ended(&self) -> Vec<(Status, Outcome, u64)> {
-        let by_status = ENDS.iter().zip(&self.ended);
+        let by_status = FINAL_STATUSES.iter().zip(&self.ended);
         let all = by_status.flat_map(|(status, counts)| {
             Outcome::ALL
                 .iter()
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_counts_each_once_and_cumulates() {
+    fn a_histogram_counts_each_value_once_and_cumulates() {
         let histogram = Histogram::default();
         for ms in [1, 2, 3, 600_000, 600_001] {
             histogram.record(Duration::from_millis(ms));
@@ -155,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_counted_by_their_words() {
+    fn ends_are_counted_by_status_and_outcome() {
         let meters = Meters::default();
-        meters.end(Status::Failed, Outcome::OutOfMemory);
-        meters.end(Status::Failed, Outcome::OutOfMemory);
-        meters.end(Status::Running, Outcome::Exited);
+        meters.count_end(Status::Failed, Outcome::OutOfMemory);
+        meters.count_end(Status::Failed, Outcome::OutOfMemory);
+        meters.count_end(Status::Running, Outcome::Exited);
         assert_eq!(meters.ended(), [(Status::Failed, Outcome::OutOfMemory, 2)]);
     }
 }

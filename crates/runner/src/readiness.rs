@@ -97,7 +97,7 @@ impl Runner {
     }
 
     /// Waits until the sandbox works, be it full or not.
-    pub(crate) async fn sandbox_answers(&self) {
+    pub(crate) async fn wait_until_sandbox_works(&self) {
         while let Some(Err(_)) = self.sandbox().await {
             tokio::time::sleep(ASK_AGAIN).await;
         }
@@ -110,7 +110,7 @@ impl Runner {
 
 impl Probe {
     /// What a launch of a run showed. Each proves as much as a probe does, and costs nothing more.
-    pub fn saw(&self, failed: Option<&LaunchError>) {
+    pub fn note_launch(&self, failed: Option<&LaunchError>) {
         use LaunchError::{ImageMissing, ImageNotAllowed, ImageUnfit, NoInterpreter, NoRoom};
         match failed {
             None => self.note(Ok(Room::Free)),
@@ -253,11 +253,11 @@ mod tests {
         let (played, launcher) = played(false, 9);
         let probe = Probe::default();
         for _ in 0..5 {
-            probe.saw(None);
+            probe.note_launch(None);
             tokio::time::advance(EVERY - PROBE_AGAIN).await;
             assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Free));
         }
-        probe.saw(Some(&LaunchError::NoRoom("full".to_owned())));
+        probe.note_launch(Some(&LaunchError::NoRoom("full".to_owned())));
         assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 0));
         tokio::time::advance(EVERY).await;
         assert!(
@@ -271,8 +271,8 @@ mod tests {
     async fn what_fails_is_looked_at_again_soon_and_not_at_once() {
         let (played, launcher) = played(false, 9);
         let probe = Probe::default();
-        probe.saw(None);
-        probe.saw(Some(&LaunchError::LauncherGone));
+        probe.note_launch(None);
+        probe.note_launch(Some(&LaunchError::LauncherGone));
         assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Free), 0));
         tokio::time::advance(PROBE_AGAIN).await;
         assert!(
@@ -289,7 +289,7 @@ mod tests {
     async fn a_probe_that_waits_is_waited_for_behind_what_is_known_and_not_for_ever() {
         let (played, launcher) = played(true, 0);
         let probe = Probe::default();
-        probe.saw(None);
+        probe.note_launch(None);
         tokio::time::advance(EVERY).await;
         assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Free), "the probe waits for room");
         tokio::time::advance(EVERY).await;

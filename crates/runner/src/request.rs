@@ -1,5 +1,5 @@
-//! What a caller asks for. The server parses the wire body into these; they are stored until the
-//! run ends.
+//! The request for a run, as the server parses it from the request body. It is stored until the run
+//! ends.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,15 @@ use serde_json::value::RawValue;
 use store::TenantId;
 use uuid::Uuid;
 
-/// Who asks: the tenant and what the key allows.
+/// The version that means the newest one.
+pub const LATEST: &str = "latest";
+
+/// The authenticated caller: its tenant, and the restrictions of its key.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub tenant: TenantId,
     pub key_id: Option<Uuid>,
-    /// The only skills this key may run; `None` means all.
+    /// The only skills that the key may run; `None` means all.
     pub skills: Option<Vec<String>>,
 }
 
@@ -23,7 +26,7 @@ pub struct Request {
     pub skill: String,
     #[serde(default = "latest")]
     pub version: String,
-    /// `None` when the caller sent none; an explicit `null` is a document and is passed on.
+    /// `None` when the caller sent no input; an explicit `null` is a document and is passed on.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub input: Option<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -37,20 +40,21 @@ pub struct Request {
     pub args: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Where the caller wants the script to start; `None` leaves it to the skill.
+    /// The working directory that the caller chose; `None` leaves it to the skill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<Cwd>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub limits: LimitsRequest,
-    /// The address to call at the end. It is stored apart from the rest, because it outlives it.
+    /// The webhook to call at the end. It has a column of its own, because it is kept longer than the
+    /// request.
     #[serde(default, skip_serializing)]
     pub webhook: Option<String>,
 }
 
 impl Request {
-    /// A request for the newest version of `skill` with nothing else said.
+    /// A request for the newest version of `skill` with all defaults.
     pub fn new(skill: impl Into<String>) -> Request {
         Request {
             skill: skill.into(),
@@ -74,7 +78,7 @@ impl Request {
     }
 }
 
-/// Where the script starts.
+/// The script's working directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cwd {
@@ -83,7 +87,7 @@ pub enum Cwd {
     Workspace,
 }
 
-/// Tighter limits than the skill's own, if the caller wants them.
+/// Limits that the caller sets below those of the skill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,10 +97,10 @@ pub struct LimitsRequest {
 }
 
 fn latest() -> String {
-    "latest".to_owned()
+    LATEST.to_owned()
 }
 
-/// Reads a value that is there, so that `null` becomes a document instead of `None`.
+/// Reads a field that is present, so that `null` becomes a document instead of `None`.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(from).map(Some)
 }

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 
+use catalogue::LoadedSkill;
 use sandbox::{
     ConnectAttempt, GuestError, Isolation, LaunchError, Launcher, Outcome, RunReport, RunUsage,
     Shape, Sink, SkippedFile, StreamMode, UnconfinedPermit,
@@ -11,20 +12,18 @@ use sandbox::{
 use skill::Package;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept;
-use crate::artifacts::Stored;
-use crate::checks;
-use crate::collect;
-use crate::ending;
-use crate::halt::Halt;
-use crate::load::Skill;
-use crate::plan::{Plan, plan};
-use crate::{Policy, Request};
+use crate::artifacts::StoredArtifacts;
+use crate::execution::accept::validation::validate;
+use crate::execution::collect::{self, verdict};
+use crate::execution::plan::{Plan, plan};
+use crate::execution::schema_checks;
+use crate::execution::stop::Stop;
+use crate::{Request, RunPolicy};
 
 /// A run that was checked and planned. Nothing has been started.
 #[derive(Debug)]
 pub struct StandaloneRun {
-    skill: Skill,
+    skill: LoadedSkill,
     plan: Plan,
     script: String,
 }
@@ -49,7 +48,7 @@ pub struct StandaloneResult {
 impl StandaloneResult {
     /// The status that an execution with this result has on a server.
     pub fn status(&self) -> &'static str {
-        ending::status(self.outcome, self.exit_code, self.error.as_deref()).as_str()
+        verdict::status(self.outcome, self.exit_code, self.error.as_deref()).as_str()
     }
 }
 
@@ -70,15 +69,16 @@ impl StandaloneRun {
     pub fn plan(
         package: Package,
         request: Request,
-        policy: &Policy,
+        policy: &RunPolicy,
     ) -> Result<StandaloneRun, StandaloneError> {
         let request = Request { skill: package.manifest.name.clone(), ..request };
         let request =
-            accept::check(request).map_err(|error| StandaloneError::Refused(error.to_string()))?;
-        let skill = Skill::compile(package).map_err(StandaloneError::Refused)?;
+            validate(request).map_err(|error| StandaloneError::Refused(error.to_string()))?;
+        let skill = LoadedSkill::compile(package).map_err(StandaloneError::Refused)?;
         let plan = plan(&skill, &request, policy)
-            .map_err(|Halt { error, .. }| StandaloneError::Refused(error))?;
-        checks::check_input_here(&skill, request.input_json()).map_err(StandaloneError::Refused)?;
+            .map_err(|Stop { error, .. }| StandaloneError::Refused(error))?;
+        schema_checks::check_input_here(&skill, request.input_json())
+            .map_err(StandaloneError::Refused)?;
         let entrypoint = skill.entrypoint.as_ref().map(|script| script.path.clone());
         let script = request.script.or(entrypoint).unwrap_or_default();
         Ok(StandaloneRun { skill, plan, script })
@@ -135,8 +135,8 @@ impl StandaloneRun {
     fn result(&self, ran: RunReport) -> StandaloneResult {
         let (isolation, logs_truncated) = (ran.isolation.clone(), ran.logs_truncated);
         let collected = {
-            let output = checks::check_output_here(ran.output.as_deref(), &self.skill);
-            collect::finished(ran, Stored::default(), output, &self.plan)
+            let output = schema_checks::check_output_here(ran.output.as_deref(), &self.skill);
+            collect::finished(ran, StoredArtifacts::default(), output, &self.plan)
         };
         StandaloneResult {
             outcome: collected.outcome,

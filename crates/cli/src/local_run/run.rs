@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use runner::{Policy, Request, StandaloneResult, StandaloneRun};
+use runner::{Request, RunPolicy, StandaloneResult, StandaloneRun};
 use sandbox::{HostNetworkPermit, LaunchError, Sink, StreamMode, UnconfinedPermit};
 use server::config::StandaloneConfig;
 use skill::{NetworkPermissions, OpenDirectory, Package, Permissions};
@@ -198,12 +198,12 @@ fn read_skill(
 }
 
 /// The native sandbox has no images, so only Docker gets an allowlist for them.
-fn policy(user: &UserPolicy, kind: LocalSandbox, config: &StandaloneConfig) -> Result<Policy> {
+fn policy(user: &UserPolicy, kind: LocalSandbox, config: &StandaloneConfig) -> Result<RunPolicy> {
     let image_allowlist = match kind {
         LocalSandbox::Docker => Some(config.image_allowlist.clone()),
         LocalSandbox::Native => None,
     };
-    Ok(Policy { image_allowlist, ..user.limits()? })
+    Ok(RunPolicy { image_allowlist, ..user.limits()? })
 }
 
 fn sandbox_kind(in_docker: bool) -> LocalSandbox {

@@ -58,7 +58,7 @@ async fn a_used_key_is_known_whatever_the_new_request_names() {
         .runner
         .execute(&caller(), request(r#"{"skill":"gone"}"#), Some(idempotency("k")))
         .await;
-    assert_eq!(gone.expect("the earlier one").id, first.id);
+    assert_eq!(gone.expect("the earlier one").execution.id, first.id);
     let unused = bench
         .runner
         .execute(&caller(), request(r#"{"skill":"gone"}"#), Some(idempotency("new")))

@@ -74,7 +74,10 @@ async fn what_one_accepts_another_runs_and_the_caller_is_told() {
             .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
             .await
             .expect("an execution");
-        assert_eq!((done.status, done.logs.as_str()), (Status::Success, "ran elsewhere\n"));
+        assert_eq!(
+            (done.execution.status, done.execution.logs.as_str()),
+            (Status::Success, "ran elsewhere\n")
+        );
     }
     assert_eq!(pair.worker.launcher.launches(), 3);
 }
@@ -95,7 +98,7 @@ async fn a_cut_connection_loses_nothing() {
             .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
             .await
             .expect("an execution");
-        assert_eq!(done.logs, "ran\n");
+        assert_eq!(done.execution.logs, "ran\n");
     }
 }
 
@@ -185,7 +188,10 @@ async fn a_caller_who_repeats_himself_on_another_server_is_told_too() {
         first.await.expect("no panic").expect("done"),
         again.await.expect("no panic").expect("done"),
     );
-    assert_eq!((first.id, first.logs.as_str()), (again.id, again.logs.as_str()));
+    assert_eq!(
+        (first.id, first.logs.as_str()),
+        (again.execution.id, again.execution.logs.as_str())
+    );
 }
 
 #[tokio::test]
@@ -275,7 +281,10 @@ async fn a_run_that_nobody_follows_writes_no_pieces() {
         .execute(&caller(), request(r#"{"skill":"demo"}"#), None)
         .await
         .expect("an execution");
-    assert_eq!(pair.worker.store.read_log(&acme(), done.id, 1, 0, 9).await.expect("read"), []);
-    let mut late = pair.events(&pair.api, done.id, None).await;
+    assert_eq!(
+        pair.worker.store.read_log(&acme(), done.execution.id, 1, 0, 9).await.expect("read"),
+        []
+    );
+    let mut late = pair.events(&pair.api, done.execution.id, None).await;
     assert_eq!(log(&mut late).await, "quiet\n");
 }

@@ -108,7 +108,7 @@ async fn an_archive_that_an_older_server_recorded_is_measured() {
     };
     assert!(bench.store.finish(&lease, &finished).await.expect("finished"));
     let before = bench.stored_bytes().await;
-    bench.runner.keep_storage_count().await.expect("measured");
+    bench.runner.update_storage_count().await.expect("measured");
     assert_eq!(bench.stored_bytes().await - before, 4321);
 }
 

@@ -83,7 +83,10 @@ impl Bench {
     }
 
     pub async fn try_run(&self, json: &str) -> Result<Execution, RunError> {
-        self.runner.execute(&caller(), request(json), None).await.map(|held| held.into_parts().0)
+        self.runner
+            .execute(&caller(), request(json), None)
+            .await
+            .map(|completed| completed.into_parts().0.execution)
     }
 
     /// A run whose caller waits in a task of its own.
@@ -91,7 +94,10 @@ impl Bench {
         let (runner, request, key) =
             (Arc::clone(&self.runner), request(json), key.map(idempotency));
         tokio::spawn(async move {
-            runner.execute(&caller(), request, key).await.map(|held| held.into_parts().0)
+            runner
+                .execute(&caller(), request, key)
+                .await
+                .map(|completed| completed.into_parts().0.execution)
         })
     }
 

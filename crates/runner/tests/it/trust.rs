@@ -393,7 +393,7 @@ async fn other_server_refuses_too(chain: &Chain) {
         .expect("a runner");
     let run =
         other.execute(&caller(), request(r#"{"skill":"demo"}"#), None).await.expect("an execution");
-    assert_refused(&run, "key_revoked");
+    assert_refused(&run.execution, "key_revoked");
     other.drain(Duration::ZERO).await;
 }
 

@@ -1,6 +1,6 @@
 //! An execution in responses. The order of the keys is part of the contract.
 
-use runner::Detail;
+use runner::{CompletedExecution, Detail};
 use sandbox::{ConnectAttempt, ConnectCall};
 use serde::Serialize;
 use serde_json::Value;
@@ -210,14 +210,12 @@ struct Pieces {
 
 impl Pieces {
     fn new(
-        execution: &mut Execution,
+        completed: &mut CompletedExecution,
         rows: Vec<FileRow>,
         links: &DownloadLinks,
     ) -> Result<Pieces, ApiError> {
-        let detail = match &execution.detail {
-            Some(text) => serde_json::from_str::<Detail>(text).map_err(ApiError::internal)?,
-            None => Detail::default(),
-        };
+        let detail = completed.take_detail().map_err(ApiError::internal)?;
+        let execution = &mut completed.execution;
         let output = execution.output.take().map(RawValue::from_string);
         let files_url = runner::archive_key(execution)
             .map(|archive| {
@@ -230,29 +228,28 @@ impl Pieces {
             output: output.transpose().map_err(ApiError::internal)?,
             files_url,
             files_list: Some(names).filter(|names| !names.is_empty()),
-            facts: Facts::new(execution, files?, &detail),
             timings: Timings::from(detail.timings),
+            facts: Facts::new(execution, files?, detail),
         })
     }
 }
 
 impl Facts {
-    fn new(execution: &mut Execution, files: Vec<FileView>, detail: &Detail) -> Facts {
-        let skipped = detail.skipped.iter();
+    fn new(execution: &mut Execution, files: Vec<FileView>, detail: Detail) -> Facts {
+        let skipped = detail.skipped.into_iter();
         Facts {
             exit_code: execution.exit_code,
             outcome: execution.outcome.take(),
-            stdout: detail.stdout.clone(),
-            stderr: detail.stderr.clone(),
+            stdout: detail.stdout,
+            stderr: detail.stderr,
             files,
             skipped: skipped
-                .map(|file| SkippedFile { path: file.path.clone(), why: file.reason.clone() })
+                .map(|file| SkippedFile { path: file.path, why: file.reason })
                 .collect(),
-            clamped: detail.clamped.clone(),
+            clamped: detail.clamped,
             trust: detail
                 .trust
-                .clone()
-                .map(|runner::Doubt { code, message }| Doubt { code, message }),
+                .map(|runner::TrustProblemDetail { code, message }| Doubt { code, message }),
             network_attempts: detail
                 .network_attempts
                 .iter()
@@ -260,18 +257,19 @@ impl Facts {
                 .map(NetworkAttempt::from)
                 .collect(),
             usage: Usage::from(detail.usage),
-            isolation: detail.isolation.clone(),
+            isolation: detail.isolation,
         }
     }
 }
 
 impl ExecutionResult {
     pub fn new(
-        mut execution: Execution,
+        mut completed: CompletedExecution,
         files: Vec<FileRow>,
         links: &DownloadLinks,
     ) -> Result<Self, ApiError> {
-        let pieces = Pieces::new(&mut execution, files, links)?;
+        let pieces = Pieces::new(&mut completed, files, links)?;
+        let execution = completed.execution;
         Ok(ExecutionResult {
             execution_id: execution.id.to_string(),
             status: execution.status.as_str(),
@@ -292,11 +290,13 @@ impl ExecutionResult {
 
 impl StoredExecution {
     pub fn new(
-        mut execution: Execution,
+        execution: Execution,
         files: Vec<FileRow>,
         links: &DownloadLinks,
     ) -> Result<Self, ApiError> {
-        let pieces = Pieces::new(&mut execution, files, links)?;
+        let mut completed = CompletedExecution::from(execution);
+        let pieces = Pieces::new(&mut completed, files, links)?;
+        let execution = completed.execution;
         let input = execution.input.map(RawValue::from_string);
         Ok(StoredExecution {
             execution_id: execution.id.to_string(),

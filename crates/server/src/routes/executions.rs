@@ -65,18 +65,16 @@ pub async fn create(
         other => other.into(),
     };
     if !asynchronous {
-        let (execution, permit) =
-            app.runner.execute(&who, request, idempotency).await.map_err(run_error)?.into_parts();
-        let files = files_of(&app, &execution).await?;
-        return Ok(with_permit(
-            axum::Json(ExecutionResult::new(execution, files, &links)?),
-            permit,
-        ));
+        let completed = app.runner.execute(&who, request, idempotency).await.map_err(run_error)?;
+        let (completed, permit) = completed.into_parts();
+        let files = files_of(&app, &completed.execution).await?;
+        let body = axum::Json(ExecutionResult::new(completed, files, &links)?);
+        return Ok(with_permit(body, permit));
     }
     let id = app.runner.submit(&who, request, idempotency).await.map_err(run_error)?;
     let (execution, permit) = read(&app, &caller, id).await?.into_parts();
     let files = files_of(&app, &execution).await?;
-    let body = axum::Json(ExecutionResult::new(execution, files, &links)?);
+    let body = axum::Json(ExecutionResult::new(execution.into(), files, &links)?);
     let location = [(header::LOCATION, format!("/v1/executions/{id}"))];
     let mut response = with_permit((StatusCode::ACCEPTED, location, body), permit);
     if preferred {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use admission::{DiskReserve, SharedResources};
 use blobs::{Blobs, DownloadTokenSigner, S3Config};
 use catalogue::{Catalogue, CatalogueConfig};
-use runner::{EnvKey, Policy, Room, Runner, RunnerConfig, RunnerParts};
+use runner::{EnvKey, Room, RunPolicy, Runner, RunnerConfig, RunnerParts};
 use sandbox::{
     DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError,
     Launcher, NativeConfig, NativeLauncher, OutputLimits, Owner,
@@ -302,7 +302,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         // The data directory's lock proves that nobody else uses the database inside it.
         exclusive_store: config.db_dsn.is_none(),
         archives_read_only: config.role == Role::Worker,
-        policy: Policy {
+        policy: RunPolicy {
             default_timeout: config.default_timeout,
             max_timeout: config.max_timeout,
             default_memory_bytes: config.default_memory_bytes,

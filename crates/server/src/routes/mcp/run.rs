@@ -94,7 +94,7 @@ impl ApiSkillProvider {
 
     async fn run_result(&self, execution: Execution) -> Result<RunResult, ApiError> {
         let files = executions::files_of(&self.app, &execution).await?;
-        let result = ExecutionResult::new(execution, files, &self.links)?;
+        let result = ExecutionResult::new(execution.into(), files, &self.links)?;
         let document = serde_json::to_value(result).map_err(ApiError::internal)?;
         serde_json::from_value(document).map_err(ApiError::internal)
     }
