@@ -70,7 +70,7 @@ impl Plan {
 }
 
 /// A script is chosen from the skill's own list, so a path can never point outside of it.
-fn choose_script<'a>(skill: &'a LoadedSkill, request: &Request) -> Result<&'a Script, Stop> {
+fn choose_script<'a>(skill: &'a LoadedSkill, request: &Request) -> Result<&'a SkillScript, Stop> {
     let Some(requested) = &request.script else {
         return skill.entrypoint.as_ref().ok_or_else(|| {
             Stop::refused(format!(
