@@ -1,5 +1,5 @@
-//! What can go wrong on our side, or be wrong with a request. A skill's own failure is never an
-//! error: it is a stored execution with an outcome.
+//! Failures of Skillbox, and invalid requests. A skill's own failure is never an error: it is a
+//! stored execution with an outcome.
 
 use admission::{DiskLow, PermitError};
 use blobs::BlobError;

@@ -1,10 +1,10 @@
-//! JSON documents that pass through us untouched: checked and made compact, never parsed into
-//! values, so that the order of keys and the spelling of numbers stay the author's own.
+//! JSON documents that are passed on: validated and made compact, but never parsed into values, so
+//! that the order of keys and the notation of numbers stay the author's.
 
 use serde_json::value::RawValue;
 
-/// How deep a document may be nested. Common parsers give up at 128 levels, and ours travels inside
-/// another object.
+/// The maximum nesting. Common parsers stop at 128 levels, and a document is sent inside another
+/// object.
 pub const MAX_DEPTH: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +76,7 @@ fn string_length(text: &str) -> Result<usize, NotJson> {
     }
 }
 
-/// The four hexadecimal digits of a `\uXXXX` at `at`, if one stands there.
+/// The four hexadecimal digits of a `\uXXXX` at `at`, if there is one.
 fn code_unit(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = bytes.get(at..at + 6)?;
     let digits = escape.strip_prefix(b"\\u")?;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whitespace_goes_and_spelling_stays() {
+    fn whitespace_is_removed_and_notation_kept() {
         let cases = [
             (" null\n", "null"),
             ("1.50e+2", "1.50e+2"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_named() {
+    fn invalid_json_is_rejected_with_its_reason() {
         for document in ["", "{", "nope", "{} {}", "[1,]", "\"a\nb\"", "NaN", "01", "'a'"] {
             assert_eq!(compact(document.as_bytes()), Err(NotJson::Syntax), "{document}");
         }

@@ -32,7 +32,7 @@ pub use execution::completed::CompletedExecution;
 pub use execution::detail::{Detail, Timings, TrustProblemDetail};
 pub use execution::record::receipt::RECEIPT_KIND;
 #[cfg(debug_assertions)]
-pub use failpoint::{Blow, Failpoint, Point};
+pub use failpoint::{Failpoint, FailpointAction, Point};
 pub use logs::events::{Event, EventId, EventKind, Events};
 pub use meters::{Counted, Counter, Histogram, Meters, Slots};
 pub use readiness::{Readiness, Room};

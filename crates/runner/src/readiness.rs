@@ -1,4 +1,4 @@
-//! Whether the things this crate leans on answer.
+//! Whether the database, the blobs, the disk and the sandbox work.
 
 use std::sync::{Arc, Mutex as Cell, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,22 +10,21 @@ use tokio::time::{Instant, timeout};
 
 use crate::runner::Runner;
 
-/// Readiness is asked without a key, and a probe starts a sandbox: not more often than this,
-/// whatever is in doubt.
-const PROBE_AGAIN: Duration = Duration::from_secs(10);
+/// The readiness endpoint needs no key, and a probe starts a sandbox: never more often than this.
+const MIN_PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whoever waits for the sandbox asks so often what is known of it.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often a task that waits for the sandbox checks it.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long anything may take to say that it is there. Less than the patience of those who ask.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// A first sandbox is made for the answer, and on a machine under load that takes a while.
-const SANDBOX_WITHIN: Duration = Duration::from_secs(20);
+/// The timeout of each check. Less than the usual timeouts of load balancers.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of the first probe: it starts a sandbox, which takes longer on a machine under load.
+const FIRST_PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 const DISK_LOW: &str =
     "less is free than SKILLBOX_MIN_FREE_DISK reserves: uploads, skills and runs are refused";
 
-/// One sentence for each part that does not work; nothing internal in it.
+/// The state of each part; an error is one sentence without internals.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     pub store: Result<(), String>,
@@ -45,36 +44,35 @@ impl Readiness {
     }
 }
 
-/// What a sandbox that works has left.
+/// Whether a working sandbox backend has capacity left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     Free,
-    /// What is to run waits until there is room again; there is nothing to mend here.
+    /// Runs wait until there is capacity again; this is no failure.
     Full,
 }
 
-/// What is known of the launcher, from probes and from the runs themselves, and the probe that is
-/// under way.
+/// The last result about the launcher, from probes and from runs, and the probe in progress.
 #[derive(Default)]
 pub struct Probe {
-    known: Cell<Option<Known>>,
-    /// A probe that hangs is waited for again and again, never joined by a second one.
+    last: Cell<Option<ProbeResult>>,
+    /// A probe that hangs is waited for again; a second one is never started beside it.
     running: Mutex<Option<JoinHandle<Result<Room, String>>>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct ProbeResult {
     at: Instant,
     answer: Result<Room, String>,
     /// A launch has failed since.
-    doubted: bool,
+    failed_since: bool,
 }
 
 impl Runner {
-    /// Asks everything at once; what does not answer in time does not answer.
+    /// Checks all parts at the same time; a part that does not answer in time does not work.
     pub async fn ready(&self) -> Readiness {
-        let store = timeout(ANSWER_WITHIN, self.store.ping());
-        let blobs = timeout(ANSWER_WITHIN, self.blobs.ping());
+        let store = timeout(CHECK_TIMEOUT, self.store.ping());
+        let blobs = timeout(CHECK_TIMEOUT, self.blobs.ping());
         let (store, blobs, sandbox) = tokio::join!(store, blobs, self.sandbox());
         Readiness {
             store: store
@@ -91,70 +89,72 @@ impl Runner {
         }
     }
 
-    /// Notes what somebody else has found out of the sandbox just now.
-    pub fn sandbox_has(&self, room: Room) {
+    /// Stores a result that another part of this process has just obtained.
+    pub fn note_sandbox(&self, room: Room) {
         self.probe.note(Ok(room));
     }
 
-    /// Waits until the sandbox works, be it full or not.
+    /// Waits until the sandbox works, with or without capacity.
     pub(crate) async fn wait_until_sandbox_works(&self) {
         while let Some(Err(_)) = self.sandbox().await {
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     async fn sandbox(&self) -> Option<Result<Room, String>> {
-        Some(self.probe.ask(self.launcher.as_ref()?, self.config.probe_every).await)
+        Some(self.probe.check(self.launcher.as_ref()?, self.config.probe_every).await)
     }
 }
 
 impl Probe {
-    /// What a launch of a run showed. Each proves as much as a probe does, and costs nothing more.
+    /// Stores the result of a launch for a run. It proves as much as a probe, at no extra cost.
     pub fn note_launch(&self, failed: Option<&LaunchError>) {
         use LaunchError::{ImageMissing, ImageNotAllowed, ImageUnfit, NoInterpreter, NoRoom};
         match failed {
             None => self.note(Ok(Room::Free)),
             Some(NoRoom(_)) => self.note(Ok(Room::Full)),
-            // It is the image that does not work, or the skill's wish for it.
+            // The image does not work, or the skill may not use it: the sandbox itself is fine.
             Some(ImageMissing(_) | ImageNotAllowed(_) | ImageUnfit { .. } | NoInterpreter(_)) => {}
             Some(_) => {
-                if let Some(known) = &mut *self.known() {
-                    known.doubted = true;
+                if let Some(known) = &mut *self.last() {
+                    known.failed_since = true;
                 }
             }
         }
     }
 
-    /// What is known, if it is not older than `every`; else by a probe. While that takes its time,
-    /// and it waits for room longer than anybody asks here, what worked before is believed for as
-    /// long again.
-    async fn ask(&self, launcher: &Arc<dyn Launcher>, every: Duration) -> Result<Room, String> {
-        let known = self.known().clone();
-        if let Some(known) = &known
+    /// The last result if it is not older than `every`; else that of a probe. A probe waits for
+    /// capacity longer than this call may take, so until it ends an earlier success counts for the
+    /// same time again.
+    async fn check(&self, launcher: &Arc<dyn Launcher>, every: Duration) -> Result<Room, String> {
+        let last = self.last().clone();
+        if let Some(known) = &last
             && known.at.elapsed() < known.fresh_for(every)
         {
             return known.answer.clone();
         }
-        let patience = if known.is_some() { ANSWER_WITHIN } else { SANDBOX_WITHIN };
-        match (timeout(patience, self.probed(launcher)).await, known) {
+        let timeout_of_probe = if last.is_some() { CHECK_TIMEOUT } else { FIRST_PROBE_TIMEOUT };
+        match (timeout(timeout_of_probe, self.run_probe(launcher)).await, last) {
             (Ok(answer), _) => answer,
-            (Err(_), Some(Known { at, answer: Ok(room), .. })) if at.elapsed() < every * 2 => {
+            (Err(_), Some(ProbeResult { at, answer: Ok(room), .. }))
+                if at.elapsed() < every * 2 =>
+            {
                 Ok(room)
             }
             (Err(late), _) => Err(logged("sandbox", &late)),
         }
     }
 
-    /// The answer of the probe that is under way, or of a new one.
-    async fn probed(&self, launcher: &Arc<dyn Launcher>) -> Result<Room, String> {
+    /// The result of the probe in progress, or of a new one.
+    async fn run_probe(&self, launcher: &Arc<dyn Launcher>) -> Result<Room, String> {
         let mut running = self.running.lock().await;
         let probe = running.get_or_insert_with(|| {
             let launcher = Arc::clone(launcher);
             tokio::spawn(async move {
                 match launcher.probe().await {
                     Ok(_) => Ok(Room::Free),
-                    Err(LaunchError::NoRoom(said)) => {
-                        tracing::warn!(said, "there is no room for a sandbox now");
+                    Err(LaunchError::NoRoom(reason)) => {
+                        tracing::warn!(reason, "there is no capacity for a sandbox now");
                         Ok(Room::Full)
                     }
                     Err(error) => Err(logged("sandbox", &error)),
@@ -168,18 +168,22 @@ impl Probe {
     }
 
     fn note(&self, answer: Result<Room, String>) {
-        *self.known() = Some(Known { at: Instant::now(), answer, doubted: false });
+        *self.last() = Some(ProbeResult { at: Instant::now(), answer, failed_since: false });
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> MutexGuard<'_, Option<ProbeResult>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    /// What does not work, or may not, is looked at again soon: it is likely to pass.
+impl ProbeResult {
+    /// A failure, or a doubtful success, is checked again soon: its cause is likely to be temporary.
     fn fresh_for(&self, every: Duration) -> Duration {
-        if self.answer.is_err() || self.doubted { every.min(PROBE_AGAIN) } else { every }
+        if self.answer.is_err() || self.failed_since {
+            every.min(MIN_PROBE_INTERVAL)
+        } else {
+            every
+        }
     }
 }
 
@@ -200,32 +204,35 @@ mod tests {
 
     const EVERY: Duration = Duration::from_secs(300);
 
-    /// Answers each probe with `LauncherGone` or `NoRoom`, once it is let through.
-    struct Played {
+    /// Fails each probe with `LauncherGone` or `NoRoom`, once its gate has a permit.
+    struct FakeLauncher {
         probes: AtomicUsize,
         gate: Semaphore,
         full: bool,
     }
 
-    fn played(full: bool, gate: usize) -> (Arc<Played>, Arc<dyn Launcher>) {
-        let played =
-            Arc::new(Played { probes: AtomicUsize::new(0), gate: Semaphore::new(gate), full });
+    fn fake_launcher(full: bool, gate: usize) -> (Arc<FakeLauncher>, Arc<dyn Launcher>) {
+        let played = Arc::new(FakeLauncher {
+            probes: AtomicUsize::new(0),
+            gate: Semaphore::new(gate),
+            full,
+        });
         (played.clone(), played)
     }
 
     #[async_trait]
-    impl Launcher for Played {
+    impl Launcher for FakeLauncher {
         async fn launch(&self, _: &Shape) -> Result<Guest, LaunchError> {
-            unreachable!("only probes are asked for")
+            unreachable!("only probes are made")
         }
 
         async fn sweep(&self, _: &Owner) -> Result<usize, LaunchError> {
-            unreachable!("only probes are asked for")
+            unreachable!("only probes are made")
         }
 
         async fn probe(&self) -> Result<Isolation, LaunchError> {
             self.probes.fetch_add(1, Ordering::SeqCst);
-            self.gate.acquire().await.expect("the gate stays").forget();
+            self.gate.acquire().await.expect("the gate is never closed").forget();
             Err(if self.full {
                 LaunchError::NoRoom("pods: 0".to_owned())
             } else {
@@ -234,70 +241,74 @@ mod tests {
         }
     }
 
-    impl Played {
+    impl FakeLauncher {
         fn probes(&self) -> usize {
             self.probes.load(Ordering::SeqCst)
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sandbox_that_is_full_works() {
-        let (played, launcher) = played(true, 9);
+    async fn a_sandbox_without_capacity_works() {
+        let (fake, launcher) = fake_launcher(true, 9);
         let probe = Probe::default();
-        assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Full));
-        assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 1));
+        assert_eq!(probe.check(&launcher, EVERY).await, Ok(Room::Full));
+        assert_eq!((probe.check(&launcher, EVERY).await, fake.probes()), (Ok(Room::Full), 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn launches_of_runs_are_proof_enough() {
-        let (played, launcher) = played(false, 9);
+    async fn successful_launches_replace_probes() {
+        let (fake, launcher) = fake_launcher(false, 9);
         let probe = Probe::default();
         for _ in 0..5 {
             probe.note_launch(None);
-            tokio::time::advance(EVERY - PROBE_AGAIN).await;
-            assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Free));
+            tokio::time::advance(EVERY - MIN_PROBE_INTERVAL).await;
+            assert_eq!(probe.check(&launcher, EVERY).await, Ok(Room::Free));
         }
         probe.note_launch(Some(&LaunchError::NoRoom("full".to_owned())));
-        assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 0));
+        assert_eq!((probe.check(&launcher, EVERY).await, fake.probes()), (Ok(Room::Full), 0));
         tokio::time::advance(EVERY).await;
         assert!(
-            probe.ask(&launcher, EVERY).await.is_err(),
-            "nothing has run for a while, so it was looked at"
+            probe.check(&launcher, EVERY).await.is_err(),
+            "no run has proved it for a while, so it was probed"
         );
-        assert_eq!(played.probes(), 1);
+        assert_eq!(fake.probes(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_is_looked_at_again_soon_and_not_at_once() {
-        let (played, launcher) = played(false, 9);
+    async fn a_failure_is_probed_again_soon_but_not_at_once() {
+        let (fake, launcher) = fake_launcher(false, 9);
         let probe = Probe::default();
         probe.note_launch(None);
         probe.note_launch(Some(&LaunchError::LauncherGone));
-        assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Free), 0));
-        tokio::time::advance(PROBE_AGAIN).await;
+        assert_eq!((probe.check(&launcher, EVERY).await, fake.probes()), (Ok(Room::Free), 0));
+        tokio::time::advance(MIN_PROBE_INTERVAL).await;
         assert!(
-            probe.ask(&launcher, EVERY).await.is_err()
-                && probe.ask(&launcher, EVERY).await.is_err()
+            probe.check(&launcher, EVERY).await.is_err()
+                && probe.check(&launcher, EVERY).await.is_err()
         );
-        assert_eq!(played.probes(), 1);
-        tokio::time::advance(PROBE_AGAIN).await;
-        assert!(probe.ask(&launcher, EVERY).await.is_err());
-        assert_eq!(played.probes(), 2);
+        assert_eq!(fake.probes(), 1);
+        tokio::time::advance(MIN_PROBE_INTERVAL).await;
+        assert!(probe.check(&launcher, EVERY).await.is_err());
+        assert_eq!(fake.probes(), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_waits_is_waited_for_behind_what_is_known_and_not_for_ever() {
-        let (played, launcher) = played(true, 0);
+    async fn a_waiting_probe_does_not_hide_an_earlier_success_until_that_is_too_old() {
+        let (fake, launcher) = fake_launcher(true, 0);
         let probe = Probe::default();
         probe.note_launch(None);
         tokio::time::advance(EVERY).await;
-        assert_eq!(probe.ask(&launcher, EVERY).await, Ok(Room::Free), "the probe waits for room");
+        assert_eq!(
+            probe.check(&launcher, EVERY).await,
+            Ok(Room::Free),
+            "the probe waits for capacity"
+        );
         tokio::time::advance(EVERY).await;
         assert!(
-            probe.ask(&launcher, EVERY).await.is_err(),
-            "it has hung for as long as an answer is good for"
+            probe.check(&launcher, EVERY).await.is_err(),
+            "the earlier success is too old by now"
         );
-        played.gate.add_permits(1);
-        assert_eq!((probe.ask(&launcher, EVERY).await, played.probes()), (Ok(Room::Full), 1));
+        fake.gate.add_permits(1);
+        assert_eq!((probe.check(&launcher, EVERY).await, fake.probes()), (Ok(Room::Full), 1));
     }
 }

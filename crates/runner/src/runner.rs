@@ -104,7 +104,7 @@ impl Runner {
         }
         let background = TaskTracker::new();
         background.spawn(notifications::listen(Arc::clone(&runner), notifications));
-        background.spawn(retention::retain(Arc::clone(&runner)));
+        background.spawn(retention::run_retention(Arc::clone(&runner)));
         background.spawn(reaper::reap(Arc::clone(&runner)));
         background.spawn(storage_count::maintain_storage_count(Arc::clone(&runner)));
         background.spawn(reaper::sweep_orphans(Arc::clone(&runner)));

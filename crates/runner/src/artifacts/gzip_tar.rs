@@ -1,6 +1,6 @@
-//! A gzip tar written piece by piece: the caller takes the finished bytes away as they come, so a
-//! large archive never stands in memory. Names are relative, times and owners fixed: the same files
-//! give the same bytes.
+//! Writes a gzip tar as a stream: the caller takes the compressed bytes as they are produced, so a
+//! large archive is never in memory. Names are relative, times and owners fixed: the same files give
+//! the same bytes.
 
 use std::io::{self, Write};
 
@@ -27,8 +27,8 @@ impl GzipTar {
     pub fn start(&mut self, path: &str, size: u64) -> io::Result<()> {
         let mut header = header(EntryType::Regular, size);
         if header.set_path(path).is_err() {
-            // The name does not fit the header: it goes before it as an entry of its own, as GNU
-            // tar does.
+            // A name that does not fit the header is written before it, as an entry of its own, as
+            // GNU tar does.
             self.long_name(path)?;
             let short: String = path.chars().filter(char::is_ascii).take(99).collect();
             header.set_path(short.trim_matches('/'))?;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_reader_sees_the_same_files() {
+    fn a_standard_reader_reads_the_same_files() {
         let long = format!("{}/é/{}.txt", "d".repeat(150), "n".repeat(200));
         let files: [(&str, &[u8]); 4] = [
             ("a.txt", b"hello"),

@@ -14,7 +14,6 @@ use store::{Execution, Idempotency, InitialState, InsertResult, Micros, TenantId
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
-pub use self::stored_request::StoredRequestError;
 use super::stop::Stop;
 use crate::failpoint::{Point, reach};
 use crate::queue::leases::Hold;

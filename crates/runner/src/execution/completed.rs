@@ -1,5 +1,6 @@
 //! An execution that has ended, as its caller receives it.
 
+use admission::{Permit, WithPermit};
 use store::Execution;
 
 use super::detail::Detail;
@@ -23,9 +24,17 @@ impl CompletedExecution {
         }
     }
 
-    /// What its documents take in memory until they are sent: each exists twice, as it was read and
-    /// as it is sent.
-    pub fn buffered_bytes(&self) -> u64 {
+    /// Keeps as much of the run's memory permit as the result still needs until it is sent.
+    pub fn with_permit(self, memory: Option<Permit>) -> WithPermit<CompletedExecution> {
+        // An execution without a run has no permit, and no documents worth counting.
+        let Some(mut permit) = memory else { return WithPermit::without_permit(self) };
+        permit.shrink_to(self.buffered_bytes());
+        WithPermit::new(self, permit)
+    }
+
+    /// The memory of its documents until they are sent: each exists twice, as it was read and as it
+    /// is sent.
+    fn buffered_bytes(&self) -> u64 {
         let Execution { input, output, detail, logs, .. } = &self.execution;
         let documents = [input, output, detail].into_iter().flatten().map(String::len);
         (documents.sum::<usize>() + logs.len()) as u64 * 2

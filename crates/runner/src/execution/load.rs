@@ -9,8 +9,9 @@ use catalogue::{LoadError, LoadedSkill, reason_not_runnable};
 
 use self::trust_check::{VerifiedTrust, check_trust};
 use super::accept::AcceptedRequest;
-use super::orchestrator::{Origin, timed};
+use super::attempt::Origin;
 use super::stop::Stop;
+use super::timing::timed;
 use crate::retry::retry_transient;
 use crate::runner::Runner;
 

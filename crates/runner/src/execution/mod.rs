@@ -3,12 +3,14 @@
 //!
 //! `orchestrator.rs` calls the steps in this order, for executions that this process accepted and
 //! for those that it claimed from the queue. Values only move to the right: no step calls an
-//! earlier one. The directory of a step's name holds what only that step needs.
+//! earlier one. A directory with the name of a step has the parts that only this step needs.
 
 pub mod accept;
+mod attempt;
 mod calls;
 pub mod collect;
 pub mod completed;
+mod decision;
 pub mod detail;
 pub mod load;
 mod orchestrator;
@@ -18,5 +20,6 @@ pub mod record;
 mod run;
 pub mod schema_checks;
 pub mod stop;
+mod timing;
 
 pub use orchestrator::run_claimed;

@@ -11,9 +11,9 @@ use sandbox::{
 };
 
 use super::accept::AcceptedRequest;
-use super::orchestrator::timed;
 use super::plan::{Plan, input_files};
 use super::stop::Stop;
+use super::timing::timed;
 use crate::artifacts::Artifacts;
 use crate::logs::buffer::LogBuffer;
 use crate::logs::live::{self, SharedLogs};

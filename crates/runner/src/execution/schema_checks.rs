@@ -1,7 +1,8 @@
-//! Documents against a skill's schemas: the input before a sandbox costs anything, the output after
+//! Checks documents against a skill's schemas: the input before it costs a sandbox, the output after
 //! the run.
 //!
-//! Small checks run where they are; what could take longer goes to the schema workers.
+//! Quick checks run in the calling task; all others run on the schema workers, which have a timeout
+//! and are shared fairly between tenants.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::json;
 use crate::runner::Runner;
 use catalogue::LoadedSkill;
 
-/// The output document, and what is wrong with it if the skill promised one of a certain form.
+/// The output document, and its violations of the skill's output schema, if it has one.
 #[derive(Debug, Default)]
 pub struct CheckedOutput {
     pub output: Option<String>,
     pub problem: Option<String>,
 }
 
-/// Refuses an input that does not match, or that would cost too much to check.
+/// Refuses an input that does not match the schema, or that would cost too much to check.
 pub async fn check_input(
     runner: &Runner,
     tenant: &TenantId,
@@ -43,7 +44,7 @@ pub async fn check_input(
         .map_err(Stop::refused)
 }
 
-/// The same on this thread.
+/// The same in the calling thread.
 pub fn check_input_here(skill: &LoadedSkill, input: &str) -> Result<(), String> {
     let Some(schema) = &skill.input_schema else { return Ok(()) };
     let checked = schema.check(input);
@@ -80,7 +81,7 @@ pub async fn check_output(
     })
 }
 
-/// The same on this thread.
+/// The same in the calling thread.
 pub fn check_output_here(output: Option<&[u8]>, skill: &LoadedSkill) -> CheckedOutput {
     let document = output.map(json::compact).transpose();
     let Some(schema) = &skill.output_schema else {
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_that_breaks_the_schema_is_refused_with_pointers() {
+    fn input_that_violates_the_schema_is_refused_with_json_pointers() {
         let skill_md = "---\nname: demo\ndescription: A demonstration.\ninput_schema:\n  type: object\n  \
             required: [text]\n  properties:\n    text: {type: string}\n---\n";
         let parts = vec![("SKILL.md".to_owned(), skill_md.as_bytes().to_vec())];

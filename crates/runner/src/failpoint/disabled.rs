@@ -1,4 +1,4 @@
-//! No failpoints: what stands in for them in builds for users, and compiles to nothing.
+//! Release builds have no failpoints: this compiles to nothing.
 
 #[derive(Clone, Copy)]
 pub enum Point {

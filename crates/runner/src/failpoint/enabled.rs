@@ -1,5 +1,4 @@
-//! Points on the path of an execution at which a process can be made to die or to stall, for tests
-//! of crashes. Builds for users do not have them.
+//! Arms one failpoint for this process, and triggers it.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -7,40 +6,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// What has just been done, or for `Remove` is about to be, when the blow falls.
+/// The action that has just been done, or for `Remove` is about to be, when the failpoint triggers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
-    /// The accepted row is stored, the caller not answered.
+    /// The accepted row is stored, the caller has no response yet.
     Accept,
     /// A queued execution was claimed.
     Claim,
-    /// A guest waits, its job not sent.
+    /// A guest waits, its job is not sent yet.
     Launch,
-    /// The script has ended, nothing of it is kept.
+    /// The script has ended, nothing of its result is stored.
     Run,
-    /// One of its files is in blobs.
+    /// One of the artifacts is in blobs.
     Upload,
-    /// All of it is collected, nothing recorded.
+    /// The result is collected, nothing is recorded.
     Collect,
-    /// The result is stored, nobody told.
+    /// The result is recorded, no waiter is notified.
     Record,
     /// Blobs are to be removed.
     Remove,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blow {
-    /// SIGKILL: the process is gone at once, and nothing of it is cleaned up.
+pub enum FailpointAction {
+    /// SIGKILL: the process ends at once, without any cleanup.
     Abort,
-    /// SIGSTOP: it stands still until somebody sends SIGCONT.
+    /// SIGSTOP: the process does not run until it receives SIGCONT.
     Stop,
 }
 
-/// Where the blow falls, and the how many-th time.
+/// A point, what happens there, and how many times the point must be reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failpoint {
     pub point: Point,
-    pub blow: Blow,
+    pub action: FailpointAction,
     pub nth: u32,
 }
 
@@ -66,23 +65,23 @@ impl FromStr for Failpoint {
                 );
             }
         };
-        let blow = match parts.next() {
-            Some("abort") => Blow::Abort,
-            Some("stop") => Blow::Stop,
-            _ => return Err("say `<point>:abort` or `<point>:stop`".to_owned()),
+        let action = match parts.next() {
+            Some("abort") => FailpointAction::Abort,
+            Some("stop") => FailpointAction::Stop,
+            _ => return Err("write `<point>:abort` or `<point>:stop`".to_owned()),
         };
         let nth = parts
             .next()
             .map_or(Ok(1), str::parse)
             .map_err(|_| "the third part is a number".to_owned())?;
-        Ok(Failpoint { point, blow, nth })
+        Ok(Failpoint { point, action, nth })
     }
 }
 
 static ARMED: OnceLock<Failpoint> = OnceLock::new();
 static REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// One for the whole process: its blow is one too.
+/// There is one failpoint per process, because both actions affect the whole process.
 pub fn arm(failpoint: Option<Failpoint>) {
     if let Some(failpoint) = failpoint {
         let _ = ARMED.set(failpoint);
@@ -94,12 +93,12 @@ pub fn reach(point: Point) {
     if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth {
         return;
     }
-    let signal = match armed.blow {
-        Blow::Abort => Signal::KILL,
-        Blow::Stop => Signal::STOP,
+    let signal = match armed.action {
+        FailpointAction::Abort => Signal::KILL,
+        FailpointAction::Stop => Signal::STOP,
     };
     if let Err(error) = kill_process(getpid(), signal) {
-        tracing::error!(%error, "a failpoint did not strike");
+        tracing::error!(%error, "a failpoint could not send its signal");
     }
 }
 
@@ -108,13 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failpoint_is_spelled_by_point_blow_and_number() {
-        let third = Failpoint { point: Point::Record, blow: Blow::Stop, nth: 3 };
+    fn a_failpoint_is_parsed_from_point_action_and_number() {
+        let third = Failpoint { point: Point::Record, action: FailpointAction::Stop, nth: 3 };
         assert_eq!("record:stop:3".parse(), Ok(third));
         assert_eq!("record:stop".parse(), Ok(Failpoint { nth: 1, ..third }));
         assert_eq!(
             "upload:abort".parse(),
-            Ok(Failpoint { point: Point::Upload, blow: Blow::Abort, nth: 1 })
+            Ok(Failpoint { point: Point::Upload, action: FailpointAction::Abort, nth: 1 })
         );
         for wrong in ["", "record", "record:", "record:now", "lunch:abort", "run:abort:x"] {
             assert!(wrong.parse::<Failpoint>().is_err(), "{wrong}");

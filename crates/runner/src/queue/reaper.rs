@@ -1,5 +1,5 @@
-//! What is left behind: leases, sandboxes and half-written blobs of workers that are gone, archives
-//! of deleted skills, and blobs of deleted files.
+//! Removes what dead workers leave: leases, sandboxes and incomplete blobs; and the archives of
+//! deleted skills and the blobs of deleted files.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use crate::RunError;
 use crate::artifacts;
 use crate::runner::Runner;
 
-/// Before anything runs here: first the sandboxes of dead owners end, then their executions.
+/// Runs before anything else in this process: first the sandboxes of dead owners end, then their
+/// executions, so that no sandbox outlives the record of its execution.
 pub async fn recover(runner: &Runner) -> Result<(), RunError> {
     let config = &runner.config;
-    sweep(runner).await;
-    give_up(runner, StaleLeases::Expired).await?;
+    sweep_sandboxes(runner).await;
+    reap_stale(runner, StaleLeases::Expired).await?;
     if config.exclusive_store {
-        give_up(runner, StaleLeases::NotOwnedBy(&config.owner)).await?;
+        reap_stale(runner, StaleLeases::NotOwnedBy(&config.owner)).await?;
     }
     Ok(())
 }
@@ -25,10 +26,10 @@ pub async fn recover(runner: &Runner) -> Result<(), RunError> {
 pub async fn reap(runner: Arc<Runner>) {
     let tick = runner.config.reap_tick;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
-        if let Err(error) = give_up(&runner, StaleLeases::Expired).await {
+        if let Err(error) = reap_stale(&runner, StaleLeases::Expired).await {
             tracing::warn!(%error, "looking for expired leases failed");
-            // While the database is away nobody can extend a lease. Whoever lives does so as soon
-            // as it is back, and is not to be taken for dead before.
+            // While the database is unreachable, no worker can extend its leases. Living workers
+            // get time to do so after it is back, before their leases count as expired.
             runner.closed.run_until_cancelled(tokio::time::sleep(runner.config.lease / 2)).await;
         }
         if !runner.config.archives_read_only {
@@ -38,18 +39,18 @@ pub async fn reap(runner: Arc<Runner>) {
     }
 }
 
-/// Looks for sandboxes of dead owners until the runner is closed. Apart from the leases, because an
-/// engine that does not answer must not keep executions from being given up.
+/// Looks for sandboxes of dead owners until the runner is closed. This is a loop of its own, because
+/// an engine that does not answer must not delay the reaper of leases.
 pub async fn sweep_orphans(runner: Arc<Runner>) {
-    // An orphan is seen twice before it goes: looking twice as often as for leases has it gone
-    // within three ticks.
+    // A sandbox is removed when two sweeps in a row found it without an owner. With two sweeps per
+    // tick an orphan is removed within three ticks.
     let tick = runner.config.reap_tick / 2;
     while runner.closed.run_until_cancelled(tokio::time::sleep(tick)).await.is_some() {
-        sweep(&runner).await;
+        sweep_sandboxes(&runner).await;
     }
 }
 
-async fn sweep(runner: &Runner) {
+async fn sweep_sandboxes(runner: &Runner) {
     let Some(launcher) = &runner.launcher else { return };
     match launcher.sweep(&Owner(runner.config.owner.clone())).await {
         Ok(0) => {}
@@ -58,15 +59,15 @@ async fn sweep(runner: &Runner) {
     }
 }
 
-/// What an attempt put into blobs belongs to nobody when its worker is gone. That goes first: a row
-/// that has ended is never looked at again. The worker, should it still live, is refused when it
-/// records and removes what it wrote since.
-async fn give_up(runner: &Runner, stale: StaleLeases<'_>) -> Result<(), StoreError> {
+/// Requeues or fails the executions of stale leases. First the leases are fenced and the blobs of
+/// their attempts removed: once a row has ended, no loop finds it again. A worker that is only late
+/// is fenced when it records, and then removes what it wrote since.
+async fn reap_stale(runner: &Runner, stale: StaleLeases<'_>) -> Result<(), StoreError> {
     let reaper = format!("{}-reaper", runner.config.owner);
     for FencedExecution { execution_id, tenant, token } in
         runner.store.fence(stale, &reaper, runner.lease_ms()).await?
     {
-        tracing::warn!(%execution_id, %tenant, "an execution's worker is gone");
+        tracing::warn!(%execution_id, %tenant, "an execution's worker lost its lease");
         artifacts::discard(&runner.blobs, &tenant, execution_id, token).await;
     }
     for ReapedExecution { execution_id, requeued, .. } in

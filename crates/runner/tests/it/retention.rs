@@ -28,12 +28,12 @@ async fn artifacts_logs_and_rows_go_each_at_their_time() {
     let mut stored = bench.stored_bytes().await;
     let look = async || bench.store.get_execution(&acme(), done.id).await.expect("answered");
 
-    assert!(bench.runner.forget_old(in_hours(9)).await.expect("on duty"));
+    assert!(bench.runner.delete_expired(in_hours(9)).await.expect("on duty"));
     assert_eq!(
         look().await.map(|row| (row.has_archive, row.logs)),
         Some((true, "said\n".to_owned()))
     );
-    bench.runner.forget_old(in_hours(11)).await.expect("on duty");
+    bench.runner.delete_expired(in_hours(11)).await.expect("on duty");
     assert_eq!(
         look().await.map(|row| (row.has_archive, row.logs)),
         Some((false, "said\n".to_owned()))
@@ -46,9 +46,9 @@ async fn artifacts_logs_and_rows_go_each_at_their_time() {
     shrinks().await;
     assert!(bench.execution_blobs().is_empty());
     assert!(bench.store.list_execution_files(&acme(), done.id).await.expect("listed").is_empty());
-    bench.runner.forget_old(in_hours(21)).await.expect("on duty");
+    bench.runner.delete_expired(in_hours(21)).await.expect("on duty");
     assert_eq!(look().await.map(|row| row.logs), Some(String::new()));
-    bench.runner.forget_old(in_hours(31)).await.expect("on duty");
+    bench.runner.delete_expired(in_hours(31)).await.expect("on duty");
     assert_eq!(look().await, None);
     assert_eq!(shrinks().await, before);
 }
@@ -67,13 +67,13 @@ async fn what_runs_or_waits_is_kept_whatever_its_age() {
     bench.one(Status::Running).await;
     let waiting = bench.spawn(r#"{"skill":"demo"}"#, None);
     bench.one(Status::Queued).await;
-    bench.runner.forget_old(in_hours(1)).await.expect("on duty");
+    bench.runner.delete_expired(in_hours(1)).await.expect("on duty");
     bench.launcher.open();
     for run in [running, waiting] {
         let run = run.await.expect("no panic").expect("an execution");
         assert_eq!((run.status, run.has_archive), (Status::Success, true));
     }
-    bench.runner.forget_old(in_hours(1)).await.expect("on duty");
+    bench.runner.delete_expired(in_hours(1)).await.expect("on duty");
     assert!(
         bench.with_status(Status::Success).await.is_empty() && bench.execution_blobs().is_empty()
     );
@@ -83,7 +83,7 @@ async fn what_runs_or_waits_is_kept_whatever_its_age() {
 async fn one_server_at_a_time_forgets() {
     let keep = Retention { executions: Some(HOUR), ..Retention::default() };
     let bench = Bench::with(|config| config.retention = keep).await;
-    assert!(bench.runner.forget_old(store::now()).await.expect("on duty"));
+    assert!(bench.runner.delete_expired(store::now()).await.expect("on duty"));
     assert!(
         !bench
             .store
@@ -93,7 +93,7 @@ async fn one_server_at_a_time_forgets() {
     );
     bench.runner.drain(Duration::ZERO).await;
     assert!(
-        !bench.runner.forget_old(store::now()).await.expect("answered"),
+        !bench.runner.delete_expired(store::now()).await.expect("answered"),
         "a closed runner has no duties"
     );
 }

@@ -94,7 +94,7 @@ pub async fn assemble(
     };
     let runner = Runner::start(runner_config, parts).await.map_err(ServeError::Runner)?;
     if let Some(room) = room {
-        runner.sandbox_has(room);
+        runner.note_sandbox(room);
     }
     let app = App {
         store,

@@ -62,7 +62,7 @@ async fn hidden_input(
     for id in &request.input_files {
         let Ok(file_id) = Uuid::try_parse(id) else { continue };
         if !may_read(store, &caller.tenant, allowed, file_id).await? {
-            return Ok(Some(input_files::missing(id)));
+            return Ok(Some(input_files::not_found(id)));
         }
     }
     Ok(None)

@@ -1,9 +1,9 @@
-//! `env` of executions that wait, encrypted: its values are secrets, and rows are in backups and
-//! replicas.
+//! Encrypts the `env` of queued executions: its values are secrets, and rows are copied to backups
+//! and replicas.
 //!
 //! Each execution has a key of its own, derived from the installation's (HKDF-SHA256), so nonces of
 //! different executions cannot collide; the tenant and the execution are also authenticated
-//! (AES-256-GCM), so a sealed text opens nowhere else.
+//! (AES-256-GCM), so a sealed text cannot be opened for another execution.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use data_encoding::BASE64URL_NOPAD;
 use store::TenantId;
 use uuid::Uuid;
 
-/// What a sealed text starts with: the scheme it was made by.
+/// The prefix of a sealed text: the version of this scheme.
 const VERSION: &str = "v1.";
 const SALT: &[u8] = b"skillbox env of queued executions";
 
-/// What all processes over one database seal and open `env` with.
+/// The key that all processes on one database seal and open `env` with.
 #[derive(Clone)]
 pub struct EnvKey([u8; 32]);
 
@@ -36,7 +36,7 @@ impl EnvKey {
         EnvKey(bytes)
     }
 
-    /// A key that no other process has: for one that shares its queue with nobody.
+    /// A key of this process only, for a queue that it does not share.
     pub fn random() -> EnvKey {
         let mut bytes = [0; 32];
         aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random bytes");
@@ -50,10 +50,10 @@ impl EnvKey {
         env: &BTreeMap<String, String>,
     ) -> String {
         let mut sealed = serde_json::to_vec(env).expect("a map of texts is JSON");
-        let place = place(tenant, execution);
-        let key = self.derive(&place).expect("the lengths are right");
+        let context = context(tenant, execution);
+        let key = self.derive(&context).expect("the lengths are right");
         let nonce = key
-            .seal_in_place_append_tag(Aad::from(&place), &mut sealed)
+            .seal_in_place_append_tag(Aad::from(&context), &mut sealed)
             .expect("it is not too long");
         let bytes = [nonce.as_ref().as_slice(), &sealed].concat();
         format!("{VERSION}{}", BASE64URL_NOPAD.encode(&bytes))
@@ -71,22 +71,23 @@ impl EnvKey {
             BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| EnvError::Unauthentic)?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN).ok_or(EnvError::Unauthentic)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(unauthentic)?;
-        let place = place(tenant, execution);
-        let key = self.derive(&place).map_err(unauthentic)?;
-        let plain = key.open_in_place(nonce, Aad::from(&place), sealed).map_err(unauthentic)?;
+        let context = context(tenant, execution);
+        let key = self.derive(&context).map_err(unauthentic)?;
+        let plain = key.open_in_place(nonce, Aad::from(&context), sealed).map_err(unauthentic)?;
         serde_json::from_slice(plain).map_err(|_| EnvError::Unauthentic)
     }
 
-    fn derive(&self, place: &[u8]) -> Result<RandomizedNonceKey, Unspecified> {
+    fn derive(&self, context: &[u8]) -> Result<RandomizedNonceKey, Unspecified> {
         let mut key = [0; 32];
         let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(&self.0);
-        extracted.expand(&[place], hkdf::HKDF_SHA256)?.fill(&mut key)?;
+        extracted.expand(&[context], hkdf::HKDF_SHA256)?.fill(&mut key)?;
         RandomizedNonceKey::new(&AES_256_GCM, &key)
     }
 }
 
-/// Where a text belongs. No tenant's name has a blank, so two places are never spelled alike.
-fn place(tenant: &TenantId, execution: Uuid) -> Vec<u8> {
+/// The tenant and the execution that a text belongs to. No tenant's name contains a space, so two
+/// contexts are never equal.
+fn context(tenant: &TenantId, execution: Uuid) -> Vec<u8> {
     format!("{VERSION} {tenant} {execution}").into_bytes()
 }
 
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_with_the_same_secret_and_hides_its_values() {
+    fn a_sealed_env_opens_with_the_same_secret_and_hides_its_values() {
         let (id, env) =
             (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
         let sealed = EnvKey::new([1; 32]).seal(&tenant("acme"), id, &env);
@@ -114,13 +115,13 @@ mod tests {
         assert_ne!(
             sealed,
             EnvKey::new([1; 32]).seal(&tenant("acme"), id, &env),
-            "no two texts are alike"
+            "no two sealed texts are equal"
         );
         assert!(!format!("{:?}", EnvKey::new([1; 32])).contains('1'));
     }
 
     #[test]
-    fn it_opens_nowhere_else() {
+    fn a_sealed_env_opens_for_no_other_tenant_execution_or_secret() {
         let (id, env) =
             (Uuid::now_v7(), BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]));
         let key = EnvKey::new([1; 32]);
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(
             key.open(&tenant("acme"), id, &sealed),
             Ok(env),
-            "control: where it belongs, it opens"
+            "control: it opens for its own execution"
         );
     }
 }

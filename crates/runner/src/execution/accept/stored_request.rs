@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use store::{Execution, Idempotency, InitialState, NewExecution};
 
-use super::AcceptedRequest;
 use super::sealed_env::EnvError;
+use super::{AcceptedRequest, Stop};
 use crate::{EnvKey, Request};
 
 /// Why a stored request cannot be run.
@@ -17,6 +17,18 @@ pub enum StoredRequestError {
     Unreadable(#[from] serde_json::Error),
     #[error("the stored env cannot be decrypted: {0}")]
     Env(#[from] EnvError),
+}
+
+/// What the caller learns about a row that cannot be run.
+impl From<&StoredRequestError> for Stop {
+    fn from(error: &StoredRequestError) -> Stop {
+        Stop::lost(match error {
+            StoredRequestError::Unreadable(_) => "The stored request could not be read.",
+            StoredRequestError::Env(_) => {
+                "The stored env could not be decrypted: the server's secret was changed, or the row was. Send the request again."
+            }
+        })
+    }
 }
 
 impl AcceptedRequest {

@@ -1,6 +1,5 @@
-//! The files that a request names, to be placed beside its input. What is missing or does not fit
-//! is refused before a sandbox costs anything; the bytes are read only while they are sent to the
-//! guest.
+//! The input files of a request. A missing file or a bad name is refused before it costs a sandbox;
+//! the bytes are read only while they are sent to the guest.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,46 +17,46 @@ use crate::execution::accept::AcceptedRequest;
 use crate::execution::stop::Stop;
 use crate::runner::Runner;
 
-const MAX_FILES: usize = 100;
+const MAX_INPUT_FILES: usize = 100;
 
-/// With the paths they have inside the sandbox.
-pub async fn find(runner: &Runner, order: &AcceptedRequest) -> Result<Vec<StreamedFile>, Stop> {
-    let ids = &order.request.input_files;
-    if ids.len() > MAX_FILES {
-        return Err(Stop::refused(format!("A run takes at most {MAX_FILES} input files.")));
+/// Finds the files, each with its path inside the sandbox.
+pub async fn find(runner: &Runner, accepted: &AcceptedRequest) -> Result<Vec<StreamedFile>, Stop> {
+    let ids = &accepted.request.input_files;
+    if ids.len() > MAX_INPUT_FILES {
+        return Err(Stop::refused(format!("A run takes at most {MAX_INPUT_FILES} input files.")));
     }
     let mut rows = Vec::new();
     for id in ids {
-        rows.push(find_row(runner, order, id).await?);
+        rows.push(find_row(runner, accepted, id).await?);
     }
     check_names(&rows)?;
     rows.into_iter().map(|row| streamed(runner, row)).collect()
 }
 
-async fn find_row(runner: &Runner, order: &AcceptedRequest, id: &str) -> Result<FileRow, Stop> {
-    let uuid = Uuid::try_parse(id).map_err(|_| missing(id))?;
-    let row = runner.store.get_file(&order.tenant, uuid).await.map_err(|error| {
-        tracing::error!(tenant = %order.tenant, id, %error, "looking for an input file failed");
+async fn find_row(runner: &Runner, accepted: &AcceptedRequest, id: &str) -> Result<FileRow, Stop> {
+    let uuid = Uuid::try_parse(id).map_err(|_| not_found(id))?;
+    let row = runner.store.get_file(&accepted.tenant, uuid).await.map_err(|error| {
+        tracing::error!(tenant = %accepted.tenant, id, %error, "reading an input file's row failed");
         Stop::unready("The input files could not be read.")
     })?;
-    row.ok_or_else(|| missing(id))
+    row.ok_or_else(|| not_found(id))
 }
 
-pub fn missing(id: &str) -> Stop {
+pub fn not_found(id: &str) -> Stop {
     Stop::refused(format!("Input file {id:?} does not exist."))
 }
 
-/// Names are checked again: what is stored may be older than the rules, and an artifact's name is a
-/// path.
+/// Names are checked again: a stored name may be older than the rules, and the name of an artifact is
+/// a path.
 fn check_names(rows: &[FileRow]) -> Result<(), Stop> {
     let mut names = BTreeSet::new();
     for FileRow { id, name, .. } in rows {
-        let odd = |part: &str| {
+        let is_unsafe = |part: &str| {
             matches!(part, "" | "." | "..")
                 || part.contains('\\')
                 || part.chars().any(char::is_control)
         };
-        if name.split('/').any(odd) {
+        if name.split('/').any(is_unsafe) {
             return Err(Stop::refused(format!(
                 "Input file {id} has the name {name:?}, which cannot be placed."
             )));
@@ -74,12 +73,12 @@ fn streamed(runner: &Runner, row: FileRow) -> Result<StreamedFile, Stop> {
     let key = key.ok_or_else(|| Stop::lost("The input files could not be read."))?;
     let size = u64::try_from(row.size_bytes).unwrap_or(0);
     let path = format!("{}/{}", paths::INPUT_DIR, row.name);
-    let source = Stored { blobs: runner.blobs.clone(), key, size, sha256: row.sha256 };
+    let source = BlobFile { blobs: runner.blobs.clone(), key, size, sha256: row.sha256 };
     Ok(StreamedFile { path, size, source: Arc::new(source) })
 }
 
-/// A stored file, whose hash is checked on its way.
-struct Stored {
+/// A file in blobs, whose hash is checked while it is read.
+struct BlobFile {
     blobs: Blobs,
     key: BlobKey,
     size: u64,
@@ -87,7 +86,7 @@ struct Stored {
 }
 
 #[async_trait]
-impl FileSource for Stored {
+impl FileSource for BlobFile {
     async fn open(&self) -> io::Result<Pin<Box<dyn AsyncRead + Send>>> {
         let reader = self.blobs.open(&self.key).await.map_err(|error| match error {
             BlobError::Io { source, .. } => source,
@@ -101,7 +100,7 @@ impl FileSource for Stored {
     }
 }
 
-/// Why a run ended whose file could not be sent to its guest.
+/// The end of a run whose input file could not be sent to its guest.
 pub fn unreadable(path: &str, error: &io::Error) -> Stop {
     tracing::error!(path, %error, "an input file could not be sent");
     let name =
