@@ -1,5 +1,5 @@
-//! What the operator decides: how many runs at once, how long leases last, and the limits no skill
-//! can widen.
+//! The configuration of a runner: slots, leases, intervals, and the limits of runs, which no skill
+//! can widen. Defaults of settings are not here but in the server's table of settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,55 +9,61 @@ use skill::signature::SecretKey;
 
 use crate::EnvKey;
 
-/// How this process takes part in running things.
+/// How this process takes part in running executions.
 #[derive(Debug, Clone)]
 pub struct RunnerConfig {
-    /// Names this process instance in leases and on what its launcher made; never reused.
+    /// The id of this process instance, in leases and on its sandboxes; never reused.
     pub owner: String,
-    /// Executions that run at once here; without a launcher there are none.
+    /// Executions that run at once in this process; without a launcher there are none.
     pub slots: usize,
-    /// Callers that may wait for an end at once before new ones are told to come back. One tenant
-    /// alone gets half.
+    /// Callers that may wait for an execution at once; further ones are rejected. One tenant alone
+    /// gets half.
     pub max_waiting: usize,
-    /// A run whose worker is silent for this long is taken away from it.
+    /// A worker without a heartbeat for this long loses its executions.
     pub lease: Duration,
-    /// How often an execution is taken up before it is given up as lost. Again at all only when it
-    /// never reached a guest, or when its skill says that it is idempotent.
+    /// Attempts before an execution is failed as lost. There is a second one only if no job was
+    /// sent, or if the skill is idempotent.
     pub max_attempts: i32,
-    /// How often an idle worker looks for queued executions that nobody announced.
+    /// How often an idle worker checks the queue without a notification.
     pub queue_tick: Duration,
-    /// How often expired leases, and sandboxes that a dead owner left, are looked for.
+    /// How often the reaper looks for expired leases and for sandboxes of dead owners.
     pub reap_tick: Duration,
-    /// How long it is believed that the sandbox works without a run that shows it. Then readiness
-    /// starts one to see.
+    /// How long a successful run or probe proves that the sandbox works. After that readiness starts
+    /// a probe.
     pub probe_every: Duration,
-    /// How long what has ended is kept.
+    /// How long ended executions are kept.
     pub retention: Retention,
-    /// How often one of the servers looks for what may be forgotten.
+    /// How often one of the servers deletes executions past their retention.
     pub retention_tick: Duration,
     /// True when no other process can be using this store (embedded mode holds a lock on its data
     /// directory): at start every other owner's lease is then known to be dead.
     pub exclusive_store: bool,
-    /// Whether archives of skills are only read here: other servers remove those that belong to no
-    /// skill any more.
+    /// Whether this process only reads archives of skills: other servers remove those of deleted
+    /// skills.
     pub archives_read_only: bool,
     pub policy: RunPolicy,
     /// Signs a receipt for each execution that is recorded here.
     pub receipt_key: Option<Arc<SecretKey>>,
-    /// Encrypts `env` of executions that wait. All processes that share a queue need the same.
+    /// Encrypts the `env` of queued executions. All processes that share a queue need the same key.
     pub env_key: EnvKey,
-    /// Where this process is to die or to stall, in tests of crashes.
+    /// Where this process kills or stops itself, in crash tests.
     #[cfg(debug_assertions)]
     pub failpoint: Option<crate::Failpoint>,
 }
 
 impl RunnerConfig {
-    pub fn new(owner: impl Into<String>) -> RunnerConfig {
+    /// The values that have no default in the table of settings, and fixed ones for the rest.
+    pub fn new(
+        owner: impl Into<String>,
+        slots: usize,
+        lease: Duration,
+        policy: RunPolicy,
+    ) -> RunnerConfig {
         RunnerConfig {
             owner: owner.into(),
-            slots: std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2),
+            slots,
             max_waiting: 2048,
-            lease: Duration::from_secs(30),
+            lease,
             max_attempts: 3,
             queue_tick: Duration::from_secs(1),
             reap_tick: Duration::from_secs(5),
@@ -66,7 +72,7 @@ impl RunnerConfig {
             retention_tick: Duration::from_secs(60),
             exclusive_store: false,
             archives_read_only: false,
-            policy: RunPolicy::default(),
+            policy,
             receipt_key: None,
             env_key: EnvKey::random(),
             #[cfg(debug_assertions)]
@@ -84,7 +90,7 @@ pub struct Retention {
     pub artifacts: Option<Duration>,
 }
 
-/// The server's limits. Nothing a skill or a caller says can go beyond the maxima.
+/// The operator's limits of runs. Neither a skill nor a caller can exceed the maxima.
 #[derive(Debug, Clone)]
 pub struct RunPolicy {
     pub default_timeout: Duration,
@@ -93,32 +99,17 @@ pub struct RunPolicy {
     pub max_memory_bytes: u64,
     pub default_cpu_millis: u32,
     pub max_cpu_millis: u32,
-    /// Processes and threads together: Node alone starts about eleven.
+    /// Processes and threads together.
     pub pids: u32,
     pub disk_inodes: u64,
     pub output_limits: OutputLimits,
-    /// Images a skill may name. `None` where the sandbox uses no images and `image` means nothing.
+    /// Images that a skill may name. `None` where the backend uses no images and ignores `image`.
     pub image_allowlist: Option<Vec<String>>,
 }
 
-impl Default for RunPolicy {
-    fn default() -> RunPolicy {
-        RunPolicy {
-            default_timeout: Duration::from_secs(120),
-            max_timeout: Duration::from_secs(600),
-            default_memory_bytes: 256 << 20,
-            max_memory_bytes: 1 << 30,
-            default_cpu_millis: 500,
-            max_cpu_millis: 4000,
-            pids: 64,
-            disk_inodes: 16_384,
-            output_limits: OutputLimits {
-                log_bytes: 1 << 20,
-                output_bytes: 1 << 20,
-                artifact_bytes: 256 << 20,
-                artifact_files: 1000,
-            },
-            image_allowlist: None,
-        }
-    }
+impl RunPolicy {
+    /// Processes and threads of a run. No setting: Node alone starts about eleven.
+    pub const PIDS: u32 = 64;
+    /// Files and directories on the disk of a run. No setting.
+    pub const DISK_INODES: u64 = 16_384;
 }

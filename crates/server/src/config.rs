@@ -9,6 +9,7 @@ mod memory;
 mod parse;
 mod reader;
 mod reference;
+mod run_policy;
 mod sandboxes;
 mod settings;
 mod standalone;
@@ -24,11 +25,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use runner::RunPolicy;
 use sandbox::Control;
 
 pub use args::Args;
 pub use limits::{Http2Limits, McpSessionLimits, Rate};
 pub use reference::{EffectiveSetting, effective, reference_markdown};
+pub use run_policy::default_run_policy;
 pub use sandboxes::{DockerSettings, KubernetesSettings, SandboxSettings};
 pub use standalone::StandaloneConfig;
 pub use storage::{Retention, S3Settings};
@@ -120,16 +123,8 @@ pub struct Config {
     /// Where the process is to die, for tests of crashes.
     #[cfg(debug_assertions)]
     pub failpoint: Option<runner::Failpoint>,
-    pub default_timeout: Duration,
-    pub max_timeout: Duration,
-    pub default_memory_bytes: u64,
-    pub max_memory_bytes: u64,
-    pub default_cpu_millis: u32,
-    pub max_cpu_millis: u32,
-    pub max_output_bytes: u64,
-    pub max_log_bytes: u64,
-    pub max_artifact_bytes: u64,
-    pub max_artifact_files: u32,
+    /// The limits of runs.
+    pub run_policy: RunPolicy,
     pub max_skill_bytes: usize,
     pub max_file_bytes: u64,
     /// For tenants without a limit of their own.

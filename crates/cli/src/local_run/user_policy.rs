@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use runner::RunPolicy;
 use sandbox::Control;
 use serde::Deserialize;
+use server::config::default_run_policy;
 use skill::{OpenDirectory, Package, UnitError, parse_cpu, parse_duration, parse_memory};
 
 use super::LocalSandbox;
@@ -97,7 +98,7 @@ impl UserPolicy {
 
     /// The limits of every run; defaults where the policy sets none.
     pub fn limits(&self) -> Result<RunPolicy> {
-        let mut policy = RunPolicy::default();
+        let mut policy = default_run_policy();
         let millis = |text: &str| parse_duration(text).map(Duration::from_millis);
         set(&mut policy.max_timeout, "max_timeout", &self.max_timeout, millis)?;
         set(&mut policy.default_timeout, "default_timeout", &self.default_timeout, millis)?;
@@ -196,7 +197,7 @@ pub(super) mod tests {
             (limits.max_timeout, limits.default_cpu_millis),
             (Duration::from_secs(3600), 2000)
         );
-        assert_eq!(limits.default_timeout, RunPolicy::default().default_timeout);
+        assert_eq!(limits.default_timeout, default_run_policy().default_timeout);
         for bad in ["max_memory = \"much\"", "max_timeout = \"0s\""] {
             let error = parse_policy::<UserPolicy>(bad).expect("TOML").limits().expect_err("bad");
             assert!(

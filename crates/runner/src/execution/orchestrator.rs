@@ -38,7 +38,7 @@ enum AttemptEnd {
         memory: Option<Permit>,
     },
     Requeued,
-    /// The result is somebody else's to record.
+    /// Another worker records the execution.
     Abandoned,
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::{BlobKey, Blobs};
-use runner::{Runner, RunnerConfig};
+use runner::Runner;
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox::{NativeConfig, NativeLauncher, Owner};
 use store::{Execution, Status, Store};
@@ -50,7 +50,7 @@ async fn worker() {
         require: Vec::new(),
         search_path: None,
     };
-    let mut config = RunnerConfig::new(owner);
+    let mut config = crate::support::runner_config(owner);
     (config.slots, config.lease, config.reap_tick) = (2, LEASE, Duration::from_millis(200));
     config.failpoint = variable(FAILPOINT).map(|text| text.parse().expect("a failpoint"));
     let store = Store::open(&dsn).await.expect("the store");
@@ -119,7 +119,7 @@ impl Site {
         let store = Store::open(&dsn).await.expect("a store");
         store.ensure_tenant(&acme()).await.expect("a tenant");
         let blobs = Blobs::directory(data.path().to_owned()).expect("blobs");
-        let mut config = RunnerConfig::new(format!("api-{}", Uuid::new_v4()));
+        let mut config = crate::support::runner_config(format!("api-{}", Uuid::new_v4()));
         // The dead are found by the next worker and not by this one, so that each dies where it
         // should.
         config.reap_tick = Duration::from_secs(600);

@@ -34,7 +34,7 @@ impl Pair {
             (config.lease, config.reap_tick) = (lease, lease / 6)
         })
         .await;
-        let mut config = runner::RunnerConfig::new(format!("api-{}", Uuid::new_v4()));
+        let mut config = crate::support::runner_config(format!("api-{}", Uuid::new_v4()));
         config.queue_tick = Duration::from_secs(600);
         let api = Runner::start(config, parts(second, blobs, None)).await.expect("a runner");
         Pair { api, worker, dsn }

@@ -9,9 +9,12 @@ use admission::{DiskReserve, SharedResources};
 use async_trait::async_trait;
 use blobs::{Blobs, S3Config};
 use catalogue::{Catalogue, CatalogueConfig};
-use runner::{Caller, Detail, EnvKey, Request, RunError, Runner, RunnerConfig, RunnerParts};
+use runner::{
+    Caller, Detail, EnvKey, Request, RunError, RunPolicy, Runner, RunnerConfig, RunnerParts,
+};
 use sandbox::{
-    Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, Owner, Shape,
+    Guest, Isolation, LaunchError, Launcher, NativeConfig, NativeLauncher, OutputLimits, Owner,
+    Shape,
 };
 use store::{
     Execution, ExecutionFilter, Idempotency, PageRequest, PutSkillResult, Status, Store, TenantId,
@@ -52,7 +55,7 @@ impl Bench {
     ) -> Bench {
         let owner = format!("test-{}", Uuid::new_v4());
         let launcher = Arc::new(Watched::new(&owner));
-        let mut config = RunnerConfig::new(owner);
+        let mut config = runner_config(owner);
         config.slots = 2;
         config.env_key = EnvKey::new([7; 32]);
         // A test that waits for the tick instead of an event would hang rather than pass slowly.
@@ -142,6 +145,30 @@ pub async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), found).await.expect("what was awaited never came")
+}
+
+pub fn runner_config(owner: String) -> RunnerConfig {
+    RunnerConfig::new(owner, 4, Duration::from_secs(30), run_policy())
+}
+
+pub fn run_policy() -> RunPolicy {
+    RunPolicy {
+        default_timeout: Duration::from_secs(120),
+        max_timeout: Duration::from_secs(600),
+        default_memory_bytes: 256 << 20,
+        max_memory_bytes: 1 << 30,
+        default_cpu_millis: 500,
+        max_cpu_millis: 4000,
+        pids: RunPolicy::PIDS,
+        disk_inodes: RunPolicy::DISK_INODES,
+        output_limits: OutputLimits {
+            log_bytes: 1 << 20,
+            output_bytes: 1 << 20,
+            artifact_bytes: 256 << 20,
+            artifact_files: 1000,
+        },
+        image_allowlist: None,
+    }
 }
 
 pub const SKILL_MD: &str = "---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n";

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blobs::{BlobKey, Blobs};
 use catalogue::{CatalogueError, PublishedSkill, TrustProblem};
-use runner::{Runner, RunnerConfig};
+use runner::Runner;
 use skill::Package;
 use skill::signature::{SecretKey, SkillStatement};
 use store::{
@@ -384,7 +384,7 @@ fn revoke_the_key<'a>(chain: &'a Chain, _: &'a Package) -> Revoking<'a> {
 
 /// A second runner with its own connections knows of it at once.
 async fn other_server_refuses_too(chain: &Chain) {
-    let mut config = RunnerConfig::new(format!("other-{}", Uuid::new_v4()));
+    let mut config = crate::support::runner_config(format!("other-{}", Uuid::new_v4()));
     config.queue_tick = Duration::from_secs(600);
     let store = Store::open(&chain.dsn).await.expect("the same database");
     let launcher = Arc::clone(&chain.bench.launcher);

@@ -27,8 +27,11 @@ fn nothing_set_is_the_embedded_mode() {
     assert_eq!(config.dsn(), "sqlite:/home/ada/.local/share/skillbox/skillbox.db");
     assert!(config.is_loopback());
     assert_eq!((config.api_port, config.max_skill_bytes), (8080, 52_428_800));
-    assert_eq!(config.default_timeout, Duration::from_secs(120));
-    assert_eq!((config.default_cpu_millis, config.max_memory_bytes), (500, 1 << 30));
+    assert_eq!(config.run_policy.default_timeout, Duration::from_secs(120));
+    assert_eq!(
+        (config.run_policy.default_cpu_millis, config.run_policy.max_memory_bytes),
+        (500, 1 << 30)
+    );
 }
 
 #[test]

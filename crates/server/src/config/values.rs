@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::limits::{Http2Limits, McpSessionLimits, READY_AGE};
 use super::parse::*;
-use super::reader::{SettingReader, bad, check_order};
+use super::reader::{SettingReader, bad};
 use super::sandboxes::SandboxSettings;
 use super::storage::{Retention, S3Settings};
 use super::tokens::JwtSettings;
-use super::{Config, ConfigError, RawValues, Role, SystemInfo, memory};
+use super::{Config, ConfigError, RawValues, Role, SystemInfo, memory, run_policy};
 use crate::http::loopback::is_loopback_address;
 
 /// What is assumed where the system does not say.
@@ -47,6 +47,7 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
         receipt_key_generation: read.get("receipt_key_generation", generation)?,
         sandbox: SandboxSettings::read(&read, &image_allowlist)?,
         require: read.optional("require", controls)?.unwrap_or_default(),
+        run_policy: run_policy::read(&read, Some(image_allowlist.clone()))?,
         image_allowlist,
         runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(surroundings.path),
         launchers: read.optional("launchers", positive)?.unwrap_or(cores),
@@ -54,16 +55,6 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
         lease: read.get("lease", duration)?,
         #[cfg(debug_assertions)]
         failpoint: read.optional("failpoint", str::parse)?,
-        default_timeout: read.get("default_timeout", duration)?,
-        max_timeout: read.get("max_timeout", duration)?,
-        default_memory_bytes: read.get("default_memory", size)?,
-        max_memory_bytes: read.get("max_memory", size)?,
-        default_cpu_millis: read.get("default_cpu", cpu)?,
-        max_cpu_millis: read.get("max_cpu", cpu)?,
-        max_output_bytes: read.get("max_output_size", size)?,
-        max_log_bytes: read.get("max_log_size", size)?,
-        max_artifact_bytes: read.get("max_artifact_size", size)?,
-        max_artifact_files: read.get("max_artifact_files", positive)?,
         max_skill_bytes: read.get("max_skill_size", size_in_memory)?,
         max_file_bytes: read.get("max_file_size", size)?,
         max_stored_bytes: read.optional("max_stored_bytes", size)?,
@@ -91,11 +82,6 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
         log_format: read.get("log_format", log_format)?,
         set: set.clone(),
     };
-    check_order("default_timeout", config.default_timeout, "max_timeout", config.max_timeout)?;
-    check_order(
-        "default_memory", config.default_memory_bytes, "max_memory", config.max_memory_bytes,
-    )?;
-    check_order("default_cpu", config.default_cpu_millis, "max_cpu", config.max_cpu_millis)?;
     if config.lease < MIN_LEASE {
         return Err(bad("lease", "is shorter than 1s, which no heartbeat can keep up with"));
     }

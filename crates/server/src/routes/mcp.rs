@@ -93,7 +93,7 @@ pub fn endpoint(config: &Config) -> McpEndpoint {
         allowed_hosts: allowed_hosts(config.bind, public.as_ref()),
         allowed_origins: allowed_origins(public.as_ref()),
         max_body_bytes: config.max_body_bytes,
-        session_idle_timeout: config.max_timeout + SESSION_IDLE_MARGIN,
+        session_idle_timeout: config.run_policy.max_timeout + SESSION_IDLE_MARGIN,
         reconnect_timeout: RECONNECT_TIMEOUT,
         sessions: SessionLimits {
             total: sessions.total,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use admission::{DiskReserve, SharedResources};
 use blobs::{Blobs, DownloadTokenSigner, S3Config};
 use catalogue::{Catalogue, CatalogueConfig};
-use runner::{EnvKey, Room, RunPolicy, Runner, RunnerConfig, RunnerParts};
+use runner::{EnvKey, Room, Runner, RunnerConfig, RunnerParts};
 use sandbox::{
     DockerConfig, DockerLauncher, Isolation, KubernetesConfig, KubernetesLauncher, LaunchError,
-    Launcher, NativeConfig, NativeLauncher, OutputLimits, Owner,
+    Launcher, NativeConfig, NativeLauncher, Owner,
 };
 use store::Store;
 use uuid::Uuid;
@@ -240,7 +240,7 @@ pub fn in_docker(config: &Config, docker: &DockerSettings, owner: &str) -> Docke
         owner: Owner(owner.to_owned()),
         host: docker.host.clone(),
         runtime: docker.runtime.clone(),
-        lifetime: config.max_timeout + MAX_RUN_OVERHEAD,
+        lifetime: config.run_policy.max_timeout + MAX_RUN_OVERHEAD,
         images: docker.images.clone(),
         allowlist: config.image_allowlist.clone(),
         require: config.require.clone(),
@@ -252,6 +252,7 @@ pub fn in_kubernetes(
     kubernetes: &KubernetesSettings,
     owner: &str,
 ) -> KubernetesConfig {
+    let limits = config.run_policy.output_limits;
     KubernetesConfig {
         owner: Owner(owner.to_owned()),
         kubeconfig: None,
@@ -261,11 +262,9 @@ pub fn in_kubernetes(
         seccomp_profile: kubernetes.seccomp_profile.clone(),
         user_namespaces: kubernetes.user_namespaces,
         schedule_timeout: kubernetes.schedule_timeout,
-        lifetime: config.max_timeout + MAX_RUN_OVERHEAD,
+        lifetime: config.run_policy.max_timeout + MAX_RUN_OVERHEAD,
         removal_timeout: POD_REMOVAL_TIMEOUT,
-        max_output_bytes: config.max_log_bytes
-            + config.max_output_bytes
-            + config.max_artifact_bytes,
+        max_output_bytes: limits.log_bytes + limits.output_bytes + limits.artifact_bytes,
         images: kubernetes.images.clone(),
         allowlist: config.image_allowlist.clone(),
         require: config.require.clone(),
@@ -291,10 +290,9 @@ fn probe_every(sandbox: &SandboxSettings) -> Duration {
 }
 
 fn runner_config(config: &Config, owner: String) -> RunnerConfig {
-    let defaults = RunnerConfig::new(owner);
+    let Config { max_concurrent_execs, lease, .. } = *config;
+    let fixed = RunnerConfig::new(owner, max_concurrent_execs, lease, config.run_policy.clone());
     RunnerConfig {
-        slots: config.max_concurrent_execs,
-        lease: config.lease,
         probe_every: probe_every(&config.sandbox),
         retention: config.retention.into(),
         #[cfg(debug_assertions)]
@@ -302,23 +300,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         // The data directory's lock proves that nobody else uses the database inside it.
         exclusive_store: config.db_dsn.is_none(),
         archives_read_only: config.role == Role::Worker,
-        policy: RunPolicy {
-            default_timeout: config.default_timeout,
-            max_timeout: config.max_timeout,
-            default_memory_bytes: config.default_memory_bytes,
-            max_memory_bytes: config.max_memory_bytes,
-            default_cpu_millis: config.default_cpu_millis,
-            max_cpu_millis: config.max_cpu_millis,
-            output_limits: OutputLimits {
-                log_bytes: config.max_log_bytes,
-                output_bytes: config.max_output_bytes,
-                artifact_bytes: config.max_artifact_bytes,
-                artifact_files: config.max_artifact_files,
-            },
-            image_allowlist: Some(config.image_allowlist.clone()),
-            ..defaults.policy
-        },
-        ..defaults
+        ..fixed
     }
 }
 

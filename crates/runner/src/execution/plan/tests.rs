@@ -1,4 +1,6 @@
-use sandbox::paths;
+use std::time::Duration;
+
+use sandbox::{OutputLimits, paths};
 use skill::PackageLimits;
 
 use super::*;
@@ -15,16 +17,36 @@ fn skill(frontmatter: &str, files: &[(&str, &str)]) -> LoadedSkill {
     LoadedSkill::compile(package).expect("good schemas")
 }
 
+fn run_policy() -> RunPolicy {
+    RunPolicy {
+        default_timeout: Duration::from_secs(120),
+        max_timeout: Duration::from_secs(600),
+        default_memory_bytes: 256 << 20,
+        max_memory_bytes: 1 << 30,
+        default_cpu_millis: 500,
+        max_cpu_millis: 4000,
+        pids: RunPolicy::PIDS,
+        disk_inodes: RunPolicy::DISK_INODES,
+        output_limits: OutputLimits {
+            log_bytes: 1 << 20,
+            output_bytes: 1 << 20,
+            artifact_bytes: 256 << 20,
+            artifact_files: 1000,
+        },
+        image_allowlist: None,
+    }
+}
+
 fn request(json: &str) -> Request {
     serde_json::from_str(json).expect("a good request")
 }
 
 fn planned(skill: &LoadedSkill, json: &str) -> Plan {
-    plan(skill, &request(json), &RunPolicy::default()).expect("a plan")
+    plan(skill, &request(json), &run_policy()).expect("a plan")
 }
 
 fn refused(skill: &LoadedSkill, json: &str) -> String {
-    let stop = plan(skill, &request(json), &RunPolicy::default()).expect_err("a refusal");
+    let stop = plan(skill, &request(json), &run_policy()).expect_err("a refusal");
     assert_eq!(stop.outcome, sandbox::Outcome::Refused);
     stop.error
 }
@@ -150,10 +172,8 @@ fn what_may_not_run_is_refused_by_name() {
 fn images_count_only_where_there_is_an_allowlist() {
     let skill = skill("image: evil:1\n", &[("main.py", "")]);
     assert_eq!(planned(&skill, r#"{"skill":"demo"}"#).shape.image, None);
-    let allowing = |image: &str| RunPolicy {
-        image_allowlist: Some(vec![image.to_owned()]),
-        ..RunPolicy::default()
-    };
+    let allowing =
+        |image: &str| RunPolicy { image_allowlist: Some(vec![image.to_owned()]), ..run_policy() };
     let allowed =
         plan(&skill, &request(r#"{"skill":"demo"}"#), &allowing("evil:1")).expect("a plan");
     assert_eq!(allowed.shape.image.as_deref(), Some("evil:1"));
