@@ -120,7 +120,7 @@ impl Store {
 /// Restricts an update to the execution of this lease, while the lease is held. This is the fence:
 /// the reaper changes `owner`, and the next claim raises `token`.
 ///
-/// An expired lease that nobody took away still counts as held. Its worker is alive after all, and
+/// An expired lease that was not taken away still counts as held. Its worker is alive after all, and
 /// its result is as good as one in time.
 pub(crate) fn where_lease_held<'a>(update: Sql<'a>, lease: &'a Lease) -> Sql<'a> {
     update

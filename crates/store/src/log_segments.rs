@@ -45,7 +45,7 @@ impl Store {
     /// True when it has not ended yet.
     ///
     /// A queued execution is notified as queued once more: this update locks its row, and a worker
-    /// that claims at this moment skips locked rows and would not look again.
+    /// that claims at this moment skips locked rows and would not retry.
     pub async fn mark_watched(&self, tenant: &TenantId, id: Uuid) -> Result<bool, StoreError> {
         let update = sql("UPDATE executions SET watched = TRUE \
              WHERE tenant = $1 AND id = $2 AND status IN ('queued', 'running') \

@@ -1,7 +1,7 @@
 //! Notifications of changes to executions, delivered to every process on this database.
 //!
 //! On Postgres they are sent with `NOTIFY` by the transaction that makes the change, so a change
-//! that is rolled back notifies nobody. SQLite serves one process, and a channel in it. A
+//! that is rolled back sends nothing. SQLite serves one process, and a channel in it. A
 //! notification only says which row to read again. Delivery is not guaranteed: subscribers also
 //! poll at intervals, and after a gap each gets `Missed` and reads everything it waits for once.
 

@@ -97,7 +97,7 @@ async fn forward_notifications(
 ) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     // On a broken connection `try_recv` must return None instead of reconnecting silently:
-    // subscribers have to be told that notifications may be lost.
+    // subscribers must be notified that notifications may be lost.
     listener.eager_reconnect(false);
     listener.listen(PG_CHANNEL).await?;
     // Postgres does not store notifications, so those sent before LISTEN are lost. `Missed` comes

@@ -1,8 +1,8 @@
-//! Presigned URLs: the object store itself hands out a blob, to whoever has the URL, until it
-//! expires.
+//! Presigned URLs: the bearer downloads a blob directly from the object store until the URL expires.
 //!
-//! The signature covers the host, so it is made for the address that browsers use. Everything is
-//! worked out here; the server is not asked.
+//! The signature covers the host, so it is computed for the address that browsers use. Signing is
+//! local and sends no request to the server. The SDK's presigner is not used, because it signs for
+//! the endpoint of its client, which browsers may not reach.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
