@@ -1,4 +1,5 @@
-//! The scripts of `skillbox skill new`: each reads its input, prints a log line and writes a result.
+//! The scripts of `skillbox skill new`: each reads its input, prints a log line and writes a
+//! result.
 
 pub(crate) const PYTHON: &str = r#"import json
 import os

@@ -1,5 +1,5 @@
-//! The one stored form of a skill: a zip whose bytes depend on nothing but names, contents and
-//! executable bits.
+//! The canonical archive of a skill: a zip whose bytes depend only on names, contents and
+//! executable bits, so that equal skills have equal digests.
 //!
 //! Entries are sorted by path, stored without compression, dated 1980-01-01 and have mode 644 or
 //! 755. They are stored, not deflated, because a compressor's output changes between its versions
@@ -21,7 +21,7 @@ pub struct SkillFile {
     pub executable: bool,
 }
 
-/// A canonical archive with everything that is known about it.
+/// A canonical archive, its digest and its files.
 pub(crate) struct CanonicalArchive {
     pub archive: Bytes,
     pub digest: String,
@@ -31,7 +31,7 @@ pub(crate) struct CanonicalArchive {
 const UTF8_NAME: u16 = 1 << 11;
 const VERSION: u16 = 20;
 const MADE_BY_UNIX: u16 = 3 << 8 | VERSION;
-/// 1980-01-01, the first day a zip can name.
+/// 1980-01-01, the earliest date of the format.
 const DATE: u16 = 1 << 5 | 1;
 const MODE_FILE: u32 = 0o100_644;
 const MODE_EXECUTABLE: u32 = 0o100_755;
@@ -47,7 +47,7 @@ struct PackedFile {
 
 /// Packs files whose paths are checked and distinct.
 ///
-/// Contents go straight to their final place, so that the peak of memory is one copy of them.
+/// Contents are unpacked directly into the archive, so that the memory peak is one copy of them.
 pub(crate) fn pack(mut sources: Vec<SourceFile<'_>>) -> Result<CanonicalArchive, SkillError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     let mut out = Vec::with_capacity(archive_len(&sources)?);
@@ -76,8 +76,8 @@ pub(crate) fn digest(archive: &[u8]) -> String {
     format!("sha256:{}", data_encoding::HEXLOWER.encode(&hash))
 }
 
-/// The exact length of the archive to come; fails where the format without its 64-bit extension
-/// ends.
+/// The exact length of the archive. Fails above the limits of the format without Zip64, which
+/// [`crate::read_archive`] rejects.
 fn archive_len(sources: &[SourceFile<'_>]) -> Result<usize, SkillError> {
     let entry = |source: &SourceFile<'_>| {
         let headers = LOCAL_LEN + CENTRAL_LEN + 2 * source.path.len();
@@ -99,6 +99,7 @@ fn append_file(out: &mut Vec<u8>, source: SourceFile<'_>) -> Result<PackedFile, 
 
     let content = &out[data_at..];
     let record = PackedFile {
+        // Uploads of separate files carry no modes; a shebang decides instead.
         executable: source.executable.unwrap_or_else(|| content.starts_with(b"#!")),
         path: source.path,
         local_at: to_u32(local_at),
@@ -106,6 +107,7 @@ fn append_file(out: &mut Vec<u8>, source: SourceFile<'_>) -> Result<PackedFile, 
         size: to_u32(content.len()),
         crc,
     };
+    // The header needs the checksum of the content, so it is filled in after it.
     let mut header = Vec::with_capacity(data_at - local_at);
     header.extend_from_slice(&LOCAL_MAGIC);
     append_common_fields(&mut header, &record);
@@ -114,7 +116,7 @@ fn append_file(out: &mut Vec<u8>, source: SourceFile<'_>) -> Result<PackedFile, 
     Ok(record)
 }
 
-/// The fields that the local and the central header have in common, in the same order in both.
+/// The fields that the local and the central header share, in the same order.
 fn append_common_fields(out: &mut Vec<u8>, record: &PackedFile) {
     const STORED: u16 = 0;
     const MIDNIGHT: u16 = 0;
@@ -159,5 +161,5 @@ fn to_u32(value: usize) -> u32 {
 
 fn to_u16(value: usize) -> u16 {
     u16::try_from(value)
-        .expect("archive_len() bounds the count, path::check() the length of a name")
+        .expect("archive_len() bounds the count, path::normalize() the length of a name")
 }

@@ -1,7 +1,7 @@
-//! Files on their way into a package: named, measured and counted, not yet unpacked.
+//! Collects the files of a package: checks their names and sizes, before anything is unpacked.
 //!
-//! All three readers hand their entries to one [`FileCollector`], so that every rule about names and sizes
-//! is kept in one place.
+//! All three readers add their entries to one [`FileCollector`], so that every rule about names and
+//! sizes is in one place.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::{
     yaml,
 };
 
-/// Less than this is simply unpacked: that it might be refused then costs little.
+/// Smaller packages are unpacked without a precheck: rejecting them afterwards costs little memory.
 const PRECHECK_MIN_BYTES: u64 = 16 << 20;
 
-/// One file whose bytes still have to be fetched.
+/// One file whose content is still to be read or unpacked.
 pub(crate) struct SourceFile<'a> {
     pub path: String,
-    /// Unknown where the transport carries no modes; a shebang decides then.
+    /// `None` if the transport carries no modes; a shebang decides then.
     pub executable: Option<bool>,
     pub size: u64,
     pub content: FileContent<'a>,
@@ -32,11 +32,11 @@ pub(crate) enum FileContent<'a> {
     OnDisk { root: OpenDirectory, relative: PathBuf, size: u64 },
 }
 
-/// What a reader has seen so far.
+/// The files that a reader has added so far.
 pub(crate) struct FileCollector<'a> {
     pub limits: &'a PackageLimits,
     pub sources: Vec<SourceFile<'a>>,
-    /// How many files were left out because nobody meant to ship them.
+    /// The number of files of desktop systems that were left out.
     pub dropped_junk_files: usize,
     paths: PathSet,
     entries: usize,
@@ -55,7 +55,7 @@ impl<'a> FileCollector<'a> {
         }
     }
 
-    /// Takes note of a directory. It is not kept: the canonical form has files only.
+    /// Checks the name of a directory. It is not kept: the canonical form has files only.
     pub(crate) fn add_directory(&mut self, name: &str) -> Result<(), SkillError> {
         self.count_entry()?;
         match path::normalize(name, self.limits)? {
@@ -84,7 +84,8 @@ impl<'a> FileCollector<'a> {
         }
         if path::is_junk(path) {
             self.dropped_junk_files += 1;
-            // It is dropped, but what no program could unpack is refused wherever it stands.
+            // Dropped, but damaged data is rejected wherever it is: other programs would fail on
+            // it.
             return content.verify(path);
         }
         let path = path.to_owned();
@@ -92,7 +93,7 @@ impl<'a> FileCollector<'a> {
         Ok(())
     }
 
-    /// Takes away the wrapper directory, if everything lies in one, and tells its name.
+    /// Removes the wrapper directory from all paths, if there is one, and returns its name.
     pub(crate) fn strip_wrapper(&mut self) -> Option<String> {
         let paths = self.sources.iter().map(|source| source.path.as_str());
         let wrapper = path::find_wrapper(paths)?.to_owned();
@@ -102,9 +103,9 @@ impl<'a> FileCollector<'a> {
         Some(wrapper)
     }
 
-    /// Tries large content out before room is made for all of it, so that what is refused never
-    /// costs that room. What it gives back is all that the skill says about itself, to be judged
-    /// before the rest; nothing, where the rest is to_u32.
+    /// Checks large content before memory is allocated for all of it, so that a rejected package
+    /// never costs that memory. Returns the files that the manifest is read from, to be validated
+    /// before the rest is unpacked; `None` if the package is small.
     pub(crate) fn precheck(&self) -> Result<Option<Vec<SkillFile>>, SkillError> {
         for source in self.sources.iter().filter(|source| path::is_skill_file(&source.path)) {
             frontmatter::check_size(&source.path, source.size, self.limits)?;
@@ -122,7 +123,7 @@ impl<'a> FileCollector<'a> {
             Some((source, manifest_sources::max_bytes(&source.path, self.limits)?))
         });
         documents
-            .map(|(source, most)| source.manifest_file(most))
+            .map(|(source, max)| source.manifest_file(max))
             .collect::<Result<Vec<_>, _>>()
             .map(Some)
     }
@@ -137,11 +138,12 @@ impl<'a> FileCollector<'a> {
 }
 
 impl SourceFile<'_> {
-    /// The file as it will be, as far as a document of at most this length is judged by it.
-    fn manifest_file(&self, most: u64) -> Result<SkillFile, SkillError> {
-        // Its length alone speaks against it, so nothing but the length is needed.
-        let content = if self.size > most {
-            FileContent::Bytes(vec![b' '; most as usize + 1])
+    /// The unpacked manifest file. One above its maximum size is replaced by blanks of one byte
+    /// more than allowed.
+    fn manifest_file(&self, max: u64) -> Result<SkillFile, SkillError> {
+        // It is rejected for its length alone, so its content is not needed.
+        let content = if self.size > max {
+            FileContent::Bytes(vec![b' '; max as usize + 1])
         } else {
             self.content.clone()
         };
@@ -152,7 +154,7 @@ impl SourceFile<'_> {
 }
 
 impl FileContent<'_> {
-    /// Finds what is wrong with packed content without keeping what comes out of it.
+    /// Checks packed content without keeping the unpacked bytes.
     fn verify(&self, path: &str) -> Result<(), SkillError> {
         match self {
             Self::Packed(packed) => packed.verify(path),
@@ -160,7 +162,7 @@ impl FileContent<'_> {
         }
     }
 
-    /// Appends exactly the announced bytes to `out` and returns their CRC-32.
+    /// Appends exactly the declared number of bytes to `out` and returns their CRC-32.
     pub(crate) fn append_to(self, out: &mut Vec<u8>, path: &str) -> Result<u32, SkillError> {
         let start = out.len();
         match self {

@@ -1,8 +1,8 @@
 //! Reading a skill from a directory, for the command line.
 //!
-//! With [`OpenDirectory`], the only place of this crate that touches the file system. Links are refused
-//! rather than followed, so that packing a directory never picks up anything from outside it, not
-//! even while another process changes it.
+//! With [`OpenDirectory`], the only module of this crate that does I/O. Links are rejected and
+//! never followed, so that packing a directory cannot include a file from outside it, not even
+//! while another process changes the directory.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::collector::{FileCollector, FileContent};
 use crate::package::{self, Package};
 use crate::{Hazard, OpenDirectory, PackageLimits, SkillError, path};
 
-/// Reads the skill in `dir` as it would arrive from an upload of that directory.
+/// Reads the skill in `dir`, with the same result as an upload of that directory.
 pub fn read_directory(dir: &Path, limits: &PackageLimits) -> Result<Package, SkillError> {
     let tree = OpenDirectory::open(dir).map_err(|source| unreadable(dir, source))?;
     read_open_directory(&tree, limits)
 }
 
-/// The same for a directory that is open already.
+/// The same for an open directory.
 pub fn read_open_directory(
     tree: &OpenDirectory,
     limits: &PackageLimits,
@@ -28,7 +28,7 @@ pub fn read_open_directory(
     package::assemble(list_files(tree, limits)?, tree.directory_name())
 }
 
-/// PathSet and sizes of all files; contents are read later and compared with these.
+/// Collects the names and sizes of all files. Contents are read later and compared with these.
 fn list_files<'a>(
     root: &OpenDirectory,
     limits: &'a PackageLimits,
@@ -56,10 +56,10 @@ fn list_files<'a>(
     Ok(collector)
 }
 
-/// Takes one entry in; for a directory returns its path, still to be walked.
+/// Adds one entry. For a directory returns its path, whose entries are still to be read.
 ///
-/// The type found here only chooses the error message. A directory or file is opened without
-/// following links later.
+/// The type found here only selects the error message: another process can replace the entry before
+/// it is opened, which happens later and without following links.
 fn add_entry(
     root: &OpenDirectory,
     directory: &OpenDirectory,
@@ -86,8 +86,8 @@ fn add_entry(
     }
 }
 
-/// Appends the content of a file that was listed before; one that changed since is an error,
-/// because its space is already reserved.
+/// Appends the content of a listed file. A file that changed since is an error, because its space
+/// in the archive is already reserved.
 pub(crate) fn append_file(
     root: &OpenDirectory,
     relative: &Path,
@@ -103,6 +103,7 @@ pub(crate) fn append_file(
     if metadata.len() != size {
         return Err(changed());
     }
+    // One byte more than expected shows that the file grew after its size was read.
     match file.take(size + 1).read_to_end(out).map_err(failed)? as u64 == size {
         true => Ok(()),
         false => Err(changed()),

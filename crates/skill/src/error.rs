@@ -1,7 +1,7 @@
-//! Why a skill was not accepted.
+//! Errors of reading a skill.
 //!
-//! Messages are read by the person who made the skill: they name the entry or the line and say what
-//! to do, and carry nothing of this server.
+//! Messages are for the author of the skill: they name the entry or the line and how to fix it, and
+//! contain nothing about this server.
 
 use std::path::PathBuf;
 
@@ -11,33 +11,32 @@ use crate::signature::{SIGNATURE_FILE, SignatureError};
 /// A skill that cannot be accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
-    /// The bytes are no zip, or one that is damaged or of a kind we do not read.
+    /// The bytes are not a zip, or a damaged or unsupported one.
     #[error("{0}")]
     Archive(String),
     #[error(
         "there is no SKILL.md; put one at the root of the skill, or inside its single top directory"
     )]
     NoSkillFile,
-    /// What a manifest says cannot be used. At least one finding; a reader who mends them all is
-    /// done.
+    /// The manifest is invalid. Has all the errors, and at least one.
     #[error("{}", summarize(.0))]
     Invalid(Vec<Finding>),
-    /// Content that no honest tool makes, or that would unpack differently elsewhere.
+    /// Content that no legitimate tool produces, or that other programs would unpack differently.
     #[error("{}{}", entry_prefix(.entry), .hazard.message())]
     Refused { hazard: Hazard, entry: Option<String> },
     #[error("the skill unpacks to more than {limit_bytes} bytes; leave out what it does not need")]
     TooLarge { limit_bytes: u64 },
     #[error("cannot read {}: {source}", .path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// There is a file for a signature, and what it holds is none.
+    /// The signature file does not contain a signature.
     #[error("{}: {}", SIGNATURE_FILE, .0)]
     Signature(SignatureError),
-    /// A stored archive that is not the one its digest names.
+    /// A stored archive does not match its digest.
     #[error("the stored archive does not match its digest")]
     Digest,
 }
 
-/// What made a reader refuse an archive that was otherwise legible.
+/// Why a readable archive is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hazard {
     UnsafePath,
@@ -54,7 +53,7 @@ pub enum Hazard {
 }
 
 impl SkillError {
-    /// The stable word for this error in API answers.
+    /// The slug of this error in API responses. Slugs never change.
     pub fn slug(&self) -> &'static str {
         match self {
             Self::Archive(_) | Self::NoSkillFile | Self::Invalid(_) => "invalid_skill",
@@ -66,12 +65,12 @@ impl SkillError {
         }
     }
 
-    /// True for archives that were refused rather than merely wrong.
+    /// Whether the archive was rejected as dangerous, as opposed to invalid.
     pub fn is_hostile(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Signature(_))
     }
 
-    /// True when less of the same would have been accepted.
+    /// Whether a smaller skill would have been accepted.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::TooLarge { .. })
     }
@@ -89,7 +88,7 @@ impl SkillError {
         Self::Invalid(vec![Finding::from_rule(code, message).at(path, line)])
     }
 
-    /// The same told as findings, each with its precise code, for callers who only want to know.
+    /// The error as findings, each with its own code, for callers that only report.
     pub fn findings(&self) -> Vec<Finding> {
         let one = |code| Finding::from_rule(code, self.to_string());
         match self {
@@ -110,7 +109,7 @@ impl SkillError {
 }
 
 impl Hazard {
-    /// The stable word for this hazard in API answers.
+    /// The slug of this hazard in API responses. Slugs never change.
     pub fn slug(self) -> &'static str {
         match self {
             Self::UnsafePath => "unsafe_path",
@@ -164,8 +163,8 @@ impl Hazard {
     }
 }
 
-/// Text from a hostile file as it may stand in a message: short, and without anything a terminal
-/// would obey.
+/// Text from an untrusted file for use in a message: short, and without control characters, which a
+/// terminal would execute.
 pub(crate) fn printable(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     let mut short: String = text.chars().take(MAX_CHARS).flat_map(char::escape_debug).collect();
@@ -175,7 +174,7 @@ pub(crate) fn printable(text: &str) -> String {
     short
 }
 
-/// The first of them, and how many more there are.
+/// The first finding, and the number of others.
 fn summarize(findings: &[Finding]) -> String {
     let first = findings.first().map(Finding::to_string).unwrap_or_default();
     match findings.len() {

@@ -1,4 +1,4 @@
-//! Where each file lies in a canonical archive, so that one can be read without the others.
+//! The position of each file in a canonical archive, so that one file can be read without the rest.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use crate::{PackageLimits, SkillError, archive};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedFile {
     pub path: String,
-    /// Of its first byte in the archive.
+    /// The offset of its first byte in the archive.
     pub position: u64,
     pub size: u64,
     pub executable: bool,
@@ -19,7 +19,7 @@ pub struct IndexedFile {
     pub sha256: String,
 }
 
-/// The files of a stored archive after checking that it is the one the digest names.
+/// The files of a stored archive, after its digest was checked.
 pub fn verify_and_index(
     archive: &[u8],
     expected_digest: &str,
@@ -30,10 +30,10 @@ pub fn verify_and_index(
     index_files(archive)
 }
 
-/// The files of an archive that was packed just now. Hashes all of them, so not for a thread that
-/// others wait for.
+/// The files of a trusted archive, such as one that was just packed. Hashes every file, so it must
+/// not run on a thread of the async runtime.
 pub fn index_files(archive: &[u8]) -> Result<Vec<IndexedFile>, SkillError> {
-    // It was measured when it was packed.
+    // The number of entries was limited when the archive was packed.
     let any_size = PackageLimits { entries: usize::MAX, ..PackageLimits::default() };
     let stored = archive::list_stored_files(archive, &any_size)?;
     let file = |(path, range, executable): (String, std::ops::Range<usize>, bool)| {
@@ -56,7 +56,7 @@ mod tests {
     use crate::read_parts;
 
     #[test]
-    fn every_file_is_where_the_index_says() {
+    fn indexed_positions_and_hashes_match_the_files() {
         let skill_md = b"---\nname: demo\ndescription: A demonstration.\n---\nDo it.\n".to_vec();
         let parts = vec![
             ("SKILL.md".to_owned(), skill_md),

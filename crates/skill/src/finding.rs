@@ -1,4 +1,4 @@
-//! One remark about a skill: what lint, the scanner and a refusal all speak in.
+//! Findings: the results of the linter, the scanner and the manifest parser.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::rules;
 
-/// One remark about a skill, with a stable code and a sentence that says how to mend it.
+/// One finding about a skill, with a stable code and a message that says how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub code: &'static str,
@@ -22,11 +22,11 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The skill is refused, or will not do what its author meant.
+    /// The skill is rejected, or does not do what its author intended.
     Error,
-    /// Other runtimes or models may refuse or misread the skill.
+    /// Other runtimes or models may reject or misread the skill.
     Warning,
-    /// Worth knowing.
+    /// For information.
     Info,
 }
 
@@ -51,8 +51,8 @@ impl Finding {
         Self { code, severity, path: None, line: None, message: message.into() }
     }
 
-    /// A finding as the default profile judges it. What that profile does not show is kept as
-    /// information, for the profiles that do.
+    /// A finding with the severity of its rule in the default profile. If that profile does not
+    /// show it, it is kept as information for the profiles that do.
     pub(crate) fn from_rule(code: &'static str, message: impl Into<String>) -> Self {
         let severity = rules::severity(code, crate::Profile::Default);
         Self::new(code, severity.unwrap_or(Severity::Info), message)
@@ -76,7 +76,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is noticed while a skill is read: what keeps it from being accepted, and what does not.
+/// Findings collected while a skill is read: errors, for which it is rejected, and lints.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics {
     pub errors: Vec<Finding>,

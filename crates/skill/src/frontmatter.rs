@@ -1,17 +1,17 @@
-//! Taking `SKILL.md` apart: the YAML between the fences, and the Markdown after them.
+//! Splits `SKILL.md` into the YAML between the fences and the Markdown after them.
 
 use crate::error::printable;
 use crate::yaml::{self, YamlNode};
 use crate::{PackageLimits, SkillError};
 
-/// A `SKILL.md` whose frontmatter was read but not yet understood.
+/// A `SKILL.md` whose frontmatter is parsed YAML, not yet a manifest.
 #[derive(Debug)]
 pub(crate) struct Frontmatter<'a> {
-    /// `SKILL.md`, as the file is really spelled.
+    /// The actual spelling of `SKILL.md`.
     pub path: &'a str,
     /// The mapping; lines count from the opening fence, so add one for a line of the file.
     pub root: Option<YamlNode>,
-    /// The line the Markdown begins on.
+    /// The first line of the Markdown.
     pub body_line: u32,
     /// The Markdown, without blank lines around it.
     pub body: &'a str,
@@ -35,13 +35,13 @@ impl<'a> Frontmatter<'a> {
     }
 }
 
-/// The frontmatter of a `SKILL.md` as it was written, nothing judged.
+/// The frontmatter of a `SKILL.md` as JSON, without validation.
 pub fn read_frontmatter(bytes: &[u8]) -> Result<serde_json::Value, SkillError> {
     let read = Frontmatter::read("SKILL.md", bytes, &PackageLimits::default())?;
     Ok(read.root.map_or(serde_json::Value::Null, |root| root.to_json()))
 }
 
-/// Looked at before the file is unpacked, and when it is read.
+/// Called before the file is unpacked, and again when it is read.
 pub(crate) fn check_size(path: &str, len: u64, limits: &PackageLimits) -> Result<(), SkillError> {
     if len <= limits.skill_file_bytes {
         return Ok(());
@@ -53,13 +53,13 @@ pub(crate) fn check_size(path: &str, len: u64, limits: &PackageLimits) -> Result
     Err(SkillError::invalid("skill_file_large", path, 1, message))
 }
 
-/// The line that follows this much text, counted from one.
+/// The line number after this text, counted from one.
 fn line_number(before: impl AsRef<[u8]>) -> u32 {
     let newlines = before.as_ref().iter().filter(|byte| **byte == b'\n').count();
     u32::try_from(newlines + 1).unwrap_or(u32::MAX)
 }
 
-/// The file as text, without a byte order mark; anything but text is an error with its line.
+/// The file as text without a byte order mark. Invalid UTF-8 and control characters are errors.
 pub(crate) fn validate_text<'a>(path: &str, bytes: &'a [u8]) -> Result<&'a str, SkillError> {
     let line_at = |offset: usize| line_number(&bytes[..offset]);
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -104,8 +104,8 @@ fn trim_line_end(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Reads the YAML; when it is none only for a colon in the description, as in many published
-/// skills, quotes that first.
+/// Parses the YAML. Many published skills have an unquoted colon in the description, which is not
+/// valid YAML; the description is then quoted and parsed again.
 fn parse(path: &str, yaml: &str) -> Result<(Option<YamlNode>, Option<u32>), SkillError> {
     let error = match yaml::parse(yaml) {
         Ok(root) => return Ok((root, None)),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_frontmatter_is_an_error_with_its_line() {
+    fn invalid_frontmatter_is_an_error_with_its_line() {
         for (text, line) in [
             ("", 1),
             ("# Title\n", 1),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn repair_makes_nothing_acceptable_but_that_colon() {
+    fn only_an_unquoted_colon_in_the_description_is_repaired() {
         for yaml in [
             "description: fine: this\nother: not: this",
             "description: !!str a: b",

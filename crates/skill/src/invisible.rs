@@ -1,7 +1,7 @@
-//! Characters that show nothing, or not where they stand, but change what is read.
+//! Characters that are invisible or change the order of the text.
 
-/// Whether this character can hide text from people that programs and models read: zero width,
-/// direction marks, tags, odd byte order marks.
+/// Whether this character can hide text from people but not from programs and models: zero width,
+/// direction marks, tags, misplaced byte order marks.
 ///
 /// The joiners U+200C and U+200D are not among them: scripts and emoji need them.
 pub(crate) fn is_invisible(c: char) -> bool {
@@ -12,17 +12,17 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || is_bidi(c)
 }
 
-/// Whether this character changes the order in which the text around it is printable.
+/// Whether this character changes the order in which the text around it is shown.
 pub(crate) fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether this is a tag: a copy of ASCII that nothing shows and models read all the same.
+/// Whether this is a tag character: an invisible copy of ASCII, which models read.
 pub(crate) fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
-/// Whether file systems exist that pass over this character when they compare names.
+/// Whether some file system ignores this character when it compares names.
 pub(crate) fn is_ignorable(c: char) -> bool {
     is_invisible(c)
         || matches!(c, '\u{200c}' | '\u{200d}' | '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}')

@@ -1,11 +1,10 @@
-//! A skill as a value: `SKILL.md`, the files around it, and the one canonical archive they become.
+//! Skill packages: `SKILL.md`, the files around it, and the canonical archive made from them.
 //!
-//! Everything that arrives here is hostile until read. The crate is pure but for
-//! [`read_directory`]: it knows no HTTP, no database and no sandbox, and whoever uses it decides
-//! what a refusal means.
+//! All input is untrusted. The crate is pure except for [`read_directory`]: it knows no HTTP, no
+//! database and no sandbox, and its callers decide what to do about an error.
 //!
-//! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) end in the same
-//! [`Package`]; the same content gives the same digest whichever way it came.
+//! Three readers ([`read_archive`], [`read_directory`], [`read_parts`]) return a [`Package`]; the
+//! same content has the same digest with each of them.
 
 #![forbid(unsafe_code)]
 

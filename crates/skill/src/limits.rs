@@ -1,21 +1,21 @@
-//! How large a skill may be.
+//! Size limits of a skill.
 
-/// Bounds on what a reader accepts; the defaults are the contract's.
+/// The limits of the readers. The defaults are documented in docs/skill-format.md.
 #[derive(Debug, Clone)]
 pub struct PackageLimits {
     /// Entries of an archive, directories included.
     pub entries: usize,
     /// Sum of all file contents, counted while they are unpacked.
     pub unpacked_bytes: u64,
-    /// Unpacked bytes for one packed byte, looked at above `ratio_from_bytes`.
+    /// Unpacked bytes per packed byte, checked above `ratio_from_bytes`.
     pub ratio: u64,
-    /// Content up to this size may have any ratio: a megabyte of zeros harms nobody.
+    /// Content up to this size may have any ratio: a megabyte of zeros is harmless.
     pub ratio_from_bytes: u64,
     /// Length of one path.
     pub path_bytes: usize,
     /// Directories above one file.
     pub depth: usize,
-    /// Size of `SKILL.md`, which is kept in the database and handed to models.
+    /// Size of `SKILL.md`, which is stored in the database and sent to models.
     pub skill_file_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Remarks about skills that are accepted but could be better.
+//! The linter: findings about skills that are accepted but could be better.
 //!
-//! Pure: looks at what was read and never changes it. All that any profile could say is said here;
-//! which of it is printable, and how much it matters, is in the table of rules.
+//! Pure: never changes the package. It reports everything that any profile could show; the table of
+//! rules decides what a profile shows, and with which severity.
 
 use language::Language;
 
@@ -16,42 +16,42 @@ use crate::script::{Shebang, SkillScript, detect_language};
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 const MAX_COMPATIBILITY_CHARS: usize = 500;
-/// What the format's authors recommend, because a model reads all of it.
+/// Recommended by the authors of the format, because a model reads all of it.
 const MAX_INSTRUCTION_LINES: u32 = 500;
-/// Words that Anthropic keeps for itself.
+/// Words that Anthropic reserves for itself.
 const RESERVED_WORDS: [&str; 2] = ["anthropic", "claude"];
 const MAX_FILES: usize = 500;
 const MAX_FILE_BYTES: usize = 25_000_000;
 const MAX_SKILL_BYTES: usize = 30_000_000;
 
-/// What only the text of `SKILL.md` shows.
+/// Lints of the text of `SKILL.md`.
 pub(crate) fn lint_skill_file(frontmatter: &Frontmatter<'_>) -> Vec<Finding> {
-    let mut remarks = Vec::new();
-    let mut remark = |code, message: String, line| {
-        remarks.push(Finding::from_rule(code, message).at(frontmatter.path, line))
+    let mut lints = Vec::new();
+    let mut add = |code, message: String, line| {
+        lints.push(Finding::from_rule(code, message).at(frontmatter.path, line))
     };
     if let Some(line) = frontmatter.repaired_line {
         let message = "the description contains a colon and is not quoted, so it is not YAML; put it in quotes";
-        remark("description_unquoted", message.to_owned(), line);
+        add("description_unquoted", message.to_owned(), line);
     }
     if frontmatter.body.is_empty() {
         let message =
             "there are no instructions below the frontmatter; say when and how to use the skill";
-        remark("no_instructions", message.to_owned(), frontmatter.body_line);
+        add("no_instructions", message.to_owned(), frontmatter.body_line);
     } else if frontmatter.body.lines().count() > MAX_INSTRUCTION_LINES as usize {
         let message = format!(
             "the instructions have more than {MAX_INSTRUCTION_LINES} lines; move detail into files beside them"
         );
-        remark(
+        add(
             "instructions_long",
             message,
             frontmatter.body_line.saturating_add(MAX_INSTRUCTION_LINES),
         );
     }
-    remarks
+    lints
 }
 
-/// Everything about a package that lint looks at.
+/// The parts of a package that the linter checks.
 pub(crate) struct LintInput<'a> {
     pub manifest: &'a Manifest,
     pub origin: &'a Origin<'a>,
@@ -64,18 +64,18 @@ pub(crate) struct LintInput<'a> {
 
 impl LintInput<'_> {
     pub(crate) fn lint(&self) -> Vec<Finding> {
-        let mut remarks = Vec::new();
-        remarks.extend(self.check_name());
-        remarks.extend(self.check_reserved_words());
-        remarks.extend(self.check_directory_name());
-        remarks.extend(self.check_lengths());
-        remarks.extend(self.check_markup());
-        remarks.extend(self.check_entrypoint());
-        remarks.extend(self.check_paths());
-        remarks.extend(self.check_sizes());
-        remarks.extend(self.scripts.iter().filter_map(|script| self.check_line_ends(script)));
-        remarks.extend(self.scripts.iter().filter_map(|script| self.check_dropped_options(script)));
-        remarks
+        let mut lints = Vec::new();
+        lints.extend(self.check_name());
+        lints.extend(self.check_reserved_words());
+        lints.extend(self.check_directory_name());
+        lints.extend(self.check_lengths());
+        lints.extend(self.check_markup());
+        lints.extend(self.check_entrypoint());
+        lints.extend(self.check_paths());
+        lints.extend(self.check_sizes());
+        lints.extend(self.scripts.iter().filter_map(|script| self.check_line_ends(script)));
+        lints.extend(self.scripts.iter().filter_map(|script| self.check_dropped_options(script)));
+        lints
     }
 
     fn check_name(&self) -> Option<Finding> {
@@ -87,7 +87,7 @@ impl LintInput<'_> {
             && !name.ends_with('-')
             && !name.contains("--");
         let message = format!(
-            "other runtimes refuse the name `{name}`; use at max {MAX_NAME_CHARS} lower-case letters, digits and single hyphens"
+            "other runtimes refuse the name `{name}`; use at most {MAX_NAME_CHARS} lower-case letters, digits and single hyphens"
         );
         (!portable)
             .then(|| self.origin.at(Finding::from_rule("name_not_portable", message), "name"))
@@ -103,7 +103,7 @@ impl LintInput<'_> {
     fn check_directory_name(&self) -> Option<Finding> {
         let directory = self.directory.filter(|directory| *directory != self.manifest.name)?;
         let message = format!(
-            "the directory is called `{}` and the skill `{}`; the format wants them equal",
+            "the directory is called `{}` and the skill `{}`; make them equal",
             printable(directory),
             self.manifest.name
         );
@@ -136,7 +136,8 @@ impl LintInput<'_> {
         texts.into_iter().filter_map(long).collect()
     }
 
-    /// A tag is refused where a lone bracket may pass.
+    /// A tag is reported under its own code, because some products reject tags but accept a lone
+    /// bracket.
     fn check_markup(&self) -> Option<Finding> {
         let description = &self.manifest.description;
         let opened = description.split_once('<').map(|(_, rest)| rest);
@@ -148,11 +149,11 @@ impl LintInput<'_> {
         };
         let (code, message) = match opened {
             Some(rest) if is_tag(rest) => {
-                ("description_tag", "the description contains an XML tag; say it in words")
+                ("description_tag", "the description contains an XML tag; use words instead")
             }
             _ if description.contains(['<', '>']) => (
                 "description_angle_bracket",
-                "the description contains `<` or `>`; say it in words",
+                "the description contains `<` or `>`; use words instead",
             ),
             _ => return None,
         };
@@ -181,77 +182,77 @@ impl LintInput<'_> {
         }
     }
 
-    /// A declared language that the entrypoint itself contradicts.
+    /// A declared language that contradicts the language of the entrypoint.
     fn check_language(&self, entrypoint: &SkillScript) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == entrypoint.path)?;
-        let own = detect_language(file).filter(|own| *own != entrypoint.lang)?;
+        let detected = detect_language(file).filter(|language| *language != entrypoint.lang)?;
         let message = format!(
-            "`lang` is {}, but the entrypoint `{}` looks like {own}; correct one of them",
+            "`lang` is {}, but the entrypoint `{}` looks like {detected}; correct one of them",
             entrypoint.lang, entrypoint.path
         );
         Some(self.origin.at(Finding::from_rule("lang_mismatch", message), "lang"))
     }
 
     fn check_paths(&self) -> Vec<Finding> {
-        let mut remarks = Vec::new();
-        let mut remark = |code, message: &str, path: &str, line| {
-            remarks.push(Finding::from_rule(code, message).at(path, line))
+        let mut lints = Vec::new();
+        let mut add = |code, message: &str, path: &str, line| {
+            lints.push(Finding::from_rule(code, message).at(path, line))
         };
         let paths = || self.files.iter().map(|file| file.path.as_str());
         if let Some(path) = paths().find(|path| path::is_skill_file(path) && *path != SKILL_FILE) {
             let message = "call this file exactly SKILL.md; other runtimes look for that spelling";
-            remark("skill_file_name", message, path, Some(1));
+            add("skill_file_name", message, path, Some(1));
         }
-        let below =
+        let is_nested =
             |path: &&str| path.rsplit_once('/').is_some_and(|(_, name)| path::is_skill_file(name));
-        if let Some(path) = paths().find(below) {
+        if let Some(path) = paths().find(is_nested) {
             let message = "this is a second SKILL.md in one skill; keep one in each";
-            remark("skill_files_several", message, path, Some(1));
+            add("skill_files_several", message, path, Some(1));
         }
         if let Some(path) = paths().find(|path| path.split('/').any(|part| part == ".git")) {
             let message = "the repository's history is part of the skill; leave `.git` out";
-            remark("version_control", message, path, None);
+            add("version_control", message, path, None);
         }
         if self.dropped_junk_files > 0 {
             let message = format!(
                 "{} file(s) that the desktop left behind were dropped; nothing needs to be done",
                 self.dropped_junk_files
             );
-            remarks.push(Finding::from_rule("junk_dropped", message));
+            lints.push(Finding::from_rule("junk_dropped", message));
         }
-        remarks
+        lints
     }
 
-    /// What an upload elsewhere would be too large for.
+    /// Size limits of other products.
     fn check_sizes(&self) -> Vec<Finding> {
-        let mut remarks = Vec::new();
+        let mut lints = Vec::new();
         let (count, total) =
             (self.files.len(), self.files.iter().map(|file| file.bytes.len()).sum::<usize>());
         if count > MAX_FILES {
             let message = format!("the skill has {count} files; keep it to {MAX_FILES}");
-            remarks.push(Finding::from_rule("files_many", message).at(self.origin.path, 1));
+            lints.push(Finding::from_rule("files_many", message).at(self.origin.path, 1));
         }
         if total > MAX_SKILL_BYTES {
             let message =
                 format!("the files have {total} bytes together; keep them to {MAX_SKILL_BYTES}");
-            remarks.push(Finding::from_rule("skill_large", message).at(self.origin.path, 1));
+            lints.push(Finding::from_rule("skill_large", message).at(self.origin.path, 1));
         }
         for file in self.files.iter().filter(|file| file.bytes.len() > MAX_FILE_BYTES) {
             let message =
                 format!("the file has {} bytes; keep it to {MAX_FILE_BYTES}", file.bytes.len());
-            remarks.push(Finding::from_rule("file_large", message).at(&file.path, None));
+            lints.push(Finding::from_rule("file_large", message).at(&file.path, None));
         }
-        remarks
+        lints
     }
 
-    /// Bash reads the carriage return as part of each command, and the kernel as part of the
-    /// interpreter's name.
+    /// Windows line ends. Bash takes the carriage return as part of each command, and the kernel as
+    /// part of the interpreter's name.
     fn check_line_ends(&self, script: &SkillScript) -> Option<Finding> {
         let file = self.files.iter().find(|file| file.path == script.path)?;
         let first = file.bytes.split(|byte| *byte == b'\n').next()?;
-        let matters = script.lang == Language::Bash || first.starts_with(b"#!");
+        let is_harmful = script.lang == Language::Bash || first.starts_with(b"#!");
         let message = "the script has Windows line ends and may not start; save it with Unix ones";
-        (matters && first.ends_with(b"\r"))
+        (is_harmful && first.ends_with(b"\r"))
             .then(|| Finding::from_rule("script_line_ends", message).at(&script.path, 1))
     }
 
@@ -259,7 +260,7 @@ impl LintInput<'_> {
         let file = self.files.iter().find(|file| file.path == script.path)?;
         let dropped = Shebang::for_language(file, script.lang)?.dropped;
         let message = format!(
-            "`{}` on the first line is not passed on, because it could run something else than this file; remove it",
+            "`{}` on the first line is not passed on, because it could run something other than this file; remove it",
             printable(&dropped.join(" "))
         );
         (!dropped.is_empty())

@@ -1,9 +1,8 @@
-//! What a skill says about itself, judged: the frontmatter of `SKILL.md`, or the manifest of
-//! another manifest_sources, with the sidecar beside it.
+//! The manifest of a skill, parsed and validated: from the frontmatter of `SKILL.md` or the
+//! manifest of another format, and the sidecar beside it.
 //!
-//! A field that is wrong is a problem; one that is merely unusual becomes a remark. All problems
-//! are collected, so that an author sees them at once. Nothing here looks at the skill's other
-//! files.
+//! An invalid field is an error; an unusual one is a lint. All errors are collected, so that an
+//! author sees them at once. No other file of the skill is read here.
 
 use language::Language;
 use serde::{Deserialize, Serialize};
@@ -24,63 +23,62 @@ use settings::{ManifestSettings, MergedSettings};
 use sidecar::SidecarManifest;
 pub(crate) use skillware::defines_execute;
 
-/// What a skill says about itself, and its instructions. It is stored as JSON.
+/// The metadata and instructions of a skill. It is stored as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub name: String,
     pub description: String,
     pub version: String,
-    /// As declared; [`crate::Package::lang`] also knows what the entrypoint is.
+    /// As declared; [`crate::Package::lang`] falls back to the language of the entrypoint.
     pub lang: Option<Language>,
     pub image: Option<String>,
     pub entrypoint: Option<String>,
-    /// Arguments the entrypoint is always given, before the caller's.
+    /// Arguments that the entrypoint always gets, before those of the caller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entrypoint_args: Vec<String>,
-    /// Options of its interpreter, where a command says them; else those of its first line count.
+    /// Options of its interpreter from a command; without them those of the shebang count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint_flags: Option<Vec<String>>,
-    /// The entrypoint expects to start in the skill's own directory, unless the caller says
-    /// otherwise.
+    /// The entrypoint starts in the skill's own directory, unless the caller requests another one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_in_skill: bool,
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub resources: SkillResources,
     pub mode: SkillMode,
-    /// The author's promise that running it twice with one request does no more than running it
-    /// once.
+    /// Whether the author declares that running it twice with the same request has the same effect
+    /// as running it once.
     #[serde(default)]
     pub idempotent: bool,
     pub license: Option<String>,
     pub compatibility: Option<String>,
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// Advice for models; it never grants anything.
+    /// A hint for models; it grants nothing.
     pub allowed_tools: Option<String>,
     pub input_schema: Option<Value>,
     pub output_schema: Option<Value>,
-    /// The capability manifest; `{}` asks for nothing.
+    /// The requested permissions; `{}` requests none.
     #[serde(default)]
     pub permissions: Permissions,
-    /// Keys we do not know, kept as they were written.
+    /// Unknown keys, kept as written.
     #[serde(default)]
     pub unknown: Map<String, Value>,
     /// The Markdown below the frontmatter.
     pub instructions: String,
 }
 
-/// What a run of the skill asks for; the server's and the tenant's limits still hold.
+/// The resources that a run of the skill requests; the limits of server and tenant still apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillResources {
     pub memory_bytes: Option<u64>,
     pub cpu_millis: Option<u32>,
-    /// Of the log and of the output document, each.
+    /// The limit of the log, and of the output document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
 }
 
-/// Whether a skill is there to be run or to be read.
+/// Whether a skill is run or only read by models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillMode {
@@ -89,23 +87,23 @@ pub enum SkillMode {
 }
 
 const DEFAULT_VERSION: &str = "1.0.0";
-/// YamlFields of ours that the specification does not know.
+/// Fields of Skillbox that are not in the specification.
 const NOT_IN_SPEC: [&str; 11] = [
     "version", "lang", "image", "entrypoint", "timeout", "resources", "mode", "idempotent",
     "input_schema", "output_schema", "permissions",
 ];
 
-/// The documents of a skill, read but not yet understood.
+/// The parsed documents that a manifest is read from.
 pub(crate) enum ManifestSources<'a> {
-    /// `SKILL.md`, and perhaps a sidecar.
+    /// `SKILL.md`, with an optional sidecar.
     SkillFile(Frontmatter<'a>, Option<YamlDocument<'a>>),
-    /// A Skillware manifest with its instructions, and perhaps a sidecar.
+    /// A Skillware manifest with its instructions and an optional sidecar.
     Skillware(YamlDocument<'a>, &'a str, Option<YamlDocument<'a>>),
-    /// Nothing but the sidecar.
+    /// Only a sidecar.
     Sidecar(YamlDocument<'a>),
 }
 
-/// A file that is YAML as a whole.
+/// A file that consists of YAML.
 pub(crate) struct YamlDocument<'a> {
     document: Document<'a>,
     root: Option<YamlNode>,
@@ -120,14 +118,14 @@ impl<'a> YamlDocument<'a> {
     }
 }
 
-/// The file that names the skill, and the lines its keys stand on.
+/// The file with the name of the skill, and the lines of its keys, for findings.
 #[derive(Default)]
 pub(crate) struct Origin<'a> {
     pub path: &'a str,
     lines: Vec<(String, u32)>,
-    /// The settings that names the entrypoint, which may be another file.
+    /// The location of the entrypoint, which may be in another file.
     entrypoint: Option<(&'a str, u32)>,
-    /// The settings of both schemas, which may stand under other keys.
+    /// The locations of both schemas, which may have other keys.
     pub input_schema: Option<(&'a str, u32)>,
     pub output_schema: Option<(&'a str, u32)>,
 }
@@ -137,7 +135,7 @@ impl Origin<'_> {
         self.lines.iter().any(|(found, _)| found == key)
     }
 
-    /// The finding at the key it is about, or else at the top.
+    /// The finding located at this key, or else at the first line.
     pub(crate) fn at(&self, finding: Finding, key: &str) -> Finding {
         if let Some((path, line)) = self.entrypoint.filter(|_| key == "entrypoint") {
             return finding.at(path, line);
@@ -147,7 +145,7 @@ impl Origin<'_> {
     }
 }
 
-/// What the naming document says, before the settings of all settings are put together.
+/// The fields of the main document, before the settings of all documents are merged.
 #[derive(Default)]
 struct ManifestParts<'a> {
     origin: Origin<'a>,
@@ -162,18 +160,18 @@ struct ManifestParts<'a> {
     settings: Vec<ManifestSettings<'a>>,
 }
 
-/// How the entrypoint is started, where its settings says more than a path.
+/// Options of the entrypoint from a sidecar, which has more than a path.
 #[derive(Default)]
 struct EntrypointOptions {
     args: Vec<String>,
     /// Options of this language's interpreter.
     flags: Option<(Language, Vec<String>)>,
-    /// In the skill's own directory.
+    /// Whether it starts in the skill's own directory.
     starts_in_skill: bool,
 }
 
 impl Manifest {
-    /// Understands the documents. `has_scripts` decides the mode where the author did not.
+    /// Reads the manifest. `has_scripts` decides the mode if the author did not.
     pub(crate) fn read<'a>(
         sources: ManifestSources<'a>,
         has_scripts: bool,
@@ -197,7 +195,8 @@ impl Manifest {
             start = sidecar.start;
             parts.settings.push(sidecar.settings);
         }
-        // They belong to the sidecar's script, which counts only where nobody else names one.
+        // They belong to the script of the sidecar, which only counts if no other document names an
+        // entrypoint.
         if parts.settings.iter().rev().skip(1).any(|settings| settings.entrypoint.is_some()) {
             start = EntrypointOptions::default();
         }
@@ -257,7 +256,7 @@ impl<'a> ManifestParts<'a> {
     }
 }
 
-/// Where the first of these settings that says it says it.
+/// The location of the first of these settings that has the part.
 fn location_of<'a, 's, T: 's>(
     settings: &'s [ManifestSettings<'a>],
     part: impl Fn(&'s ManifestSettings<'a>) -> Option<&'s Located<'a, T>>,
@@ -300,7 +299,7 @@ fn from_frontmatter<'a>(
     }
 }
 
-/// A directory with nothing but the sidecar to say what it is.
+/// Reads the manifest of a directory that has only a sidecar.
 fn read_sidecar_only<'a>(
     document: YamlDocument<'a>,
     has_scripts: bool,
@@ -348,7 +347,7 @@ fn read_allowed_tools(
     Some(located.value.items.join(" "))
 }
 
-/// A comma between tools, as opposed to one in the brackets of a tool.
+/// Whether a comma separates tools, as opposed to one inside the parentheses of a tool.
 fn has_outer_comma(text: &str) -> bool {
     let mut open = 0usize;
     text.chars().any(|c| {

@@ -1,4 +1,4 @@
-//! Which files say what a skill is: `SKILL.md`, a Skillware manifest, a sidecar.
+//! The files that a manifest is read from: `SKILL.md`, a Skillware manifest, a sidecar.
 
 use crate::canonical::SkillFile;
 use crate::finding::Diagnostics;
@@ -8,11 +8,11 @@ use crate::path::{SIDECAR, SKILLWARE_CODE, SKILLWARE_MANIFEST, SKILLWARE_TEXT, i
 use crate::script::{Shim, SkillScript};
 use crate::{PackageLimits, SkillError, lint, yaml};
 
-/// Code longer than this is not looked through for a class.
+/// Longer code is not searched for a class.
 const MAX_CODE_BYTES: u64 = 2 << 20;
 
-/// How long a document is at most that says what a skill is, or decides which other file does;
-/// nothing for other files.
+/// The maximum size of a file that the manifest is read from, or that decides which other file it
+/// is read from; `None` for other files.
 pub(crate) fn max_bytes(path: &str, limits: &PackageLimits) -> Option<u64> {
     match path {
         SIDECAR | SKILLWARE_MANIFEST => Some(yaml::MAX_BYTES as u64),
@@ -22,8 +22,8 @@ pub(crate) fn max_bytes(path: &str, limits: &PackageLimits) -> Option<u64> {
     }
 }
 
-/// The documents of the skill. A `SKILL.md` makes it an ordinary skill, whatever else lies beside
-/// it.
+/// The manifest sources of the skill. With a `SKILL.md` it is an ordinary skill, whatever other
+/// files there are.
 pub(crate) fn find<'a>(
     files: &'a [SkillFile],
     limits: &PackageLimits,
@@ -51,7 +51,7 @@ pub(crate) fn find<'a>(
     sidecar.map(ManifestSources::Sidecar).ok_or(SkillError::NoSkillFile)
 }
 
-/// A Skillware skill runs through its class, however it is called.
+/// Marks the code of a Skillware skill, whose class is run by our shim.
 pub(crate) fn set_shim(scripts: &mut [SkillScript]) {
     for script in scripts.iter_mut().filter(|script| script.path == SKILLWARE_CODE) {
         script.shim = Some(Shim::Skillware);

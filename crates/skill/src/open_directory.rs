@@ -1,8 +1,8 @@
-//! An open directory whose files are reached through descriptors only.
+//! An open directory whose files are opened only relative to its descriptor.
 //!
-//! Every component of a path is opened relative to its parent with `O_NOFOLLOW`, and what was
-//! opened is what is examined. Looking at a path first and opening it later would let a second
-//! process put a symbolic link there in between.
+//! Every component of a path is opened relative to its parent with `O_NOFOLLOW`, and the opened
+//! descriptor is examined. If a path were examined first and opened later, another process could
+//! put a symbolic link there in between.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -15,8 +15,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-// Opening a named pipe or a terminal must neither block nor have an effect: only the type says that
-// it is refused.
+// Opening a named pipe or a terminal must neither block nor have a side effect: such a file is only
+// rejected after it was opened.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC)
@@ -27,12 +27,13 @@ const FILE: OFlags = OFlags::RDONLY
 #[derive(Debug, Clone)]
 pub struct OpenDirectory {
     root: Arc<OwnedFd>,
-    /// For messages and for names; nothing is opened by it.
+    /// For messages and names; nothing is opened by this path.
     path: PathBuf,
 }
 
 impl OpenDirectory {
-    /// Opens the directory that the user named; links in this path are the user's own.
+    /// Opens the directory that the user named. Links in this path are followed, because the user
+    /// chose it.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             root: Arc::new(openat(CWD, path, DIRECTORY, Mode::empty())?),
@@ -40,7 +41,7 @@ impl OpenDirectory {
         })
     }
 
-    /// The directory that was opened as `file`, or the file back if it is not one.
+    /// The directory that was opened as `file`; returns the file if it is not a directory.
     pub fn from_file(file: File, path: &Path) -> io::Result<Result<Self, File>> {
         match file.metadata()?.is_dir() {
             true => Ok(Ok(Self { root: Arc::new(file.into()), path: path.to_owned() })),
@@ -52,7 +53,7 @@ impl OpenDirectory {
         &self.path
     }
 
-    /// Whether this path leads to this very directory now.
+    /// Whether this path currently resolves to this directory.
     pub fn is_same_as(&self, path: &Path) -> bool {
         let ours = rustix::fs::fstat(&self.root).map(|stat| (stat.st_dev, stat.st_ino));
         let other = rustix::fs::stat(path).map(|stat| (stat.st_dev, stat.st_ino));
@@ -64,8 +65,7 @@ impl OpenDirectory {
         Ok(Self { root: Arc::new(self.open_path(relative)?), path: self.path.join(relative) })
     }
 
-    /// An entry of this directory that may itself be a link to a directory. The result is not known
-    /// to lie below.
+    /// An entry of this directory that may be a link to a directory. The result can be anywhere.
     pub fn open_entry_following_links(&self, name: &OsStr) -> io::Result<Self> {
         components(Path::new(name))?;
         Ok(Self {
@@ -74,7 +74,7 @@ impl OpenDirectory {
         })
     }
 
-    /// A regular file below this directory, with the metadata of what was opened.
+    /// A regular file below this directory, with the metadata of the opened file.
     pub fn open_file(&self, relative: &Path) -> io::Result<(File, Metadata)> {
         let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = self.open_path(relative.parent().unwrap_or(Path::new("")))?;
@@ -99,7 +99,7 @@ impl OpenDirectory {
         Ok(names)
     }
 
-    /// The name of the directory, where it has one in UTF-8.
+    /// The name of the directory, if it is UTF-8.
     pub(crate) fn directory_name(&self) -> Option<String> {
         let path = fs::canonicalize(&self.path).ok()?;
         path.file_name().and_then(OsStr::to_str).map(str::to_owned)
@@ -120,7 +120,7 @@ impl AsFd for OpenDirectory {
     }
 }
 
-/// The components of a plain relative path; `..` would lead out of the directory without any link.
+/// The components of a plain relative path. `..` would leave the directory even without a link.
 fn components(path: &Path) -> io::Result<Vec<&OsStr>> {
     let plain = |component| match component {
         Component::Normal(name) if !name.as_bytes().contains(&0) => Ok(name),

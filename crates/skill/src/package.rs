@@ -1,4 +1,4 @@
-//! A skill that was read: everything the rest of Skillbox wants to know about it.
+//! A skill that was read and checked.
 
 use bytes::Bytes;
 use language::Language;
@@ -11,7 +11,7 @@ use crate::script::{self, SkillScript};
 use crate::signature::{self, SIGNATURE_FILE};
 use crate::{Finding, PackageLimits, Profile, SkillError, lint, manifest_sources, path};
 
-/// A skill, whole and checked.
+/// A complete, checked skill.
 #[derive(Debug, Clone)]
 pub struct Package {
     pub manifest: Manifest,
@@ -19,25 +19,25 @@ pub struct Package {
     pub files: Vec<SkillFile>,
     /// The files that can run.
     pub scripts: Vec<SkillScript>,
-    /// What runs when the caller names no script.
+    /// The script that runs if the caller names none.
     pub entrypoint: Option<SkillScript>,
     /// `sha256:<hex>` of `archive`.
     pub digest: String,
-    /// The canonical zip, which is what is stored.
+    /// The canonical archive, which is stored.
     pub archive: Bytes,
-    /// As the default profile has them.
+    /// The findings of the default profile.
     pub findings: Vec<Finding>,
-    /// The text of `SKILL.md.minisig`, which is no part of the archive. That it is a signature is
-    /// all that was checked.
+    /// The text of `SKILL.md.minisig`, which is not part of the archive. Only its format is checked
+    /// here, not whether it is valid or trusted.
     pub signature: Option<String>,
-    /// All that any profile could say.
+    /// The lints of all profiles.
     lints: Vec<Finding>,
-    /// Where the schemas stand.
+    /// The locations of the schemas.
     schemas: [Option<(String, u32)>; 2],
 }
 
 impl Package {
-    /// What this profile has to say about the skill.
+    /// The findings of this profile.
     pub fn findings_for(&self, profile: Profile) -> Vec<Finding> {
         profile.evaluate(&self.lints)
     }
@@ -46,7 +46,7 @@ impl Package {
         self.manifest.input_schema.is_some() || self.manifest.output_schema.is_some()
     }
 
-    /// A finding about `input_schema` or `output_schema`, with the place where that stands.
+    /// A finding about `input_schema` or `output_schema`, located at that schema.
     pub fn locate_schema_finding(&self, key: &str, finding: Finding) -> Finding {
         let [input, output] = &self.schemas;
         match if key == "input_schema" { input } else { output } {
@@ -61,7 +61,7 @@ impl Package {
         self.manifest.lang.or(of_entrypoint)
     }
 
-    /// A zip to send the skill in: the canonical one, with the signature in it if there is one.
+    /// A zip for an upload: the canonical archive, plus the signature if there is one.
     pub fn to_upload_archive(&self) -> Result<Bytes, SkillError> {
         let Some(signature) = &self.signature else { return Ok(self.archive.clone()) };
         let source = |path: &str, executable, bytes: &[u8]| SourceFile {
@@ -76,8 +76,8 @@ impl Package {
     }
 }
 
-/// Reads a skill that arrived as separate files, each with its path below the skill or below one
-/// wrapper directory.
+/// Reads a skill from separate files, whose paths are relative to the skill or to one wrapper
+/// directory.
 pub fn read_parts(
     parts: Vec<(String, Vec<u8>)>,
     limits: &PackageLimits,
@@ -89,17 +89,18 @@ pub fn read_parts(
     assemble(collector, None)
 }
 
-/// Turns what a reader took in into a package. `directory` is the name of the directory it lay in,
-/// if it did.
+/// Assembles a package from the collected files. `directory` is the name of its directory, if it
+/// was read from one.
 pub(crate) fn assemble(
     mut collector: FileCollector<'_>,
     directory: Option<String>,
 ) -> Result<Package, SkillError> {
     let directory = collector.strip_wrapper().or(directory);
-    // Looked for before anything is unpacked, so that what is no skill costs nothing.
+    // Checked before anything is unpacked, so that rejecting other archives is cheap.
     if !path::is_skill(collector.sources.iter().map(|source| source.path.as_str())) {
         return Err(SkillError::NoSkillFile);
     }
+    // The signature is over the digest of the archive, so it cannot be part of the archive.
     let signature = signature::take_signature(&mut collector)?;
     if let Some(documents) = collector.precheck()? {
         read_manifest(&documents, &mut [], collector.limits, &mut Diagnostics::default())?;
@@ -141,7 +142,7 @@ pub(crate) fn assemble(
     })
 }
 
-/// What the skill says about itself, or every problem with that. No other file is looked at.
+/// The manifest, or all of its errors. No other file is read.
 fn read_manifest<'a>(
     files: &'a [SkillFile],
     scripts: &mut [SkillScript],
@@ -161,7 +162,7 @@ fn read_manifest<'a>(
     }
 }
 
-/// As a reader goes through them: the manifest from top to bottom, then the other files.
+/// In reading order: the manifest from top to bottom, then the other files.
 fn sort_findings(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| {
@@ -172,7 +173,7 @@ fn sort_findings(mut findings: Vec<Finding>, manifest: &str) -> Vec<Finding> {
     findings
 }
 
-/// The declared entrypoint if it can run, else the default one if none is declared.
+/// The declared entrypoint if it can run, or the default one if none is declared.
 fn find_entrypoint(
     manifest: &Manifest,
     files: &[SkillFile],
@@ -185,7 +186,7 @@ fn find_entrypoint(
     let file = files.iter().find(|file| file.path == path)?;
     let lang = manifest.lang.or_else(|| script::detect_language(file))?;
     let script = SkillScript::new(file, lang);
-    // A command that names the interpreter does not look at the first line of the file.
+    // A command that names the interpreter ignores the shebang of the file.
     let flags = manifest.entrypoint_flags.clone().unwrap_or_else(|| script.flags.clone());
     let found = scripts.iter().find(|script| script.path == path).cloned();
     Some(SkillScript { lang, flags, ..found.unwrap_or(script) })

@@ -1,8 +1,7 @@
-//! The names inside a skill: which are safe, which collide, which are junk, which are a mere
-//! find_wrapper.
+//! The paths inside a skill: which are unsafe, collide, are junk, or have a wrapper directory.
 //!
-//! A path that passed here is relative, has plain components only, and means the same file on every
-//! file system.
+//! A path that passes is relative, has plain components only, and names the same file on every file
+//! system.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ use crate::{Hazard, PackageLimits, SkillError, invisible};
 /// A zip header counts the bytes of a name in sixteen bits.
 const MAX_ZIP_NAME_BYTES: usize = 65_535;
 
-/// Checks one path and gives back its plain form, without a leading `./` and without the slash that
+/// Checks one path and returns its plain form, without a leading `./` and without the slash that
 /// marks a directory.
 ///
 /// The root itself (`./`) becomes the empty path.
@@ -40,7 +39,7 @@ fn has_file_version(path: &str) -> bool {
         .is_some_and(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Files that desktop systems leave behind and no author meant to ship.
+/// Files that desktop systems create and that are not part of a skill.
 pub(crate) fn is_junk(path: &str) -> bool {
     path.split('/').next() == Some("__MACOSX")
         || path
@@ -49,14 +48,14 @@ pub(crate) fn is_junk(path: &str) -> bool {
             .is_some_and(|name| name == ".DS_Store" || name.eq_ignore_ascii_case("thumbs.db"))
 }
 
-/// The names seen so far, as a file system sees them that ignores case, composition and invisible
-/// characters.
+/// The paths added so far, compared as by a file system that ignores case, Unicode composition and
+/// invisible characters.
 ///
-/// A tree, so that a deep path costs the length of its components and not that of all its parents'
-/// paths.
+/// A tree, so that a deep path costs the length of its components and not the length of the paths
+/// of all its parents.
 #[derive(Default)]
 pub(crate) struct PathSet {
-    /// By the parent's number and the fold name in it. The root is number 0.
+    /// Keyed by the number of the parent and the folded name. The root is number 0.
     nodes: HashMap<(usize, String), PathNode>,
 }
 
@@ -69,14 +68,14 @@ struct PathNode {
 #[derive(Clone, Copy, PartialEq)]
 enum PathKind {
     File,
-    /// A directory with an entry of its own, of which there may be one.
+    /// A directory with its own entry, which may occur once.
     Directory,
-    /// A directory that only stands in the paths of other entries.
+    /// A directory that only occurs in the paths of other entries.
     Implied,
 }
 
 impl PathSet {
-    /// Adds a checked path; fails when another path could not exist beside it.
+    /// Adds a checked path; fails if it cannot exist together with a path added before.
     pub(crate) fn insert(&mut self, path: &str, directory: bool) -> Result<(), SkillError> {
         let mut parent = 0;
         let mut parts = path.split('/').peekable();
@@ -93,7 +92,7 @@ impl PathSet {
         Ok(())
     }
 
-    /// The number of the name in its directory, unless something there stands in its way.
+    /// The number of the name in its directory; `None` if it conflicts with another name there.
     fn insert_part(&mut self, parent: usize, name: &str, kind: PathKind) -> Option<usize> {
         let number = self.nodes.len() + 1;
         let new = || PathNode { number, spelling: name.to_owned(), kind };
@@ -110,7 +109,7 @@ impl PathSet {
     }
 }
 
-/// What two names have in common that some file system takes for one.
+/// The form in which two names are equal if some file system takes them for the same name.
 fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_uppercase();
@@ -122,7 +121,7 @@ fn fold(name: &str) -> String {
     upper.nfd().collect()
 }
 
-/// The single top directory that holds everything, when the skill lies in it and not at the root.
+/// The single top directory that contains everything, if the skill is in it and not at the root.
 pub(crate) fn find_wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let (top, _) = paths.clone().next()?.split_once('/')?;
     let inside = |path: &'a str| path.strip_prefix(top)?.strip_prefix('/');
@@ -132,8 +131,7 @@ pub(crate) fn find_wrapper<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> 
     is_skill(paths.filter_map(inside)).then_some(top)
 }
 
-/// Whether these are the files of a skill, by their names at its root, in any of the dialects that
-/// are read.
+/// Whether these paths are the files of a skill, by the names at its root, in any supported format.
 pub fn is_skill<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> bool {
     let has = |name: &str| paths.clone().any(|path| path == name);
     paths.clone().any(is_skill_file)
@@ -148,7 +146,7 @@ pub(crate) const SKILLWARE_MANIFEST: &str = "manifest.yaml";
 pub(crate) const SKILLWARE_CODE: &str = "skill.py";
 pub(crate) const SKILLWARE_TEXT: &str = "instructions.md";
 
-/// Whether this is the skill's own description, whichever way it is capitalised.
+/// Whether this is `SKILL.md` in any case.
 pub(crate) fn is_skill_file(path: &str) -> bool {
     path.eq_ignore_ascii_case(SKILL_FILE)
 }
@@ -158,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn safe_paths_pass_and_are_made_plain() {
+    fn safe_paths_are_normalized() {
         for (name, plain) in [
             ("SKILL.md", "SKILL.md"),
             ("./SKILL.md", "SKILL.md"),
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_paths_are_refused_in_every_spelling() {
+    fn unsafe_paths_are_rejected() {
         let long = "x".repeat(256);
         let longer = "x/".repeat(300);
         let deep = "d/".repeat(33) + "f";
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_live_together_are_refused() {
+    fn conflicting_names_are_rejected() {
         for (names, compatible) in [
             (&["a", "b", "c/d", "c/e", "c/"][..], true),
             (&["c/", "c/d"], true),

@@ -1,8 +1,7 @@
-//! What a skill requests_something for beyond what every sandbox has, and which of it can be granted.
+//! The permissions that a skill requests, and which of them can be granted.
 //!
-//! Nothing a skill says is refused here for its shape: what is not understood is kept under its
-//! name, and is then something that cannot be granted. Whoever runs the skill refuses it by those
-//! names; nothing asked for is silently dropped.
+//! Reading never fails: an unknown entry is kept under its name and cannot be granted. The runner
+//! rejects a run by these names, so that no request is silently dropped.
 
 mod intersection;
 mod reading;
@@ -12,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::error::printable;
 
-/// The capability manifest. Of each part, `None` means that nothing was said about it.
+/// The requested permissions. `None` means that the skill does not mention that part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Value")]
 pub struct Permissions {
@@ -24,7 +23,7 @@ pub struct Permissions {
     pub env_vars: EnvVarPermissions,
     #[serde(skip_serializing_if = "SyscallPermissions::is_unset")]
     pub syscalls: SyscallPermissions,
-    /// Names and shapes we do not know, as they were written.
+    /// Unknown names and forms, as written.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
@@ -35,7 +34,7 @@ pub struct NetworkPermissions {
     pub egress: Option<Vec<EgressRule>>,
 }
 
-/// One host a skill wants to reach; without ports, on any of them.
+/// One host that a skill requests to connect to; without ports, on any port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EgressRule {
     pub domain: String,
@@ -51,7 +50,7 @@ pub struct FilesystemPermissions {
     pub write: Option<Vec<String>>,
 }
 
-/// The names a caller may pass, when the skill limits them.
+/// The variables that callers may set, if the skill limits them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct EnvVarPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,17 +63,17 @@ pub struct SyscallPermissions {
     pub profile: Option<String>,
 }
 
-/// Places is_within which every sandbox lets a script write.
+/// Directories that scripts can write in every sandbox.
 const WRITABLE: [&str; 4] = ["/sandbox", "/workspace", "/tmp", "/dev/shm"];
-/// Places is_within which every sandbox lets a script read, besides those.
+/// Further directories that scripts can read in every sandbox.
 const READABLE: [&str; 5] = ["/skills", "/usr", "/bin", "/lib", "/lib64"];
-/// Loopback is up in every sandbox.
+/// Every sandbox has a loopback interface.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// The one filter of system calls there is.
+/// The only system call profile.
 const DEFAULT_SYSCALL_PROFILE: &str = "default";
 
 impl Permissions {
-    /// What no sandbox here gives, one phrase each. A skill that requests_something for any of it is not run.
+    /// Descriptions of the requests that no sandbox grants. A skill with any of them is not run.
     pub fn list_refused(&self) -> Vec<String> {
         let mut refused = Vec::new();
         for egress in self.network.egress.iter().flatten().filter(|egress| !egress.is_loopback()) {
@@ -101,7 +100,7 @@ impl Permissions {
         refused
     }
 
-    /// The names among `unknown` under which something is asked for.
+    /// The names in `unknown` that request something.
     pub fn unknown_names(&self) -> impl Iterator<Item = &str> {
         self.unknown
             .iter()
@@ -109,7 +108,7 @@ impl Permissions {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Whether a caller may pass this variable.
+    /// Whether a caller may set this variable.
     pub fn allows_env(&self, name: &str) -> bool {
         self.env_vars.allow.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one == name))
     }
@@ -151,7 +150,7 @@ impl EgressRule {
     }
 }
 
-/// Whether an unknown entry wants anything: `false`, nothing and `none` do not.
+/// Whether an unknown entry requests anything: `false`, null, empty and `none` do not.
 fn requests_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -162,8 +161,8 @@ fn requests_something(value: &Value) -> bool {
     }
 }
 
-/// Whether a path lies in one of the places, by whole components. What is relative lies in the
-/// skill.
+/// Whether a path is inside one of the directories, by whole components. Relative paths are inside
+/// the skill.
 fn is_within_any(path: &str, places: &[&str]) -> bool {
     let plain = !path.split('/').any(|part| part == "..");
     let relative = !path.starts_with(['/', '~', '$', '%', '\\']);

@@ -1,22 +1,21 @@
-//! For whom a skill is checked: the same remarks weigh differently, and some are made for one
-//! reader only.
+//! Lint profiles: each has its own severities, and some lints are for one profile only.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Finding, rules};
 
-/// Whose rules count. A profile changes what is said about a skill and never what is stored.
+/// The set of rules that applies. A profile changes the findings, never what is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// What matters for running it here.
+    /// What matters for running the skill here.
     #[default]
     Default,
     /// The open specification of agentskills.io, exactly.
     Strict,
-    /// What Anthropic's products refuse besides.
+    /// Also what Anthropic's products reject.
     Anthropic,
-    /// What OpenAI's products refuse besides.
+    /// Also what OpenAI's products reject.
     OpenAi,
 }
 
@@ -32,16 +31,16 @@ impl Profile {
         }
     }
 
-    /// The findings this profile makes of all remarks. A code without a rule keeps the severity it
-    /// came with.
-    pub fn evaluate(self, remarks: &[Finding]) -> Vec<Finding> {
-        let judged = |finding: &Finding| match rules::find(finding.code) {
+    /// The lints that this profile shows, with its severities. A code without a rule keeps its
+    /// severity.
+    pub fn evaluate(self, lints: &[Finding]) -> Vec<Finding> {
+        let evaluated = |finding: &Finding| match rules::find(finding.code) {
             None => Some(finding.clone()),
             Some(rule) => {
                 rule.severity(self).map(|severity| Finding { severity, ..finding.clone() })
             }
         };
-        remarks.iter().filter_map(judged).collect()
+        lints.iter().filter_map(evaluated).collect()
     }
 }
 

@@ -1,21 +1,21 @@
-//! Every code a finding about the format can have, how to mend it, and how much it matters to whom.
+//! The table of finding codes: how to fix each, and its severity in each profile.
 //!
-//! Codes are part of what callers rely on: one may be added, none changes its meaning. The table in
-//! the documentation is this one.
+//! Clients rely on codes: new ones may be added, but none changes its meaning. The table in
+//! docs/skill-format.md is generated from this one.
 
 use crate::{Profile, Severity};
 
-/// What is known about one code.
+/// One finding code.
 #[derive(Debug, Clone, Copy)]
 pub struct FindingRule {
     pub code: &'static str,
-    /// One sentence: what is the matter, and what to do.
+    /// One sentence: the problem and how to fix it.
     pub help: &'static str,
     by_profile: [Option<Severity>; 4],
 }
 
 impl FindingRule {
-    /// How much it matters under this profile, which may not show it at all.
+    /// The severity in this profile; `None` if the profile does not show it.
     pub fn severity(&self, profile: Profile) -> Option<Severity> {
         let [default, strict, anthropic, openai] = self.by_profile;
         match profile {
@@ -49,12 +49,12 @@ const fn rule(
     FindingRule { code, help, by_profile }
 }
 
-/// A skill with one of these is not accepted by anybody.
+/// An error in every profile; the skill is rejected.
 const fn error_rule(code: &'static str, help: &'static str) -> FindingRule {
     rule(code, [E, E, E, E], help)
 }
 
-/// The same for everybody.
+/// The same severity in every profile.
 pub(crate) const fn scan_rule(
     code: &'static str,
     severity: Severity,
@@ -64,7 +64,7 @@ pub(crate) const fn scan_rule(
     rule(code, [severity, severity, severity, severity], help)
 }
 
-/// All rules of the format: first what is refused, then what is only remarked upon.
+/// All rules of the format: first the errors of reading, then the lints.
 pub static RULES: &[FindingRule] = &[
     error_rule(
         "no_skill_file",
@@ -183,11 +183,7 @@ pub static RULES: &[FindingRule] = &[
         [W, E, W, W],
         "The directory has another name than the skill; make them equal.",
     ),
-    rule(
-        "name_reserved",
-        [N, N, E, N],
-        "The name contains a word that is reserved there; choose another.",
-    ),
+    rule("name_reserved", [N, N, E, N], "The name contains a reserved word; choose another."),
     rule(
         "description_long",
         [W, E, E, E],
@@ -198,11 +194,15 @@ pub static RULES: &[FindingRule] = &[
         [W, E, E, E],
         "The description contains a colon and is not quoted, so it is not YAML elsewhere; put it in quotes.",
     ),
-    rule("description_tag", [N, N, E, W], "The description contains an XML tag; say it in words."),
+    rule(
+        "description_tag",
+        [N, N, E, W],
+        "The description contains an XML tag; use words instead.",
+    ),
     rule(
         "description_angle_bracket",
         [N, N, W, W],
-        "The description contains `<` or `>`; say it in words.",
+        "The description contains `<` or `>`; use words instead.",
     ),
     rule(
         "short_description_long",
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_plain_and_stand_once_and_every_help_is_a_sentence() {
+    fn codes_are_unique_and_every_help_is_a_sentence() {
         let rules: Vec<&FindingRule> = RULES.iter().chain(crate::SCAN_RULES).collect();
         for (at, rule) in rules.iter().enumerate() {
             assert!(

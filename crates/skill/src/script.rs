@@ -1,4 +1,4 @@
-//! Which files of a skill can run, and which one runs when the caller names none.
+//! Which files of a skill can run, and which one runs by default.
 
 use language::Language;
 use serde::{Deserialize, Serialize};
@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::SkillFile;
 use crate::languages::{describe, split_options};
 
-/// A file that can run, and what runs it.
+/// A file that can run, and its language.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillScript {
     pub path: String,
     pub lang: Language,
-    /// What its `--help` would say first, as far as the text shows it.
+    /// The first line of its help, if it can be read from the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What has to stand between the interpreter and the file.
+    /// The shim that runs the file, if it needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
-    /// Options of the interpreter, which stand before the file. They are the file's own, so nobody
-    /// has to store them.
+    /// Options of the interpreter, before the file in the command line. They are read from the
+    /// file, so they are not stored.
     #[serde(skip)]
     pub flags: Vec<String>,
 }
 
-/// A way of calling code that is no script by itself.
+/// A way to run code that is not a script by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shim {
-    /// Makes an object of the module's class and hands the input to its `execute`.
+    /// Creates an instance of the module's class and passes the input to its `execute`.
     Skillware,
 }
 
@@ -55,23 +55,24 @@ pub(crate) fn detect_language(file: &SkillFile) -> Option<Language> {
     Shebang::read(&file.bytes).map(|shebang| shebang.lang).or(from_extension)
 }
 
-/// The `#!` line of a script, if one of our interpreters stands on it.
+/// The `#!` line of a script for a supported language.
 pub(crate) struct Shebang {
     lang: Language,
     pub flags: Vec<String>,
-    /// What else stands there, which is not passed on.
+    /// The other words of the line, which are not passed to the interpreter.
     pub dropped: Vec<String>,
 }
 
 impl Shebang {
-    /// The file's own, if it is for this language: somebody who named another meant other options
-    /// too.
+    /// The shebang of the file, if it is for this language. Options for another interpreter do not
+    /// apply.
     pub(crate) fn for_language(file: &SkillFile, lang: Language) -> Option<Self> {
         Self::read(&file.bytes).filter(|shebang| shebang.lang == lang)
     }
 
-    /// The interpreter directly or through `env`, with or without its `-S`. Words are told apart
-    /// where the kernel would hand over one long argument, because that is what their author meant.
+    /// Accepts the interpreter directly or through `env`, with or without its `-S`. The words are
+    /// split, although the kernel would pass them as one argument, because that is what authors
+    /// expect.
     fn read(bytes: &[u8]) -> Option<Self> {
         const MAX_LINE_BYTES: usize = 256;
         let line = bytes.strip_prefix(b"#!")?;
@@ -85,7 +86,7 @@ impl Shebang {
         let lang = Language::from_program(program)?;
         let words: Vec<&str> = words.collect();
         let (flags, rest) = split_options(lang, &words);
-        // These end the options, and there is nothing behind them.
+        // These only mark the end of the options.
         let dropped = rest
             .iter()
             .filter(|word| !matches!(**word, "-" | "--"))
@@ -100,10 +101,10 @@ pub(crate) fn find_scripts(files: &[SkillFile]) -> Vec<SkillScript> {
     files.iter().filter_map(|file| Some(SkillScript::new(file, detect_language(file)?))).collect()
 }
 
-/// The script that runs when the caller names none and the manifest has no `entrypoint`.
+/// The script that runs if the caller names none and the manifest has no `entrypoint`.
 ///
-/// A declared language narrows the choice: a Node skill with a helper called `run.py` means its
-/// `main.js`.
+/// A declared language narrows the choice: a Node skill with a helper called `run.py` should run
+/// its `main.js`.
 pub(crate) fn default_entrypoint(
     scripts: &[SkillScript],
     lang: Option<Language>,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_is_told_by_shebang_then_extension() {
+    fn language_is_detected_by_shebang_then_extension() {
         for (path, text, executable, lang) in [
             ("a.py", "", false, Some(Language::Python)),
             ("a.js", "", false, Some(Language::Node)),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_shebang_are_kept_for_their_own_language() {
+    fn shebang_options_apply_only_to_their_own_language() {
         for (text, lang, flags, dropped) in [
             ("#!/bin/bash -eu\n", Language::Bash, &["-eu"][..], &[][..]),
             ("#!/bin/sh -\n", Language::Bash, &[], &[]),
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_entrypoint_follows_the_written_order() {
+    fn default_entrypoint_follows_the_order_of_the_table() {
         for (paths, lang, expected) in [
             (&["main.py", "main.js"][..], None, Some("main.py")),
             (&["main.sh", "scripts/main.py"], None, Some("main.sh")),

@@ -1,6 +1,6 @@
-//! Durations, memory and CPU as people write them, and back.
+//! Parsing and formatting of durations, memory and CPU.
 
-/// A quantity that was not understood; the message says how to write it.
+/// An invalid quantity; the message says how to write it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}")]
 pub struct UnitError {
@@ -12,8 +12,8 @@ const DURATION: &str = "a duration; write a number with a unit, such as 500ms, 6
 const MEMORY: &str = "an amount of memory; write bytes or a unit, such as 256Mi or 1Gi";
 const CPU: &str = "an amount of CPU; write cores such as 0.5 or 2, or thousandths such as 500m";
 
-/// Reads a duration as Go does (`1h2m3.5s`) into milliseconds, rounded up so that nothing becomes
-/// zero by rounding.
+/// Reads a duration as Go does (`1h2m3.5s`) into milliseconds, rounded up so that no
+/// positive duration becomes zero.
 pub fn parse_duration(text: &str) -> Result<u64, UnitError> {
     let failed = || unit_error(text, DURATION);
     if text == "0" {

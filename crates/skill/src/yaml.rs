@@ -1,9 +1,9 @@
-//! YAML as far as a skill's manifests need it: a tree of text with line numbers.
+//! The subset of YAML that manifests need: a tree of text with line numbers.
 //!
-//! The only place that knows the YAML library. Scalars keep the text they were written with,
-//! because `version: 1.10` is not a number; whoever wants a number asks for one. Everything that
-//! can make a small file large or surprising is refused: anchors, aliases, tags, directives,
-//! duplicate keys and second documents.
+//! The only module that uses the YAML library. Scalars keep their text, because `version: 1.10` is
+//! not a number; callers convert where they need one. Features that can make a small file large or
+//! surprising are rejected: anchors, aliases, tags, directives, duplicate keys and second
+//! documents.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ pub(crate) struct YamlKey {
     pub text: String,
 }
 
-/// A refusal with the line it is about.
+/// An error with its line.
 #[derive(Debug, PartialEq)]
 pub(crate) struct YamlError {
     pub line: u32,
@@ -43,10 +43,10 @@ pub(crate) struct YamlError {
     pub message: String,
 }
 
-/// The text is not YAML at all, as opposed to YAML that we refuse.
+/// The text is not valid YAML, as opposed to valid YAML that is not allowed.
 pub(crate) const SYNTAX: &str = "yaml_syntax";
 
-/// Hand-written frontmatter is a page; this is forty.
+/// Forty times the size of a hand-written frontmatter of one page. Bounds the work of the parser.
 pub(crate) const MAX_BYTES: usize = 64 << 10;
 const TOO_LARGE: &str = "yaml_large";
 const MAX_NODES: usize = 10_000;
@@ -54,7 +54,7 @@ const MAX_DEPTH: usize = 32;
 const TOO_LARGE_MESSAGE: &str =
     "there are too many values, or they nest too deeply; move detail into the instructions";
 
-/// Looked at before the text is even unpacked, and when it is read.
+/// Called before the text is unpacked, and again when it is parsed.
 pub(crate) fn check_size(len: u64) -> Result<(), YamlError> {
     if len <= MAX_BYTES as u64 {
         return Ok(());
@@ -128,6 +128,8 @@ impl<'a> NodeReader<'a> {
         (event, line): (Event<'a>, u32),
         depth: usize,
     ) -> Result<YamlNode, YamlError> {
+        // Checked while the tree is built: the byte limit alone allows tens of thousands of nodes,
+        // and recursion this deep must not exhaust the stack.
         self.nodes += 1;
         if self.nodes > MAX_NODES || depth > MAX_DEPTH {
             return Err(yaml_error(line, TOO_LARGE, TOO_LARGE_MESSAGE));
@@ -197,7 +199,7 @@ impl<'a> NodeReader<'a> {
     }
 }
 
-/// Escapes such as `"\0"` can spell what the file itself may not contain.
+/// Escapes such as `"\0"` can produce control characters that the file itself may not contain.
 fn scalar(text: String, style: ScalarStyle, line: u32) -> Result<YamlData, YamlError> {
     if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Err(yaml_error(
@@ -215,7 +217,7 @@ impl YamlNode {
         matches!(&self.data, YamlData::Scalar { text, plain: true } if is_null(text))
     }
 
-    /// The value with numbers, booleans and null told apart, as in YAML's core schema.
+    /// The value with numbers, booleans and null, as in the core schema of YAML.
     pub(crate) fn to_json(&self) -> Value {
         self.convert(&|text| {
             if is_null(text) {
@@ -229,7 +231,7 @@ impl YamlNode {
         })
     }
 
-    /// The value with every scalar kept as the text it was written with.
+    /// The value with every scalar as its text.
     pub(crate) fn to_text(&self) -> Value {
         self.convert(&|text| if is_null(text) { Value::Null } else { text.into() })
     }
@@ -255,7 +257,7 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// A plain scalar as a JSON number. What JSON cannot say (`.inf`, `1e999`) stays text.
+/// A plain scalar as a JSON number. Values that JSON cannot represent (`.inf`, `1e999`) stay text.
 fn to_number(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if !unsigned.starts_with(|c: char| c == '.' || c.is_ascii_digit()) {
@@ -284,16 +286,16 @@ fn number(line: usize) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX).max(1)
 }
 
-/// What the library has against the text, in its words but with our advice.
+/// The error of the library, with our advice.
 fn syntax_error(error: &ScanError) -> YamlError {
     const MAX_CHARS: usize = 200;
     let line = number(error.marker().line());
     if *error.kind() == ErrorKind::RecursionLimitExceeded {
         return yaml_error(line, TOO_LARGE, TOO_LARGE_MESSAGE);
     }
-    let complaint: String = error.info().chars().take(MAX_CHARS).collect();
+    let reason: String = error.info().chars().take(MAX_CHARS).collect();
     let message = format!(
-        "this is not YAML: {complaint}; check the indentation, and quote texts with `: ` or `#` in them"
+        "this is not YAML: {reason}; check the indentation, and quote texts with `: ` or `#` in them"
     );
     YamlError { line, code: SYNTAX, message }
 }
@@ -303,7 +305,7 @@ fn yaml_error(line: u32, code: &'static str, message: impl Into<String>) -> Yaml
 }
 
 impl YamlError {
-    /// The same refusal for the file the YAML stands in, with so many lines above it.
+    /// The error for the file that contains the YAML, with the number of lines above it.
     pub(crate) fn in_file(self, path: &str, lines_above: u32) -> SkillError {
         SkillError::invalid(self.code, path, self.line.saturating_add(lines_above), self.message)
     }
@@ -316,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_keep_their_text_and_become_json_on_request() {
+    fn scalars_convert_to_text_and_to_json() {
         for (yaml, typed, text) in [
             ("1.10", json!(1.1), json!("1.10")),
             ("1.2", json!(1.2), json!("1.2")),
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_surprise_is_refused_with_its_line() {
+    fn forbidden_features_are_rejected_with_their_line() {
         for (yaml, line, word) in [
             ("a: 1\na: 2", 2, "twice"),
             ("a:\n  b: 1\n  \"b\": 2", 3, "twice"),
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_an_empty_document() {
+    fn empty_text_is_an_empty_document() {
         for yaml in ["", "\n\n", "# a comment\n"] {
             assert_eq!(parse(yaml), Ok(None), "{yaml:?}");
         }

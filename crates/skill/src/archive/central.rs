@@ -1,4 +1,4 @@
-//! The central directory: the end record that points at it, and the list of entries it is.
+//! The central directory: the end record that points at it, and its list of entries.
 
 use super::entry::CentralEntry;
 use super::fields::{HeaderReader, damaged, zip64_unsupported};
@@ -21,7 +21,7 @@ impl<'a> CentralDirectory<'a> {
         if end.count > limits.entries {
             return Err(Hazard::TooManyEntries.in_archive());
         }
-        // A count that its directory cannot hold must not make us reserve room for it.
+        // Checked before the allocation below: a false count must not reserve memory.
         if end.count * CENTRAL_LEN > end.directory.len() {
             return Err(damaged());
         }
@@ -48,6 +48,7 @@ struct EndRecord<'a> {
 impl<'a> EndRecord<'a> {
     fn read(zip: &'a [u8]) -> Result<Self, SkillError> {
         let at = find_end_record(zip)?;
+        // Readers with Zip64 support would take another directory than those without.
         if at
             .checked_sub(ZIP64_LOCATOR_LEN)
             .is_some_and(|at| zip[at..].starts_with(&ZIP64_LOCATOR_MAGIC))
@@ -75,6 +76,7 @@ impl<'a> EndRecord<'a> {
         if start.checked_add(len).is_none_or(|end| end > at) {
             return Err(damaged());
         }
+        // A gap between the directory and the end record would hide data.
         if start + len < at {
             return Err(Hazard::StrayData.in_archive());
         }
@@ -82,7 +84,7 @@ impl<'a> EndRecord<'a> {
     }
 }
 
-/// The last end record, which is the one every reader uses.
+/// The offset of the last end record, which is the one that every reader uses.
 fn find_end_record(zip: &[u8]) -> Result<usize, SkillError> {
     let Some(last) = zip.len().checked_sub(END_LEN) else {
         return Err(not_a_zip());

@@ -4,7 +4,7 @@ use super::fields::{HeaderReader, damaged, zip64_unsupported};
 use super::{CENTRAL_MAGIC, extra::ExtraFields, packed::CompressionMethod};
 use crate::{Hazard, SkillError};
 
-/// The fields of a central header that mean something to us, already judged one by one.
+/// The fields of a central header that matter here, each already validated.
 pub(super) struct CentralEntry<'a> {
     pub name: &'a str,
     pub flags: EntryFlags,
@@ -24,7 +24,7 @@ pub(super) enum EntryKind {
     Directory,
 }
 
-/// The general purpose bits that change what an entry means; the rest are hints of the packer.
+/// The general purpose bits that change the meaning of an entry; the rest are hints of the packer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EntryFlags(u16);
 
@@ -48,13 +48,13 @@ impl EntryFlags {
     }
 }
 
-/// A four-byte field with this value says that the true one is in a Zip64 field.
+/// A four-byte field with this value means that the real value is in a Zip64 field.
 const ZIP64_MARKER: u32 = u32::MAX;
 
-/// Version 6.3 of the format, which is the last one; other readers refuse more, so we do.
+/// Version 6.3 of the format, the latest. Other readers reject later versions too.
 const MAX_VERSION: u16 = 63;
 
-/// Attributes of DOS: the label of a volume, which Info-ZIP passes over, and a directory.
+/// DOS attributes: a volume label, which Info-ZIP skips, and a directory.
 const DOS_LABEL: u32 = 0x08;
 const DOS_DIRECTORY: u32 = 0x10;
 
@@ -84,7 +84,7 @@ impl<'a> CentralEntry<'a> {
         }
         if version_needed & 0xff > MAX_VERSION {
             return Err(SkillError::archive(
-                "the zip is of a newer kind than any we know; pack it with plain zip",
+                "the zip uses a newer version of the format than is supported; pack it with plain zip",
             ));
         }
         let flags = EntryFlags::new(flags);
@@ -113,7 +113,7 @@ impl<'a> CentralEntry<'a> {
         })
     }
 
-    /// The executable bit, when the packer ran on a system that has one and recorded it.
+    /// The executable bit, if the packer's system has one and the packer recorded it.
     pub(super) fn executable(&self) -> Option<bool> {
         const UNIX: u16 = 3;
         const MACOS: u16 = 19;
@@ -123,8 +123,8 @@ impl<'a> CentralEntry<'a> {
 }
 
 impl EntryKind {
-    /// What a Unix mode says, if it says anything; whatever is neither file nor directory is
-    /// refused.
+    /// The kind that a Unix mode declares, if it declares one. Anything but a file or a directory
+    /// is rejected.
     pub(super) fn from_mode(mode: u32, name: &str) -> Result<Option<Self>, SkillError> {
         match mode & TYPE_MASK {
             0 => Ok(None),
@@ -136,7 +136,8 @@ impl EntryKind {
     }
 }
 
-/// File or directory, by name and by attributes, whatever system claims to have made them.
+/// File or directory. Readers decide by the name, the Unix mode or the DOS attribute, so all of
+/// them must agree, whatever system the header names.
 fn kind(name: &str, attributes: u32) -> Result<EntryKind, SkillError> {
     let by_name = if name.ends_with('/') { EntryKind::Directory } else { EntryKind::File };
     let by_mode = EntryKind::from_mode(attributes >> 16, name)?.unwrap_or(by_name);

@@ -1,8 +1,8 @@
-//! The extra fields of a header that could change what the header says.
+//! The extra fields of a header that can change the meaning of the header.
 //!
-//! There are dozens, most of them times and owners, which mean nothing to us. Those few that rename
-//! an entry, turn it into a link or hide its content are read, because readers differ in whether
-//! they obey them.
+//! There are dozens, most of them times and owners, which are ignored. The few that rename an
+//! entry, turn it into a link or hide its content are checked, because readers differ in whether
+//! they apply them.
 
 use super::entry::{EntryFlags, EntryKind};
 use super::fields::{HeaderReader, damaged, zip64_unsupported};
@@ -10,19 +10,19 @@ use crate::error::printable;
 use crate::{Hazard, SkillError};
 
 const ZIP64: u16 = 0x0001;
-/// PKWARE's own for Unix: times and owners and, of a link or a device, where it leads.
+/// PKWARE's field for Unix: times and owners and, for a link or a device, its target.
 const PKWARE_UNIX: u16 = 0x000d;
 const PKWARE_UNIX_FILE_BYTES: usize = 12;
 const STRONG_ENCRYPTION: u16 = 0x0017;
-/// A Unix mode that Info-ZIP obeys when the header itself has none.
+/// A Unix mode that Info-ZIP applies if the header itself has none.
 const ASI_UNIX: u16 = 0x756e;
-/// A second name, which some readers take and some do not.
+/// A second name, which only some readers use.
 const UNICODE_PATH: u16 = 0x7075;
 const AES_ENCRYPTION: u16 = 0x9901;
 
-/// What the extra fields of one header say, beyond what is refused at once.
+/// The content of the extra fields of one header that is not rejected at once.
 pub(super) struct ExtraFields {
-    /// The name stands there once more, in UTF-8.
+    /// The name is repeated in UTF-8.
     name_repeated: bool,
     mode: Option<u16>,
 }
@@ -46,7 +46,7 @@ impl ExtraFields {
                 ASI_UNIX => {
                     let _checksum = field.u32()?;
                     let mode = field.u16()?;
-                    // Of two that differ, each is somebody's truth.
+                    // Of two different modes, some readers use the first and some the last.
                     if extra.mode.is_some_and(|other| other != mode) {
                         return Err(Hazard::HeaderMismatch.in_entry(&printable()));
                     }
@@ -62,8 +62,8 @@ impl ExtraFields {
                 _ => {}
             }
         }
-        // Fewer than four bytes are padding, which alignment tools leave; what is not empty may
-        // begin a field to others.
+        // Fewer than four bytes are padding, which alignment tools leave. Other readers may take
+        // bytes other than zero for the start of a field.
         let padding = fields.take(fields.remaining())?;
         if padding.iter().any(|byte| *byte != 0) {
             return Err(damaged());
@@ -71,7 +71,7 @@ impl ExtraFields {
         Ok(extra)
     }
 
-    /// The name, provided that every reader decodes it to the same text.
+    /// The name, if every reader decodes it to the same text.
     pub(super) fn decode_name<'a>(
         &self,
         name: &'a [u8],
@@ -81,9 +81,9 @@ impl ExtraFields {
         let Ok(text) = std::str::from_utf8(name) else {
             return Err(Hazard::UnsafePath.in_entry(&String::from_utf8_lossy(name)));
         };
-        // Without the mark a name beyond ASCII is in whatever code page its reader prefers; and
-        // from the two systems that had such code pages Info-ZIP believes the mark only when the
-        // name is repeated.
+        // Without the UTF-8 flag each reader decodes a name beyond ASCII in its own code page. For
+        // archives from the two systems with such code pages Info-ZIP trusts the flag only if the
+        // name is repeated in the Unicode field.
         let has_code_pages = matches!(made_by >> 8, FAT | HPFS);
         let agreed = flags.has_utf8_name() && (!has_code_pages || self.name_repeated);
         if text.is_ascii() || agreed {
@@ -95,7 +95,7 @@ impl ExtraFields {
         )))
     }
 
-    /// Makes sure that the mode here, if there is one, is that of such an entry.
+    /// Checks that the mode in the extra fields, if there is one, fits the kind of the entry.
     pub(super) fn check_kind(&self, kind: EntryKind, name: &str) -> Result<(), SkillError> {
         let Some(mode) = self.mode else { return Ok(()) };
         match EntryKind::from_mode(mode.into(), name)? {

@@ -1,14 +1,14 @@
-//! Little-endian fields of a zip header, read without ever stepping outside the bytes.
+//! Little-endian fields of a zip header, read with bounds checks.
 
 use crate::SkillError;
 
-/// The rest of a header that is being read.
+/// Reads a header field by field.
 pub(super) struct HeaderReader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> HeaderReader<'a> {
-    /// Starts at an offset; one beyond the end leaves nothing to read.
+    /// Starts at an offset. Past the end there is nothing to read.
     pub(super) fn at(bytes: &'a [u8], offset: usize) -> Self {
         let rest = bytes.get(offset..).unwrap_or_default();
         Self { rest }

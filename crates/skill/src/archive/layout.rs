@@ -1,5 +1,5 @@
-//! The local headers: that they agree with the central directory, and that together they account
-//! for every byte.
+//! Checks that the local headers agree with the central directory and that the entries account for
+//! every byte.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::{Hazard, SkillError};
 
 const DESCRIPTOR_MAGIC: [u8; 4] = *b"PK\x07\x08";
 
-/// Where the data of each entry lies, in the order of the central directory.
+/// The byte range of the data of each entry, in the order of the central directory.
 ///
-/// Entries must lie end to end from the first byte to the central directory: what leaves a gap
-/// hides data, what does not fit overlaps.
+/// Entries must be contiguous from the first byte to the central directory: a gap would hide data,
+/// and readers that stream the file would see other entries than those that use the directory.
 pub(super) fn locate(
     zip: &[u8],
     directory: &CentralDirectory<'_>,
@@ -47,8 +47,8 @@ pub(super) fn locate(
     Ok(data_ranges)
 }
 
-/// Reads one local header and returns the place of the data and the end of all that belongs to the
-/// entry.
+/// Reads one local header. Returns the range of the data and the end of everything that belongs to
+/// the entry.
 fn read_local_header(
     zip: &[u8],
     entry: &CentralEntry<'_>,
@@ -67,7 +67,7 @@ fn read_local_header(
     let name = fields.take(name_len)?;
     let extra = ExtraFields::read(fields.take(extra_len)?, name)?;
 
-    // A streaming packer leaves at zero what it does not know yet, and Info-ZIP knows some of it.
+    // A streaming packer writes zero for values that follow the data; Info-ZIP fills in some.
     let agrees = |(given, true_value): (&u32, u32)| {
         *given == true_value || (flags.has_descriptor() && *given == 0)
     };
@@ -89,15 +89,15 @@ fn read_local_header(
     if !flags.has_descriptor() {
         return Ok((start..end, end));
     }
-    // The end of stored data is found by its descriptor in readers that do not look at the
-    // directory.
+    // Readers that stream the file find the end of stored data by its descriptor, so the data must
+    // not contain one.
     if entry.method == CompressionMethod::Stored && contains(&zip[start..end], DESCRIPTOR_MAGIC) {
         return Err(mismatch());
     }
     Ok((start..end, end + descriptor_len(zip, end, entry)?))
 }
 
-/// The length of the data descriptor, which may or may not begin with a signature.
+/// The length of the data descriptor. Its signature is optional.
 fn descriptor_len(zip: &[u8], at: usize, entry: &CentralEntry<'_>) -> Result<usize, SkillError> {
     let values: Vec<u8> = expected_values(entry).into_iter().flat_map(u32::to_le_bytes).collect();
     let rest = &zip[at..];

@@ -1,9 +1,9 @@
-//! Reading a zip that somebody else made.
+//! Reading zips from untrusted sources.
 //!
 //! Readers of zips disagree: some trust the central directory, some the local headers, some search
 //! for signatures. An archive is accepted only when all of them must see the same thing, so the
-//! headers are walked by our own code and have to account for every byte, once. The order is fixed:
-//! names and sizes are checked before a single byte is unpacked.
+//! headers are parsed by our own code and have to account for every byte exactly once. The order is
+//! fixed: names and sizes are checked before any byte is unpacked.
 
 mod central;
 mod entry;
@@ -41,9 +41,9 @@ pub fn read_archive(zip: &[u8], limits: &PackageLimits) -> Result<Package, Skill
     package::assemble(collector, None)
 }
 
-/// What an uploaded zip says that its files have in all, by which [`read_archive`] never lets it
-/// exceed. Nothing is unpacked. A zip that cannot be read, or that says more than the limits allow,
-/// is refused as it is there.
+/// The total size of the files that the headers of a zip declare. [`read_archive`] never unpacks
+/// more than that. Nothing is unpacked here; a damaged zip, or one that declares more than the
+/// limits allow, is rejected as by [`read_archive`].
 pub fn declared_unpacked_bytes(zip: &[u8], limits: &PackageLimits) -> Result<u64, SkillError> {
     let directory = CentralDirectory::read(zip, limits)?;
     check_ratio(zip, &directory.entries, limits)?;
@@ -66,14 +66,14 @@ fn add_entry<'a>(
             collector.add_file(entry.name, entry.executable(), entry.size.into(), content)
         }
         EntryKind::Directory => {
-            // A directory has no content, so nothing may hide where the content would be.
+            // A directory has no content. Bytes in its place would be hidden data.
             packed.verify(entry.name)?;
             collector.add_directory(entry.name)
         }
     }
 }
 
-/// Where the files of our own canonical form lie, which stores everything without compression.
+/// The files of a canonical archive and their byte ranges; it stores files without compression.
 pub(crate) fn list_stored_files(
     zip: &[u8],
     limits: &PackageLimits,
@@ -87,8 +87,8 @@ pub(crate) fn list_stored_files(
     Ok(directory.entries.iter().zip(data_ranges).map(file).collect())
 }
 
-/// Refuses compression that only a bomb has, by the announced sizes; that they are true is checked
-/// while unpacking.
+/// Rejects zip bombs by their declared sizes, before memory is reserved for them. Unpacking checks
+/// that the declared sizes are true.
 fn check_ratio(
     zip: &[u8],
     entries: &[CentralEntry<'_>],

@@ -1,4 +1,4 @@
-//! The data of one entry, and unpacking it to exactly what its header announced.
+//! The data of one entry, and unpacking it to exactly the size and checksum of its header.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -22,7 +22,7 @@ impl CompressionMethod {
     }
 }
 
-/// An entry's data as it lies in the archive, with what must come out of it.
+/// An entry's data as it is in the archive, with the size and checksum that it must unpack to.
 #[derive(Clone)]
 pub(crate) struct PackedData<'a> {
     pub data: &'a [u8],
@@ -31,12 +31,12 @@ pub(crate) struct PackedData<'a> {
     pub crc: u32,
 }
 
-/// How much is unpacked at a time when it is only looked at.
+/// How much is unpacked at a time when the result is not kept.
 const CHECK_BUFFER_BYTES: usize = 32 << 10;
 
 impl PackedData<'_> {
-    /// Unpacks everything and keeps nothing: all that `unpack_into` could complain about is found
-    /// without its memory.
+    /// Unpacks everything into a small buffer: finds every error that `unpack_into` would, without
+    /// memory for the result.
     pub(crate) fn verify(&self, name: &str) -> Result<(), SkillError> {
         if self.method == CompressionMethod::Stored {
             return self.check_stored(name);
@@ -46,14 +46,15 @@ impl PackedData<'_> {
         let mut stream = Decompress::new(false);
         let mut window = vec![0; CHECK_BUFFER_BYTES];
         loop {
-            let (read, made) = (stream.total_in(), stream.total_out());
+            let (read, written) = (stream.total_in(), stream.total_out());
             let status = self.step(&mut stream, &mut window)?;
-            let fresh = usize::try_from(stream.total_out() - made).map_err(|_| mismatch())?;
-            crc.update(&window[..fresh]);
+            let unpacked = usize::try_from(stream.total_out() - written).map_err(|_| mismatch())?;
+            crc.update(&window[..unpacked]);
             if status == Status::StreamEnd {
                 break;
             }
-            let stuck = fresh == 0 && stream.total_in() == read;
+            // Truncated data never reaches the end of the stream and would loop forever.
+            let stuck = unpacked == 0 && stream.total_in() == read;
             if stuck || stream.total_out() > u64::from(self.size) {
                 return Err(mismatch());
             }
@@ -65,7 +66,7 @@ impl PackedData<'_> {
         if crc.sum() == self.crc { Ok(()) } else { Err(damaged()) }
     }
 
-    /// Appends the unpacked bytes to `out` and returns their CRC-32, which was checked.
+    /// Appends the unpacked bytes to `out` and returns their verified CRC-32.
     pub(crate) fn unpack_into(&self, out: &mut Vec<u8>, name: &str) -> Result<u32, SkillError> {
         let start = out.len();
         match self.method {
@@ -96,13 +97,13 @@ impl PackedData<'_> {
         if crc.sum() == self.crc { Ok(()) } else { Err(damaged()) }
     }
 
-    /// Fills `out` and makes sure that the stream ends with it, and the data with the stream.
+    /// Fills `out` and checks that the stream ends exactly there, and the data with the stream.
     fn inflate(&self, out: &mut [u8], name: &str) -> Result<(), SkillError> {
         let mut stream = Decompress::new(false);
         let mut status = self.step(&mut stream, out)?;
         if status != Status::StreamEnd {
-            // The output is full, but the mark of the end may still be unread. One byte more shows
-            // which it is.
+            // The output is full, but the end marker of the stream may still be unread. Room for
+            // one more byte shows whether the stream ends or has more data than declared.
             status = self.step(&mut stream, &mut [0])?;
         }
         let consumed = stream.total_in() == self.data.len() as u64;

@@ -1,6 +1,6 @@
-//! A mapping whose keys are taken one by one, so that what is left at the end is unknown.
+//! A YAML mapping whose keys are taken one by one, so that the remaining keys are the unknown ones.
 //!
-//! A field that is wrong is noted and counts as missing, so that one reading finds every problem.
+//! An invalid field is reported and then treated as missing, so that one pass finds every error.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::error::printable;
 use crate::finding::{Diagnostics, Finding};
 use crate::yaml::{self, YamlData, YamlKey, YamlNode};
 
-/// A YAML document and the file it stands in.
+/// The file of a YAML document.
 #[derive(Clone, Copy)]
 pub(crate) struct Document<'a> {
     pub path: &'a str,
@@ -22,29 +22,29 @@ impl Document<'_> {
     }
 }
 
-/// The pairs not yet taken.
+/// The pairs of a mapping that are not taken yet.
 pub(super) struct YamlFields<'a> {
     pub document: Document<'a>,
-    /// What stands before the keys in messages: empty, or `resources.`.
+    /// The prefix of keys in messages: empty, or `resources.`.
     prefix: String,
-    /// Values are single texts, and a mapping is written as JSON in one of them.
+    /// Values are strings; a mapping is JSON in such a string.
     flat: bool,
-    /// There was no mapping at all, so that a missing key is not worth another word.
+    /// The document is not a mapping, which is reported once instead of for each missing key.
     invalid: bool,
     pairs: Vec<(YamlKey, YamlNode)>,
 }
 
-/// A value and where it was located.
+/// A value and its location.
 #[derive(Clone)]
 pub(super) struct Located<'a, T> {
     pub value: T,
     pub path: &'a str,
-    /// With what stands before it: `metadata.skillbox.timeout`.
+    /// With its prefix: `metadata.skillbox.timeout`.
     pub key: String,
     pub line: u32,
 }
 
-/// A field that may be written as one text or as a list of them.
+/// A field that is written as one text or as a list of texts.
 pub(super) struct TextList {
     pub items: Vec<String>,
     pub is_list: bool,
@@ -72,12 +72,12 @@ impl<'a> YamlFields<'a> {
         Self { document, prefix: String::new(), flat: false, invalid, pairs }
     }
 
-    /// Keys and the lines they stand on, as long as nothing was taken.
+    /// The keys and their lines. Called before any key is taken.
     pub(super) fn lines(&self) -> Vec<(String, u32)> {
         self.pairs.iter().map(|(key, _)| (key.text.clone(), self.document.line(key.line))).collect()
     }
 
-    /// A text that must be there and must not be blank, as `read` understands it.
+    /// A required text, parsed by `read`. Blank text counts as missing.
     pub(super) fn required(
         &mut self,
         key: &str,
@@ -85,17 +85,17 @@ impl<'a> YamlFields<'a> {
         read: impl FnOnce(&str) -> Result<String, String>,
         diagnostics: &mut Diagnostics,
     ) -> String {
-        // Empty, it is complained about where it stands.
+        // An empty value is reported at its own line.
         let line = self
             .pairs
             .iter()
             .find(|(found, _)| found.text == key)
             .map_or(1, |(found, _)| self.document.line(found.line));
-        let known = diagnostics.errors.len();
+        let errors_before = diagnostics.errors.len();
         if let Some(located) = self.optional(key, read, diagnostics) {
             return located.value;
         }
-        if diagnostics.errors.len() == known && !self.invalid {
+        if diagnostics.errors.len() == errors_before && !self.invalid {
             let message =
                 format!("`{}{key}` is missing or empty; every skill needs one", self.prefix);
             diagnostics
@@ -105,7 +105,7 @@ impl<'a> YamlFields<'a> {
         String::new()
     }
 
-    /// A text that may be missing; null and blank text count as missing.
+    /// An optional text. Null and blank text count as missing.
     pub(super) fn optional<T>(
         &mut self,
         key: &str,
@@ -137,7 +137,7 @@ impl<'a> YamlFields<'a> {
         self.optional(key, |text| Ok(text.trim().to_owned()), diagnostics)
     }
 
-    /// A text for people to read, for which other tools take lists and mappings too.
+    /// A text for readers, which other tools also accept as a list or a mapping.
     pub(super) fn text_or_list(
         &mut self,
         key: &str,
@@ -221,7 +221,7 @@ impl<'a> YamlFields<'a> {
         Self { document: self.document, prefix, flat: false, invalid: false, pairs }
     }
 
-    /// The keys that begin with `start`, without it; their values are single texts.
+    /// The keys with this prefix, without it. Their values are strings.
     pub(super) fn with_prefix(&self, start: &str) -> Self {
         let own = |(key, node): &(YamlKey, YamlNode)| {
             let text = key.text.strip_prefix(start)?.to_owned();
@@ -237,7 +237,7 @@ impl<'a> YamlFields<'a> {
         }
     }
 
-    /// All of it as a mapping whose scalars stay text; what is no text is remarked upon.
+    /// The whole mapping, whose scalars stay text. Values other than texts are reported.
     pub(super) fn into_text_map(
         self,
         code: &'static str,
@@ -261,7 +261,7 @@ impl<'a> YamlFields<'a> {
         map
     }
 
-    /// All that was never asked for: kept, and reported.
+    /// The keys that were not taken: returned, and reported as unknown.
     pub(super) fn report_unknown(self, diagnostics: &mut Diagnostics) -> Map<String, Value> {
         let mut rest = Map::new();
         for (key, node) in self.pairs {
@@ -279,11 +279,11 @@ impl<'a> YamlFields<'a> {
         rest
     }
 
-    /// The value as it is, for fields that come in several shapes.
+    /// The raw value, for fields that have several forms.
     pub(super) fn take(&mut self, key: &str) -> Option<YamlNode> {
         let at = self.pairs.iter().position(|(found, _)| found.text == key)?;
         let (YamlKey { line, .. }, node) = self.pairs.remove(at);
-        // A value is spoken of where its key stands, also when it begins further down.
+        // Findings name the line of the key, even if the value starts on a later line.
         Some(YamlNode { line, ..node }).filter(|node| !node.is_null())
     }
 
@@ -306,7 +306,7 @@ impl<'a> YamlFields<'a> {
         );
     }
 
-    /// What a flat value spells out: JSON is read as the YAML it is, with all its bounds.
+    /// The mapping in a flat value. JSON is parsed as YAML, so that the same limits apply.
     fn parse_flat_value(
         &self,
         node: YamlNode,
@@ -329,7 +329,7 @@ impl<'a> YamlFields<'a> {
 
 const MUST_BE_MAPPING: &str = "it must be a mapping of `key: value` lines";
 
-/// The code for a value that was not understood.
+/// The finding code for an invalid value of this key.
 fn code_of(key: &str) -> &'static str {
     match key {
         "name" => "name_invalid",

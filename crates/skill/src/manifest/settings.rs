@@ -1,9 +1,8 @@
-//! What one settings says about how a skill runs, and what several settings say together.
+//! The settings of one document about how a skill runs, and merging those of several documents.
 //!
-//! The same settings may stand in the frontmatter, as flat keys under `metadata`, and in a sidecar
-//! file. PackageLimits and permissions merge by intersection, so that the tighter one counts; of
-//! everything else the first settings counts. Where settings contradict each other, that is remarked
-//! upon and nothing is guessed.
+//! The same settings can be in the frontmatter, in flat keys under `metadata`, and in a sidecar
+//! file. Limits and permissions merge by intersection, so that the smaller one counts; of
+//! everything else the first one counts. Contradictions are reported.
 
 use language::Language;
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::error::printable;
 use crate::finding::{Diagnostics, Finding};
 use crate::{Permissions, format_cpu, format_duration, format_memory};
 
-/// One settings's settings; everything may be missing.
+/// The settings of one document. All are optional.
 #[derive(Default)]
 pub(super) struct ManifestSettings<'a> {
     pub version: Option<Located<'a, String>>,
@@ -33,7 +32,7 @@ pub(super) struct ManifestSettings<'a> {
 }
 
 impl<'a> ManifestSettings<'a> {
-    /// The keys of our own format. `memory` and `cpu` are left to whoever knows where they stand.
+    /// Reads the keys of our own format. Callers read `memory` and `cpu`, whose keys differ.
     pub(super) fn read(fields: &mut YamlFields<'a>, diagnostics: &mut Diagnostics) -> Self {
         Self {
             version: read_version(fields, diagnostics),
@@ -50,7 +49,7 @@ impl<'a> ManifestSettings<'a> {
         }
     }
 
-    /// The frontmatter's own: amounts stand under `resources`.
+    /// Reads the frontmatter, where memory and CPU are under `resources`.
     pub(super) fn from_frontmatter(
         fields: &mut YamlFields<'a>,
         diagnostics: &mut Diagnostics,
@@ -63,29 +62,29 @@ impl<'a> ManifestSettings<'a> {
         settings
     }
 
-    /// Flat keys, `skillbox.timeout`, which keep a file valid for strict validators. Amounts have
-    /// two spellings, each of which is a settings of its own, so that one beside the other is not
-    /// lost.
+    /// Reads flat keys such as `skillbox.timeout`, which keep a file valid for strict validators.
+    /// Memory and CPU have two spellings. Each spelling has its own settings, so that both merge.
     pub(super) fn from_metadata(
         metadata: &YamlFields<'a>,
         diagnostics: &mut Diagnostics,
     ) -> [Self; 2] {
         let mut fields = metadata.with_prefix("skillbox.");
         let settings = Self::read(&mut fields, diagnostics);
-        let mut amounts = |memory, cpu| {
+        let mut read_amounts = |memory, cpu| {
             let memory = fields.optional(memory, values::memory, diagnostics);
             (memory, fields.optional(cpu, values::cpu, diagnostics))
         };
-        let (memory_bytes, cpu_millis) = amounts("memory", "cpu");
+        let (memory_bytes, cpu_millis) = read_amounts("memory", "cpu");
         let short = Self { memory_bytes, cpu_millis, ..settings };
-        let (memory_bytes, cpu_millis) = amounts("resources.memory", "resources.cpu");
+        let (memory_bytes, cpu_millis) = read_amounts("resources.memory", "resources.cpu");
         let long = Self { memory_bytes, cpu_millis, ..Self::default() };
         fields.report_unknown(diagnostics);
         [short, long]
     }
 }
 
-/// A version that had to be filled up is remarked upon, because elsewhere it is another word.
+/// Reads the version. A version that was completed is reported, because other runtimes keep it as
+/// written.
 pub(super) fn read_version<'a>(
     fields: &mut YamlFields<'a>,
     diagnostics: &mut Diagnostics,
@@ -114,13 +113,13 @@ pub(super) fn read_permissions<'a>(
     Some(Located { value: Permissions::from(value), path, key, line })
 }
 
-/// Several settings in the order in which they count.
+/// The settings of several documents, in order of precedence.
 pub(super) struct MergedSettings<'a> {
     pub settings: Vec<ManifestSettings<'a>>,
 }
 
 impl<'a> MergedSettings<'a> {
-    /// What the first settings says that says anything.
+    /// The first value. Different values in later documents are reported.
     pub(super) fn first_value<T: PartialEq>(
         &mut self,
         part: impl Fn(&mut ManifestSettings<'a>) -> Option<Located<'a, T>>,
@@ -138,7 +137,7 @@ impl<'a> MergedSettings<'a> {
         Some(first.value)
     }
 
-    /// The smallest of all.
+    /// The smallest value. A request must not widen a limit that another document sets.
     pub(super) fn smallest<T: Ord + Copy>(
         &mut self,
         part: impl Fn(&mut ManifestSettings<'a>) -> Option<Located<'a, T>>,
@@ -186,7 +185,8 @@ impl<'a> MergedSettings<'a> {
         self.smallest(|settings| settings.timeout_ms.take(), format_duration, diagnostics)
     }
 
-    /// What all of them grant; what cannot be granted at all is located where it is asked for.
+    /// The intersection of all permissions. Permissions that no sandbox grants are reported at
+    /// their own location.
     pub(super) fn permissions(&mut self, diagnostics: &mut Diagnostics) -> Permissions {
         let all: Vec<Located<'a, Permissions>> =
             self.settings.iter_mut().filter_map(|settings| settings.permissions.take()).collect();

@@ -1,5 +1,5 @@
-//! `skillsandbox.yaml`: another runtime's capability manifest, beside a `SKILL.md` or instead of
-//! one.
+//! `skillsandbox.yaml`: the capability manifest of another runtime, beside a `SKILL.md` or instead
+//! of it.
 
 use language::Language;
 
@@ -13,7 +13,7 @@ use crate::yaml::{YamlData, YamlNode};
 
 pub(super) struct SidecarManifest<'a> {
     pub path: &'a str,
-    /// Of the mapping `skill`, with the lines of its keys.
+    /// The keys of the mapping `skill` and their lines.
     pub lines: Vec<(String, u32)>,
     pub name: Option<Located<'a, String>>,
     pub description: Option<Located<'a, String>>,
@@ -62,7 +62,7 @@ impl<'a> SidecarManifest<'a> {
         self.start = EntrypointOptions { args: value.args, flags, starts_in_skill: true };
     }
 
-    /// A name that contradicts the one in `SKILL.md`, which counts.
+    /// Reports a name that differs from the one in `SKILL.md`, which takes precedence.
     pub(super) fn compare_name(&self, name: &str, diagnostics: &mut Diagnostics) {
         if let Some(located) =
             self.name.as_ref().filter(|located| located.value != name && !name.is_empty())
@@ -82,7 +82,7 @@ fn read_resources<'a>(
     mut resources: YamlFields<'a>,
     diagnostics: &mut Diagnostics,
 ) -> ManifestSettings<'a> {
-    /// A weight of 1,024 is one core, as container engines count.
+    /// Container engines count one core as a weight of 1,024.
     const SHARES_OF_A_CORE: u64 = 1_024;
     let shares = |text: &str| {
         let millis = values::whole(text, 1_000)? / SHARES_OF_A_CORE;
@@ -111,11 +111,11 @@ fn read_resources<'a>(
     settings
 }
 
-/// What is to be started: a file of the skill, what runs it, and its arguments.
+/// The command of the entrypoint: a file of the skill, its interpreter and its arguments.
 struct EntrypointCommand {
     script: String,
     lang: Option<Language>,
-    /// Of the interpreter.
+    /// Options of the interpreter.
     flags: Vec<String>,
     args: Vec<String>,
 }
@@ -152,7 +152,7 @@ fn read_command<'a>(
         }
         YamlData::Sequence(_) => Vec::new(),
     };
-    match command(words) {
+    match parse_command(words) {
         Some(command) => Some(fields.located("entrypoint", &node, command)),
         None => {
             fields.report_invalid(
@@ -167,7 +167,8 @@ fn read_command<'a>(
     }
 }
 
-/// Whether this is where every command starts, as other runtimes or we ourselves spell it.
+/// Whether this is the directory in which every command starts, in the spelling of other runtimes
+/// or ours.
 fn is_skill_directory(workdir: &str) -> bool {
     let workdir = workdir.strip_suffix('/').unwrap_or(workdir);
     let name = workdir.strip_prefix("/skills/");
@@ -175,9 +176,8 @@ fn is_skill_directory(workdir: &str) -> bool {
         || name.is_some_and(|name| values::name(name).is_ok())
 }
 
-/// The script of a command line: what follows the interpreter and its options, or the first word
-/// itself.
-fn command(words: Vec<String>) -> Option<EntrypointCommand> {
+/// Parses a command line. The script follows the interpreter and its options, or is the first word.
+fn parse_command(words: Vec<String>) -> Option<EntrypointCommand> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (first, rest) = words.split_first().filter(|(first, _)| !first.is_empty())?;
     let lang = Language::from_program(first);

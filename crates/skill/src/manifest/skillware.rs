@@ -1,7 +1,7 @@
 //! Skillware directories: `manifest.yaml` with the parameters, `skill.py` with a class that has
 //! `execute`.
 //!
-//! They have no `SKILL.md`. Their names are paths, of which the last part is the name here.
+//! They have no `SKILL.md`. Their names are paths; the last component is used as the name.
 
 use serde_json::{Map, Value, json};
 
@@ -11,23 +11,22 @@ use super::{ManifestParts, Origin, YamlDocument, values};
 use crate::error::printable;
 use crate::finding::{Diagnostics, Finding};
 
-/// What the manifest says for readers and for its own runtime; kept, and nothing is done with it
-/// here.
+/// Keys for readers and for its own runtime. They are kept without effect.
 const IGNORED_KEYS: [&str; 9] = [
     "short_description", "issuer", "category", "outputs", "presentation", "constitution",
     "env_vars", "requirements", "tags",
 ];
-/// Those among them that its own runtime acts upon, and what to do here instead.
+/// The ones among them that its own runtime implements, and what to do here instead.
 const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
     (
         "requirements",
         "are not installed here; use an image that has them, or ship them with the skill",
     ),
-    ("env_vars", "are not looked up here; whoever runs the skill passes them in `env`"),
+    ("env_vars", "are not looked up here; the caller passes them in `env`"),
 ];
 
-/// Whether this is such a skill's code. Cheap and static: the class itself is looked for when it
-/// runs.
+/// Whether this is the code of such a skill. A cheap textual check; the class itself is looked up
+/// at run time.
 pub(crate) fn defines_execute(code: &[u8]) -> bool {
     let lines = code.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
     let starts = |line: &[u8]| {
@@ -98,7 +97,7 @@ pub(super) fn read<'a>(
     }
 }
 
-/// A remark about what is asked for in vain, by name.
+/// A finding about an unsupported key, with the names that it lists.
 fn ignored(key: &str, value: &Value) -> Option<Finding> {
     let (_, instead) = UNSUPPORTED_KEYS.iter().find(|(acted_upon, _)| *acted_upon == key)?;
     let names = names(value);
@@ -106,7 +105,7 @@ fn ignored(key: &str, value: &Value) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding::from_rule("setting_ignored", message))
 }
 
-/// What a list names, whether it has texts, mappings with a `name`, or is a mapping itself.
+/// The names in a list of texts or of mappings with a `name`, or the keys of a mapping.
 fn names(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => {
@@ -121,8 +120,8 @@ fn names(value: &Value) -> Vec<&str> {
     }
 }
 
-/// The input schema: `parameters` as one, or a mapping of names to theirs, in older skills called
-/// `inputs`.
+/// The input schema: `parameters` is a schema or a mapping of names to schemas. Older skills call
+/// it `inputs`.
 fn parameters<'a>(
     fields: &mut YamlFields<'a>,
     diagnostics: &mut Diagnostics,
@@ -144,7 +143,7 @@ fn is_schema(map: &Map<String, Value>) -> bool {
             .any(|key| map.contains_key(*key))
 }
 
-/// An object with these properties. A property says itself whether it is required.
+/// The schema of an object with these properties, each of which has its own `required` flag.
 fn schema_of(mut properties: Map<String, Value>) -> Value {
     let mut required = Vec::new();
     for (name, property) in &mut properties {

@@ -1,4 +1,4 @@
-//! Single values as people write them, each with a sentence for when it is wrong.
+//! Parsers of single values, each with an error message that says how to write it.
 
 use language::{Language, UnknownLanguage};
 
@@ -7,9 +7,9 @@ use crate::{parse_cpu, parse_duration, parse_memory};
 
 /// `^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`
 pub(super) fn name(text: &str) -> Result<String, String> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if first && text.len() <= 128 && text.bytes().all(inside) {
+    if first && text.len() <= 128 && text.bytes().all(allowed) {
         return Ok(text.to_owned());
     }
     Err(format!(
@@ -18,8 +18,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-/// `X.Y.Z[-pre]`, kept as written; one or two numbers, as many skills have them, are filled up with
-/// zeros.
+/// `X.Y.Z[-pre]`, kept as written. Many skills have only one or two numbers; zeros are appended.
 pub(super) fn version(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
     let numbers = bare.split('.').count();
@@ -65,7 +64,7 @@ pub(super) fn cpu(text: &str) -> Result<u32, String> {
     positive(parse_cpu(text))
 }
 
-/// A whole number of some unit, as a number of a smaller one.
+/// A positive whole number, multiplied by `scale`.
 pub(super) fn whole(text: &str, scale: u64) -> Result<u64, String> {
     let number = text.trim().parse::<u64>().ok().filter(|number| *number > 0);
     let scaled = number.and_then(|number| number.checked_mul(scale));

@@ -1,4 +1,4 @@
-//! Two places that speak of permissions: what both of them grant.
+//! The intersection of two permission lists.
 
 use super::{
     DEFAULT_SYSCALL_PROFILE, EgressRule, EnvVarPermissions, FilesystemPermissions,
@@ -6,8 +6,8 @@ use super::{
 };
 
 impl Permissions {
-    /// What both of two places grant. Where only one of them says anything, that counts; what
-    /// nobody knows stays asked for.
+    /// The permissions that both grant. A part that only one of them has is kept; unknown entries
+    /// of both are kept, so that they are still rejected.
     pub(crate) fn intersect(self, other: Self) -> Self {
         let egress = combine(self.network.egress, other.network.egress, intersect_egress);
         let read = combine(self.filesystem.read, other.filesystem.read, intersect_paths);
@@ -15,7 +15,7 @@ impl Permissions {
         let allow = combine(self.env_vars.allow, other.env_vars.allow, |a, b| {
             a.into_iter().filter(|name| b.contains(name)).collect()
         });
-        // The one that differs from ours is the one that has to be refused.
+        // Of two profiles the one that is not the default is kept, because it has to be rejected.
         let profile = combine(self.syscalls.profile, other.syscalls.profile, |a, b| {
             if a == DEFAULT_SYSCALL_PROFILE { b } else { a }
         });
@@ -47,8 +47,8 @@ fn intersect_egress(a: Vec<EgressRule>, b: Vec<EgressRule>) -> Vec<EgressRule> {
                 (_, true) => one.ports.clone(),
                 _ => one.ports.iter().copied().filter(|port| other.ports.contains(port)).collect(),
             };
-            // Two lists without a common port share nothing, while an empty list would mean every
-            // port.
+            // Two lists without a common port have an empty intersection, but an empty list would
+            // mean every port.
             if !ports.is_empty() || (one.ports.is_empty() && other.ports.is_empty()) {
                 shared.push(EgressRule { domain: one.domain.clone(), ports });
             }

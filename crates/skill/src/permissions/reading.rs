@@ -1,4 +1,4 @@
-//! Understanding what a manifest says about permissions, whatever its shape.
+//! Reads the permissions of a manifest in all supported forms.
 
 use serde_json::Value;
 
@@ -48,9 +48,9 @@ impl Permissions {
 
     fn set_value(&mut self, name: &str, part: &str, value: &Value) -> bool {
         fn put<T>(slot: &mut Option<T>, read: Option<T>) -> bool {
-            let understood = read.is_some();
+            let is_valid = read.is_some();
             *slot = read;
-            understood
+            is_valid
         }
         match (name, part) {
             (_, _) if value.is_null() => true,
@@ -101,10 +101,10 @@ impl EgressRule {
                 .filter(|egress| !egress.domain.is_empty());
         }
         let entry = value.as_object()?;
-        let known = ["domain", "ports", "protocol"];
+        let supported = ["domain", "ports", "protocol"];
         let domain = entry.get("domain")?.as_str().filter(|domain| !domain.is_empty())?.to_owned();
         let protocol = entry.get("protocol").is_none_or(|protocol| protocol == "tcp");
-        if !protocol || entry.keys().any(|key| !known.contains(&key.as_str())) {
+        if !protocol || entry.keys().any(|key| !supported.contains(&key.as_str())) {
             return None;
         }
         let ports = entry.get("ports").map(read_ports).unwrap_or_else(|| Some(Vec::new()))?;

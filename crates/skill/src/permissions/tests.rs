@@ -7,7 +7,7 @@ fn read(value: Value) -> Permissions {
 }
 
 #[test]
-fn what_every_sandbox_has_is_granted() {
+fn permissions_of_every_sandbox_are_granted() {
     for harmless in [
         json!({}),
         json!(null),
@@ -22,8 +22,8 @@ fn what_every_sandbox_has_is_granted() {
 }
 
 #[test]
-fn what_cannot_be_granted_is_named() {
-    for (wish, names) in [
+fn permissions_that_cannot_be_granted_are_listed() {
+    for (requested, names) in [
         (
             json!({"network": {"egress": [{"domain": "a.example", "ports": [443, "8443"]}, "b.example"]}}),
             &["network egress to a.example:443,8443", "network egress to b.example"][..],
@@ -50,12 +50,12 @@ fn what_cannot_be_granted_is_named() {
         (json!(["network", "files"]), &["the permission network", "the permission files"]),
         (json!("all"), &["the permission all"]),
     ] {
-        assert_eq!(read(wish.clone()).list_refused(), names, "{wish}");
+        assert_eq!(read(requested.clone()).list_refused(), names, "{requested}");
     }
 }
 
 #[test]
-fn what_was_said_is_kept_and_nothing_is_an_empty_mapping() {
+fn permissions_survive_serialization() {
     assert_eq!(serde_json::to_value(Permissions::default()).ok(), Some(json!({})));
     for said in [
         json!({"network": {"egress": [{"domain": "a.example", "ports": [443]}]}}),
@@ -69,7 +69,7 @@ fn what_was_said_is_kept_and_nothing_is_an_empty_mapping() {
 }
 
 #[test]
-fn two_places_grant_what_both_grant() {
+fn intersection_keeps_what_both_grant() {
     let a = json!({"network": {"egress": ["a.example:443", "b.example", "c.example:1"]}, "filesystem": {"read": ["/tmp", "/etc"]},
         "env_vars": {"allow": ["A", "B"]}, "syscalls": {"profile": "default"}});
     let b = json!({"network": {"egress": ["b.example:80", "a.example:443", "c.example:2"]}, "filesystem": {"read": ["/tmp/x", "/etc"]},
@@ -85,7 +85,7 @@ fn two_places_grant_what_both_grant() {
 }
 
 #[test]
-fn callers_variables_are_limited_only_when_the_skill_says_so() {
+fn variables_are_limited_only_by_an_allow_list() {
     assert!(read(json!({})).allows_env("ANY"));
     let limited = read(json!({"env_vars": {"allow": ["TOKEN"]}}));
     assert!(

@@ -1,7 +1,7 @@
-//! Files that take credentials: where they read them, and where they send them.
+//! Files that steal credentials: they read credentials and send data.
 //!
-//! One without the other is what honest tools do: a skill for Kubernetes reads `~/.kube/config`,
-//! and many skills call an API.
+//! Legitimate tools do one without the other: a skill for Kubernetes reads `~/.kube/config`, and
+//! many skills call an API.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use regex::Regex;
 use super::source::{ScannedFile, TextKind};
 use crate::{Finding, Severity};
 
-/// Where credentials lie, by whose they are.
+/// Paths and addresses of credentials, by their owner.
 const CREDENTIAL_STORES: &[(&str, &str)] = &[
     ("SSH", r"\.ssh/(?:id_\w+|\*|identity)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b"),
     ("AWS", r"\.aws/(?:credentials|\*)"),
@@ -40,7 +40,7 @@ const CREDENTIAL_STORES: &[(&str, &str)] = &[
     ("a cloud's metadata service", r"\b169\.254\.169\.254\b|metadata\.google\.internal"),
 ];
 
-/// So many stores in one file are a collection, whatever becomes of it.
+/// This many stores in one file are reported even if nothing is sent.
 const MIN_COLLECTED_STORES: usize = 4;
 
 static STORE_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
@@ -50,7 +50,7 @@ static STORE_PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Sending something away, as opposed to asking for something.
+/// Code that sends data, as opposed to code that only requests something.
 static SENDS_DATA: LazyLock<Regex> = LazyLock::new(|| {
     let ways = [
         r"\b(?:requests|httpx|session|aiohttp|axios|client)\.(?:post|put)\s*\(",
@@ -92,10 +92,10 @@ pub(super) fn find(source: &ScannedFile<'_>) -> Option<Finding> {
     Some(source.finding("credential_theft", Severity::Error, *first, &message))
 }
 
-/// Whether any of these is more than an address that a tool for that cloud asks.
+/// Whether these are more than the credentials that one tool uses for its own service.
 fn includes_foreign_credentials(whose: &[&str]) -> bool {
-    // A tool that publishes packages reads its own token and posts; one that deploys, its own
-    // configuration.
+    // A tool that publishes packages reads its own token and sends data; one that deploys reads its
+    // own configuration.
     const TOOLS_OWN: [&str; 6] =
         ["npm", "PyPI", "Kubernetes", "Docker", "a cloud's metadata service", "netrc"];
     whose.len() > 1 || !whose.iter().all(|whose| TOOLS_OWN.contains(whose))

@@ -1,16 +1,16 @@
-//! Text that is not printable, or printable in another order than it is read.
+//! Text that is not shown, or shown in another order than it is read.
 
 use super::source::{ScannedFile, TextKind};
 use crate::error::printable;
 use crate::invisible::{is_bidi, is_invisible, is_tag};
 use crate::{Finding, Severity};
 
-/// So many characters without width in a row carry a message; scripts and emoji need one or two.
+/// This many zero-width characters in a row are a message; scripts and emoji need one or two.
 const MIN_HIDDEN_RUN: usize = 8;
 
 pub(super) fn check_file_name(path: &str) -> Option<Finding> {
     if path.chars().any(is_bidi) {
-        let message = "the file's name contains a character that turns the direction of text, so it is not what it looks like; rename it";
+        let message = "the file's name contains a character that reverses the direction of text, so it is not what it looks like; rename it";
         return Some(
             Finding::new("bidirectional_text", Severity::Error, message).at(&printable(path), None),
         );
@@ -27,7 +27,7 @@ pub(super) fn check_text(source: &ScannedFile<'_>) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (number, line) in source.lines() {
-        // A byte order mark stands at the start of a file and nowhere else.
+        // A byte order mark is legitimate only at the start of a file.
         let line = if number == 1 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
         if !line.is_ascii() {
             findings
@@ -37,11 +37,11 @@ pub(super) fn check_text(source: &ScannedFile<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The keep_most_severe thing about one line.
+/// The most severe finding of one line.
 fn check_line(source: &ScannedFile<'_>, line: &str) -> Option<Finding> {
     if let Some(message) = hidden_message(line) {
         let message = format!(
-            "the line carries text that nobody sees and models read (`{}`); remove it",
+            "the line contains text that is invisible to people and read by models (`{}`); remove it",
             printable(&message)
         );
         return Some(Finding::new("hidden_text", Severity::Error, message));
@@ -49,10 +49,10 @@ fn check_line(source: &ScannedFile<'_>, line: &str) -> Option<Finding> {
     if line.contains(is_bidi) && !(source.kind != TextKind::Code && is_right_to_left(line)) {
         let severity =
             if source.kind == TextKind::Code { Severity::Error } else { Severity::Warning };
-        let message = "a character turns the direction of the text, so it is not read as it is printable; remove it";
+        let message = "a character reverses the direction of the text, so it is not read as it is shown; remove it";
         return Some(Finding::new("bidirectional_text", severity, message));
     }
-    // Data is full of what people pasted; nobody acts on it.
+    // Data often contains pasted text, which neither people nor models follow.
     let character = line.chars().find(|c| is_invisible(*c) && !is_bidi(*c) && !is_tag(*c))?;
     let matters =
         source.kind != TextKind::Data && !(is_direction_mark(character) && is_right_to_left(line));
@@ -63,7 +63,7 @@ fn check_line(source: &ScannedFile<'_>, line: &str) -> Option<Finding> {
     matters.then(|| Finding::new("invisible_character", Severity::Warning, message))
 }
 
-/// What is written in characters that show nothing, if anything is.
+/// The message that is written in invisible characters, if there is one.
 fn hidden_message(line: &str) -> Option<String> {
     let tags = decode_tag_text(line);
     if !tags.is_empty() {
@@ -80,8 +80,8 @@ fn hidden_message(line: &str) -> Option<String> {
     None
 }
 
-/// The text in tag characters, decoded, without the flags of regions such as Scotland, which are
-/// spelt in them.
+/// The decoded text in tag characters, without the flags of regions such as Scotland, which are
+/// encoded in them.
 fn decode_tag_text(line: &str) -> String {
     const FLAG: char = '\u{1f3f4}';
     const MAX_REGION_CHARS: usize = 6;
@@ -105,8 +105,8 @@ fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}')
 }
 
-/// Whether the line has letters of Hebrew, Arabic and their neighbours, which need such characters
-/// now and then.
+/// Whether the line has letters of right-to-left scripts such as Hebrew and Arabic, which sometimes
+/// need direction marks.
 fn is_right_to_left(line: &str) -> bool {
     line.chars().any(
         |c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'),

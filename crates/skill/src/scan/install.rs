@@ -1,4 +1,4 @@
-//! Code that runs when something is installed, and packages from where nobody looks after them.
+//! Code that runs during installation, and packages from outside the usual index.
 
 use std::sync::LazyLock;
 
@@ -17,8 +17,8 @@ static SETUP_HOOK: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
-/// Lines of a requirements file, or arguments of pip and npm, that name another place than the
-/// usual index.
+/// Lines of a requirements file, or arguments of pip and npm, that name a source other
+/// than the usual index.
 static FOREIGN_SOURCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?:^|[\s=@'\x22])(?:(?:git|hg|svn|bzr)\+[a-z]+://|https?://)\S+|(?:^|\s)(?:-i\s|--index-url|--extra-index-url|--trusted-host|--find-links|-f\s|--registry)[\s=]*\S+",
@@ -82,7 +82,7 @@ fn setup_py(source: &ScannedFile<'_>) -> Option<Finding> {
     let (number, _) = source.lines().find(|(_, line)| SETUP_HOOK.is_match(line))?;
     let severity =
         if patterns::matches_any(source.text) { Severity::Error } else { Severity::Warning };
-    let message = "pip runs this when the package is installed; describe the package in pyproject.toml and let the user call the rest";
+    let message = "pip runs this when the package is installed; describe the package in pyproject.toml and let the user run the rest";
     Some(Finding::new("install_hook", severity, message).at(source.path, number))
 }
 
@@ -92,7 +92,7 @@ fn pth(source: &ScannedFile<'_>) -> Option<Finding> {
         .lines()
         .find(|(_, line)| line.starts_with("import ") || line.starts_with("import\t"))?;
     let message =
-        "Python runs this line at every start, before any script; nothing honest needs that";
+        "Python runs this line at every start, before any script; no legitimate skill needs that";
     Some(Finding::new("install_hook", Severity::Error, message).at(source.path, number))
 }
 
@@ -144,7 +144,7 @@ fn commands(source: &ScannedFile<'_>) -> Vec<Finding> {
 
 fn foreign(source: &ScannedFile<'_>, at: usize, place: &str) -> Finding {
     let message = format!(
-        "`{}` does not come from the usual index, so nobody can take it back or vouch for it; pin a released version",
+        "`{}` does not come from the usual index, which could remove it or vouch for it; pin a released version",
         printable(place.trim())
     );
     source.finding("foreign_package", Severity::Warning, at, &message)

@@ -1,5 +1,5 @@
-//! Instructions to a model in places that people do not see: comments and invisible elements of
-//! Markdown and HTML.
+//! Instructions to a model that people do not see: in comments and invisible elements of Markdown
+//! and HTML.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,13 @@ use regex::Regex;
 use super::source::{ScannedFile, TextKind};
 use crate::{Finding, Severity};
 
-/// What is not printable when the text is rendered.
+/// Parts that are not shown when the text is rendered.
 static INVISIBLE_MARKUP: LazyLock<Regex> = LazyLock::new(|| {
     let element = r#"<(?:span|div|p)\b[^>]*(?:display:\s*none|visibility:\s*hidden|font-size:\s*0|opacity:\s*0)\b[^>]*>[^<]+"#;
     Regex::new(&format!(r"(?is)<!--.*?-->|{element}")).expect("a constant pattern")
 });
 
-/// What nobody writes into a comment for people: orders to disobey, or to keep something from the
-/// user.
+/// Orders to disobey or to hide something from the user. Comments for people do not contain them.
 static SUSPICIOUS_ORDER: LazyLock<Regex> = LazyLock::new(|| {
     let orders = [
         r"(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?(?:previous|prior|above|earlier|preceding|other|system)\s+(?:instructions?|rules|prompts?|guidelines|messages)",
@@ -33,7 +32,7 @@ pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
     }
     let order = |unseen: regex::Match<'_>| {
         let order = SUSPICIOUS_ORDER.find(unseen.as_str())?;
-        let message = "a part of the text that is not printable tells a model to disobey or to keep something from its user; remove it";
+        let message = "a part of the text that is not shown tells a model to disobey or to hide something from its user; remove it";
         Some(source.finding(
             "hidden_instruction",
             Severity::Error,

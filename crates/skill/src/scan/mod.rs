@@ -1,9 +1,9 @@
-//! Signs of malice and of accidents in the files of a skill: what a careful reviewer would stop at.
+//! The scanner: signs of malice and of accidents in the files of a skill.
 //!
-//! Pure and bounded: looks at bytes, runs nothing, asks nobody. Precise rather than loud: an error
-//! is something that no honest skill contains, a warning is worth a look, and what merely could be
-//! used for harm is no finding at all. A scanner is no sandbox: whoever knows its rules gets past
-//! them.
+//! Pure and bounded: it reads bytes, runs nothing and makes no requests. Precise rather than loud:
+//! an error is something that no legitimate skill contains, a warning deserves a review, and code
+//! that merely could be misused is not reported. A scanner does not replace the sandbox: an
+//! attacker who knows its rules can evade them.
 
 mod codes;
 mod credential_theft;
@@ -23,20 +23,20 @@ use crate::{Finding, Severity, SkillFile};
 pub use codes::SCAN_RULES;
 use source::{ScannedFile, TextKind};
 
-/// How much of one file is looked at, and of all of them.
+/// How much of one file is scanned, and of all files together.
 const MAX_FILE_BYTES: usize = 2 << 20;
 const MAX_TOTAL_BYTES: usize = 16 << 20;
-/// More of the same in one file says nothing new.
+/// Further findings with the same code in one file add no information.
 const MAX_FINDINGS_PER_CODE: usize = 5;
 const MAX_FINDINGS: usize = 200;
 
-/// Everything worth a reviewer's look, in the order of paths and lines. The entrypoint runs
-/// whatever its file is called.
+/// The findings of all files, in the order of paths and lines. The entrypoint counts as a script,
+/// whatever the name of its file.
 pub fn scan(files: &[SkillFile], entrypoint: Option<&SkillScript>) -> Vec<Finding> {
     let is_entrypoint =
         |file: &SkillFile| entrypoint.is_some_and(|script| script.path == file.path);
     let runs = |at: &usize| is_entrypoint(&files[*at]) || detect_language(&files[*at]).is_some();
-    // What runs is looked at first, so that nothing else uses up what is looked at in all.
+    // Scripts are scanned first, so that other files cannot use up the total budget.
     let (running, others): (Vec<usize>, Vec<usize>) = (0..files.len()).partition(runs);
     let mut scanner = Scanner { files, remaining_bytes: MAX_TOTAL_BYTES };
     let mut found = vec![Vec::new(); files.len()];
@@ -54,7 +54,7 @@ pub fn scan(files: &[SkillFile], entrypoint: Option<&SkillScript>) -> Vec<Findin
 
 struct Scanner<'a> {
     files: &'a [SkillFile],
-    /// How many bytes may still be looked at.
+    /// The rest of the total budget.
     remaining_bytes: usize,
 }
 
@@ -62,11 +62,11 @@ impl Scanner<'_> {
     fn scan_file(&mut self, file: &SkillFile, runs: bool) -> Vec<Finding> {
         let mut findings = Vec::from_iter(hidden::check_file_name(&file.path));
         if TextKind::is_program(&file.bytes) {
-            let message = "this is a compiled program, which nobody can review; ship its source or say where it comes from";
+            let message = "this is a compiled program, which cannot be reviewed; include its source or say where it comes from";
             findings.push(
                 Finding::new("native_program", Severity::Warning, message).at(&file.path, None),
             );
-            // An interpreter that is handed the file does not care what its first bytes look like.
+            // An interpreter runs such a file in spite of its first bytes, so it is scanned too.
             if !runs {
                 return findings;
             }
@@ -93,15 +93,15 @@ impl Scanner<'_> {
     }
 }
 
-/// What runs and was not looked at could be anything, so it does not pass for clean.
+/// A part of a script that was not scanned can contain anything, so this is an error for scripts.
 fn partial_scan_finding(max_bytes: usize, runs: bool) -> Finding {
     let mut message = format!(
-        "the file is too long to be looked at whole; only its first {max_bytes} bytes were"
+        "the file is too long to be scanned completely; only its first {max_bytes} bytes were"
     );
     if !runs {
         return Finding::new("scanned_in_part", Severity::Warning, message);
     }
-    message.push_str(", and it can run; split it, or let somebody review it");
+    message.push_str(", and it can run; split it, or request a review");
     Finding::new("scanned_in_part", Severity::Error, message)
 }
 
@@ -125,8 +125,8 @@ fn limit_per_code(findings: Vec<Finding>) -> Vec<Finding> {
     })
 }
 
-/// Those that `keep` wants, in the order they have. The graver ones are offered first, so that no
-/// number of warnings pushes out an error.
+/// The findings for which `keep` returns true, in their order. `keep` sees more severe ones first,
+/// so that no number of warnings displaces an error.
 fn keep_most_severe(
     findings: Vec<Finding>,
     mut keep: impl FnMut(&Finding) -> bool,

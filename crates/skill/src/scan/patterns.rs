@@ -1,4 +1,4 @@
-//! Single lines that no honest skill runs.
+//! Patterns of single lines that no legitimate skill runs.
 
 use std::sync::LazyLock;
 
@@ -27,8 +27,8 @@ const ENVIRONMENT: &str = "this sends all environment variables, secrets include
 /// A shell as the last part of a pipe.
 const INTO_SHELL: &str = r"\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?bin/)?(?:env\s+)?(?:(?:ba|z|da|k)?sh|python[0-9.]*|node|perl|ruby)\b(?:\s+-\w*)*\s*(?:$|[;&)'\x22<]|-s\b|-\s)";
 
-/// Matching is linear in the text, so stars are cheap here and counted repetitions are not: each
-/// count is a state.
+/// Matching is linear in the text, so `*` is cheap. Counted repetitions are not: each count is a
+/// state of the automaton.
 static PATTERNS: LazyLock<Vec<ScanPattern>> = LazyLock::new(|| {
     use Severity::{Error, Warning};
     let address = r"(?:http://|https?://(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b|https?://(?:bit\.ly|tinyurl\.com|t\.co|is\.gd|paste\.|pastebin\.com|rentry\.co|transfer\.sh)[^\s]*)";
@@ -95,7 +95,7 @@ pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
     PATTERNS.iter().flat_map(found_by).collect()
 }
 
-/// Whether a command, given as text, contains any of it.
+/// Whether a command matches any pattern.
 pub(super) fn matches_any(command: &str) -> bool {
     PATTERNS.iter().any(|pattern| pattern.pattern.is_match(command))
 }

@@ -1,4 +1,4 @@
-//! The names that imitators imitate, and those that only look like imitations.
+//! Names of popular packages, and similar names that are not imitations.
 
 /// Packages that many skills use, as pip spells them.
 pub(super) const PYPI: &[&str] = &[
@@ -35,7 +35,7 @@ pub(super) const PYPI: &[&str] = &[
     "zstandard",
 ];
 
-/// The names under which Python imports them, where a slip would be felt.
+/// Python module names whose misspelling would matter.
 pub(super) const PYTHON_MODULES: &[&str] = &[
     "aiohttp", "anthropic", "boto3", "botocore", "celery", "certifi", "chardet", "click",
     "colorama", "cryptography", "dateutil", "django", "docker", "dotenv", "fastapi", "flask",
@@ -69,7 +69,7 @@ pub(super) const NPM: &[&str] = &[
     "webpack", "winston", "ws", "xlsx", "xml2js", "yaml", "yargs", "yup", "zod",
 ];
 
-/// Real packages and modules of Python and Node that are one slip away from a popular name.
+/// Real packages and modules of Python and Node whose names are one edit away from a popular one.
 pub(super) const UNRELATED: &[&str] = &[
     "aredis", "attr", "cattrs", "color", "colour", "dataset", "enquirer", "event", "events",
     "fakeredis", "flash", "html", "html5", "http", "jose", "marker", "mongo", "nexus", "numbers",
@@ -78,7 +78,7 @@ pub(super) const UNRELATED: &[&str] = &[
     "types", "typing", "urllib", "validators", "xml-js", "yarn",
 ];
 
-/// Names that have been used to imitate others, and what was meant.
+/// Names that were used for imitations, and the imitated names.
 pub(super) const SQUATS: &[(&str, &str)] = &[
     ("beautifulsup4", "beautifulsoup4"),
     ("colourama", "colorama"),

@@ -1,7 +1,7 @@
-//! Secrets that were left in a skill by accident: whoever can read the skill has them.
+//! Secrets that were left in a skill by accident: every reader of the skill has them.
 //!
-//! A finding needs more than a prefix: the length must be right, the characters must look drawn at
-//! random, and nothing about them may say that they are made up. The secret itself is never
+//! A finding needs more than a prefix: the length must be right, the characters must look
+//! random, and nothing may mark it as an example. The secret itself is never
 //! repeated in a message.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::MAX_FINDINGS_PER_CODE;
 use super::source::ScannedFile;
 use crate::{Finding, Severity};
 
-/// A kind of token. The group `secret` of its pattern is the part that is drawn at random.
+/// A kind of token. The group `secret` of its pattern is the random part.
 struct TokenPattern {
     what: &'static str,
     pattern: Regex,
@@ -50,13 +50,13 @@ static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern")
 });
 
-/// A key is longer than this; a placeholder is not.
+/// Keys are longer than this; placeholders are not.
 const MIN_KEY_CHARS: usize = 100;
-/// How far behind its first line the body of a key is looked for.
+/// How far after its first line the body of a key is searched.
 const MAX_KEY_SEARCH_BYTES: usize = 1_000;
 
 pub(super) fn find(source: &ScannedFile<'_>) -> Vec<Finding> {
-    // Made-up keys belong to tests, and nobody can tell them from real ones.
+    // Test data often contains made-up keys, which cannot be distinguished from real ones.
     let severity = if source.is_test_data() { Severity::Info } else { Severity::Error };
     let secret = |what: &str, at| {
         let message =
@@ -92,17 +92,16 @@ fn has_key_body(rest: &str) -> bool {
     body.len() >= MIN_KEY_CHARS && looks_random(&body)
 }
 
-/// Whether the characters could have been drawn at random: many different ones, and no word of
-/// those who make things up.
+/// Whether the characters could be random: many different ones, and no typical placeholder word.
 fn looks_random(secret: &str) -> bool {
-    const MADE_UP: [&str; 14] = [
+    const PLACEHOLDER_WORDS: [&str; 14] = [
         "example", "xxxx", "your", "placeholder", "dummy", "sample", "fake", "redacted", "test",
         "0000", "1234", "abcd", "aaaa", "changeme",
     ];
     let lower = secret.to_ascii_lowercase();
-    // In a long secret such a word may stand by chance.
+    // A long secret can contain such a word by chance.
     let short = secret.len() <= 64;
-    !(short && MADE_UP.iter().any(|word| lower.contains(word)))
+    !(short && PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word)))
         && entropy(secret) >= min_entropy(secret.len())
 }
 
@@ -113,7 +112,7 @@ fn mentions_example(around: &str) -> bool {
         .any(|word| lower.contains(word))
 }
 
-/// Bits for each character, by how often each occurs.
+/// The entropy in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts: HashMap<u8, u32> = HashMap::new();
     for byte in text.bytes() {
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_is_told_from_made_up() {
+    fn random_strings_are_distinguished_from_placeholders() {
         for random in ["Q7ZL2VNX4TWKJ5RA", "u8Jq2LmZx7Kp4Wv9Rt1Ns6Yb3Hc5Gd0FeQa"] {
             assert!(looks_random(random), "{random}");
         }

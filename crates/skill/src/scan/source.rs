@@ -1,11 +1,11 @@
-//! A file as the rules look at it: text with lines, and which of its lines run.
+//! A scanned file: its text with line numbers, and which of its lines run.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::{Finding, Severity};
 
-/// What becomes of a file's text.
+/// How the text of a file is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
     /// An interpreter reads it.
@@ -22,7 +22,7 @@ pub(super) struct ScannedFile<'a> {
     pub text: &'a str,
     pub kind: TextKind,
     line_starts: Vec<usize>,
-    /// The insides of fenced blocks, in prose.
+    /// The content of fenced blocks, in prose.
     fences: Vec<Range<usize>>,
 }
 
@@ -63,11 +63,10 @@ impl TextKind {
     }
 }
 
-/// A file's bytes as the text they are for whoever reads them, and what that is; nothing when
-/// nobody reads them as text.
+/// The text of a file as its readers decode it, and its kind; `None` for binary data.
 ///
-/// One odd byte keeps no interpreter and no model from the rest, so only data must be text
-/// throughout. A NUL is left out, because that is what a shell does with it.
+/// An invalid byte does not stop an interpreter or a model from reading the rest, so only data must
+/// be valid throughout. NUL is removed, because shells ignore it.
 pub(super) fn read<'a>(
     path: &str,
     bytes: &'a [u8],
@@ -75,7 +74,7 @@ pub(super) fn read<'a>(
 ) -> Option<(Cow<'a, str>, TextKind)> {
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
-        // Cut in the middle of a character.
+        // The scanned part ends in the middle of a character.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
         }
@@ -100,7 +99,7 @@ impl<'a> ScannedFile<'a> {
         file_name(self.path)
     }
 
-    /// Whether the file lies where tests keep their made-up data.
+    /// Whether the file is in a directory of test data.
     pub(super) fn is_test_data(&self) -> bool {
         let directories =
             self.path.rsplit_once('/').map(|(directories, _)| directories).unwrap_or_default();
@@ -124,7 +123,7 @@ impl<'a> ScannedFile<'a> {
         &self.text[start..end]
     }
 
-    /// What stands around this offset, on the same line and not far away.
+    /// The text around this offset on the same line.
     pub(super) fn around(&self, at: usize) -> &'a str {
         const NEAR: usize = 100;
         let line = self.line_at(at);
@@ -141,8 +140,8 @@ impl<'a> ScannedFile<'a> {
         (1..).zip(self.text.lines())
     }
 
-    /// How grave it is that something that runs stands at this offset. Comments do not run; a
-    /// fenced block in prose is run by whoever follows it, who can see what it is.
+    /// The severity of code at this offset; `None` where it does not run. Comments do not run. A
+    /// fenced block in prose is run only by a reader, who can see it, so its severity is lower.
     pub(super) fn severity_at(&self, at: usize, severity: Severity) -> Option<Severity> {
         match self.kind {
             TextKind::Code => (!is_comment(self.line_at(at))).then_some(severity),
@@ -207,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_is_told_from_what_is_read() {
+    fn severity_depends_on_whether_the_line_runs() {
         let severity = |path: &str, text: &'static str| {
             let (_, kind) = read(path, text.as_bytes(), false).expect("text");
             ScannedFile::new(path, text, kind)
@@ -230,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_from_one_and_a_cut_keeps_whole_characters() {
+    fn lines_count_from_one_and_truncation_keeps_whole_characters() {
         let (text, kind) = read("a", &"a\nbé".as_bytes()[..4], false).expect("text");
         let source = ScannedFile::new("a", &text, kind);
         assert_eq!((source.text, source.line_of(0), source.line_of(2)), ("a\nb", 1, 2));
     }
 
     #[test]
-    fn odd_bytes_hide_nothing_from_whoever_reads_the_rest() {
+    fn invalid_bytes_do_not_hide_the_rest() {
         for (bytes, text) in
             [(&b"a\xffb"[..], "a\u{fffd}b"), (b"a\0b", "ab"), (b"\xff\0", "\u{fffd}")]
         {

@@ -1,4 +1,4 @@
-//! Packages whose names are one slip away from that of a popular one.
+//! Packages whose names are one edit away from the name of a popular one.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::source::{ScannedFile, TextKind};
 use crate::error::printable;
 use crate::{Finding, Severity, SkillFile};
 
-/// Among shorter names a neighbour means nothing.
+/// Shorter names are similar by chance.
 const MIN_NAME_CHARS: usize = 5;
 
 static PYTHON_IMPORT: LazyLock<Regex> = LazyLock::new(|| {
@@ -50,7 +50,7 @@ pub(super) fn find(source: &ScannedFile<'_>, files: &[SkillFile]) -> Vec<Finding
 fn requirements(source: &ScannedFile<'_>) -> Vec<Finding> {
     let named = |(number, line): (u32, &str)| {
         let name = REQUIREMENT.captures(line)?.get(1)?.as_str();
-        // To pip these are one name.
+        // pip treats these spellings as the same name.
         let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
         Some(
             find_known_squat(&name)
@@ -104,7 +104,7 @@ fn is_own(module: &str, files: &[SkillFile]) -> bool {
 fn find_known_squat(name: &str) -> Option<Finding> {
     let (_, meant) = SQUATS.iter().find(|(squat, _)| *squat == name)?;
     let message =
-        format!("`{}` is known for imitating `{meant}`; name the real one", printable(name));
+        format!("`{}` is known for imitating `{meant}`; use the real one", printable(name));
     Some(Finding::new("typosquat", Severity::Error, message))
 }
 
@@ -116,13 +116,13 @@ fn check_similarity(name: &str, popular: &[&str]) -> Option<Finding> {
         .iter()
         .find(|meant| meant.len() >= MIN_NAME_CHARS && is_one_edit_apart(name, meant))?;
     let message = format!(
-        "`{}` is one slip away from the popular `{meant}`; make sure that it is meant",
+        "`{}` is one typing error away from the popular `{meant}`; check that it is intended",
         printable(name)
     );
     Some(Finding::new("typosquat", Severity::Warning, message))
 }
 
-/// Whether one letter was changed, left out, put in, or swapped with its neighbour.
+/// Whether one letter was changed, omitted, inserted, or swapped with its neighbour.
 fn is_one_edit_apart(name: &str, meant: &str) -> bool {
     let (a, b) = (name.as_bytes(), meant.as_bytes());
     if a.len().abs_diff(b.len()) > 1 || a == b {
@@ -144,21 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slip_is_one_slip() {
-        for slip in
+    fn one_edit_is_detected() {
+        for edit in
             ["reqests", "requestss", "reqeusts", "requezts", "equests", "request", "xrequests"]
         {
-            assert!(is_one_edit_apart(slip, "requests"), "{slip}");
+            assert!(is_one_edit_apart(edit, "requests"), "{edit}");
         }
         for other in ["requests", "reqsts", "qreuetss", "", "quests", "requests22"] {
             assert!(!is_one_edit_apart(other, "requests"), "{other}");
         }
     }
 
-    /// A popular name that is a neighbour of another would otherwise depend on the order of the
-    /// list.
+    /// Otherwise a popular name that is similar to another would be reported or not depending on
+    /// the order of the list.
     #[test]
-    fn popular_names_are_never_suspicious() {
+    fn popular_names_are_never_reported() {
         for list in [PYPI, NPM, PYTHON_MODULES] {
             for name in list {
                 assert!(

@@ -1,4 +1,4 @@
-//! The name of a key: eight bytes that stand in the key and in every signature made with it.
+//! The id of a key: eight bytes in the key and in every signature made with it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::SignatureError;
 pub struct KeyId(pub(super) [u8; 8]);
 
 impl KeyId {
-    /// As minisign spells it in the comments of its files: without zeros in front.
+    /// The spelling of minisign in the comments of its files: without leading zeros.
     pub(super) fn in_comments(self) -> String {
         format!("{:X}", u64::from_le_bytes(self.0))
     }
@@ -36,7 +36,7 @@ impl FromStr for KeyId {
             what: "key id",
             why: "it is not up to sixteen hexadecimal digits",
         };
-        // Minisign leaves zeros in front away, so people have shorter ones.
+        // Minisign omits leading zeros, so shorter ids are valid.
         if !(1..=16).contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(malformed);
         }

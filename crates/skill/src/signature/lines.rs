@@ -1,4 +1,4 @@
-//! The lines that keys and signatures are made of: comments, and fixed numbers of bytes in base64.
+//! The lines of keys and signatures: comments, and fixed numbers of bytes in base64.
 
 use data_encoding::BASE64;
 
@@ -7,7 +7,7 @@ use super::SignatureError;
 pub const UNTRUSTED: &str = "untrusted comment: ";
 pub const TRUSTED: &str = "trusted comment: ";
 
-/// One text that is read line by line.
+/// Reads a text line by line.
 pub struct LineReader<'a> {
     what: &'static str,
     rest: std::str::Lines<'a>,
@@ -22,19 +22,20 @@ impl<'a> LineReader<'a> {
         Err(SignatureError::Malformed { what: self.what, why })
     }
 
-    /// The next line, without what it must begin with.
+    /// The next line, which must start with this prefix, without the prefix.
     pub fn comment(&mut self, prefix: &'static str) -> Result<&'a str, SignatureError> {
         match self.rest.next().and_then(|line| line.strip_prefix(prefix)) {
             Some(comment) if !comment.contains(is_forbidden_control) => Ok(comment),
-            Some(_) => self.malformed("a comment holds control characters"),
+            Some(_) => self.malformed("a comment contains control characters"),
             None => self.malformed("a comment line is missing"),
         }
     }
 
-    /// The next line, which must hold exactly so many bytes.
+    /// The next line, which must decode to exactly `N` bytes.
     pub fn bytes<const N: usize>(&mut self) -> Result<[u8; N], SignatureError> {
         let Some(line) = self.rest.next() else { return self.malformed("a line is missing") };
-        // Strict base64: of all spellings of some bytes only one is read.
+        // Strict base64: only one encoding of given bytes is accepted, so that a signature file
+        // cannot be changed without detection.
         let bytes = BASE64.decode(line.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
         bytes.map_or_else(|| self.malformed("a line is not base64 of the right length"), Ok)
     }
@@ -42,7 +43,7 @@ impl<'a> LineReader<'a> {
     pub fn end(mut self) -> Result<(), SignatureError> {
         match self.rest.next() {
             None => Ok(()),
-            Some(_) => self.malformed("there is more after its end"),
+            Some(_) => self.malformed("there are more lines after its end"),
         }
     }
 }

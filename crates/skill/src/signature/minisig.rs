@@ -1,4 +1,4 @@
-//! Signatures.
+//! Parsing, formatting and verifying signatures.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,13 @@ use super::{KeyId, PublicKey, SignatureError};
 
 /// The algorithm of signatures: ed25519 over a hash of the message.
 const HASHED: [u8; 2] = *b"ED";
-/// The same over the message itself. Not read: bytes signed so could also be somebody's hash.
+/// The same over the message itself. Rejected, because the signed message could be the hash of
+/// another message, for which the signature would then be valid too.
 const UNHASHED: [u8; 2] = *b"Ed";
 
 const LENGTH: usize = 74;
 
-/// A signature with its comments. Nothing in it is to be believed before it is verified.
+/// A signature with its comments. Nothing in it can be trusted before it is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     pub(super) untrusted_comment: String,
@@ -27,22 +28,22 @@ pub struct Signature {
     pub(super) global_signature: [u8; 64],
 }
 
-/// A signature that fits, and what it says.
+/// The verified content of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedSignature {
     pub key_id: KeyId,
     pub trusted_comment: String,
-    /// When the signer says it was made, in seconds since 1970.
+    /// The time of signing as claimed by the signer, in seconds since 1970.
     pub signed_at: Option<u64>,
 }
 
 impl Signature {
-    /// The key it names; nobody has checked that it was that key.
+    /// The id of the key that the signature names, unverified.
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// The first line after its prefix, which anybody may have changed.
+    /// The first line without its prefix. It is not signed, so it may have been changed.
     pub fn untrusted_comment(&self) -> &str {
         &self.untrusted_comment
     }
@@ -55,13 +56,15 @@ impl Signature {
         if self.key_id != key.id {
             return Err(SignatureError::OtherKey { made_with: self.key_id });
         }
-        let fits = |message: &[u8], signature: [u8; 64]| {
+        let is_valid = |message: &[u8], signature: [u8; 64]| {
             let signature = ed25519_compact::Signature::new(signature);
             ed25519_compact::PublicKey::new(key.point).verify(message, &signature).is_ok()
         };
+        // The second signature binds the trusted comment to this signature, so that the comment of
+        // another one cannot be attached.
         let both = [self.message_signature.as_slice(), self.trusted_comment.as_bytes()].concat();
-        if !fits(&Blake2b512::digest(message), self.message_signature)
-            || !fits(&both, self.global_signature)
+        if !is_valid(&Blake2b512::digest(message), self.message_signature)
+            || !is_valid(&both, self.global_signature)
         {
             return Err(SignatureError::Mismatch);
         }

@@ -1,9 +1,9 @@
 //! Signatures in the format of minisign: ed25519 keys, a signature over the BLAKE2b hash of a text,
 //! a trusted comment.
 //!
-//! Owns the texts of keys and signatures, and what is signed about a skill ([`SkillStatement`]).
-//! Randomness, passwords and files are the caller's; whether a key is trusted is for others to say.
-//! Everything read here may be hostile.
+//! Owns the texts of keys and signatures, and the signed statement about a skill
+//! ([`SkillStatement`]). Callers provide randomness, passwords and files, and decide whether a key
+//! is trusted. All input is untrusted.
 
 mod key_id;
 mod lines;
@@ -25,17 +25,17 @@ pub use statement::SkillStatement;
 use crate::SkillError;
 use crate::collector::FileCollector;
 
-/// The file at a skill's root that holds its signature. It travels with the skill and is no part of
-/// its content.
+/// The file at the root of a skill that contains its signature. It is uploaded with the skill but
+/// is not part of its content.
 pub const SIGNATURE_FILE: &str = "SKILL.md.minisig";
 
-/// Larger than any signature that minisign writes by itself.
+/// Larger than any signature that minisign writes.
 pub const MAX_SIGNATURE_BYTES: u64 = 4096;
 
-/// Why a key or a signature cannot be used. Messages go on after a colon.
+/// Why a key or a signature cannot be used. Messages continue a sentence after a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureError {
-    /// What was read is not such a text at all.
+    /// The text is not a key or a signature.
     Malformed {
         what: &'static str,
         why: &'static str,
@@ -46,7 +46,7 @@ pub enum SignatureError {
     OtherKey {
         made_with: KeyId,
     },
-    /// The right key's name is on it, but it does not fit what was checked.
+    /// It names the right key but is not valid for the checked message.
     Mismatch,
     /// The secret key is locked and no password was given.
     Locked,
@@ -74,8 +74,8 @@ impl fmt::Display for SignatureError {
 
 impl std::error::Error for SignatureError {}
 
-/// Takes the signature out of what a reader has taken in, so that it is neither packed nor counted
-/// in the digest.
+/// Removes the signature from the collected files, so that it is neither packed nor part of the
+/// digest.
 pub(crate) fn take_signature(
     collector: &mut FileCollector<'_>,
 ) -> Result<Option<String>, SkillError> {

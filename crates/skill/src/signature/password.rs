@@ -1,23 +1,23 @@
-//! Locking a secret key with a password: scrypt makes a stream of bytes that is laid over the key.
+//! Encrypts a secret key with a password: the key is XORed with a stream of bytes made by scrypt.
 
 use scrypt::Params;
 
 use super::SignatureError;
 
 pub const SALT_BYTES: usize = 32;
-/// A key's name, its two halves and its checksum.
+/// The id of a key, its two halves and its checksum.
 pub const KEY_STREAM_BYTES: usize = 104;
 pub type KeyStream = [u8; KEY_STREAM_BYTES];
 
-/// 128 MiB and half a second for whoever guesses a password.
+/// Each guess at a password costs 128 MiB and half a second.
 const DEFAULT_OPERATIONS: u64 = 1 << 22;
 const DEFAULT_MEMORY: u64 = 1 << 27;
 
-/// What minisign itself asks for. A key file that wants more wants our memory.
+/// The parameters of minisign itself. More in a key file would be a denial of service.
 const MAX_MEMORY: u64 = 1 << 30;
 const MAX_OPERATIONS: u64 = 1 << 26;
 
-/// The cost is written as libsodium counts it, because that is what stands in key files.
+/// The cost in the units of libsodium, because key files contain those.
 pub struct PasswordLock {
     pub salt: [u8; SALT_BYTES],
     pub operations: u64,
@@ -29,12 +29,12 @@ impl PasswordLock {
         PasswordLock { salt, operations: DEFAULT_OPERATIONS, memory: DEFAULT_MEMORY }
     }
 
-    /// What stands in a key file without a password.
+    /// The values in a key file without a password.
     pub fn none() -> PasswordLock {
         PasswordLock { salt: [0; SALT_BYTES], operations: 0, memory: 0 }
     }
 
-    /// Lays the stream over the key. Doing it twice undoes it.
+    /// XORs the key with the stream. Applying it twice restores the key.
     pub fn apply(&self, password: &str, body: &mut KeyStream) -> Result<(), SignatureError> {
         let costly = || SignatureError::Malformed {
             what: "secret key",
@@ -54,7 +54,7 @@ impl PasswordLock {
     }
 }
 
-/// scrypt's own parameters for libsodium's two bounds, by libsodium's rule.
+/// The parameters of scrypt for the two limits of libsodium, by the rule of libsodium.
 fn params(operations: u64, memory: u64) -> Option<Params> {
     const BLOCK: u64 = 8;
     let operations = operations.max(1 << 15);
@@ -67,9 +67,9 @@ fn params(operations: u64, memory: u64) -> Option<Params> {
     Params::new(rounds, BLOCK as u32, u32::try_from(in_parallel).ok()?).ok()
 }
 
-/// The least power of two, from the first on, that is above half of `most`.
-fn floor_log2(most: u64) -> u8 {
-    (1..63).find(|power| 1u64 << power > most / 2).unwrap_or(63)
+/// The exponent of the smallest power of two, at least 2, that is above half of `max`.
+fn floor_log2(max: u64) -> u8 {
+    (1..63).find(|power| 1u64 << power > max / 2).unwrap_or(63)
 }
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_cannot_ask_for_all_memory() {
+    fn key_file_parameters_are_limited() {
         for (operations, memory) in
             [(1 << 25, (1 << 30) + 1), (1 << 40, 1 << 27), (u64::MAX, u64::MAX), (0, 0)]
         {

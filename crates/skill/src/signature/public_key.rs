@@ -13,7 +13,7 @@ pub(super) const KEY_ALGORITHM: [u8; 2] = *b"Ed";
 
 const LENGTH: usize = 42;
 
-/// A key that signatures are checked with. Its text is one line of base64.
+/// A key that verifies signatures. Its text is one line of base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     pub(super) id: KeyId,
@@ -47,7 +47,7 @@ impl FromStr for PublicKey {
             return lines.malformed("it is not an ed25519 key");
         }
         let key = PublicKey { id: KeyId(take(&mut rest)), point: take(&mut rest) };
-        // A point of small order fits signatures of messages that nobody signed.
+        // With a point of small order an attacker could make signatures that verify.
         if ed25519_compact::PublicKey::new(key.point).validate().is_err() {
             return lines.malformed("it is not a point that can be a key");
         }

@@ -1,8 +1,7 @@
 //! A sealed document: a text and a signature over exactly that text, together in one line of JSON.
 //!
-//! The text is kept as it was signed, so nobody has to agree on how JSON is written, and minisign
-//! itself can check it. There is one spelling of a sealed document; any other, by a single byte, is
-//! refused.
+//! The text is kept as it was signed, so no canonical JSON is needed, and minisign itself can
+//! verify it. A sealed document has exactly one encoding; any other byte sequence is rejected.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,24 +16,24 @@ struct SealedDocument {
     signature: String,
 }
 
-/// What was sealed, and by whom.
+/// The content of a sealed document, and its verified signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedDocument {
     pub payload: String,
     pub verified: VerifiedSignature,
-    /// The signature's own text, for others to check.
+    /// The text of the signature, for verification by other tools.
     pub signature: String,
 }
 
-/// Seals a payload of a kind. The same call gives the same document.
+/// Seals a payload of this kind. Deterministic.
 pub fn seal(key: &SecretKey, kind: &str, payload: String, trusted_comment: &str) -> String {
     let signature = key.sign(payload.as_bytes(), kind, trusted_comment).to_string();
     let sealed = SealedDocument { kind: kind.to_owned(), payload, signature };
     serde_json::to_string(&sealed).expect("three strings are JSON")
 }
 
-/// Opens a document of this kind that one of the keys has sealed. A line break at its end is not
-/// part of it.
+/// Opens a document of this kind that was sealed with one of the keys. A line break at the end is
+/// ignored.
 pub fn open(
     document: &str,
     kind: &str,
@@ -44,11 +43,14 @@ pub fn open(
     let document = document.strip_suffix('\n').unwrap_or(document);
     let sealed: SealedDocument =
         serde_json::from_str(document).map_err(|_| malformed("it is not a sealed document"))?;
+    // Other encodings of the same JSON are rejected, so that a document can be compared by its
+    // bytes.
     if serde_json::to_string(&sealed).ok().as_deref() != Some(document) {
-        return Err(malformed("it was written anew since it was sealed"));
+        return Err(malformed("its encoding was changed after it was sealed"));
     }
     let signature: Signature = sealed.signature.parse()?;
-    // The first line of a signature is not signed, so it has to be the one that we write.
+    // The first line of a signature is not signed, so it must be exactly the one that `seal`
+    // writes.
     if sealed.kind != kind
         || signature.untrusted_comment() != kind
         || signature.to_string() != sealed.signature
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_comes_out() {
+    fn opening_returns_the_sealed_payload() {
         let (document, key) = sealed();
         for document in [document.clone(), format!("{document}\n")] {
             let opened = open(&document, KIND, std::slice::from_ref(&key)).expect("it is whole");
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_it_can_be_another() {
+    fn any_changed_byte_is_rejected() {
         let (document, key) = sealed();
         let keys = [key];
         let mut tried = 0;
@@ -97,7 +99,7 @@ mod tests {
                     continue;
                 }
                 tried += 1;
-                // What is not text cannot be a document at all.
+                // Invalid UTF-8 cannot be a document.
                 let Ok(changed) = String::from_utf8(bytes) else { continue };
                 assert!(open(&changed, KIND, &keys).is_err(), "byte {at} as {byte}: {changed}");
             }
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_added_or_left_out() {
+    fn additions_and_truncations_are_rejected() {
         let (document, key) = sealed();
         let keys = [key];
         for changed in [

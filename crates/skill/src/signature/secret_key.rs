@@ -16,14 +16,14 @@ const NO_LOCK: [u8; 2] = [0, 0];
 const SCRYPT: [u8; 2] = *b"Sc";
 const CHECKSUM: [u8; 2] = *b"B2";
 
-/// A key that signs. Only its name is ever printed.
+/// A key that signs. Only its id is ever printed.
 pub struct SecretKey {
     id: KeyId,
     pair: KeyPair,
 }
 
 impl SecretKey {
-    /// The key that belongs to 32 secret bytes; its name is made from its public half.
+    /// The key made from 32 secret bytes. Its id is a hash of its public half.
     pub fn from_seed(seed: [u8; 32]) -> Result<SecretKey, SignatureError> {
         let pair = KeyPair::try_from_seed(Seed::new(seed));
         let pair = pair.map_err(|_| malformed("it is all zeros"))?;
@@ -31,7 +31,7 @@ impl SecretKey {
         Ok(SecretKey { id: KeyId(id), pair })
     }
 
-    /// Reads a key file, ours or one of minisign's. A locked one needs its password.
+    /// Reads a key file of Skillbox or minisign. A locked one needs its password.
     pub fn read(text: &str, password: Option<&str>) -> Result<SecretKey, SignatureError> {
         let mut lines = LineReader::new("secret key", text.trim());
         lines.comment(UNTRUSTED)?;
@@ -53,17 +53,17 @@ impl SecretKey {
             (SCRYPT, Some(password)) => {
                 PasswordLock { salt, operations, memory }.apply(password, &mut body)?
             }
-            _ => return Err(malformed("it is locked in a way we do not know")),
+            _ => return Err(malformed("it is locked with an unsupported algorithm")),
         }
         let key = SecretKey::from_body(&body)?;
-        // Minisign leaves the checksum of a key without a password empty.
+        // Minisign writes no checksum into a key without a password.
         if lock == SCRYPT && body[72..] != key.checksum() {
             return Err(SignatureError::WrongPassword);
         }
         Ok(key)
     }
 
-    /// The text of a key file, locked with a password and this random salt if there is one.
+    /// The text of a key file, locked if a password and a random salt are given.
     pub fn to_file(
         &self,
         lock: Option<(&str, [u8; SALT_BYTES])>,
@@ -99,7 +99,7 @@ impl SecretKey {
         PublicKey { id: self.id, point: *self.pair.pk }
     }
 
-    /// Signs `message`, and with it `trusted_comment`. The same call gives the same signature.
+    /// Signs `message` and `trusted_comment`. Deterministic.
     pub fn sign(
         &self,
         message: &[u8],
@@ -124,7 +124,8 @@ impl SecretKey {
         let mut rest = body.as_slice();
         let (id, bytes) = (KeyId(take(&mut rest)), take::<64>(&mut rest));
         let pair = KeyPair::try_from_seed(Seed::new(take(&mut bytes.as_slice())));
-        // A key whose halves do not belong together gives its secret away when it signs.
+        // Signing with a public half that does not belong to the secret one would reveal the
+        // secret.
         let pair = pair
             .ok()
             .filter(|pair| pair.sk.as_slice() == bytes)

@@ -1,4 +1,4 @@
-//! What is signed about a skill.
+//! The statement that is signed about a skill.
 
 use std::fmt;
 
@@ -24,14 +24,14 @@ impl<'a> SkillStatement<'a> {
         SkillStatement { name: &manifest.name, version: &manifest.version, digest: &package.digest }
     }
 
-    /// Signs it. `signed_at` is in seconds since 1970.
+    /// Signs the statement. `signed_at` is in seconds since 1970.
     pub fn sign(&self, key: &SecretKey, signed_at: u64) -> Signature {
         let about = format!("timestamp:{signed_at}\tskill:{}@{}", self.name, self.version);
         key.sign(self.to_string().as_bytes(), "skillbox skill signature", &about)
     }
 }
 
-/// The text that is signed. None of the three can hold a line break.
+/// The signed text. None of the three values can contain a line break, so it is unambiguous.
 impl fmt::Display for SkillStatement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SkillStatement { name, version, digest } = self;

@@ -16,7 +16,7 @@ fn a_plain_zip_is_read() {
 }
 
 #[test]
-fn every_way_of_packing_the_same_files_gives_the_same_digest() {
+fn digest_does_not_depend_on_how_the_files_are_packed() {
     let (skill, main) = (SKILL_MD.as_bytes(), MAIN_PY.as_bytes());
     let reference = read(&zip(&[stored("SKILL.md", skill), stored("main.py", main)])).unwrap();
     let directory = |name: &str| stored(name, b"").with(|entry| entry.mode = 0o040_755);
@@ -116,7 +116,7 @@ fn modes_become_one_executable_bit() {
 }
 
 #[test]
-fn names_beyond_ascii_must_mean_the_same_to_everybody() {
+fn non_ascii_names_must_decode_the_same_in_every_reader() {
     let name = "größe.txt";
     let from = |host: u16, entry: Entry| entry.with(|entry| entry.made_by = host << 8 | 20);
     let unmarked = || stored(name, b"x").both(|header| header.flags = 0);

@@ -126,7 +126,7 @@ fn worst() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 }
 
 #[test]
-fn the_worst_archives_are_refused_within_their_bounds() {
+fn worst_case_archives_are_rejected_within_time_and_memory_limits() {
     for (what, archive, slug) in worst() {
         let start = Instant::now();
         // Holds the refusal to its bound of memory.
@@ -137,7 +137,7 @@ fn the_worst_archives_are_refused_within_their_bounds() {
 
 /// The bound is one that can be missed: what is accepted takes as much as it unpacks to.
 #[test]
-fn what_is_accepted_costs_one_copy_of_itself() {
+fn accepted_packages_take_the_memory_of_one_copy() {
     let archive = skill_with(large());
     let (package, peak) = crate::memory::peak_of(|| read(&archive).unwrap());
     let unpacked: usize = package.files.iter().map(|file| file.bytes.len()).sum();

@@ -8,7 +8,7 @@ use crate::support::*;
 
 /// The digest is kept in databases and signatures, so it may never change for the same skill.
 #[test]
-fn the_digest_of_a_known_skill_is_known() {
+fn digest_of_a_known_skill_is_stable() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("scripts/run", "#!/bin/sh\n")]).unwrap();
     assert_eq!(
         package.digest,
@@ -19,7 +19,7 @@ fn the_digest_of_a_known_skill_is_known() {
 }
 
 #[test]
-fn a_stored_archive_is_opened_only_with_its_digest() {
+fn stored_archives_are_verified_by_digest() {
     let package = read_parts(&[("SKILL.md", SKILL_MD), ("main.py", MAIN_PY)]).unwrap();
     let index = verify_and_index(&package.archive, &package.digest).unwrap();
     assert!(index.iter().map(|file| &file.path).eq(package.files.iter().map(|file| &file.path)));
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_goes_in_comes_out(files in tree(), time in any::<u32>(), rotation in 0usize..12) {
+    fn packing_keeps_every_file(files in tree(), time in any::<u32>(), rotation in 0usize..12) {
         let expected = sorted(files.clone());
         let package = packed_by_us(&files, false, 0);
         prop_assert_eq!(&package.files, &expected);
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let framed = [b"PK\x03\x04", bytes.as_slice(), b"PK\x05\x06", &[0; 18]].concat();
         prop_assert!(read(&bytes).is_err());
         prop_assert!(read(&framed).is_err());

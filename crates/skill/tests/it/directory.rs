@@ -26,7 +26,7 @@ fn slug(root: &Path) -> &'static str {
 }
 
 #[test]
-fn a_directory_gives_the_digest_of_its_zip() {
+fn directory_and_its_zip_have_the_same_digest() {
     let dir = skill_dir();
     let root = dir.path().join("demo");
     let package = read_directory(&root, &PackageLimits::default()).unwrap();
@@ -47,7 +47,7 @@ fn a_directory_gives_the_digest_of_its_zip() {
 }
 
 #[test]
-fn links_and_special_files_are_refused() {
+fn links_and_special_files_in_directories_are_rejected() {
     let dir = skill_dir();
     let link = dir.path().join("demo/link");
     symlink("/etc/passwd", &link).unwrap();
@@ -63,7 +63,7 @@ fn links_and_special_files_are_refused() {
 }
 
 #[test]
-fn limits_hold_on_disk_too() {
+fn limits_apply_to_directories() {
     let dir = skill_dir();
     let read = |limits| read_directory(dir.path(), &limits).unwrap_err().slug();
     assert_eq!(read(PackageLimits { entries: 3, ..PackageLimits::default() }), "too_many_entries");

@@ -9,7 +9,7 @@ fn codes(package: &Package) -> Vec<(&'static str, Option<u32>)> {
 }
 
 #[test]
-fn frontmatter_is_remarked_upon() {
+fn lints_of_the_frontmatter() {
     let long = format!("name: demo\ndescription: {}", "é".repeat(1025));
     let fits = format!(
         "name: demo\ndescription: {}\ncompatibility: {}",
@@ -55,7 +55,7 @@ fn frontmatter_is_remarked_upon() {
 }
 
 #[test]
-fn files_are_remarked_upon() {
+fn lints_of_files() {
     let long_body = format!("{SKILL_MD}{}", "line\n".repeat(501));
     let family = format!("{SKILL_MD}👨\u{200d}👩\u{200d}👧\n");
     for (parts, expected) in [
@@ -89,7 +89,7 @@ fn files_are_remarked_upon() {
 }
 
 #[test]
-fn of_two_amounts_in_metadata_the_smaller_counts_and_the_other_is_remarked_upon() {
+fn the_smaller_of_two_amounts_in_metadata_counts() {
     let metadata = |lines: &str| {
         with_frontmatter(&format!("name: demo\ndescription: x\nmetadata:\n{lines}")).unwrap()
     };
@@ -109,7 +109,7 @@ fn of_two_amounts_in_metadata_the_smaller_counts_and_the_other_is_remarked_upon(
 }
 
 #[test]
-fn what_is_asked_for_in_vain_is_named() {
+fn unsupported_settings_are_reported() {
     let with_workdir = |workdir: &str| {
         let sidecar =
             format!("entrypoint:\n  command: python3\n  args: [main.py]\n  workdir: {workdir}\n");
@@ -153,7 +153,7 @@ fn what_is_asked_for_in_vain_is_named() {
 }
 
 #[test]
-fn an_unreadable_skill_has_a_finding_for_every_problem() {
+fn invalid_skill_has_a_finding_for_every_error() {
     let error = with_frontmatter(
         "name: a b\ndescription: x\nversion: one\ntimeout: soon\nmetadata:\n  skillbox.cpu: much",
     )
@@ -175,7 +175,7 @@ fn an_unreadable_skill_has_a_finding_for_every_problem() {
 }
 
 #[test]
-fn what_keeps_a_skill_from_being_read_has_its_own_code() {
+fn every_read_error_has_its_own_code() {
     let large = format!("---\nname: x\ndescription: x\n---\n{}", "x".repeat(1 << 20));
     let many = format!("---\na: [{}]\n---\n", "1,".repeat(11_000));
     for (text, code, line) in [
@@ -207,7 +207,7 @@ fn what_keeps_a_skill_from_being_read_has_its_own_code() {
 
 /// The rules that a profile has to itself, and what the others make of them.
 #[test]
-fn profiles_weigh_the_same_remarks_differently() {
+fn severity_depends_on_the_profile() {
     let tagged = "name: demo\ndescription: Writes <b>bold</b> text.";
     let severities = |package: &Package, code: &str| {
         Profile::ALL.map(|profile| {
@@ -274,7 +274,7 @@ fn profiles_weigh_the_same_remarks_differently() {
 /// A skill that the specification's own validator accepts has nothing to fear from the strict
 /// profile.
 #[test]
-fn a_skill_of_the_specification_is_fine_in_every_profile() {
+fn skill_that_follows_the_specification_has_no_findings_in_any_profile() {
     let text = "---\nname: pdf-tools\ndescription: Extracts text from PDF files. Use when PDFs are mentioned.\nlicense: MIT\n\
         compatibility: Needs Python 3\nmetadata:\n  author: someone\n  version: \"1.0\"\n  skillbox.timeout: 30s\n\
         allowed-tools: Bash(git:*) Read\n---\n# PDF tools\n";
@@ -287,7 +287,7 @@ fn a_skill_of_the_specification_is_fine_in_every_profile() {
 }
 
 #[test]
-fn profiles_have_names() {
+fn profiles_are_parsed_by_name() {
     for profile in Profile::ALL {
         assert_eq!(profile.to_string().parse(), Ok(profile));
     }
@@ -299,7 +299,7 @@ fn profiles_have_names() {
 
 /// The table in the documentation is the table in the code. `UPDATE=1` writes it again.
 #[test]
-fn the_documented_rules_are_the_rules() {
+fn documented_rules_match_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/skill-format.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (start, end) = ("<!-- rules -->\n", "<!-- /rules -->\n");

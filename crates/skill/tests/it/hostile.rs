@@ -19,7 +19,7 @@ pub fn refused(archive: &[u8], slug: &str) {
 }
 
 #[test]
-fn paths_that_leave_the_skill() {
+fn unsafe_paths_are_rejected() {
     let deep = "d/".repeat(40) + "f";
     for name in [
         "../evil",
@@ -96,7 +96,7 @@ fn links_and_special_files() {
 
 /// Where the header's own mode says nothing, Info-ZIP believes an extra field and makes the link.
 #[test]
-fn links_and_special_files_by_extra_field() {
+fn links_and_special_files_in_extra_fields_are_rejected() {
     let with_extra = |name: &str, mode, in_local: bool, field: Vec<u8>| {
         let change = |entry: &mut Entry| {
             entry.mode = mode;
@@ -144,7 +144,7 @@ fn links_and_special_files_by_extra_field() {
 }
 
 #[test]
-fn names_that_collide() {
+fn colliding_names_are_rejected() {
     for pair in [
         ["a", "a"],
         ["a", "A"],
@@ -173,7 +173,7 @@ fn names_that_collide() {
 }
 
 #[test]
-fn too_much_of_anything() {
+fn size_limits_are_enforced() {
     let zeros = vec![0; 2 << 20];
     refused(&skill_with([deflated("bomb", &zeros)]), "zip_bomb");
 
@@ -200,7 +200,7 @@ fn too_much_of_anything() {
 /// Sizes that lie: the announced size is what is checked against the limits, so it has to be the
 /// true one.
 #[test]
-fn content_that_is_not_as_announced() {
+fn content_that_differs_from_its_header_is_rejected() {
     let text = b"some text that is long enough to be cut";
     let lying = |size: usize| deflated("x", text).both(|header| header.size = size as u32);
     for size in [0, 1, text.len() - 1, text.len() + 1, 1 << 16] {
@@ -225,7 +225,7 @@ fn content_that_is_not_as_announced() {
 }
 
 #[test]
-fn local_headers_that_contradict_the_directory() {
+fn local_headers_must_match_the_central_directory() {
     let main = || deflated("main.py", MAIN_PY.as_bytes());
     let changes: [fn(&mut Header); 7] = [
         |header| header.name = b"main.sh".to_vec(),
@@ -272,7 +272,7 @@ fn local_headers_that_contradict_the_directory() {
 /// What is dropped is still unpacked by others, so it has to be as sound as the rest, and counts
 /// like the rest.
 #[test]
-fn junk_is_no_hiding_place() {
+fn junk_files_are_validated_too() {
     let junk = |entry: Entry| skill_with([entry]);
     assert!(read(&junk(deflated("__MACOSX/._x", b"junk"))).is_ok());
     refused(
@@ -291,7 +291,7 @@ fn junk_is_no_hiding_place() {
 }
 
 #[test]
-fn methods_and_encryption() {
+fn unsupported_methods_and_encryption_are_rejected() {
     for method in [1, 6, 9, 12, 14, 93, 95, 97, 98, 65_535] {
         refused(
             &skill_with([stored("x", b"y").both(|header| header.method = method)]),
@@ -315,7 +315,7 @@ fn methods_and_encryption() {
 }
 
 #[test]
-fn bytes_that_belong_to_nobody() {
+fn stray_bytes_are_rejected() {
     let honest = skill_with([stored("x", b"y")]);
     refused(&[b"prepended", honest.as_slice()].concat(), "trailing_data");
     refused(&[honest.as_slice(), b"appended"].concat(), "trailing_data");
@@ -342,7 +342,7 @@ fn bytes_that_belong_to_nobody() {
 }
 
 #[test]
-fn entries_that_overlap() {
+fn overlapping_entries_are_rejected() {
     // Two directory entries for one local header.
     let twin = stored("a", b"x").with(|entry| entry.offset = Some(0));
     refused(&zip(&[stored("SKILL.md", SKILL_MD.as_bytes()), twin]), "overlapping_entries");
@@ -368,7 +368,7 @@ fn entries_that_overlap() {
 }
 
 #[test]
-fn what_is_no_zip_or_none_that_we_read() {
+fn invalid_and_unsupported_zips_are_rejected() {
     for bytes in [
         &b""[..],
         b"PK",

@@ -9,7 +9,7 @@ use crate::support::*;
 const REQUIRED: &str = "name: demo\ndescription: A demonstration.\n";
 
 #[test]
-fn a_full_manifest_is_understood() {
+fn full_manifest_is_read() {
     let package = with_frontmatter(
         r#"name: demo
 description: >
@@ -60,7 +60,7 @@ permissions: {network: {egress: [{domain: api.example.com, ports: [443]}]}}"#,
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn omitted_fields_have_defaults() {
     let manifest =
         with_frontmatter(&format!("{REQUIRED}version:\nlicense: ~\nlang: ''\nresources:"))
             .unwrap()
@@ -87,7 +87,7 @@ fn scalars_are_read_as_the_text_they_were_written_with() {
 }
 
 #[test]
-fn names_and_versions_that_pass() {
+fn valid_names_and_versions_are_accepted() {
     let longest = "n".repeat(128);
     for name in ["a", "A.b_c-d", "0", "a--b", "a-", &longest] {
         let yaml = format!("name: {name}\ndescription: x");
@@ -109,7 +109,7 @@ fn names_and_versions_that_pass() {
 }
 
 #[test]
-fn fields_that_are_wrong_are_named_with_their_line() {
+fn invalid_fields_are_reported_with_their_line() {
     let long = "n".repeat(129);
     let long = format!("name: {long}\ndescription: x");
     for (yaml, line, words) in [
@@ -132,7 +132,7 @@ fn fields_that_are_wrong_are_named_with_their_line() {
         ("name: a\ndescription: x\nversion: 1.2.3.4", Some(4), "not a version"),
         ("name: a\ndescription: x\nversion: 1..2", Some(4), "not a version"),
         ("name: a\ndescription: x\nversion: 1.2-beta", Some(4), "not a version"),
-        ("name: a\ndescription: x\nlang: ruby", Some(4), "`ruby` is not a language"),
+        ("name: a\ndescription: x\nlang: ruby", Some(4), "`ruby` is not a supported language"),
         ("name: a\ndescription: x\nmode: fast", Some(4), "`fast` is not a mode"),
         ("name: a\ndescription: x\ntimeout: 60", Some(4), "`60` is not a duration"),
         ("name: a\ndescription: x\ntimeout: 0s", Some(4), "more than zero"),
@@ -157,7 +157,7 @@ fn fields_that_are_wrong_are_named_with_their_line() {
 }
 
 #[test]
-fn entrypoints_are_found_or_declared() {
+fn entrypoint_is_declared_or_found_by_name() {
     let skill = |extra: &str| format!("---\n{REQUIRED}{extra}\n---\nText\n");
     for (extra, paths, expected) in [
         ("", &["scripts/main.py", "run.py"][..], Some(("run.py", Language::Python))),
@@ -184,7 +184,7 @@ fn entrypoints_are_found_or_declared() {
 }
 
 #[test]
-fn options_of_an_interpreter_are_the_commands_or_else_the_first_lines() {
+fn interpreter_options_come_from_the_command_or_the_shebang() {
     let skill = format!("---\n{REQUIRED}\n---\nText\n");
     for (command, flags, args) in [
         ("entrypoint: bash -e run.sh -x", &["-e"][..], &["-x"][..]),
@@ -226,7 +226,7 @@ fn owned(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn idempotence_is_promised_in_a_field_or_in_metadata() {
+fn idempotence_is_declared_in_a_field_or_in_metadata() {
     let idempotent = |more: &str| {
         with_frontmatter(&format!("{REQUIRED}{more}")).map(|package| package.manifest.idempotent)
     };

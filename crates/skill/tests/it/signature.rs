@@ -46,7 +46,7 @@ fn succeed(output: &Output) {
 }
 
 #[test]
-fn every_reader_takes_the_signature_out() {
+fn every_reader_separates_the_signature() {
     let unsigned = demo();
     let signature = signed(&unsigned);
     let zipped = skill_with([
@@ -82,7 +82,7 @@ fn every_reader_takes_the_signature_out() {
 }
 
 #[test]
-fn a_signature_travels_in_a_zip() {
+fn upload_archive_contains_the_signature() {
     let mut package = demo();
     assert_eq!(package.to_upload_archive().unwrap(), package.archive);
     package.signature = Some(signed(&package));
@@ -99,7 +99,7 @@ fn only_the_file_at_the_root_is_the_signature() {
 }
 
 #[test]
-fn a_file_that_is_no_signature_is_refused() {
+fn invalid_signature_files_are_rejected() {
     let good = signed(&demo());
     let lines: Vec<&str> = good.lines().collect();
     let too_large = format!("untrusted comment: {}\n", "x".repeat(5000));
@@ -126,7 +126,7 @@ fn a_file_that_is_no_signature_is_refused() {
 }
 
 #[test]
-fn a_signature_fits_one_statement_and_no_other() {
+fn signature_is_valid_for_one_statement_only() {
     let package = demo();
     let statement = SkillStatement::from_package(&package);
     let signature = statement.sign(&key(1), 5);
@@ -192,7 +192,7 @@ fn keys_are_read_strictly() {
 }
 
 #[test]
-fn a_key_whose_halves_do_not_belong_together_is_refused() {
+fn keys_with_mismatched_halves_are_rejected() {
     let file = key(1).to_file(None).unwrap();
     let mut bytes = data_encoding::BASE64.decode(file.lines().nth(1).unwrap().as_bytes()).unwrap();
     // Its public half: a signature made with it would give the secret half away.
@@ -233,7 +233,7 @@ fn name_in_comment(public: &str) -> KeyId {
 
 /// One key in sixteen has a name that begins with a zero, and minisign leaves it away.
 #[test]
-fn short_names_of_keys_are_spelled_as_minisign_spells_them() {
+fn key_ids_are_formatted_like_minisign() {
     let dir = TempDir::new().unwrap();
     let short = (0..400).find_map(|_| {
         succeed(&minisign(dir.path(), &["-G", "-f", "-W", "-p", "key.pub", "-s", "key"], ""));
@@ -278,7 +278,7 @@ fn we_verify_what_minisign_signs() {
 }
 
 #[test]
-fn secret_keys_pass_between_minisign_and_us() {
+fn secret_keys_are_interchangeable_with_minisign() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("text"), "something to sign").unwrap();
     let verify = |public: &PublicKey, name: &str| {

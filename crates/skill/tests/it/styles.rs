@@ -183,7 +183,7 @@ fn all() -> Vec<Case> {
 }
 
 #[test]
-fn every_skill_gets_its_verdict_by_every_way() {
+fn every_reader_gives_the_expected_result() {
     let cases = all();
     assert!(cases.len() >= 60, "{}", cases.len());
     let mut complaints = Vec::new();
@@ -203,7 +203,7 @@ fn every_skill_gets_its_verdict_by_every_way() {
 
 /// Ids name the cases in messages, so they stand once.
 #[test]
-fn every_skill_has_its_own_id() {
+fn case_ids_are_unique() {
     let mut ids: Vec<String> = all().into_iter().map(|case| case.id).collect();
     let count = ids.len();
     ids.sort();
@@ -244,7 +244,7 @@ proptest! {
 
     /// Whatever is written, reading ends with a skill or with findings that say where.
     #[test]
-    fn mutants_are_read_or_refused(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..5)) {
+    fn mutants_never_panic(which in any::<prop::sample::Index>(), changes in prop::collection::vec(change(), 1..5)) {
         let mut cases = all();
         let mut case = cases.swap_remove(which.index(cases.len()));
         let manifests = ["SKILL.md", "skillsandbox.yaml", "manifest.yaml"];
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,200}", more in "(?s).{0,200}") {
+    fn arbitrary_text_never_panics(text in "\\PC{0,200}", more in "(?s).{0,200}") {
         for text in [format!("---\n{text}\n---\n{more}"), format!("---\nname: x\ndescription: {text}\n{more}\n---\n"), more] {
             check(read_parts(&[("SKILL.md", &text)]))?;
             check(read_parts(&[("SKILL.md", SKILL_MD), ("skillsandbox.yaml", &text), ("main.py", &text)]))?;
