@@ -1,9 +1,9 @@
-//! Keys, tenants, health, and who may see what.
+//! Keys, tenants, health and access rules.
 
 use crate::support::{Server, run_command};
 
 #[test]
-fn keys_are_made_used_and_revoked() {
+fn keys_are_created_used_and_revoked() {
     let server = Server::start();
     let made = server.json(&["key", "create", "--name", "reader", "--scope", "read"]);
     let key = made["key"].as_str().expect("the key itself, this once");
@@ -31,7 +31,7 @@ fn keys_are_made_used_and_revoked() {
 }
 
 #[test]
-fn tenants_are_made_entered_and_removed() {
+fn tenants_are_created_used_and_deleted() {
     let server = Server::start();
     let made = server.json(&[
         "tenant", "create", "acme", "--immutable", "--scan", "review", "--max-concurrent", "3",
@@ -56,7 +56,7 @@ fn tenants_are_made_entered_and_removed() {
 }
 
 #[test]
-fn health_tells_what_is_ready() {
+fn health_prints_the_readiness_checks() {
     let server = Server::start();
     let ready = server.json(&["health"]);
     assert_eq!(ready["status"], "ready");
@@ -64,7 +64,7 @@ fn health_tells_what_is_ready() {
 }
 
 #[test]
-fn a_wrong_key_says_how_to_give_a_right_one() {
+fn a_wrong_key_gets_advice_on_keys() {
     let server = Server::start();
     let refused = server.run(&["skill", "list", "-k", "sk-wrong"]).failed(2);
     assert!(
@@ -72,7 +72,7 @@ fn a_wrong_key_says_how_to_give_a_right_one() {
         "{}",
         refused.stderr
     );
-    // A person without the key file has no key at all.
+    // A user without access to the key file has no key.
     let stranger = tempfile::tempdir().expect("a directory");
     let mut command = server.command(&["skill", "list"]);
     command.env("HOME", stranger.path());
@@ -80,7 +80,7 @@ fn a_wrong_key_says_how_to_give_a_right_one() {
 }
 
 #[test]
-fn a_held_skill_is_looked_at_and_approved_or_rejected() {
+fn a_held_skill_is_reviewed_and_approved_or_rejected() {
     let server = Server::start();
     server.run(&["tenant", "update", "default", "--scan", "review"]).ok();
     let home = tempfile::tempdir().expect("a directory");

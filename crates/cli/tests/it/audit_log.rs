@@ -1,5 +1,4 @@
-//! `skillbox audit-log`: a log that nobody touched is genuine, and what is done to it in the
-//! database is found.
+//! `skillbox audit-log`: an unmodified log is genuine, and changes in the database are detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::Server;
 
-/// Runs statements on the server's database, as somebody with access to its file could.
+/// Executes SQL statements on the server's database, as an attacker with access to the file could.
 #[track_caller]
 fn tamper(server: &Server, statements: &str) {
     let script =
@@ -46,7 +45,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn what_is_done_to_a_log_in_the_database_is_found() {
+fn changes_to_the_log_in_the_database_are_detected() {
     let server = Server::start();
     for (name, attack, problem) in [
         (
@@ -87,7 +86,7 @@ fn what_is_done_to_a_log_in_the_database_is_found() {
             found.stdout
         );
     }
-    // What somebody computed anew is not signed by the next change either.
+    // A forged head is not signed by the next change either.
     tamper(&server, "UPDATE audit_heads SET hash = 'forged' WHERE tenant = 'modify'");
     server.run(&["-t", "modify", "key", "create", "--scope", "read"]).ok();
     let found = server.run(&["-t", "modify", "audit-log", "verify"]).failed(1);
@@ -95,7 +94,7 @@ fn what_is_done_to_a_log_in_the_database_is_found() {
 }
 
 #[test]
-fn a_head_that_was_kept_finds_a_log_that_was_set_back() {
+fn a_stored_head_detects_a_rollback_of_the_log() {
     let server = Server::start();
     tenant_with_log(&server, "acme");
     let copy = "CREATE TABLE old_head AS SELECT * FROM audit_heads WHERE tenant = 'acme'";

@@ -1,4 +1,4 @@
-//! What the program does on its own, without any server.
+//! Commands that work without a server.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -41,7 +41,7 @@ fn the_key_in_the_environment_is_not_printed_by_help() {
 }
 
 #[test]
-fn version_is_said_in_words_and_in_json() {
+fn version_is_printed_as_text_and_as_json() {
     assert!(
         run(&["version"]).ok().stdout.starts_with(concat!("skillbox ", env!("CARGO_PKG_VERSION")))
     );
@@ -50,7 +50,7 @@ fn version_is_said_in_words_and_in_json() {
 }
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell]).ok().stdout;
         assert!(script.contains("skillbox") && script.contains("completions"), "{shell}");
@@ -91,7 +91,7 @@ fn without_a_server_the_error_says_how_to_start_one() {
 }
 
 #[test]
-fn bad_input_is_refused_before_any_call() {
+fn bad_input_is_rejected_before_any_request() {
     for (args, words) in [
         (&["run", "s", "--input", "{"][..], "not JSON"),
         (&["run", "s", "--input", "@/nowhere.json"], "/nowhere.json"),
@@ -105,7 +105,7 @@ fn bad_input_is_refused_before_any_call() {
 }
 
 #[test]
-fn lint_passes_every_example_but_the_thief() {
+fn lint_passes_every_example_except_the_malicious_one() {
     for entry in std::fs::read_dir(examples()).expect("the examples") {
         let path = entry.expect("an entry").path();
         let thief = path.ends_with("malicious");
@@ -219,10 +219,10 @@ fn a_misspelt_variable_stops_the_server_and_the_docker_proxy() {
     run_command(control).ok();
 }
 
-/// Every variable that a command reads is known, or a server in the same environment would not
-/// start.
+/// A server rejects unknown variables, so it must know those of all commands, or it would not start in
+/// the same environment.
 #[test]
-fn the_variables_of_all_commands_may_stand_in_a_servers_environment() {
+fn a_server_accepts_the_variables_of_all_commands() {
     let home = tempdir().expect("a directory");
     let help = run(&["docker-proxy", "--help"]).ok().stdout;
     let names: BTreeSet<&str> = help
@@ -245,7 +245,7 @@ fn doctor_finds_the_interpreters() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_standard_output_is_not_a_failure() {
     let home = tempdir().expect("a directory");
     let mut child = Command::new(env!("CARGO_BIN_EXE_skillbox"))
         .args(["completions", "bash"])

@@ -1,5 +1,4 @@
-//! `docker-compose.yml`: what stands in it, and its processes with its environment, all on this
-//! machine.
+//! `docker-compose.yml`: checks its text, and runs its processes with its environment on this machine.
 
 mod balancer;
 mod file;
@@ -31,7 +30,7 @@ fn made() -> (TempDir, Variables) {
 }
 
 #[test]
-fn secrets_are_random_private_and_made_once() {
+fn secrets_are_random_private_and_created_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let (one, two) = (directory.path().join("one"), directory.path().join("two"));
     assert!(make_secrets(&one).status.success() && make_secrets(&two).status.success());
@@ -50,8 +49,8 @@ fn secrets_are_random_private_and_made_once() {
     assert!(!make_secrets(&one).status.success(), "a second time would lock everybody out");
     assert_eq!(secrets(&one), first);
 
-    // One of a version that knew fewer gets the others, and keeps what it has, whether its last
-    // line ends or not.
+    // A file from an older version with fewer secrets gets the missing ones and keeps the others, with
+    // and without a newline at its end.
     let old = directory.path().join("old");
     std::fs::write(&old, "POSTGRES_PASSWORD=kept\nS3_ACCESS_KEY=kept-too").expect("a file");
     assert!(make_secrets(&old).status.success());
@@ -63,7 +62,7 @@ fn secrets_are_random_private_and_made_once() {
     assert!(upgraded.keys().eq(first.keys()), "{upgraded:?}");
 }
 
-/// What `config` of the compose program here answers, with this env file.
+/// The output of `docker compose config` with this env file.
 fn config(env_file: &Path) -> Option<Output> {
     let newer = Command::new("docker")
         .args(["compose", "version"])
@@ -82,7 +81,7 @@ fn config(env_file: &Path) -> Option<Output> {
 }
 
 #[test]
-fn compose_takes_it_and_reads_in_it_what_we_read() {
+fn compose_accepts_the_file_and_reads_the_same_settings() {
     let (directory, variables) = made();
     let Some(output) = config(&directory.path().join("env")) else {
         return println!(
@@ -140,8 +139,8 @@ fn every_service_is_locked_down() {
     for name in ["api_server", "data", "engine"] {
         assert_eq!(compose.document["networks"][name]["internal"], json!(true), "{name}");
     }
-    // Those on a network with a way out: the balancer for its callers, the API for webhooks. Not
-    // the worker.
+    // Only the balancer (for its clients) and the API (for webhooks) are on a network with external
+    // access. The worker is not.
     let is_internal =
         |network: &Value| compose.document["networks"][text(network)]["internal"] == json!(true);
     let leads_out = |service: &Value| {
@@ -153,9 +152,9 @@ fn every_service_is_locked_down() {
     assert_eq!(outside, ["api-1", "api-2", "balancer"]);
 }
 
-/// nginx refuses what we would refuse, and nothing that we would take.
+/// nginx rejects the same sizes as the server, and no others.
 #[test]
-fn the_balancer_lets_the_largest_upload_in() {
+fn the_balancer_accepts_the_largest_upload() {
     let page =
         std::fs::read_to_string(repository().join("docs/configuration.md")).expect("the settings");
     let default = |name: &str| -> u64 {
@@ -177,7 +176,7 @@ fn the_balancer_lets_the_largest_upload_in() {
 }
 
 #[test]
-fn no_secret_stands_in_it() {
+fn the_file_contains_no_secret() {
     let text = std::fs::read_to_string(repository().join("docker-compose.yml")).expect("the file");
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let Some((name, value)) = line.trim().split_once(": ") else { continue };
@@ -191,21 +190,22 @@ fn no_secret_stands_in_it() {
     }
 }
 
-/// Two replicas, one worker, one database: whichever replica is asked, it is one service.
+/// Two replicas, one worker and one database: every replica gives the same responses.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_replicas_and_a_worker_are_one_service() {
+async fn two_replicas_and_a_worker_act_as_one_service() {
     for runtime in ["runc", "runsc"] {
         let (_directory, mut variables) = made();
         variables.insert("SKILLBOX_DOCKER_RUNTIME".to_owned(), runtime.to_owned());
         let Some(machine) = Machine::start(variables) else { return };
-        runs_what_one_pushed_through_the_other(&machine, runtime).await;
-        ends_what_one_took_through_the_other(&machine).await;
-        takes_a_large_file(&machine).await;
+        run_through_another_replica(&machine, runtime).await;
+        cancel_through_another_replica(&machine).await;
+        upload_large_file(&machine).await;
     }
 }
 
-/// Pushed to one replica, run through the other, on a worker that has never seen it.
-async fn runs_what_one_pushed_through_the_other(machine: &Machine, runtime: &str) {
+/// A skill is published through one replica and run through the other, on a worker that has not cached
+/// it.
+async fn run_through_another_replica(machine: &Machine, runtime: &str) {
     let [first, second] = machine.replicas();
     machine.push("writer", "main.py", WRITER);
     let body = json!({ "skill": "writer", "input": { "name": "Zoë" } });
@@ -230,8 +230,8 @@ async fn runs_what_one_pushed_through_the_other(machine: &Machine, runtime: &str
     let balanced = machine.balanced().execution(&ran.id()).await;
     assert_eq!(balanced["output"], ran.body["output"]);
 
-    // The link leads through the balancer to the object store, and needs no key. Nothing else is to
-    // be had there.
+    // The URL goes through the balancer to the object store and needs no key. It gives access to
+    // nothing else.
     let link = text(&balanced["files"][0]["url"]);
     assert!(link.starts_with(&machine.balancer.objects), "{link}");
     let file = reqwest::get(&link).await.expect("an answer").text().await.expect("the file");
@@ -243,8 +243,8 @@ async fn runs_what_one_pushed_through_the_other(machine: &Machine, runtime: &str
     assert_eq!(written.status(), 403);
 }
 
-/// Submitted to one replica, followed and cancelled through the other.
-async fn ends_what_one_took_through_the_other(machine: &Machine) {
+/// A run is submitted to one replica, and followed and cancelled through the other.
+async fn cancel_through_another_replica(machine: &Machine) {
     let [first, second] = machine.replicas();
     machine.push("sleeper", "main.sh", "echo asleep\nsleep 300\n");
     let queued =
@@ -263,7 +263,7 @@ async fn ends_what_one_took_through_the_other(machine: &Machine) {
     })
     .await;
     assert_eq!(result["status"], json!("cancelled"), "{result}");
-    // The stream ends by itself, with the result.
+    // The stream ends with the result.
     let events = events.text().await.expect("the events");
     let last = events.rfind("event: result").unwrap_or_else(|| panic!("no result: {events}"));
     assert!(events[last..].contains("cancelled"), "{events}");
@@ -271,8 +271,8 @@ async fn ends_what_one_took_through_the_other(machine: &Machine) {
         .await;
 }
 
-/// Larger than a skill may be, and taken by the server, so by the balancer too.
-async fn takes_a_large_file(machine: &Machine) {
+/// The file is larger than any skill. The server accepts it, so the balancer must, too.
+async fn upload_large_file(machine: &Machine) {
     let size = 65 << 20;
     let boundary = "a-boundary-of-the-tests";
     let head = format!(

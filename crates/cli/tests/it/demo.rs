@@ -1,4 +1,4 @@
-//! `serve --demo --once`, which is what `make run ARGS=--once` does; and a port that is taken.
+//! `serve --demo --once`, which `make run ARGS=--once` uses, and a port that is in use.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use tempfile::tempdir;
 use crate::support::{clean_command, examples, run_command, skillbox};
 
 #[test]
-fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
+fn the_demo_publishes_runs_and_prints_commands_to_repeat_it() {
     let home = tempdir().expect("a directory");
     let demo = || {
         let mut command = skillbox(home.path());
@@ -32,7 +32,7 @@ fn the_demo_pushes_runs_and_shows_how_to_repeat_it() {
     assert!(second.stderr.contains("unchanged"), "{}", second.stderr);
 }
 
-/// Ends with the test, whatever becomes of it.
+/// Kills the process at the end of the test, also after a failure.
 struct Serving(Child);
 
 impl Drop for Serving {

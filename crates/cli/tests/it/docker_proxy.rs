@@ -1,4 +1,4 @@
-//! `skillbox docker-proxy` as a process: it listens, refuses, says so, and ends when it is told to.
+//! `skillbox docker-proxy` as a process: it listens, refuses requests, logs that, and stops on a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{clean_command, run_command, skillbox};
 
-/// A process that is ended with the test.
+/// A process that is killed at the end of the test.
 struct Proxy(Child);
 
 impl Drop for Proxy {
@@ -36,7 +36,7 @@ fn address(home: &Path, name: &str) -> String {
     format!("unix://{}/{name}.sock", home.display())
 }
 
-/// An engine that is well and can do nothing else.
+/// A fake engine that only responds to pings.
 fn engine(home: &Path) {
     let listener = UnixListener::bind(home.join("engine.sock")).expect("a socket");
     thread::spawn(move || {
@@ -60,7 +60,7 @@ fn ask(home: &Path, line: &str) -> String {
 }
 
 #[test]
-fn it_stands_in_front_of_an_engine() {
+fn the_proxy_forwards_to_an_engine_and_stops_on_a_signal() {
     let home = tempfile::tempdir().expect("a directory");
     let check = || {
         let mut command = skillbox(home.path());
@@ -87,7 +87,7 @@ fn it_stands_in_front_of_an_engine() {
 }
 
 #[test]
-fn a_bad_address_says_what_a_good_one_is() {
+fn a_bad_address_gets_advice_on_addresses() {
     let home = tempfile::tempdir().expect("a directory");
     let mut command = skillbox(home.path());
     command.args(["docker-proxy", "--listen", "2375"]);

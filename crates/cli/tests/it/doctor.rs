@@ -5,8 +5,8 @@ use crate::postgres::cluster;
 use crate::support::{run_command, skillbox};
 
 #[test]
-fn it_says_what_the_engine_is_and_what_that_means() {
-    let Some(engine) = Engine::here("it_says_what_the_engine_is_and_what_that_means") else {
+fn doctor_reports_the_engine_and_its_isolation() {
+    let Some(engine) = Engine::here("doctor_reports_the_engine_and_its_isolation") else {
         return;
     };
     let home = tempfile::tempdir().expect("a directory");
@@ -61,7 +61,7 @@ fn it_says_what_the_engine_is_and_what_that_means() {
 }
 
 #[test]
-fn it_says_whether_services_answer() {
+fn doctor_reports_whether_services_respond() {
     let home = tempfile::tempdir().expect("a directory");
     let doctor = |settings: &[(&str, &str)]| {
         let mut command = skillbox(home.path());

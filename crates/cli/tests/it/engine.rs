@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// One builds at a time: what a build has under way has no name, and looks like what another one
-/// left.
+/// Builds are serialized: the intermediate containers of a build have no name, and look like leftovers
+/// of another one.
 static BUILDS: Mutex<()> = Mutex::new(());
 
 fn building() -> MutexGuard<'static, ()> {
@@ -21,7 +21,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// None without one, and then it says that `what` did not run.
+    /// `None` without an engine, with a line for the summary of skipped tests.
     pub fn here(what: &str) -> Option<Self> {
         let host = variable("SKILLBOX_TEST_ENGINE");
         if host.is_none() {
@@ -30,7 +30,7 @@ impl Engine {
         Some(Self { host: host? })
     }
 
-    /// Runs `docker` with these arguments, and gives back what it printed. It must succeed.
+    /// Runs `docker` with these arguments, and returns its output. It must succeed.
     #[track_caller]
     pub fn docker(&self, args: &[&str]) -> String {
         let output = self.command(args).output().expect("the docker client runs");
@@ -51,8 +51,8 @@ impl Engine {
         command
     }
 
-    /// Builds an image from a Dockerfile and what lies beside it, without a network. Dropped, the
-    /// image goes.
+    /// Builds an image from a Dockerfile and its directory, without a network. Dropping the value removes
+    /// the image.
     #[track_caller]
     pub fn build(&self, dockerfile: &Path, context: &Path, tag: &str) -> Image {
         let dockerfile = dockerfile.display().to_string();
@@ -65,14 +65,14 @@ impl Engine {
         Image { engine: self.clone(), tag: tag.to_owned() }
     }
 
-    /// Gives an image a second name. Dropped, that name goes.
+    /// Adds a second name to an image. Dropping the value removes the name.
     #[track_caller]
     pub fn tag(&self, image: &str, tag: &str) -> Image {
         self.docker(&["tag", image, tag]);
         Image { engine: self.clone(), tag: tag.to_owned() }
     }
 
-    /// What the engine says that containers of an image get.
+    /// The configuration of an image.
     #[track_caller]
     pub fn configuration(&self, image: &str) -> Value {
         serde_json::from_str(
@@ -82,7 +82,7 @@ impl Engine {
     }
 }
 
-/// A name of an image that a test made.
+/// The name of an image that a test created.
 pub struct Image {
     engine: Engine,
     pub tag: String,

@@ -1,4 +1,4 @@
-//! Every example skill, by its own `tests/*.json`, posted through the API.
+//! Runs every example skill through the API, with its own test cases in `tests/*.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -28,12 +28,12 @@ struct Expect {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_case_of_every_example_holds() {
-    every_case_holds(&Server::start()).await;
+async fn every_case_of_every_example_passes() {
+    assert_every_case(&Server::start()).await;
 }
 
-/// The same on a server of somebody else's making.
-pub async fn every_case_holds(server: &Server) {
+/// Runs all cases on an existing server.
+pub async fn assert_every_case(server: &Server) {
     let http = reqwest::Client::new();
     let mut wrong = Vec::new();
     for skill in sorted(&examples()).into_iter().filter(|path| path.join("SKILL.md").is_file()) {
@@ -77,7 +77,7 @@ fn sorted(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// In what an answer is not what a case expects.
+/// The differences between a response and the expectation of a case.
 fn differences(expect: &Expect, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if answer["status"] != *expect.status {

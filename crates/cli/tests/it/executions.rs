@@ -27,7 +27,7 @@ print("a warning", file=sys.stderr)
 "#;
 
 #[test]
-fn a_run_gives_output_files_and_logs() {
+fn a_run_returns_output_files_and_logs() {
     let server = Server::start();
     server.push("writer", "main.py", WRITER);
     let ran = server
@@ -60,7 +60,7 @@ fn a_run_gives_output_files_and_logs() {
 }
 
 #[test]
-fn a_run_exits_as_the_script_did() {
+fn a_run_has_the_exit_code_of_the_script() {
     let server = Server::start();
     server.push("writer", "main.py", WRITER);
     server.push("sleeper", "main.sh", "sleep 60\n");
@@ -77,7 +77,7 @@ fn a_run_exits_as_the_script_did() {
 }
 
 #[test]
-fn a_script_is_a_program_with_arguments_and_streams() {
+fn a_script_gets_arguments_and_streams() {
     let server = Server::start();
     server.push("echo", "echo.py", ECHO);
     let mut command = server
@@ -89,7 +89,7 @@ fn a_script_is_a_program_with_arguments_and_streams() {
 }
 
 #[test]
-fn an_idempotency_key_gives_the_same_execution() {
+fn an_idempotency_key_returns_the_same_execution() {
     let server = Server::start();
     server.push("writer", "main.py", WRITER);
     let run =
@@ -105,7 +105,7 @@ fn an_async_run_can_be_cancelled() {
     let queued = server.json(&["run", "sleeper", "--async"]);
     let id = queued["execution_id"].as_str().expect("an id");
     server.run(&["exec", "cancel", id]).ok();
-    // There is no event to wait for over HTTP yet, so the state is asked for until it is final.
+    // There is no event to wait for here, so the status is polled until it is final.
     let deadline = Instant::now() + Duration::from_secs(90);
     let status = loop {
         assert!(Instant::now() < deadline, "it was not cancelled");
@@ -119,11 +119,11 @@ fn an_async_run_can_be_cancelled() {
     assert_eq!(status, "cancelled");
 }
 
-/// Writes a line every now and then, so that somebody can watch.
+/// Writes lines with pauses, so that a follower sees them live.
 const TALKER: &str = "for n in 1 2 3; do echo \"line $n\"; sleep 0.3; done; echo '{\"n\":3}' > \"$SANDBOX_OUTPUT\"\n";
 
 #[test]
-fn a_run_is_followed_while_it_talks() {
+fn a_run_is_followed_live() {
     let server = Server::start();
     server.push("talker", "main.sh", TALKER);
     let ran = server.run(&["run", "talker", "--follow"]).ok();
@@ -139,13 +139,13 @@ fn a_run_is_followed_while_it_talks() {
 
     server.push("failing", "main.sh", "echo no; exit 3\n");
     server.run(&["run", "failing", "--follow"]).failed(3);
-    // A script's standard output is its result, also while it is written.
+    // The standard output of a named script is its result, also while it is written.
     let script = server.run(&["run", "talker", "--script", "main.sh", "--follow"]).ok();
     assert!(script.stdout.starts_with("line 1\nline 2\nline 3\n"), "{}", script.stdout);
 }
 
 #[test]
-fn the_log_of_a_run_can_be_followed_from_elsewhere() {
+fn the_log_of_a_run_can_be_followed_by_another_command() {
     let server = Server::start();
     server.push("talker", "main.sh", TALKER);
     let started = server.run(&["run", "talker", "--async"]).ok();
@@ -170,7 +170,7 @@ fn the_webhook_secret_can_be_read() {
 }
 
 #[test]
-fn whoever_stops_watching_is_told_how_to_go_on() {
+fn an_interrupted_follower_gets_the_command_to_continue() {
     let server = Server::start();
     server.push("endless", "main.sh", "echo begun; sleep 600\n");
     let mut watching = server.spawn_command(&["run", "endless", "--follow"]);

@@ -1,5 +1,5 @@
-//! The images that skills run in: nothing in them that a skill could climb on, whichever way they
-//! were built.
+//! The images that skills run in must not contain anything that helps a privilege escalation, no matter
+//! how they were built.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -32,7 +32,7 @@ fn assert_clean(runtime: &str, archive: &Path) {
 }
 
 #[test]
-fn what_debian_packages_make_is_clean() {
+fn images_from_debian_packages_are_clean() {
     let Some(images) = variable("SKILLBOX_TEST_IMAGES") else {
         return println!("NEEDS ENGINE: that root file systems from Debian packages are clean");
     };
@@ -54,7 +54,7 @@ fn what_debian_packages_make_is_clean() {
 }
 
 #[test]
-fn the_check_refuses_what_it_must() {
+fn the_check_rejects_unclean_images() {
     let regular = |name: &'static str, mode| (name, EntryType::Regular, mode);
     let good = [
         regular("./usr/bin/sh", 0o755),
@@ -100,10 +100,10 @@ fn archive(entries: &[(&str, EntryType, u32)]) -> NamedTempFile {
     file
 }
 
-/// The registry's images are not to be had here, so each Dockerfile gets a dirty image of that name
-/// to start from.
+/// The registry is not available here, so each Dockerfile starts from an unclean image with the name of
+/// its base image.
 #[test]
-fn what_the_dockerfiles_make_is_clean_and_configured_like_an_import() {
+fn images_from_dockerfiles_are_clean_and_configured_like_an_import() {
     let Some(engine) = Engine::here("that the runtimes' Dockerfiles build clean images") else {
         return;
     };

@@ -20,7 +20,7 @@ fn lint(home: &Path, args: &[&str]) -> CommandResult {
     run_command(command)
 }
 
-/// Three skills: one that is fine, one with remarks, one that cannot be read.
+/// Three skills: a valid one, one with warnings, and an invalid one.
 fn skills(home: &Path) {
     write(home, "skills/fine/SKILL.md", "---\nname: fine\ndescription: Does it.\n---\nDo it.\n");
     write(
@@ -50,7 +50,7 @@ fn a_profile_decides_what_is_an_error() {
 }
 
 #[test]
-fn several_skills_are_told_apart() {
+fn findings_of_several_skills_have_their_paths() {
     let home = tempdir().expect("a directory");
     skills(home.path());
     let all = ["skills/fine", "skills/odd one", "skills/broken"];
@@ -77,9 +77,9 @@ fn several_skills_are_told_apart() {
     lint(home.path(), &["skills/fine", "skills/missing"]).failed(2);
 }
 
-/// A server would refuse them, so they do not pass here either.
+/// A server would reject them, so the linter does, too.
 #[test]
-fn schemas_that_cannot_be_enforced_are_told_with_their_place() {
+fn schemas_that_cannot_be_enforced_are_reported_with_their_location() {
     let home = tempdir().expect("a directory");
     let recursive = "input_schema: {$ref: '#'}";
     for (manifest, place) in [
@@ -164,7 +164,7 @@ fn sarif_has_the_shape_that_code_scanning_reads() {
 }
 
 #[test]
-fn findings_in_a_zip_stand_at_the_zip() {
+fn findings_in_a_zip_refer_to_the_zip() {
     let home = tempdir().expect("a directory");
     let example = examples().join("word-counter").display().to_string();
     let mut package = skillbox(home.path());

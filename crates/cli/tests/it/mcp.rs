@@ -1,4 +1,4 @@
-//! `skillbox mcp` as an agent's program starts it: lines in, lines out.
+//! `skillbox mcp` as an agent starts it, with JSON lines on standard input and output.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, clean_command, write_skill};
 
-/// Names the processes of this program's test among all others.
-fn mark() -> String {
+/// A unique argument that identifies the processes of this test.
+fn process_marker() -> String {
     format!("86420.{}", std::process::id())
 }
 
-/// The program, and the agent's side of its streams. Dropped, it is killed.
+/// The program with the agent's side of its streams. Dropping it kills the program.
 struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     /// The id of the last request.
-    asked: u32,
+    last_id: u32,
 }
 
 impl Agent {
@@ -30,62 +30,63 @@ impl Agent {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("it starts");
+            .expect("the command starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
-        let mut agent = Agent { child, stdin, stdout: BufReader::new(stdout), asked: 0 };
+        let mut agent = Agent { child, stdin, stdout: BufReader::new(stdout), last_id: 0 };
         let info = json!({ "name": "test", "version": "1" });
-        agent.ask(
+        agent.request(
             "initialize",
             json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info }),
         );
-        agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         agent
     }
 
-    /// On the skills of a directory, with a place for temporary files that can be looked into.
-    fn here(home: &Path, args: &[&str]) -> Agent {
+    /// Starts it with a directory of skills, and a private directory for temporary files.
+    fn start_with_directory(home: &Path, args: &[&str]) -> Agent {
         std::fs::create_dir_all(home.join("tmp")).expect("a directory");
         let mut command = clean_command(home);
         command.env("TMPDIR", home.join("tmp")).args(["mcp", "skills"]).args(args);
         Agent::start(command)
     }
 
-    fn say(&mut self, message: &Value) {
-        writeln!(self.stdin.as_mut().expect("it listens"), "{message}").expect("it listens");
+    fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().expect("an open pipe"), "{message}").expect("an open pipe");
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        self.asked += 1;
-        self.say(
-            &json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }),
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }),
         );
-        self.hear()
+        self.receive()
     }
 
-    /// The result of a tool.
+    /// Calls a tool and returns its result.
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))["result"].clone()
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))["result"]
+            .clone()
     }
 
-    /// Starts a run with a token, and waits for its first word.
-    fn begin(&mut self, skill: &str) {
+    /// Starts a run with a progress token, and waits for its first output.
+    fn start_run(&mut self, skill: &str) {
         let meta = json!({ "progressToken": 1 });
         let params =
             json!({ "name": "run_skill_script", "arguments": { "skill": skill }, "_meta": meta });
-        let word = self.ask("tools/call", params);
-        assert_eq!(word["params"]["message"], "began", "{word}");
+        let progress = self.request("tools/call", params);
+        assert_eq!(progress["params"]["message"], "began", "{progress}");
     }
 
-    /// Ends its input and waits for it.
-    fn end(mut self) -> ExitStatus {
+    /// Closes the input and waits for the end of the program.
+    fn close(mut self) -> ExitStatus {
         drop(self.stdin.take());
-        self.child.wait().expect("it ends")
+        self.child.wait().expect("an exit status")
     }
 }
 
@@ -102,7 +103,7 @@ fn marked() -> bool {
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines
         .filter_map(|line| String::from_utf8(line).ok())
-        .any(|line| line.contains("sleep\0") && line.contains(&mark()))
+        .any(|line| line.contains("sleep\0") && line.contains(&process_marker()))
 }
 
 /// Waits for processes with the mark to be there, or to be gone.
@@ -117,12 +118,12 @@ fn until_marked(there: bool) -> bool {
 }
 
 fn endless() -> String {
-    let mark = mark();
+    let mark = process_marker();
     format!("sleep {mark} & sleep {mark} & echo began; wait\n")
 }
 
 #[test]
-fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
+fn skills_of_a_directory_are_listed_loaded_and_run_and_their_files_read() {
     let home = tempfile::tempdir().expect("a directory");
     let script = "mkdir \"$SANDBOX_FILES_DIR/a\"; printf 'ü' > \"$SANDBOX_FILES_DIR/a/b.txt\"; echo '7' > \"$SANDBOX_OUTPUT\"\n";
     write_skill(&home.path().join("skills/files"), "files", "main.sh", script);
@@ -132,7 +133,7 @@ fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
         "scripts/said.sh",
         "echo out; echo err >&2; exit \"$1\"\n",
     );
-    let mut agent = Agent::here(home.path(), &[]);
+    let mut agent = Agent::start_with_directory(home.path(), &[]);
     let listed = agent.call("list_skills", json!({}));
     assert_eq!(listed["structuredContent"]["skills"][1]["name"], "said", "{listed}");
     let loaded = agent.call("load_skill", json!({ "skill": "said" }));
@@ -141,10 +142,10 @@ fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
     let run = agent.call("run_skill_script", json!({ "skill": "files" }));
     assert_eq!(run["structuredContent"]["output"], 7, "{run}");
     let uri = run["content"][1]["uri"].as_str().expect("a link").to_owned();
-    let read = agent.ask("resources/read", json!({ "uri": uri }));
+    let read = agent.request("resources/read", json!({ "uri": uri }));
     assert_eq!(read["result"]["contents"][0]["text"], "ü", "{read}");
-    let stray =
-        agent.ask("resources/read", json!({ "uri": format!("{uri}/../../../../../etc/passwd") }));
+    let stray = agent
+        .request("resources/read", json!({ "uri": format!("{uri}/../../../../../etc/passwd") }));
     assert!(stray["error"]["message"].is_string(), "{stray}");
 
     let arguments = json!({ "skill": "said", "script": "scripts/said.sh", "args": ["3"] });
@@ -152,13 +153,13 @@ fn a_directory_is_listed_loaded_and_run_and_its_files_are_read_back() {
     let told = &failed["structuredContent"];
     assert_eq!((&failed["isError"], &told["exit_code"]), (&json!(true), &json!(3)), "{failed}");
     assert_eq!((&told["stdout"], &told["stderr"]), (&json!("out\n"), &json!("err\n")), "{failed}");
-    assert!(agent.end().success());
+    assert!(agent.close().success());
     let left = std::fs::read_dir(home.path().join("tmp")).expect("a directory").count();
     assert_eq!(left, 0, "the files of runs are gone with the program");
 }
 
 #[test]
-fn files_stay_where_the_user_wants_them() {
+fn files_stay_in_the_users_directory() {
     let home = tempfile::tempdir().expect("a directory");
     write_skill(
         &home.path().join("skills/files"),
@@ -166,33 +167,33 @@ fn files_stay_where_the_user_wants_them() {
         "main.sh",
         "echo kept > \"$SANDBOX_FILES_DIR/k.txt\"\n",
     );
-    let mut agent = Agent::here(home.path(), &["--files", "kept"]);
+    let mut agent = Agent::start_with_directory(home.path(), &["--files", "kept"]);
     let run = agent.call("run_skill_script", json!({ "skill": "files" }));
     let url = run["structuredContent"]["files"][0]["url"].as_str().expect("a URL").to_owned();
-    assert!(agent.end().success());
+    assert!(agent.close().success());
     let path = url::Url::parse(&url).expect("a URL").to_file_path().expect("a path");
     assert_eq!(std::fs::read_to_string(path).expect("a file"), "kept\n");
 }
 
 #[test]
-fn a_cancelled_run_and_one_whose_agent_went_away_are_dead_with_everything_they_started() {
+fn cancelled_runs_and_runs_of_a_disconnected_agent_leave_no_process() {
     let home = tempfile::tempdir().expect("a directory");
     write_skill(&home.path().join("skills/endless"), "endless", "main.sh", &endless());
-    let mut agent = Agent::here(home.path(), &[]);
-    agent.begin("endless");
+    let mut agent = Agent::start_with_directory(home.path(), &[]);
+    agent.start_run("endless");
     // It says so before its children have become what they are to be.
     assert!(until_marked(true), "it runs");
-    let params = json!({ "requestId": agent.asked });
-    agent.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+    let params = json!({ "requestId": agent.last_id });
+    agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
     assert!(until_marked(false), "it was cancelled");
-    agent.begin("endless");
+    agent.start_run("endless");
     assert!(until_marked(true), "it runs again");
-    assert!(agent.end().success());
+    assert!(agent.close().success());
     assert!(!marked(), "it is dead before the program ends");
 }
 
 #[test]
-fn the_skills_of_a_server_are_the_same_tools() {
+fn the_skills_of_a_server_have_the_same_tools() {
     let server = Server::start();
     server.push(
         "files",
@@ -209,18 +210,18 @@ fn the_skills_of_a_server_are_the_same_tools() {
         Agent::start(command)
     };
     let mut agent = connect(&server.key);
-    let tools = agent.ask("tools/list", json!({}));
+    let tools = agent.request("tools/list", json!({}));
     let named = |tool: &Value| tool["name"] == "skillbox_files";
     assert!(tools["result"]["tools"].as_array().expect("tools").iter().any(named), "{tools}");
     let loaded = agent.call("load_skill", json!({ "skill": "files" }));
     assert_eq!(loaded["structuredContent"]["files"][0]["path"], "SKILL.md", "{loaded}");
     let run = agent.call("skillbox_files", json!({}));
     let uri = run["content"][1]["uri"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned();
-    let read = agent.ask("resources/read", json!({ "uri": uri }));
+    let read = agent.request("resources/read", json!({ "uri": uri }));
     assert_eq!(read["result"]["contents"][0]["text"], "hello\n", "{read}");
 
-    agent.begin("endless");
-    assert!(agent.end().success());
+    agent.start_run("endless");
+    assert!(agent.close().success());
     let runs = server.json(&["exec", "list", "--skill", "endless"]);
     assert_eq!(runs[0]["status"], "cancelled", "{runs}");
 

@@ -1,4 +1,4 @@
-//! `skillbox migrate`, and servers that leave the tables to it.
+//! `skillbox migrate`, and servers that do not migrate themselves.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn migrate(dsn: &str) -> CommandResult {
 }
 
 #[test]
-fn it_says_what_it_did_and_several_at_once_do_it_once() {
+fn migrate_prints_migrations_and_concurrent_calls_apply_them_once() {
     let dsn = cluster::database();
     let jobs: Vec<_> = (0..4)
         .map(|_| {
@@ -34,7 +34,7 @@ fn it_says_what_it_did_and_several_at_once_do_it_once() {
 }
 
 #[test]
-fn what_stops_it_is_named() {
+fn errors_name_the_problem() {
     let refused = migrate("postgres://nobody:hush@127.0.0.1:1/none").failed(2);
     assert!(
         refused.stderr.contains("SKILLBOX_DB_DSN") && !refused.stderr.contains("hush"),
@@ -46,9 +46,9 @@ fn what_stops_it_is_named() {
     assert!(refused.stderr.contains("another server uses"), "{}", refused.stderr);
 }
 
-/// The order in which a cluster starts pods and jobs is nobody's promise.
+/// A cluster may start pods before the migration job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
+async fn a_server_without_automatic_migration_waits_for_the_schema() {
     let dsn = cluster::database();
     let mut server =
         Server::stopped(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);
@@ -79,7 +79,7 @@ async fn a_server_that_leaves_the_tables_alone_waits_for_them() {
 }
 
 #[test]
-fn a_server_that_waits_can_be_stopped() {
+fn a_server_waiting_for_the_schema_can_be_stopped() {
     let dsn = cluster::database();
     let mut server =
         Server::stopped(&[("SKILLBOX_DB_DSN", &dsn), ("SKILLBOX_MIGRATE_ON_START", "false")]);

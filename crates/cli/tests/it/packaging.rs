@@ -1,5 +1,5 @@
-//! `deploy/docker/Dockerfile`: what stands in it, and its last stages built and run with this
-//! build's program.
+//! `deploy/docker/Dockerfile`: checks its text, and builds and runs its last stages with the program of
+//! this build.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -31,7 +31,7 @@ fn stages(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_dockerfile_names_versions_ends_as_nobody_and_holds_no_secret() {
+fn every_dockerfile_pins_versions_uses_an_unprivileged_user_and_has_no_secret() {
     for name in ["docker", "images/python", "images/node", "images/bash"] {
         let text = fs::read_to_string(repository().join("deploy").join(name).join("Dockerfile"))
             .expect("a Dockerfile");
@@ -53,7 +53,7 @@ fn every_dockerfile_names_versions_ends_as_nobody_and_holds_no_secret() {
 }
 
 #[test]
-fn the_build_sees_the_sources_and_nothing_else() {
+fn the_build_context_contains_only_the_sources() {
     let text = fs::read_to_string(repository().join(".dockerignore")).expect("the list");
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(lines, ["*", "!Cargo.toml", "!Cargo.lock", "!crates", "!testing", "!migrations"]);
@@ -62,10 +62,10 @@ fn the_build_sees_the_sources_and_nothing_else() {
     }
 }
 
-/// The compiling stage needs a registry for its base and for the crates. This build's program takes
-/// its place; the stages after it are used as they stand.
+/// The compile stage needs a registry for its base image and for crates, so it is replaced with the
+/// program of this build. The later stages are used unchanged.
 #[test]
-fn the_image_runs_as_nobody_on_a_read_only_root() {
+fn the_image_runs_unprivileged_on_a_read_only_root() {
     let Some(engine) =
         Engine::here("that the image of Skillbox runs as nobody on a read-only root")
     else {
@@ -115,8 +115,8 @@ fn the_image_runs_as_nobody_on_a_read_only_root() {
     skills_run_from_inside(&engine, &image);
 }
 
-/// A server in the image has its sandboxes made by the engine that it runs on, and nothing of the
-/// machine but that engine's socket.
+/// A server in the image creates its sandboxes on the engine that it runs on, and has no access to the
+/// machine except the socket of that engine.
 fn skills_run_from_inside(engine: &Engine, image: &Image) {
     let socket = engine.host.strip_prefix("unix://").expect("an engine with a socket");
     let group = fs::metadata(socket).expect("the socket").gid().to_string();
@@ -174,7 +174,7 @@ fn skills_run_from_inside(engine: &Engine, image: &Image) {
     assert_eq!(found, (&json!("success"), &json!({ "n": 1 }), &json!("docker")), "{ran}");
 }
 
-/// A server in a container; ended, and with it the container, when the test is done with it.
+/// A server in a container. Dropping it stops the server and removes the container.
 struct Inside<'a> {
     engine: &'a Engine,
     name: String,

@@ -1,4 +1,4 @@
-//! The real server with its metadata in a real Postgres.
+//! The real server with a real Postgres.
 
 #[path = "../../../store/tests/it/postgres.rs"]
 pub mod cluster;
@@ -22,7 +22,7 @@ fn server() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_kept_over_a_restart() {
+async fn all_data_survives_a_restart() {
     let mut server = server();
     assert!(!server.data_dir().join("skillbox.db").exists(), "there is no second database");
     let api = Api::for_server(&server);
@@ -51,7 +51,7 @@ async fn everything_is_kept_over_a_restart() {
     assert_eq!(api.executions(None).await.len(), 2);
 }
 
-/// Everything a caller can read back, but for the links, which are made anew each time.
+/// Everything that a caller can read, except links, which are created for each response.
 async fn seen(server: &Server, api: &Api, id: &str) -> Vec<Value> {
     let mut execution = api.execution(id).await;
     execution["files_url"] = Value::Null;
@@ -74,10 +74,10 @@ async fn seen(server: &Server, api: &Api, id: &str) -> Vec<Value> {
     seen
 }
 
-/// Nobody can know here that the dead server was the only one, so what it ran ends when its lease
-/// does.
+/// Another server on the same database could be alive, so executions of a killed server end only with
+/// their lease.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_server_ran_ends_with_its_lease() {
+async fn executions_of_a_killed_server_end_with_its_lease() {
     let mut server = server();
     server.push("sleeper", "main.sh", "sleep 300\n");
     let api = Api::for_server(&server);
@@ -88,7 +88,7 @@ async fn what_a_killed_server_ran_ends_with_its_lease() {
     server.kill();
     server.restart();
     let api = Api::for_server(&server);
-    // A server that waits for a lease to end works meanwhile.
+    // The server handles requests while it waits for the end of the lease.
     assert_eq!(api.result("writer").await["status"], "success");
     let ended = api.wait_until_all_ended().await;
     let lost = ended

@@ -1,8 +1,8 @@
-//! Skillbox on a real Kubernetes: pods made with a worker's rights alone, and everything that can
-//! happen to them.
+//! Skillbox on a real Kubernetes: pods are created with only the permissions of a worker, and with all
+//! kinds of failures.
 //!
-//! `make test-kubernetes` starts the cluster and runs these. They take minutes, so `make test` runs
-//! the same through a stand-in of the API, and lists these as not run.
+//! `make test-kubernetes` starts the cluster and runs these tests. They take minutes, so `make test` runs
+//! the same tests on the stand-in cluster, and lists these as not run.
 
 mod cluster;
 
@@ -17,20 +17,20 @@ use crate::load::ExecutionEnd;
 use crate::support::Server;
 use cluster::Cluster;
 
-/// Gives its input back, and leaves a file that names it.
+/// Returns its input, and leaves a file with the number in it.
 const ECHO: &str = r#"
 echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
 echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
 echo >> "${SANDBOX_FILES_DIR}note.txt"
 "#;
 
-/// Says when it runs, and then takes long enough for something to happen to it.
+/// Prints a line when it starts, and then runs long enough for a failure to be injected.
 fn nap() -> String {
     format!("echo began; sleep 10\n{ECHO}")
 }
 
-/// Waits until each of them runs: a guest has its job a moment after its pod runs, and before that
-/// nothing is lost.
+/// Waits until each script runs. A guest gets its job a little after its pod runs, and before that the
+/// run would not be lost.
 async fn began(api: &Api, runs: [&[AcceptedRun]; 2]) {
     for run in runs.into_iter().flatten() {
         api.wait_for_log(&run.id, "began").await;
@@ -41,12 +41,12 @@ fn succeeded(count: usize) -> BTreeMap<String, usize> {
     BTreeMap::from([("success exited".to_owned(), count)])
 }
 
-/// Started and not known to be idempotent: the only reason to give a run up.
+/// Only a run that may have started and is not idempotent may be lost.
 fn lost_or_succeeded(ends: &BTreeMap<String, usize>) -> bool {
     ends.keys().all(|end| matches!(end.as_str(), "success exited" | "failed lost"))
 }
 
-/// A server with a skill that may run again, and one that may not.
+/// A server with an idempotent and a non-idempotent skill.
 fn napping(cluster: &Cluster) -> (Server, Api) {
     let server = cluster.server(&[]);
     server.push_idempotent("again", "main.sh", &nap());
@@ -63,10 +63,10 @@ async fn it_works_again(cluster: &Cluster, api: &Api) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_case_of_every_example_holds_in_pods() {
+async fn every_case_of_every_example_passes_in_pods() {
     let Some(cluster) = Cluster::here("the examples on a real Kubernetes").await else { return };
     let server = cluster.server(&[]);
-    examples::every_case_holds(&server).await;
+    examples::assert_every_case(&server).await;
     let api = Api::for_server(&server);
     server.push("echo", "main.sh", ECHO);
     let run = api
@@ -78,7 +78,7 @@ async fn every_case_of_every_example_holds_in_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_scripts_do_to_their_pods_is_told_truly() {
+async fn failures_of_scripts_have_the_right_outcome() {
     let Some(cluster) = Cluster::here("outcomes on a real Kubernetes").await else { return };
     let server = cluster.server(&[]);
     server.push("code", "main.sh", "exit 7\n");
@@ -113,7 +113,7 @@ async fn what_scripts_do_to_their_pods_is_told_truly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_nothing_else() {
+async fn a_restart_of_the_api_server_loses_only_active_runs() {
     let Some(cluster) = Cluster::here("the death of a real API server").await else { return };
     let (_server, api) = napping(&cluster);
     let (idempotent, non_idempotent) =
@@ -127,7 +127,7 @@ async fn an_api_server_that_dies_and_comes_back_costs_the_runs_under_way_and_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
+async fn a_lost_node_loses_its_runs_and_requeues_idempotent_ones() {
     let Some(cluster) = Cluster::here("the loss of a real node").await else { return };
     let (_server, api) = napping(&cluster);
     let (non_idempotent, idempotent) =
@@ -144,7 +144,7 @@ async fn a_node_that_is_lost_costs_its_runs_and_they_run_again_when_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
+async fn evicted_pods_lose_their_runs_and_requeue_idempotent_ones() {
     let Some(cluster) = Cluster::here("an eviction from a real node").await else { return };
     let (_server, api) = napping(&cluster);
     let (non_idempotent, idempotent) =
@@ -162,7 +162,7 @@ async fn pods_that_are_evicted_are_lost_and_run_again_when_they_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_no_node_has_is_named() {
+async fn a_missing_image_is_named_in_the_error() {
     let Some(cluster) = Cluster::here("a missing image on a real node").await else { return };
     let server = cluster.server(&[
         ("SKILLBOX_IMAGE_NODE", "skillbox/absent:test"),
@@ -177,12 +177,12 @@ async fn an_image_that_no_node_has_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_is_used_up_is_waited_for() {
+async fn runs_wait_for_an_exhausted_quota() {
     let Some(cluster) = Cluster::here("a quota of a real cluster").await else { return };
     let (_server, api) = napping(&cluster);
     cluster.kubectl(&["create", "quota", "none", "--hard", "pods=0"]);
     let runs = submit(&api, "once", 0..2).await;
-    // Longer than a run takes to begin with room for it.
+    // Longer than the start of a run takes with free quota.
     tokio::time::sleep(std::time::Duration::from_secs(8)).await;
     let waiting = cluster.pods();
     let undecided = api.count("queued").await + api.count("running").await;
@@ -193,7 +193,7 @@ async fn a_quota_that_is_used_up_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_killed_leaves_no_pod() {
+async fn a_killed_worker_leaves_no_pod() {
     let Some(cluster) = Cluster::here("a worker killed over a real cluster").await else { return };
     let (mut server, api) = napping(&cluster);
     let runs = submit(&api, "again", 0..2).await;

@@ -1,5 +1,5 @@
-//! Scripts as they are written for other tools, unchanged: each from its directory and through the
-//! API, with the result that the table in `fixtures/scripts/cases.json` says, the same both times.
+//! Scripts that were written for other tools, unchanged. Each runs from its directory and through the
+//! API, and must have the result in `fixtures/scripts/cases.json` both times.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ struct Case {
     files: Vec<String>,
 }
 
-/// What a caller gets to see of a run.
+/// The result of a run as the caller receives it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     code: i64,
@@ -53,8 +53,8 @@ impl Case {
             || seen.files != self.files
     }
 
-    /// From its directory, without a server.
-    fn here(&self, skills: &Path, home: &Path) -> Seen {
+    /// Runs the case from its directory, without a server.
+    fn run_locally(&self, skills: &Path, home: &Path) -> Seen {
         let mut command = skillbox(home);
         command.args(["run", "-o", "json"]).arg(skills.join(&self.skill)).arg(&self.script);
         for (flag, value) in [("--stdin", &self.stdin), ("--cwd", &self.cwd)] {
@@ -75,8 +75,8 @@ impl Case {
         seen
     }
 
-    /// Through the API.
-    async fn on(&self, server: &Server, http: &reqwest::Client) -> Seen {
+    /// Runs the case through the API.
+    async fn run_on_server(&self, server: &Server, http: &reqwest::Client) -> Seen {
         let mut body = Map::from_iter([
             ("skill".to_owned(), json!(self.skill)),
             ("script".to_owned(), json!(self.script)),
@@ -118,13 +118,13 @@ fn skills() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/scripts")
 }
 
-/// The table, with a word that no other process on the machine has in the place of `{unique}`.
+/// The cases, with `{unique}` replaced by an argument that no other process on the machine has.
 fn cases(unique: &str) -> Vec<Case> {
     let text = std::fs::read_to_string(skills().join("cases.json")).expect("the table");
     serde_json::from_str(&text.replace("{unique}", unique)).expect("a table")
 }
 
-/// The processes with this word among their arguments.
+/// The processes with this argument.
 fn running(word: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("the processes").flatten();
     let lines =
@@ -133,7 +133,7 @@ fn running(word: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_script_does_the_same_here_and_through_the_api() {
+async fn every_script_has_the_same_result_locally_and_through_the_api() {
     let unique = format!("36000.{}", std::process::id());
     let cases = cases(&unique);
     let scripts: std::collections::BTreeSet<_> =
@@ -148,8 +148,8 @@ async fn every_script_does_the_same_here_and_through_the_api() {
     let home = tempfile::tempdir().expect("a directory");
     let mut wrong = Vec::new();
     for case in &cases {
-        let here = case.here(&skills(), home.path());
-        let there = case.on(&server, &http).await;
+        let here = case.run_locally(&skills(), home.path());
+        let there = case.run_on_server(&server, &http).await;
         if case.differs(&here) || here != there {
             wrong.push(format!("{}\n  here:  {here:?}\n  there: {there:?}", case.name));
         }
@@ -159,7 +159,7 @@ async fn every_script_does_the_same_here_and_through_the_api() {
 }
 
 #[test]
-fn a_difference_is_seen() {
+fn a_difference_is_detected() {
     let case = &cases("1")[0];
     let seen = |stdout: &str, code, files: &[&str]| Seen {
         code,

@@ -1,4 +1,4 @@
-//! Signing on the command line, from a new key to a receipt, with minisign checking what we say.
+//! Signing on the command line, from a new key to a receipt, with minisign as a second verifier.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::{CommandResult, Server, run_command, skillbox, write_skill};
 
-/// `skillbox` in a directory of its own, without a server.
+/// Runs `skillbox` in its own directory, without a server.
 fn local(home: &Path, args: &[&str]) -> CommandResult {
     let mut command = skillbox(home);
     command.current_dir(home).args(args);
@@ -52,7 +52,7 @@ fn a_skill_is_signed_and_verified_without_a_server() {
     // The signature travels in a package.
     local(home, &["skill", "package", "code", "-O", "demo.zip"]).ok();
     local(home, &["skill", "verify", "demo.zip", "--key", "my.pub"]).ok();
-    // Somebody else's key, other content, no signature: code 1. Nothing to check: code 2.
+    // Another key, other content, no signature: exit code 1. A missing key file: exit code 2.
     local(home, &["skill", "keygen", "--key", "other.key", "--no-password"]).ok();
     let refused = local(home, &["skill", "verify", "code", "--key", "other.pub"]).failed(1);
     assert!(refused.stdout.contains("not one of the given keys"), "{}", refused.stdout);
@@ -104,7 +104,7 @@ fn the_statement_of_a_skill_is_not_signed_as_a_file() {
 }
 
 #[test]
-fn keys_are_private_locked_and_never_overwritten() {
+fn keys_are_private_encrypted_and_never_overwritten() {
     use std::os::unix::fs::PermissionsExt;
     let home = TempDir::new().expect("a directory");
     let home = home.path();
@@ -165,7 +165,7 @@ fn a_tenant_trusts_revokes_and_gets_receipts() {
     assert!(refused.stderr.contains("key_revoked"), "{}", refused.stderr);
 }
 
-/// A receipt is checked with nothing but the public key, by us and by minisign.
+/// A receipt is verified with only the public key, by `skillbox` and by minisign.
 fn check_receipt(server: &Server, execution: &str) {
     let home = server.home();
     let receipt = server.run(&["exec", "receipt", execution]).ok().stdout;

@@ -1,4 +1,4 @@
-//! Publishing, reading and removing skills with the real binary against a real server.
+//! Publishing, reading and deleting skills with the real binary against a real server.
 
 use crate::support::{Server, examples, write_skill};
 
@@ -12,7 +12,7 @@ fn a_skill_is_pushed_read_pulled_and_deleted() {
         (&"word-counter".into(), &"1.0.0".into(), &"available".into())
     );
     assert!(server.run(&["skill", "push", &source]).ok().stdout.contains("unchanged"));
-    // Nothing is sent, so a key that may only read is enough.
+    // Nothing is uploaded, so a key with the scope read is enough.
     let reader = server.json(&["key", "create", "--scope", "read"])["key"]
         .as_str()
         .expect("a key")
@@ -41,7 +41,7 @@ fn a_skill_is_pushed_read_pulled_and_deleted() {
 }
 
 #[test]
-fn findings_are_printed_and_bad_skills_are_not_sent() {
+fn findings_are_printed_and_invalid_skills_are_not_uploaded() {
     let server = Server::start();
     let odd = server.home().join("Odd_Name");
     write_skill(&odd, "Odd_Name", "main.py", "print()\n");
