@@ -1,7 +1,7 @@
-//! The configuration: flags, environment and file merged into one checked value.
+//! The configuration: flags, environment and file merged into one validated value.
 //!
 //! This is the only file of the project that reads the environment. It must not know what the
-//! settings do; the rest of the server sees a [`Config`] whose every value has been checked.
+//! settings do; the rest of the server gets a [`Config`] in which every value is valid.
 
 mod args;
 mod limits;
@@ -40,16 +40,16 @@ pub use tokens::{JwtKey, JwtSettings};
 use crate::http::peer::TrustedProxies;
 use settings::{SETTINGS, SettingSpec, Stability};
 
-/// Why the configuration cannot be used. Every variant names what to change.
+/// Why the configuration is invalid. Every variant names what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{name}: {why}")]
-    Bad { name: String, why: String },
+    Invalid { name: String, why: String },
     #[error("the configuration file {path}: {why}")]
     File { path: String, why: String },
 }
 
-/// Where a value came from; the higher wins.
+/// The origin of a value; the later variant takes precedence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueSource {
@@ -59,7 +59,7 @@ pub enum ValueSource {
     Flag,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
     Text,
@@ -70,9 +70,9 @@ pub enum LogFormat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     All,
-    /// Answers callers and runs nothing itself.
+    /// Serves the API and runs no skills itself.
     Api,
-    /// Runs what is queued and answers nobody but health checks.
+    /// Runs queued executions and serves only health checks and metrics.
     Worker,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Everything the server needs to know, checked. Not `Debug`: it holds secrets.
+/// The validated configuration. Not `Debug`, because it contains secrets.
 #[derive(Clone)]
 pub struct Config {
     pub role: Role,
@@ -98,7 +98,7 @@ pub struct Config {
     /// None: a directory in the data directory.
     pub s3: Option<S3Settings>,
     pub retention: Retention,
-    /// Whether a start brings the tables up to date, or waits until somebody else has.
+    /// Whether a start migrates the database, or waits until another process has.
     pub migrate_on_start: bool,
     pub bind: IpAddr,
     pub api_port: u16,
@@ -106,7 +106,7 @@ pub struct Config {
     pub public_url: Option<String>,
     pub bootstrap_key: Option<String>,
     pub jwt: Option<JwtSettings>,
-    /// What opens `/metrics`, beside a service key.
+    /// The bearer token for `/metrics`, besides a service key.
     pub metrics_token: Option<String>,
     /// Hosts that webhooks may reach although their addresses are private, and without TLS.
     pub webhook_private_hosts: Vec<String>,
@@ -120,7 +120,7 @@ pub struct Config {
     pub launchers: usize,
     pub max_concurrent_execs: usize,
     pub lease: Duration,
-    /// Where the process is to die, for tests of crashes.
+    /// Where the process kills itself, in crash tests.
     #[cfg(debug_assertions)]
     pub failpoint: Option<runner::Failpoint>,
     /// The limits of runs.
@@ -129,12 +129,12 @@ pub struct Config {
     pub max_file_bytes: u64,
     /// For tenants without a limit of their own.
     pub max_stored_bytes: Option<u64>,
-    /// Below this nothing new is accepted.
+    /// Below this much free space new work is refused.
     pub min_free_disk_bytes: u64,
     pub max_body_bytes: usize,
-    /// What requests and runs may buffer at once.
+    /// The memory that requests and runs may buffer at once.
     pub max_buffer_bytes: u64,
-    /// Unpacked skills that are kept.
+    /// The size of the cache of unpacked skills.
     pub skill_cache_bytes: u64,
     pub max_connections: usize,
     pub max_connections_per_peer: usize,
@@ -158,15 +158,15 @@ pub struct Config {
 type RawValues = BTreeMap<&'static str, (String, ValueSource)>;
 
 impl Config {
-    /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused:
-    /// it may be a limit or a requirement that somebody believes to be in force.
+    /// Reads flags, environment and the optional file. An unknown `SKILLBOX_*` variable is refused: it
+    /// may be a misspelt limit that the operator believes to be in force.
     pub fn load(args: &Args) -> Result<Config, ConfigError> {
         let environment = environment()?;
         unknown::check_variables(&environment)?;
         Config::read(args, environment)
     }
 
-    /// The same for a client that only looks where the server on this machine keeps its key.
+    /// The same for a client that only needs the location of the local server's key.
     pub fn load_for_client() -> Result<Config, ConfigError> {
         Config::read(&Args::default(), environment()?)
     }
@@ -180,7 +180,7 @@ impl Config {
         Config::resolve(&args.values, &environment, &file, SystemInfo::detect())
     }
 
-    /// A configuration from file keys alone; `SKILLBOX_*` variables do not count. For tests and
+    /// A configuration from file keys only; `SKILLBOX_*` variables are ignored. For tests and
     /// embedding.
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a str, String)>,
@@ -189,12 +189,12 @@ impl Config {
         Config::resolve(&BTreeMap::new(), &BTreeMap::new(), &file, SystemInfo::detect())
     }
 
-    /// Merges the sources; pure, so that precedence and refusals are unit-tested.
+    /// Merges the sources. Pure, so that unit tests can cover precedence and errors.
     fn resolve(
         flags: &BTreeMap<String, String>,
         environment: &BTreeMap<String, String>,
         file: &BTreeMap<String, String>,
-        surroundings: SystemInfo,
+        system: SystemInfo,
     ) -> Result<Config, ConfigError> {
         unknown::check_keys(file)?;
         let mut set = RawValues::new();
@@ -209,15 +209,15 @@ impl Config {
             else {
                 continue;
             };
-            if admit(setting, value)? {
+            if is_used(setting, value)? {
                 set.insert(setting.key, (value.trim().to_owned(), source));
             }
         }
-        values::build(set, surroundings)
+        values::build(set, system)
     }
 }
 
-/// What the machine says about itself, for defaults.
+/// Properties of the machine and the user, for defaults.
 #[derive(Default)]
 struct SystemInfo {
     data_home: Option<PathBuf>,
@@ -250,19 +250,19 @@ fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
             let name = name.to_string_lossy().into_owned();
             match value.into_string() {
                 Ok(value) => Ok((name, value)),
-                Err(_) => Err(ConfigError::Bad { name, why: "is not valid UTF-8".into() }),
+                Err(_) => Err(ConfigError::Invalid { name, why: "is not valid UTF-8".into() }),
             }
         })
         .collect()
 }
 
-/// Whether a given value counts. An empty one is refused rather than read as absent: nothing may
-/// fail open.
-fn admit(setting: &SettingSpec, value: &str) -> Result<bool, ConfigError> {
+/// Whether a value is used. An empty value is an error and not treated as unset: a limit whose
+/// variable expands to nothing must not silently become the default.
+fn is_used(setting: &SettingSpec, value: &str) -> Result<bool, ConfigError> {
     let empty = value.trim().is_empty();
-    match setting.standing {
+    match setting.stability {
         Stability::Reserved => Ok(!empty),
-        Stability::Supported | Stability::Hidden if empty => Err(ConfigError::Bad {
+        Stability::Supported | Stability::Hidden if empty => Err(ConfigError::Invalid {
             name: setting.env(),
             why: "is empty; give it a value, or unset it to take the default".into(),
         }),

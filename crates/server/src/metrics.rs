@@ -1,6 +1,6 @@
-//! What operators see of this process, and of the queue that all processes share: numbers without a
-//! tenant, a skill or a key in them. The page is made when somebody asks; what it costs the
-//! database is bounded, whoever asks how often.
+//! `/metrics`: numbers about this process and about the queue that all processes share, without
+//! tenants, skills or keys in them. The page is rendered for each request; the load on the database
+//! is limited, however many requests there are.
 
 mod page;
 mod requests;
@@ -18,19 +18,19 @@ use crate::http::listen::ConnectionMeter;
 use page::MetricsPage;
 pub use requests::{RequestCounts, count};
 
-/// The database is not asked more often than this, and not for longer than that.
+/// The queue is counted at most once in this time, whatever the number of requests.
 const LOAD_CACHE_TTL: Duration = Duration::from_secs(2);
 const LOAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The numbers that no other part of the server keeps.
+/// The counters that no other part of the server keeps.
 pub struct Metrics {
-    /// What opens `/metrics` and nothing else.
+    /// The bearer token for `/metrics`; it grants nothing else.
     pub token: Option<String>,
     pub requests: RequestCounts,
     pub connections: Arc<ConnectionMeter>,
     /// Keys and tokens that were not valid.
     pub auth_failures: AtomicU64,
-    /// How often `/ready` looked, which is not how often it was asked.
+    /// How often `/ready` checked, which is less often than it was requested.
     pub ready_checks: AtomicU64,
     load: Mutex<Option<(Instant, Option<QueueLoad>)>>,
 }
@@ -59,7 +59,7 @@ impl Metrics {
             u8::from(load.is_some()),
         );
         if let Some(load) = load {
-            shared(&mut page, load);
+            database_metrics(&mut page, load);
         }
         connections(&mut page, store);
         let slots = runner.slots();
@@ -68,11 +68,11 @@ impl Metrics {
         buffers(&mut page, memory);
         executions(&mut page, runner.meters());
         self.requests.show(&mut page);
-        self.callers(&mut page);
+        self.client_metrics(&mut page);
         page.into_text()
     }
 
-    fn callers(&self, page: &mut MetricsPage) {
+    fn client_metrics(&self, page: &mut MetricsPage) {
         let meter = &self.connections;
         page.gauge(
             "skillbox_http_connections",
@@ -100,7 +100,8 @@ impl Metrics {
         }
     }
 
-    /// What waits and runs in the whole installation; `None` when the database does not answer.
+    /// Queued and running executions of the whole installation; `None` when the database does not
+    /// respond.
     async fn load(&self, store: &Store) -> Option<QueueLoad> {
         let mut known = self.load.lock().await;
         if let Some((at, load)) = *known
@@ -121,8 +122,8 @@ impl Metrics {
     }
 }
 
-/// What every process tells alike, because it is about the database they share.
-fn shared(page: &mut MetricsPage, load: QueueLoad) {
+/// Metrics of the shared database, which are the same in every process.
+fn database_metrics(page: &mut MetricsPage, load: QueueLoad) {
     let queued = format!(
         "Executions that wait for a worker, in the whole installation; counted up to {}.",
         QueueLoad::MAX_COUNT

@@ -1,8 +1,8 @@
-//! Telling a receiver that an execution has ended: one signed POST, repeated until it is taken.
+//! Webhooks: one signed POST when an execution has ended, retried until the receiver accepts it.
 //!
-//! What is owed is in the store's outbox, written by the transaction that ended the execution, so
-//! no end is forgotten and any server can deliver it. Receivers are named by callers, so they are
-//! not trusted: see [`Target`].
+//! Pending webhooks are in the store's outbox, written by the transaction that ends the execution, so
+//! none is lost and any server can deliver it. Callers name the receivers, so their URLs are not
+//! trusted: see [`Target`].
 
 mod address;
 mod deliver;
@@ -21,15 +21,15 @@ use crate::config::{Config, Role};
 use crate::startup::serve::ServeError;
 use deliver::{Deliverer, deliver_until};
 
-/// The deliverer of this process, until it is told to finish.
+/// The delivery task of this process.
 pub struct WebhookDelivery {
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl WebhookDelivery {
-    /// Begins to deliver, in a process that also answers callers: workers may live where there is
-    /// no way out.
+    /// Starts the delivery in a process that serves the API. Workers deliver nothing: their network may
+    /// have no route to the receivers.
     pub fn start(config: &Config, app: &App) -> Result<WebhookDelivery, ServeError> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         if config.role != Role::Worker {
@@ -43,7 +43,7 @@ impl WebhookDelivery {
         Ok(WebhookDelivery { stop, tasks })
     }
 
-    /// Makes what is due now, and no more.
+    /// Delivers what is due now, then stops.
     pub async fn finish(self) {
         self.stop.cancel();
         self.tasks.wait().await;

@@ -1,4 +1,4 @@
-//! The command line flags of `skillbox serve`, made from the table of settings.
+//! The command line flags of `skillbox serve`, generated from the settings table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ pub struct Args {
     pub values: BTreeMap<String, String>,
 }
 
-/// The identifier of the file's flag. Identifiers carry our prefix so that they meet no other
-/// argument's.
-const CONFIG: &str = "SKILLBOX_CONFIG";
+/// The identifier of the flag for the file. Identifiers have our prefix, so that they cannot clash
+/// with other arguments.
+const CONFIG_ARG: &str = "SKILLBOX_CONFIG";
 
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
-        let file = Arg::new(CONFIG)
+        let file = Arg::new(CONFIG_ARG)
             .long("config")
             .value_name("FILE")
             .help("TOML file with the same settings [env: SKILLBOX_CONFIG]");
@@ -35,7 +35,7 @@ impl clap::Args for Args {
             let arg = Arg::new(setting.env())
                 .long(setting.flag())
                 .value_name("VALUE")
-                .hide(setting.standing != Stability::Supported)
+                .hide(setting.stability != Stability::Supported)
                 .help(help);
             command.arg(arg)
         })
@@ -54,7 +54,7 @@ impl clap::FromArgMatches for Args {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        if let Some(path) = matches.get_one::<String>(CONFIG) {
+        if let Some(path) = matches.get_one::<String>(CONFIG_ARG) {
             self.config = Some(PathBuf::from(path));
         }
         for setting in SETTINGS {

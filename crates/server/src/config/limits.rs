@@ -1,18 +1,19 @@
-//! Limits that are no settings: nobody should have to change them. They stand in the configuration
-//! so that a test can show what happens without them.
+//! Limits that are not settings: no operator should have to change them. They are part of the
+//! configuration so that a test can show what happens without them.
 
 use std::time::Duration;
 
 pub use crate::auth::token_bucket::Rate;
 
-/// What a client may do to a connection of HTTP/2.
+/// Limits on what a client may do with an HTTP/2 connection.
 #[derive(Clone, Copy)]
 pub struct Http2Limits {
     /// Headers of one request, all together. The number of CONTINUATION frames follows from it.
     pub max_header_bytes: u32,
-    /// Requests that were reset before they were looked at.
+    /// Requests that were reset before they were accepted.
     pub max_pending_resets: usize,
-    /// Streams that had to be reset because of the client's mistakes, in the life of a connection.
+    /// Streams that were reset because of protocol errors of the client, in the lifetime of a
+    /// connection.
     pub max_error_resets: usize,
     /// Requests that were reset while they were served.
     pub resets: Rate,
@@ -24,7 +25,7 @@ impl Default for Http2Limits {
             max_header_bytes: 64 << 10,
             max_pending_resets: 20,
             max_error_resets: 128,
-            // A proxy carries many clients over one connection, and some of them hang up.
+            // A proxy forwards many clients over one connection, and some of them disconnect.
             resets: Rate { burst: 200, per_second: 20.0 },
         }
     }
@@ -45,5 +46,5 @@ impl Default for McpSessionLimits {
     }
 }
 
-/// How old the answer of `/ready` may be.
+/// How long a result of `/ready` is reused.
 pub const READY_AGE: Duration = Duration::from_secs(1);

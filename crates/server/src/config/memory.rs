@@ -1,10 +1,10 @@
-//! How much memory this process may use, as far as defaults depend on it.
+//! The memory limit of this process, on which some defaults depend.
 
 use std::fs;
 use std::path::Path;
 
-/// Of memory that nobody limits, this part is ours: the sandboxes and the rest of the machine need
-/// theirs.
+/// Without a limit, the process may use this fraction of the machine's memory: the sandboxes and
+/// other programs need the rest.
 const MACHINE_MEMORY_DIVISOR: u64 = 4;
 
 /// The limit of the process's own control group, or a part of the machine's memory when that is

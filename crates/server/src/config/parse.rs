@@ -1,5 +1,4 @@
-//! One function a kind of value. Each refusal says what would be accepted, and never repeats a
-//! secret.
+//! One parser per type of value. Each error names what would be accepted and never repeats a secret.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
@@ -14,7 +13,7 @@ use crate::auth::check_key_string;
 use crate::http::loopback::is_loopback_host;
 use crate::http::peer::{IpNetwork, TrustedProxies};
 
-/// At least this many characters stand in for 32 random bytes.
+/// The secret must be as hard to guess as 32 random bytes; the length is all that can be checked.
 const MIN_SECRET_LENGTH: usize = 32;
 
 pub fn role(text: &str) -> Result<Role, String> {

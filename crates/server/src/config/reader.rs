@@ -1,12 +1,12 @@
-//! Reading values by key; every refusal names the variable.
+//! Reads values by key; every error names the variable.
 
 use super::{ConfigError, RawValues, settings};
 
-/// Reads values by key, naming the variable when one is bad.
+/// Reads values by key and names the variable in errors.
 pub struct SettingReader<'a>(pub &'a RawValues);
 
 impl SettingReader<'_> {
-    /// A setting whose default stands in the table.
+    /// A setting with a default in the table.
     pub fn get<T>(
         &self,
         key: &str,
@@ -14,7 +14,7 @@ impl SettingReader<'_> {
     ) -> Result<T, ConfigError> {
         let default = settings::find(key).map_or("", |setting| setting.default);
         let value = self.0.get(key).map_or(default, |(value, _)| value);
-        parse(value).map_err(|why| bad(key, why))
+        parse(value).map_err(|why| invalid(key, why))
     }
 
     /// A setting without a default value.
@@ -24,7 +24,7 @@ impl SettingReader<'_> {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, ConfigError> {
         let value = self.0.get(key).map(|(value, _)| parse(value));
-        value.transpose().map_err(|why| bad(key, why))
+        value.transpose().map_err(|why| invalid(key, why))
     }
 
     pub fn is_given(&self, key: &str) -> bool {
@@ -32,8 +32,8 @@ impl SettingReader<'_> {
     }
 }
 
-pub fn bad(key: &str, why: impl Into<String>) -> ConfigError {
-    ConfigError::Bad { name: format!("SKILLBOX_{}", key.to_uppercase()), why: why.into() }
+pub fn invalid(key: &str, why: impl Into<String>) -> ConfigError {
+    ConfigError::Invalid { name: format!("SKILLBOX_{}", key.to_uppercase()), why: why.into() }
 }
 
 pub fn check_order<T: PartialOrd>(
@@ -45,5 +45,5 @@ pub fn check_order<T: PartialOrd>(
     if low_value <= high_value {
         return Ok(());
     }
-    Err(bad(low, format!("is larger than SKILLBOX_{}", high.to_uppercase())))
+    Err(invalid(low, format!("is larger than SKILLBOX_{}", high.to_uppercase())))
 }

@@ -18,7 +18,7 @@ pub struct EffectiveSetting {
 pub fn effective(config: &Config) -> Vec<EffectiveSetting> {
     SETTINGS
         .iter()
-        .filter(|setting| setting.standing == Stability::Supported)
+        .filter(|setting| setting.stability == Stability::Supported)
         .map(|setting| {
             let (value, source) = match config.set.get(setting.key) {
                 Some((value, source)) => (mask(setting, value), *source),
@@ -67,12 +67,12 @@ fn mask(setting: &SettingSpec, value: &str) -> String {
 pub fn reference_markdown() -> String {
     let mut page = String::from(HEAD);
     page.push_str("| variable | default | meaning |\n|---|---|---|\n");
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Supported) {
+    for setting in SETTINGS.iter().filter(|setting| setting.stability == Stability::Supported) {
         let default = if setting.default.is_empty() { "–" } else { setting.default };
         page.push_str(&format!("| `{}` | {default} | {} |\n", setting.env(), setting.help));
     }
     page.push_str("\n## Reserved\n\n");
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Reserved) {
+    for setting in SETTINGS.iter().filter(|setting| setting.stability == Stability::Reserved) {
         page.push_str(&format!("- `{}`: {}\n", setting.env(), setting.help));
     }
     page

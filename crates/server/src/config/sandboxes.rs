@@ -6,7 +6,7 @@ use sandbox::Images;
 
 use super::ConfigError;
 use super::parse::{docker_host, duration, flag, image, namespace, profile, sandbox_kind, word};
-use super::reader::{SettingReader, bad};
+use super::reader::{SettingReader, invalid};
 
 /// The kind of sandbox.
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ impl KubernetesValues {
 
     fn with_images(self, images: Images) -> Result<KubernetesSettings, ConfigError> {
         let Some(guest_image) = self.guest_image else {
-            return Err(bad(
+            return Err(invalid(
                 "kube_guest_image",
                 "is needed with SKILLBOX_SANDBOX=kubernetes: the image of this server, from which pods get their guest",
             ));
@@ -138,7 +138,7 @@ fn images(read: &SettingReader<'_>, allowlist: &[String]) -> Result<Images, Conf
         let image = read.get(key, image)?;
         match allowlist.contains(&image) {
             true => Ok(image),
-            false => Err(bad(key, format!("`{image}` is not on SKILLBOX_IMAGE_ALLOWLIST"))),
+            false => Err(invalid(key, format!("`{image}` is not on SKILLBOX_IMAGE_ALLOWLIST"))),
         }
     })
 }

@@ -1,17 +1,17 @@
-//! The table of every setting: its name, default and meaning. Flags, environment variables, file
-//! keys, the reference page and `skillbox config` are all made from it, so none of them can drift
-//! from the others.
+//! The table of all settings: name, default and meaning. Flags, environment variables, file keys, the
+//! reference page and `skillbox config` are generated from it, so they cannot contradict each
+//! other.
 
 use language::Language;
 
-/// Where a setting stands in this build.
+/// Whether a setting is part of the public interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stability {
-    /// Read and obeyed.
+    /// Read and applied.
     Supported,
-    /// Accepted and not used; nothing may ever need it.
+    /// Accepted and ignored.
     Reserved,
-    /// Read and obeyed in debug builds, for our own tests; no page mentions it.
+    /// Read and applied in debug builds, for our own tests; not documented.
     #[cfg_attr(
         not(debug_assertions),
         expect(dead_code, reason = "no setting of a release is hidden")
@@ -19,14 +19,14 @@ pub enum Stability {
     Hidden,
 }
 
-/// One setting. Its file key is `key`; the flag and the variable are spelled from it.
+/// One setting. `key` is its key in the file; the flag and the variable are derived from it.
 pub struct SettingSpec {
     pub key: &'static str,
-    /// The default as a person would write it; empty when there is none.
+    /// The default as written in a configuration file; empty when there is none.
     pub default: &'static str,
     /// Never printed, neither in `skillbox config` nor in an error.
     pub secret: bool,
-    pub standing: Stability,
+    pub stability: Stability,
     pub help: &'static str,
 }
 
@@ -42,32 +42,32 @@ impl SettingSpec {
     }
 }
 
-/// Looks a setting up by its file key.
+/// Finds a setting by its file key.
 pub fn find(key: &str) -> Option<&'static SettingSpec> {
     SETTINGS.iter().find(|setting| setting.key == key)
 }
 
 const fn plain(key: &'static str, default: &'static str, help: &'static str) -> SettingSpec {
-    SettingSpec { key, default, secret: false, standing: Stability::Supported, help }
+    SettingSpec { key, default, secret: false, stability: Stability::Supported, help }
 }
 
 const fn secret(key: &'static str, help: &'static str) -> SettingSpec {
-    SettingSpec { key, default: "", secret: true, standing: Stability::Supported, help }
+    SettingSpec { key, default: "", secret: true, stability: Stability::Supported, help }
 }
 
 /// Every setting, in the order of the reference page.
 pub const SETTINGS: &[SettingSpec] = &[
-    // What it does.
+    // Role.
     plain(
         "role",
         "all",
-        "`all` answers callers and runs skills; `api` only answers, `worker` only runs what is queued (and serves `/health` and `/ready`). The last two need Postgres, S3 and `SKILLBOX_SECRET`.",
+        "`all` serves the API and runs skills; `api` only serves the API, `worker` only runs queued executions (and serves `/health` and `/ready`). The last two need Postgres, S3 and `SKILLBOX_SECRET`.",
     ),
-    // Where it keeps its state.
+    // Storage.
     plain(
         "data_dir",
         "the user's data directory",
-        "Directory of the embedded state: database, blobs, secret and first key. Made with mode 0700; one server at a time.",
+        "Directory of the embedded state: database, blobs, secret and first key. Created with mode 0700; one server at a time.",
     ),
     plain(
         "db_dsn",
@@ -77,11 +77,11 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "migrate_on_start",
         "true",
-        "Whether a start brings the tables of the database up to date. With `false` somebody runs `skillbox migrate`, and the process waits for it: alive, not ready, and without needing the right to change tables.",
+        "Whether a start migrates the database. With `false` the operator runs `skillbox migrate`, and the process waits for it: alive, not ready, and without the right to change the schema.",
     ),
     secret(
         "secret",
-        "Master secret that keys, URLs and webhooks are derived from; at least 32 characters, the same for every process over one database. Without it the data directory keeps one of its own.",
+        "Master secret that keys, URLs and webhooks are derived from; at least 32 characters, the same for every process over one database. Without it, one is generated in the data directory.",
     ),
     plain(
         "s3_endpoint",
@@ -90,11 +90,15 @@ pub const SETTINGS: &[SettingSpec] = &[
     ),
     secret("s3_access_key", "Access key of the object store."),
     secret("s3_secret_key", "Secret key of the object store."),
-    plain("s3_bucket_skills", "skills", "Bucket for skills; made at the start if it is missing."),
+    plain(
+        "s3_bucket_skills",
+        "skills",
+        "Bucket for skills; created at the start if it is missing.",
+    ),
     plain(
         "s3_bucket_executions",
         "executions",
-        "Bucket for artifacts; made at the start if it is missing.",
+        "Bucket for artifacts; created at the start if it is missing.",
     ),
     plain("s3_region", "us-east-1", "Region that requests to the object store are signed for."),
     plain("s3_use_ssl", "true", "Whether an endpoint without a scheme is reached over TLS."),
@@ -118,7 +122,7 @@ pub const SETTINGS: &[SettingSpec] = &[
         "as executions",
         "How long the files of an ended execution are kept; not longer than the execution.",
     ),
-    // Where it listens.
+    // Network.
     plain(
         "bind",
         "127.0.0.1",
@@ -132,9 +136,9 @@ pub const SETTINGS: &[SettingSpec] = &[
     ),
     secret(
         "bootstrap_key",
-        "This exact key exists after start, in tenant `default`, with every scope and the service flag. Without it the first start makes one, prints it once and keeps it in the file `key` of the data directory. A key that was revoked stays revoked, and stops the start only if no other service key with `admin` is active.",
+        "This exact key exists after start, in tenant `default`, with every scope and the service flag. Without it the first start generates one, prints it once and stores it in the file `key` of the data directory. A key that was revoked stays revoked, and stops the start only if no other service key with `admin` is active.",
     ),
-    // Tokens beside keys.
+    // Tokens.
     secret(
         "jwt_secret",
         "Accept tokens (JWT) signed with this secret by HS256; at least 32 characters. One of this, `SKILLBOX_JWT_PUBLIC_KEY` and `SKILLBOX_JWT_JWKS_URL`.",
@@ -142,32 +146,32 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "jwt_public_key",
         "",
-        "PEM file with the public key that tokens are checked with: RSA for RS256, P-256 for ES256.",
+        "PEM file with the public key that verifies tokens: RSA for RS256, P-256 for ES256.",
     ),
     plain(
         "jwt_jwks_url",
         "",
-        "URL of the identity provider's key set; `https://`, or `http://` on this machine. Fetched when needed, kept, and fetched again when a token names an unknown key.",
+        "URL of the identity provider's key set; `https://`, or `http://` on this machine. Fetched when needed, cached, and fetched again when a token names an unknown key.",
     ),
-    plain("jwt_issuer", "", "Required with tokens: what `iss` must be."),
-    plain("jwt_audience", "", "Required with tokens: what `aud` must be or hold."),
+    plain("jwt_issuer", "", "Required with tokens: the value of `iss`."),
+    plain("jwt_audience", "", "Required with tokens: the value that `aud` is or contains."),
     plain("jwt_tenant_claim", "tenant", "Claim that names the tenant, which must exist."),
     plain(
         "jwt_scopes_claim",
         "scope",
-        "Claim with the scopes: a string with blanks or a list. Unknown ones are ignored, none gives none.",
+        "Claim with the scopes: a string separated by spaces, or a list. Unknown scopes are ignored; a token without scopes has none.",
     ),
-    plain("jwt_leeway", "30s", "How far clocks may be apart; at most `5m`."),
-    // What operators watch.
+    plain("jwt_leeway", "30s", "Tolerated clock difference; at most `5m`."),
+    // Metrics.
     secret(
         "metrics_token",
-        "Bearer token that opens `/metrics` and nothing else; at least 32 printable characters. Without it only a service key with the scope `admin` reads them.",
+        "Bearer token for `/metrics` only; at least 32 printable characters. Without it, `/metrics` requires a service key with the scope `admin`.",
     ),
-    // Telling callers.
+    // Webhooks and receipts.
     plain(
         "webhook_private_hosts",
         "",
-        "Hosts, by comma, that webhooks may reach although their addresses are private, and without TLS. All other webhooks go over `https://` to public addresses only.",
+        "Hosts, separated by commas, that webhooks may reach although their addresses are private, and without TLS. All other webhooks go over `https://` to public addresses only.",
     ),
     plain("webhook_timeout", "10s", "Time a receiver has to answer a webhook."),
     plain(
@@ -175,7 +179,7 @@ pub const SETTINGS: &[SettingSpec] = &[
         "1",
         "Which key signs receipts. Keys are derived from the secret; raise this by one, on every process, to change the key. The earlier public keys stay listed.",
     ),
-    // How it runs skills.
+    // Executions.
     plain("sandbox", "native", "Where skills run: `native`, `docker` or `kubernetes`."),
     plain(
         "docker_host",
@@ -190,7 +194,7 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "kube_namespace",
         "skillbox-sandboxes",
-        "Namespace that pods are made in. It should hold nothing else.",
+        "Namespace of the pods. It should contain nothing else.",
     ),
     plain(
         "kube_runtime_class",
@@ -200,7 +204,7 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "kube_guest_image",
         "",
-        "Needed with `kubernetes`: the image of this server itself, from which pods get their guest. How to reach the cluster is found as `kubectl` does (`KUBECONFIG`), else from the service account of the server's own pod.",
+        "Required with `kubernetes`: the image of this server itself, from which pods get their guest. The cluster is found as by `kubectl` (`KUBECONFIG`), else by the service account of the server's own pod.",
     ),
     plain(
         "kube_seccomp_profile",
@@ -215,7 +219,7 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "kube_schedule_timeout",
         "60s",
-        "How long a pod may wait for quota and for a node with room. Then the execution goes back to the queue.",
+        "How long a pod may wait for quota and for a node with capacity. Then the execution is requeued.",
     ),
     plain(
         "image_python",
@@ -227,12 +231,12 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "require",
         "",
-        "Isolation controls that must hold, by comma, such as `seccomp,landlock,memory_limit`. If one is missing the server refuses to start. `skillbox doctor` lists them.",
+        "Required isolation controls, separated by commas, such as `seccomp,landlock,memory_limit`. If one is not in effect, the server does not start. `skillbox doctor` lists them.",
     ),
     plain(
         "image_allowlist",
         "python:3.12-slim,python:3.12,python:3.11-slim,node:20-slim,node:18-slim,bash:5",
-        "Images that skills may name, by comma; a run of a skill that names another is refused. The native sandbox has the machine's own interpreters, whatever the image.",
+        "Images that skills may name, separated by commas; a run of a skill that names another is refused. The native sandbox ignores images and uses the interpreters of the machine.",
     ),
     plain(
         "runtime_path",
@@ -245,7 +249,11 @@ pub const SETTINGS: &[SettingSpec] = &[
         "two a core",
         "Executions that run at the same time; the others wait in the queue.",
     ),
-    plain("lease", "30s", "A run whose worker is silent for this long is taken away from it."),
+    plain(
+        "lease",
+        "30s",
+        "Time without a heartbeat after which an execution is taken from its worker.",
+    ),
     plain("default_timeout", "120s", "Time limit of a run whose skill names none."),
     plain("max_timeout", "10m", "Highest time limit; a larger request is lowered to it."),
     plain("default_memory", "256Mi", "Memory of a run whose skill names none."),
@@ -265,19 +273,19 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "max_stored_bytes",
         "",
-        "What a tenant may store in all, in bytes, unless its policy says otherwise: skills, files, artifacts and their archives, inputs, logs and outputs. Without it there is no limit.",
+        "Total bytes that a tenant may store, unless its policy sets another limit: skills, files, artifacts and their archives, inputs, logs and outputs. Without it there is no limit.",
     ),
     plain(
         "min_free_disk",
         "256Mi",
-        "Free space below which uploads, skills and runs are refused and `/ready` is 503, on the disk of `data_dir`. It means nothing where database and blobs are elsewhere.",
+        "Free space below which uploads, skills and runs are refused and `/ready` is 503, on the disk of `data_dir`. Ignored when database and blobs are in external services.",
     ),
-    // How it treats its callers.
+    // Request limits.
     plain("max_body_size", "10485760", "Largest JSON request body, in bytes."),
     plain(
         "max_buffer_size",
         "two fifths of the process's memory limit",
-        "Memory that requests and runs may buffer at once, in bytes: uploads, documents, lists, logs. One tenant alone gets half. Who finds none waits two seconds and is then told to come back (429 `too_busy`). Without a limit of its own the process counts on a quarter of the machine's memory; the default is at most 2 GiB.",
+        "Memory that requests and runs may buffer at once, in bytes: uploads, documents, lists, logs. One tenant alone gets half. A request that gets none within two seconds is refused (429 `too_busy`). Without a memory limit, a quarter of the machine's memory is the base; the default is at most 2 GiB.",
     ),
     plain("max_connections", "2048", "Open connections; further ones wait to be accepted."),
     plain(
@@ -288,12 +296,12 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "trusted_proxies",
         "",
-        "Addresses and networks of the proxies in front of the server, by comma, such as `10.0.0.5,10.1.0.0/16`. Their connections are not counted by address, and clients are told apart by the `X-Forwarded-For` they send. Name nothing that callers can reach the server from directly.",
+        "Addresses and networks of the proxies in front of the server, separated by commas, such as `10.0.0.5,10.1.0.0/16`. Their connections are not counted by address, and clients are identified by the `X-Forwarded-For` they send. Never list an address from which callers connect directly.",
     ),
     plain(
         "max_auth_failures",
         "60",
-        "Failed authentications a minute from one client address. Then only keys that this process has seen to be valid, and valid tokens, get in from there; others are 429 `rate_limited`.",
+        "Failed authentications a minute from one client address. Then only keys that this process has authenticated before, and valid tokens, are accepted from there; other requests get 429 `rate_limited`.",
     ),
     plain(
         "header_timeout",
@@ -304,23 +312,23 @@ pub const SETTINGS: &[SettingSpec] = &[
     plain(
         "write_timeout",
         "60s",
-        "Time a client may leave a response unread. Then its connection is cut off, or over HTTP/2 the stream of that response.",
+        "Time a client may leave a response unread. Then its connection is closed, or over HTTP/2 the stream of that response is reset.",
     ),
     plain("url_ttl", "1h", "How long a download URL stays valid."),
     plain("drain_timeout", "30s", "Time running executions get to finish after SIGTERM."),
-    // What it says.
+    // Logging.
     plain(
         "log_level",
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `runner=debug,info`.",
     ),
     plain("log_format", "text", "`text` or `json`, on stderr."),
-    // Accepted, and nothing needs it.
+    // Reserved.
     SettingSpec {
         key: "redis_url",
         default: "",
         secret: true,
-        standing: Stability::Reserved,
+        stability: Stability::Reserved,
         help: "Reserved. Accepted and not used.",
     },
     #[cfg(debug_assertions)]
@@ -328,7 +336,7 @@ pub const SETTINGS: &[SettingSpec] = &[
         key: "failpoint",
         default: "",
         secret: false,
-        standing: Stability::Hidden,
-        help: "Where the process is to die, in tests of crashes.",
+        stability: Stability::Hidden,
+        help: "Where the process kills itself, in crash tests.",
     },
 ];

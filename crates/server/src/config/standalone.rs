@@ -11,7 +11,7 @@ use language::Language;
 use super::parse::{docker_host, images, sandbox_kind};
 use super::reader::SettingReader;
 use super::sandboxes::{DockerSettings, SandboxKind};
-use super::{ConfigError, RawValues, SystemInfo, ValueSource, admit, environment, settings};
+use super::{ConfigError, RawValues, SystemInfo, ValueSource, environment, is_used, settings};
 
 /// The Docker engine if none is configured.
 const DEFAULT_DOCKER_HOST: &str = "unix:///var/run/docker.sock";
@@ -40,14 +40,14 @@ impl StandaloneConfig {
 
     fn resolve(
         environment: &BTreeMap<String, String>,
-        surroundings: SystemInfo,
+        system: SystemInfo,
     ) -> Result<StandaloneConfig, ConfigError> {
         let mut set = RawValues::new();
         let image_settings = Language::ALL.map(|language| language.spec().image_setting);
         let keys = APPLICABLE_SETTINGS.iter().chain(&image_settings);
         for setting in keys.filter_map(|key| settings::find(key)) {
             if let Some(value) = environment.get(&setting.env())
-                && admit(setting, value)?
+                && is_used(setting, value)?
             {
                 set.insert(setting.key, (value.trim().to_owned(), ValueSource::Environment));
             }
@@ -61,10 +61,8 @@ impl StandaloneConfig {
             in_docker: read.optional("sandbox", parse_is_docker)?,
             docker: DockerSettings { host, ..DockerSettings::read(&read, &image_allowlist)? },
             image_allowlist,
-            runtime_path: read
-                .optional("runtime_path", |text| Ok(text.into()))?
-                .or(surroundings.path),
-            user_policy: user_policy_path(surroundings.config_home, surroundings.home),
+            runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(system.path),
+            user_policy: user_policy_path(system.config_home, system.home),
         })
     }
 }
@@ -98,8 +96,8 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let surroundings = SystemInfo { home: Some("/home/me".into()), ..SystemInfo::default() };
-        StandaloneConfig::resolve(&environment, surroundings)
+        let system = SystemInfo { home: Some("/home/me".into()), ..SystemInfo::default() };
+        StandaloneConfig::resolve(&environment, system)
     }
 
     #[test]

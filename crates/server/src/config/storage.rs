@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::parse::{base_url, bucket, flag, header_word, period};
-use super::reader::{SettingReader, bad};
+use super::reader::{SettingReader, invalid};
 
 /// An object store. Not `Debug`: it holds a secret.
 #[derive(Clone)]
@@ -41,13 +41,13 @@ impl S3Settings {
         let Some(given) = read.optional("s3_endpoint", |text| Ok(text.to_owned()))? else {
             let stray = ["s3_access_key", "s3_secret_key", "s3_use_ssl", "s3_public_url"];
             return match stray.into_iter().find(|key| read.is_given(key)) {
-                Some(key) => Err(bad(key, "means nothing without SKILLBOX_S3_ENDPOINT")),
+                Some(key) => Err(invalid(key, "means nothing without SKILLBOX_S3_ENDPOINT")),
                 None => Ok(None),
             };
         };
         let needed = |key: &str| {
             let value = read.optional(key, header_word)?;
-            value.ok_or_else(|| bad(key, "must be given, because SKILLBOX_S3_ENDPOINT is"))
+            value.ok_or_else(|| invalid(key, "must be given, because SKILLBOX_S3_ENDPOINT is"))
         };
         Ok(Some(S3Settings {
             endpoint: endpoint(read, &given)?,
@@ -68,7 +68,7 @@ fn endpoint(read: &SettingReader<'_>, given: &str) -> Result<String, ConfigError
     let url = match given.split_once("://") {
         None => format!("{scheme}://{given}"),
         Some((named, _)) if ssl.is_some() && named != scheme => {
-            return Err(bad(
+            return Err(invalid(
                 "s3_use_ssl",
                 format!("contradicts SKILLBOX_S3_ENDPOINT, which says `{named}://`"),
             ));
@@ -76,7 +76,7 @@ fn endpoint(read: &SettingReader<'_>, given: &str) -> Result<String, ConfigError
         Some(_) => given.to_owned(),
     };
     base_url(&url).map_err(|_| {
-        bad("s3_endpoint", "is not an address such as https://s3.example.com or minio:9000")
+        invalid("s3_endpoint", "is not an address such as https://s3.example.com or minio:9000")
     })
 }
 
@@ -87,9 +87,11 @@ impl Retention {
         let part = |key: &str| {
             let part = read.optional(key, period)?.unwrap_or(executions);
             match (part, executions) {
-                (None, Some(_)) => Err(bad(key, "is longer than SKILLBOX_RETENTION_EXECUTIONS")),
+                (None, Some(_)) => {
+                    Err(invalid(key, "is longer than SKILLBOX_RETENTION_EXECUTIONS"))
+                }
                 (Some(part), Some(whole)) if part > whole => {
-                    Err(bad(key, "is longer than SKILLBOX_RETENTION_EXECUTIONS"))
+                    Err(invalid(key, "is longer than SKILLBOX_RETENTION_EXECUTIONS"))
                 }
                 _ => Ok(part),
             }

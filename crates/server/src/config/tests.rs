@@ -9,8 +9,8 @@ fn resolve(
     environment: &[(&str, &str)],
     file: &[(&str, &str)],
 ) -> Result<Config, ConfigError> {
-    let surroundings = SystemInfo { home: Some("/home/ada".into()), ..SystemInfo::default() };
-    Config::resolve(&map(flags), &map(environment), &map(file), surroundings)
+    let system = SystemInfo { home: Some("/home/ada".into()), ..SystemInfo::default() };
+    Config::resolve(&map(flags), &map(environment), &map(file), system)
 }
 
 fn refusal(environment: &[(&str, &str)]) -> String {
@@ -124,7 +124,7 @@ fn every_bad_value_names_its_variable() {
 
 #[test]
 fn every_supported_setting_refuses_to_be_empty() {
-    for setting in SETTINGS.iter().filter(|setting| setting.standing == Stability::Supported) {
+    for setting in SETTINGS.iter().filter(|setting| setting.stability == Stability::Supported) {
         for empty in ["", "  "] {
             let message = refusal(&[(&setting.env(), empty)]);
             assert!(message.starts_with(&setting.env()), "{message}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ConfigError;
 use super::parse::{claim, duration, header_word, jwks_url, long_secret};
-use super::reader::{SettingReader, bad};
+use super::reader::{SettingReader, invalid};
 
 /// How to check a token. Not `Debug`: it can hold a secret.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl JwtSettings {
                 "jwt_issuer", "jwt_audience", "jwt_tenant_claim", "jwt_scopes_claim", "jwt_leeway",
             ];
             return match stray.into_iter().find(|key| read.is_given(key)) {
-                Some(key) => Err(bad(
+                Some(key) => Err(invalid(
                     key,
                     "means nothing without SKILLBOX_JWT_SECRET, SKILLBOX_JWT_PUBLIC_KEY or SKILLBOX_JWT_JWKS_URL",
                 )),
@@ -52,7 +52,10 @@ impl JwtSettings {
         let needed = |key: &str| {
             let value = read.optional(key, header_word)?;
             value.ok_or_else(|| {
-                bad(key, "must be given: tokens made for somebody else must not open this server")
+                invalid(
+                    key,
+                    "must be given: tokens made for somebody else must not open this server",
+                )
             })
         };
         let jwt = JwtSettings {
@@ -64,7 +67,7 @@ impl JwtSettings {
             leeway: read.get("jwt_leeway", duration)?,
         };
         match jwt.leeway > MAX_LEEWAY {
-            true => Err(bad("jwt_leeway", "is longer than 5m")),
+            true => Err(invalid("jwt_leeway", "is longer than 5m")),
             false => Ok(Some(jwt)),
         }
     }
@@ -80,7 +83,7 @@ fn key(read: &SettingReader<'_>) -> Result<Option<JwtKey>, ConfigError> {
         .filter_map(|(name, key)| Some((name, key?)));
     let first = given.next();
     match (given.next(), first) {
-        (Some((name, _)), Some((other, _))) => Err(bad(
+        (Some((name, _)), Some((other, _))) => Err(invalid(
             name,
             format!("cannot be given together with SKILLBOX_{}", other.to_uppercase()),
         )),

@@ -19,7 +19,7 @@ const OTHER_VARIABLES: &[&str] = &[
 /// Prefixes of names that only tests read.
 const TEST_PREFIXES: [&str; 2] = ["SKILLBOX_TEST_", "SKILLBOX_MCP_PYTHON_"];
 
-/// Below this a suggestion would only confuse.
+/// Below this similarity a suggestion would only confuse.
 const MIN_SIMILARITY: f64 = 0.5;
 
 pub fn check_variables(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
@@ -65,7 +65,7 @@ fn not_a_setting<'a>(
         ),
         None => format!("is not a setting; {way_out} (docs/configuration.md)"),
     };
-    ConfigError::Bad { name: name.to_owned(), why }
+    ConfigError::Invalid { name: name.to_owned(), why }
 }
 
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,36 +1,35 @@
-//! Turns raw values into checked ones. Every refusal names the variable and says what would be
-//! accepted.
+//! Turns raw values into validated ones. Every error names the variable and what would be accepted.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::limits::{Http2Limits, McpSessionLimits, READY_AGE};
 use super::parse::*;
-use super::reader::{SettingReader, bad};
+use super::reader::{SettingReader, check_order, invalid};
 use super::sandboxes::SandboxSettings;
 use super::storage::{Retention, S3Settings};
 use super::tokens::JwtSettings;
 use super::{Config, ConfigError, RawValues, Role, SystemInfo, memory, run_policy};
 use crate::http::loopback::is_loopback_address;
 
-/// What is assumed where the system does not say.
+/// Assumed when the system reports no memory size.
 const FALLBACK_MEMORY_BYTES: u64 = 1 << 30;
 
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
-/// Of a key that other machines could try to guess.
+/// The minimum for a key that other machines could try to guess.
 const MIN_BOOTSTRAP_KEY_LENGTH: usize = 16;
 
-/// Builds the configuration; the first bad value wins.
-pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, ConfigError> {
+/// Builds the configuration; the first invalid value is the error.
+pub(super) fn build(set: RawValues, system: SystemInfo) -> Result<Config, ConfigError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory_bytes = surroundings.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
+    let memory_bytes = system.memory_bytes.unwrap_or(FALLBACK_MEMORY_BYTES);
     let read = SettingReader(&set);
     let image_allowlist = read.get("image_allowlist", images)?;
     let max_connections: usize = read.get("max_connections", positive)?;
     let config = Config {
         role: read.get("role", role)?,
-        data_dir: data_dir(&read, &surroundings)?,
+        data_dir: data_dir(&read, &system)?,
         db_dsn: read.optional("db_dsn", dsn)?,
         secret: read.optional("secret", long_secret)?,
         s3: S3Settings::read(&read)?,
@@ -49,7 +48,7 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
         require: read.optional("require", controls)?.unwrap_or_default(),
         run_policy: run_policy::read(&read, Some(image_allowlist.clone()))?,
         image_allowlist,
-        runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(surroundings.path),
+        runtime_path: read.optional("runtime_path", |text| Ok(text.into()))?.or(system.path),
         launchers: read.optional("launchers", positive)?.unwrap_or(cores),
         max_concurrent_execs: read.optional("max_concurrent_execs", positive)?.unwrap_or(cores * 2),
         lease: read.get("lease", duration)?,
@@ -83,10 +82,10 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
         set: set.clone(),
     };
     if config.lease < MIN_LEASE {
-        return Err(bad("lease", "is shorter than 1s, which no heartbeat can keep up with"));
+        return Err(invalid("lease", "is shorter than 1s, which no heartbeat can keep up with"));
     }
     if config.role != Role::All {
-        shared_state(&config)?;
+        check_shared_state(&config)?;
     }
     let guessable =
         config.bootstrap_key.as_ref().is_some_and(|key| key.len() < MIN_BOOTSTRAP_KEY_LENGTH);
@@ -96,15 +95,16 @@ pub(super) fn build(set: RawValues, surroundings: SystemInfo) -> Result<Config, 
              a random one, such as `sk-` and the output of `openssl rand -hex 32`",
             config.bind
         );
-        return Err(bad("bootstrap_key", why));
+        return Err(invalid("bootstrap_key", why));
     }
     Ok(config)
 }
 
-/// Processes that share the work must share the state, and the secret that keys and URLs hang on.
-fn shared_state(config: &Config) -> Result<(), ConfigError> {
+/// Processes that share the work must share the state, and the secret from which keys and URLs are
+/// derived.
+fn check_shared_state(config: &Config) -> Result<(), ConfigError> {
     let because = |key: &str, what: &str| {
-        Err(bad(
+        Err(invalid(
             key,
             format!(
                 "must {what}, because SKILLBOX_ROLE is `{}`: other processes share it",
@@ -124,15 +124,15 @@ fn shared_state(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn data_dir(read: &SettingReader<'_>, surroundings: &SystemInfo) -> Result<PathBuf, ConfigError> {
+fn data_dir(read: &SettingReader<'_>, system: &SystemInfo) -> Result<PathBuf, ConfigError> {
     if let Some(given) = read.optional("data_dir", |text| Ok(PathBuf::from(text)))? {
-        return std::path::absolute(&given).map_err(|e| bad("data_dir", e.to_string()));
+        return std::path::absolute(&given).map_err(|e| invalid("data_dir", e.to_string()));
     }
-    let base = match (&surroundings.data_home, &surroundings.home) {
+    let base = match (&system.data_home, &system.home) {
         (Some(data), _) if data.is_absolute() => data.clone(),
         (_, Some(home)) if home.is_absolute() => home.join(".local/share"),
         _ => {
-            return Err(bad(
+            return Err(invalid(
                 "data_dir",
                 "must be given, because neither XDG_DATA_HOME nor HOME is set",
             ));
@@ -142,7 +142,7 @@ fn data_dir(read: &SettingReader<'_>, surroundings: &SystemInfo) -> Result<PathB
 }
 
 impl Config {
-    /// The database in force.
+    /// The effective database.
     pub fn dsn(&self) -> String {
         match &self.db_dsn {
             Some(dsn) => dsn.clone(),
@@ -154,7 +154,7 @@ impl Config {
         self.db_dsn.as_deref().is_some_and(|dsn| dsn.starts_with("postgres"))
     }
 
-    /// Whether nothing of the state is in the data directory, so that there need not be one.
+    /// Whether all state is in external services, so that no data directory is needed.
     pub fn is_stateless(&self) -> bool {
         self.is_postgres() && self.s3.is_some() && self.secret.is_some()
     }

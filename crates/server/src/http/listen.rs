@@ -1,4 +1,4 @@
-//! The accept loop: bounded connections, in all and from one address, and a graceful end.
+//! The accept loop: limits on open connections, in total and by address, and graceful shutdown.
 
 mod connection;
 mod peers;
@@ -22,24 +22,25 @@ use crate::http::peer::Peer;
 use connection::HttpConnection;
 use peers::{PeerSlot, PeerSlots};
 
-/// After an accept that failed for want of descriptors, to let some connections end.
+/// After an accept that failed, usually for lack of file descriptors: some connections may end
+/// meanwhile, and the loop does not spin.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The answer to a connection over the share of its address. It is written without waiting and
-/// without reading.
-const REFUSAL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
+/// The response to a connection over the limit of its address. It is written without waiting and
+/// without reading, because a client over its limit must not hold any resource.
+const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
     HttpConnection: close\r\nContent-Length: 108\r\n\r\n\
     {\"error\":\"too_busy\",\"message\":\"There are too many connections from this address. Close some and try again.\"}";
 
-/// What is counted of connections, for `/metrics`.
+/// Counters of connections, for `/metrics`.
 #[derive(Default)]
 pub struct ConnectionMeter {
     pub open: AtomicUsize,
-    /// Refused, because their address had its share.
+    /// Refused, because their address was at its limit.
     pub refused: AtomicU64,
 }
 
-/// How long clients may take, and how much they may ask for at once.
+/// Timeouts of clients, and their limits on HTTP/2.
 #[derive(Clone, Copy)]
 pub struct ConnectionLimits {
     pub header_timeout: Duration,
@@ -75,8 +76,8 @@ impl HttpConnections {
         }
     }
 
-    /// Accepts until told to stop. A full house leaves further clients waiting in the kernel's
-    /// queue.
+    /// Accepts connections until `stop` is cancelled. At the limit, further clients wait in the
+    /// kernel's backlog.
     pub async fn accept(&self, listener: &TcpListener, stop: &CancellationToken) {
         loop {
             let permit = tokio::select! {
@@ -98,7 +99,7 @@ impl HttpConnections {
         }
     }
 
-    /// Ends idle connections at once and waits until the others have their answers.
+    /// Closes idle connections at once and waits until the others have got their responses.
     pub async fn finish(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -111,9 +112,10 @@ impl HttpConnections {
             Some(slot) => self.serve(stream, peer, (permit, slot)),
             None => {
                 self.meter.refused.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(%address, "a connection over the share of its address was refused");
-                // What was sent before it is lost with the connection, so this is only a hint.
-                let _ = stream.try_write(REFUSAL);
+                tracing::debug!(%address, "a connection over the limit of its address was refused");
+                // Best effort: the client may lose the response, because unread data resets the
+                // connection when it is closed.
+                let _ = stream.try_write(TOO_MANY_CONNECTIONS);
             }
         }
     }
@@ -134,7 +136,7 @@ impl HttpConnections {
     }
 }
 
-/// A connection in the gauge.
+/// Counts a connection in the gauge until it is dropped.
 struct OpenConnectionGuard(Arc<ConnectionMeter>);
 
 impl OpenConnectionGuard {
@@ -155,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_refusal_is_one_whole_response() {
-        let text = std::str::from_utf8(REFUSAL).expect("text");
+    fn the_refusal_is_a_complete_response() {
+        let text = std::str::from_utf8(TOO_MANY_CONNECTIONS).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(
             head.contains(&format!("Content-Length: {}\r\n", body.len()))

@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4: a family is announced once, then come its samples.
+//! The text format of Prometheus, version 0.0.4: the header of a family, then its samples.
 
 use std::fmt::{Display, Write};
 
@@ -8,7 +8,7 @@ use runner::Counted;
 pub struct MetricsPage(String);
 
 impl MetricsPage {
-    /// Announces a family. Its help is ours, on one line.
+    /// Writes the header of a family. The help text has one line.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_written_as_the_format_says() {
+    fn a_page_follows_the_format() {
         let mut page = MetricsPage::default();
         page.family("a", "gauge", "What a is.");
         page.sample("a", &[("b", "c\"\\\nd"), ("e", "f")], 1.5);

@@ -1,5 +1,5 @@
-//! Requests by method, route and class of answer. A route is its template and an unknown method is
-//! one of all others, so callers cannot make the list grow.
+//! Requests by method, route and status class. A route is its template, and all unknown methods are
+//! one label, so that clients cannot create new time series.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ struct RequestLabels {
     class: &'static str,
 }
 
-/// Counts every request when the head of its answer is there.
+/// Counts every request when the head of its response is ready.
 pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     let route =
         request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();

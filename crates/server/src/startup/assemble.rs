@@ -1,4 +1,4 @@
-//! Every part of the server, made from the configuration and put together.
+//! Builds every part of the server from the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,17 +31,18 @@ use crate::startup::data_dir::DataDir;
 use crate::startup::serve::ServeError;
 use crate::webhooks::WebhookSigner;
 
-/// What the first sandbox may take. A kernel that cannot end a guest would hold the start for ever.
+/// How long the first sandbox may take. Without a timeout, a kernel that cannot kill a guest would
+/// block the start forever.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What placing a job and collecting what it left may take beside the run itself.
+/// How long sending a job and collecting its results may take, besides the run itself.
 const MAX_RUN_OVERHEAD: Duration = Duration::from_secs(600);
 
-/// How long a pod's removal is tried at once: about as long as an API server takes to be restarted.
+/// How long the removal of a pod is retried: about as long as the restart of an API server takes.
 const POD_REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Builds every part of the server, the first key included. Without a data directory all state is
-/// elsewhere.
+/// Builds every part of the server, including the first key. Without a data directory all state is in
+/// external services.
 pub async fn assemble(
     config: &Config,
     data: Option<&DataDir>,
@@ -152,7 +153,7 @@ pub fn s3_config(s3: &S3Settings, role: Role) -> S3Config {
         region,
         public_url,
     } = s3.clone();
-    // A worker publishes nothing, so that its key may be a narrower one.
+    // A worker publishes nothing, so its S3 key may have fewer rights.
     let skills_read_only = role == Role::Worker;
     S3Config {
         endpoint,
@@ -171,20 +172,20 @@ async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Ro
     let launcher: Arc<dyn Launcher> = match &config.sandbox {
         SandboxSettings::Native => Arc::new(native(config, owner)?),
         SandboxSettings::Docker(docker) => Arc::new(
-            DockerLauncher::start(in_docker(config, docker, owner))
+            DockerLauncher::start(docker_launcher_config(config, docker, owner))
                 .await
                 .map_err(ServeError::Docker)?,
         ),
         SandboxSettings::Kubernetes(kubernetes) => {
-            let kubernetes = in_kubernetes(config, kubernetes, owner);
+            let kubernetes = kubernetes_launcher_config(config, kubernetes, owner);
             // The first pod may have to wait for a node, and the node for its images.
             limit += kubernetes.launch_timeout();
             Arc::new(KubernetesLauncher::start(kubernetes).await.map_err(ServeError::Kubernetes)?)
         }
     };
-    // A server whose sandbox does not work has nothing to offer; better said now than with the
-    // first run.
-    let Some(isolation) = probed(&launcher, limit).await? else {
+    // A server whose sandbox does not work is useless, so it fails at the start and not at the first
+    // run.
+    let Some(isolation) = probe_isolation(&launcher, limit).await? else {
         return Ok((launcher, Room::Full));
     };
     isolation.check(&config.require).map_err(refused)?;
@@ -198,10 +199,10 @@ async fn launcher(config: &Config, owner: &str) -> Result<(Arc<dyn Launcher>, Ro
     Ok((launcher, Room::Free))
 }
 
-/// What holds in a first sandbox; `None` when there is no room for one now, which is no reason not
-/// to start: what is queued waits for room, and each launch looks by itself for what is required. A
-/// probe that hangs is left hanging: to wait for its end could take for ever too.
-async fn probed(
+/// The isolation of a first sandbox; `None` when there is no capacity for one now. That does not
+/// prevent the start: executions wait for capacity, and each launch checks the required controls
+/// itself. A probe that hangs is leaked, because waiting for its end could take forever too.
+async fn probe_isolation(
     launcher: &Arc<dyn Launcher>,
     limit: Duration,
 ) -> Result<Option<Isolation>, ServeError> {
@@ -213,7 +214,7 @@ async fn probed(
         Ok(Ok(Err(LaunchError::NoRoom(said)))) => {
             tracing::warn!(
                 said,
-                "there is no room for a sandbox now; what holds in one is not known yet"
+                "there is no capacity for a sandbox now; its isolation is not known yet"
             );
             Ok(None)
         }
@@ -235,7 +236,11 @@ fn native(config: &Config, owner: &str) -> Result<NativeLauncher, ServeError> {
     NativeLauncher::start(native).map_err(ServeError::Sandbox)
 }
 
-pub fn in_docker(config: &Config, docker: &DockerSettings, owner: &str) -> DockerConfig {
+pub fn docker_launcher_config(
+    config: &Config,
+    docker: &DockerSettings,
+    owner: &str,
+) -> DockerConfig {
     DockerConfig {
         owner: Owner(owner.to_owned()),
         host: docker.host.clone(),
@@ -247,7 +252,7 @@ pub fn in_docker(config: &Config, docker: &DockerSettings, owner: &str) -> Docke
     }
 }
 
-pub fn in_kubernetes(
+pub fn kubernetes_launcher_config(
     config: &Config,
     kubernetes: &KubernetesSettings,
     owner: &str,
@@ -278,8 +283,8 @@ fn refused(error: LaunchError) -> ServeError {
     }
 }
 
-/// How often an idle server starts a sandbox only to see that it can. A container costs an engine
-/// about a second, and a pod costs a scheduler, a node and some room of the quota, which many
+/// How often an idle server starts a sandbox only to check that it can. A container costs an engine
+/// about a second; a pod costs work of the scheduler and a node, and a part of the quota, which many
 /// workers would take from the runs.
 fn probe_every(sandbox: &SandboxSettings) -> Duration {
     Duration::from_secs(match sandbox {
@@ -297,7 +302,7 @@ fn runner_config(config: &Config, owner: String) -> RunnerConfig {
         retention: config.retention.into(),
         #[cfg(debug_assertions)]
         failpoint: config.failpoint,
-        // The data directory's lock proves that nobody else uses the database inside it.
+        // The lock of the data directory proves that no other process uses the database in it.
         exclusive_store: config.db_dsn.is_none(),
         archives_read_only: config.role == Role::Worker,
         ..fixed
@@ -311,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    /// Machines on which a first sandbox never comes, finds no room, or fails.
+    /// Launchers whose probe hangs, finds no capacity, or fails.
     enum FakeLauncher {
         Stuck,
         Full,
@@ -344,17 +349,17 @@ mod tests {
         limit: Duration,
     ) -> Result<Option<Isolation>, ServeError> {
         let launcher: Arc<dyn Launcher> = Arc::new(played);
-        probed(&launcher, limit).await
+        probe_isolation(&launcher, limit).await
     }
 
     #[tokio::test]
-    async fn a_sandbox_that_hangs_does_not_hold_the_start() {
+    async fn a_hanging_probe_does_not_block_the_start() {
         let refused = probe_of(FakeLauncher::Stuck, Duration::from_millis(20)).await;
         assert!(matches!(refused, Err(ServeError::Probe(_))));
     }
 
     #[tokio::test]
-    async fn a_sandbox_without_room_does_not_end_the_start_and_one_that_fails_does() {
+    async fn a_failed_probe_prevents_the_start_and_missing_capacity_does_not() {
         assert!(matches!(probe_of(FakeLauncher::Full, PROBE_TIMEOUT).await, Ok(None)));
         assert!(matches!(
             probe_of(FakeLauncher::Broken, PROBE_TIMEOUT).await,

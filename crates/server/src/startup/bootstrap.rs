@@ -1,4 +1,5 @@
-//! The first key. A server that strangers can reach never invents one: its operator must.
+//! The first key. A server that other machines can reach never generates one: its operator must set
+//! it.
 
 use store::{ApiKey, NewApiKey, Scope, Store, StoreError, TenantId};
 
@@ -20,7 +21,7 @@ pub enum BootstrapError {
     #[error(
         "no key exists yet, and there is no data directory to keep a first one in. Set SKILLBOX_BOOTSTRAP_KEY."
     )]
-    NoPlace,
+    NoDataDir,
     #[error(
         "SKILLBOX_BOOTSTRAP_KEY was revoked, and no other service key is active. Set it to a new key."
     )]
@@ -35,10 +36,10 @@ pub enum BootstrapError {
     Store(#[from] StoreError),
 }
 
-/// Sees to it that a key exists; returns one that was made just now, to be shown once.
+/// Ensures that a key exists; returns a key that was generated now, to be shown once.
 ///
-/// The first key has every scope and the service flag: it is the operator's, who must be able to
-/// make tenants.
+/// The first key has every scope and the service flag: it belongs to the operator, who must be able
+/// to create tenants.
 pub async fn first_key(
     config: &Config,
     data: Option<&DataDir>,
@@ -57,11 +58,11 @@ pub async fn first_key(
     if !config.is_loopback() {
         return Err(BootstrapError::OpenWithoutKeys(config.bind));
     }
-    let data = data.ok_or(BootstrapError::NoPlace)?;
+    let data = data.ok_or(BootstrapError::NoDataDir)?;
     let key = new_key();
-    // The file comes first: a key that nobody can read would lock the operator out of a fresh
-    // installation.
-    data.keep_key(&key)?;
+    // The file before the row: if the process crashes between the two, a row without a readable
+    // key would lock the operator out of a new installation.
+    data.write_key(&key)?;
     store.insert_key(&operator_key(keyring, tenant, "first", &key)).await?;
     Ok(Some(key))
 }
@@ -72,27 +73,29 @@ async fn import(
     tenant: TenantId,
     key: &str,
 ) -> Result<(), BootstrapError> {
-    let wanted = operator_key(keyring, tenant, "bootstrap", key);
-    let mut known = store.find_key(&wanted.hash).await?;
-    if known.is_none() {
-        match store.insert_key(&wanted).await {
+    let new = operator_key(keyring, tenant, "bootstrap", key);
+    let mut existing = store.find_key(&new.hash).await?;
+    if existing.is_none() {
+        match store.insert_key(&new).await {
             Ok(_) => return Ok(()),
-            // Another replica that starts at the same moment was quicker.
-            Err(StoreError::Conflict(_)) => known = store.find_key(&wanted.hash).await?,
+            // Another replica that starts at the same time was faster.
+            Err(StoreError::Conflict(_)) => existing = store.find_key(&new.hash).await?,
             Err(error) => return Err(error.into()),
         }
     }
-    match known {
-        Some(known) if known.revoked_at.is_some() => accept_revoked(store).await,
-        Some(known) if !is_as_good(&known, &wanted) => Err(BootstrapError::Taken(known.tenant)),
+    match existing {
+        Some(existing) if existing.revoked_at.is_some() => accept_revoked(store).await,
+        Some(existing) if !is_equivalent(&existing, &new) => {
+            Err(BootstrapError::Taken(existing.tenant))
+        }
         Some(_) => Ok(()),
         None => Err(StoreError::NotFound.into()),
     }
 }
 
-/// A revoked key is never revived. It stops the start only if nobody else could administer the
-/// server: whoever replaced it by another service key must not have to change the environment of
-/// every process before the next restart.
+/// A revoked key never becomes valid again. It prevents the start only if no other key could
+/// administer the server: an operator who replaced it by another service key should not have to
+/// change the environment of every process before the next restart.
 async fn accept_revoked(store: &Store) -> Result<(), BootstrapError> {
     if !store.has_active_service_key().await? {
         return Err(BootstrapError::Revoked);
@@ -103,13 +106,13 @@ async fn accept_revoked(store: &Store) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Whether a key that exists can do what the operator's key must.
-fn is_as_good(known: &ApiKey, wanted: &NewApiKey) -> bool {
-    known.tenant == wanted.tenant
-        && wanted.scopes.iter().all(|scope| known.scopes.contains(scope))
-        && known.service
-        && known.skills.is_none()
-        && known.expires_at.is_none()
+/// Whether an existing key has the rights of the operator's key.
+fn is_equivalent(existing: &ApiKey, new: &NewApiKey) -> bool {
+    existing.tenant == new.tenant
+        && new.scopes.iter().all(|scope| existing.scopes.contains(scope))
+        && existing.service
+        && existing.skills.is_none()
+        && existing.expires_at.is_none()
 }
 
 fn operator_key(keyring: &Keyring, tenant: TenantId, name: &str, key: &str) -> NewApiKey {

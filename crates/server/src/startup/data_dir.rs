@@ -1,5 +1,5 @@
-//! The embedded state's directory: private, locked by one server at a time, with the secret and the
-//! first key in it.
+//! The data directory of an embedded server: private, locked by one server at a time, with the secret
+//! and the first key in it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use crate::secrets::Secret;
 
-/// How often, and with which pauses, the lock is tried.
-const LOCK_TRIES: u32 = 25;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// How often the lock is tried, and the delay between two tries.
+const MAX_LOCK_ATTEMPTS: u32 = 25;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// A data directory that this process holds. The lock ends with the process, however it ends.
+/// A data directory that this process has locked. The kernel releases the lock when the process
+/// ends, also after a crash.
 pub struct DataDir {
     path: PathBuf,
     _lock: File,
@@ -29,7 +30,7 @@ pub enum DataDirError {
     )]
     Secret(PathBuf),
     #[error(
-        "{0} holds other things and is open to other users. Set SKILLBOX_DATA_DIR to a directory of its own, such as \
+        "{0} contains other files and is accessible to other users. Set SKILLBOX_DATA_DIR to a directory of its own, such as \
          {0}/skillbox."
     )]
     Shared(PathBuf),
@@ -38,12 +39,12 @@ pub enum DataDirError {
 }
 
 impl DataDir {
-    /// Makes the directory if needed, closes it to others, and takes its lock.
+    /// Creates the directory if needed, makes it private, and locks it.
     pub fn open(path: &Path) -> Result<DataDir, DataDirError> {
         let failed = |source| DataDirError::Io { path: path.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-        if is_open(path).map_err(failed)? {
-            // Closing a directory that others use, such as /tmp, would take it away from them.
+        if is_accessible_to_others(path).map_err(failed)? {
+            // Making a shared directory private, such as /tmp, would lock its other users out.
             if !is_ours(path).map_err(failed)? {
                 return Err(DataDirError::Shared(path.to_owned()));
             }
@@ -51,7 +52,7 @@ impl DataDir {
         }
         let lock =
             private().create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
-        match take(&lock) {
+        match lock_with_retries(&lock) {
             Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(failed(source)),
@@ -62,12 +63,12 @@ impl DataDir {
         &self.path
     }
 
-    /// Where blobs live.
+    /// The directory of the blobs.
     pub fn blobs(&self) -> PathBuf {
         self.path.join("blobs")
     }
 
-    /// The installation's secret, made on the first start.
+    /// The secret of the installation, generated at the first start.
     pub fn secret(&self) -> Result<Secret, DataDirError> {
         let path = self.path.join("secret");
         let failed = |source| DataDirError::Io { path: path.clone(), source };
@@ -85,32 +86,32 @@ impl DataDir {
         Ok(Secret::new(bytes))
     }
 
-    /// Keeps the first key where the command line finds it.
-    pub fn keep_key(&self, key: &str) -> Result<(), DataDirError> {
+    /// Stores the first key where the command line reads it.
+    pub fn write_key(&self, key: &str) -> Result<(), DataDirError> {
         let path = self.path.join("key");
         write_private(&path, format!("{key}\n").as_bytes())
             .map_err(|source| DataDirError::Io { path, source })
     }
 }
 
-/// Takes the lock, with a little patience: a server that was just ended holds it until the last
-/// process is gone that it was about to start.
-fn take(lock: &File) -> Result<(), TryLockError> {
-    for _ in 1..LOCK_TRIES {
+/// Takes the lock, with retries: after a server was killed, a child that it was just starting still
+/// has the inherited descriptor, and with it the lock, for a moment.
+fn lock_with_retries(lock: &File) -> Result<(), TryLockError> {
+    for _ in 1..MAX_LOCK_ATTEMPTS {
         match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            taken => return taken,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY_DELAY),
+            result => return result,
         }
     }
     lock.try_lock()
 }
 
-/// Whether others than its owner may use the directory.
-fn is_open(path: &Path) -> io::Result<bool> {
+/// Whether other users than the owner have access to the directory.
+fn is_accessible_to_others(path: &Path) -> io::Result<bool> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }
 
-/// Whether there is nothing in the directory, or what we left.
+/// Whether the directory is empty, or a server has used it before.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let ours = |name| path.join(name).exists();
     Ok(ours("lock") || ours("secret") || fs::read_dir(path)?.next().is_none())
@@ -122,7 +123,8 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Writes a file whole or not at all, so that a crash leaves no half a secret.
+/// Writes a file atomically, so that a crash does not leave half a secret: synced before the rename,
+/// or the new name could point to an empty file after a power failure.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = private().create(true).truncate(true).open(&new)?;
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_private_and_locked() {
+    fn a_data_directory_is_private_and_locked() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("a/b");
         let held = DataDir::open(&path).expect("a fresh directory");
@@ -145,7 +147,7 @@ mod tests {
         assert!(matches!(DataDir::open(&path), Err(DataDirError::InUse(_))));
 
         let secret = held.secret().expect("a new secret");
-        held.keep_key("sk-a").expect("a kept key");
+        held.write_key("sk-a").expect("a stored key");
         assert_eq!((mode(&path.join("secret")), mode(&path.join("key"))), (0o600, 0o600));
         drop(held);
 

@@ -1,4 +1,4 @@
-//! `skillbox migrate`: the tables of the configured database, brought up to date without a server.
+//! `skillbox migrate`: migrates the configured database without starting a server.
 
 use store::{MigrationReport, Store};
 
@@ -6,10 +6,10 @@ use crate::config::Config;
 use crate::startup::data_dir::DataDir;
 use crate::startup::serve::ServeError;
 
-/// Says what was done. Several may run at once, and beside servers; an embedded server must be
-/// stopped, because its database is its own.
+/// Returns the migrations that were applied. Several processes may do this at once, also while
+/// servers run; an embedded server must be stopped, because it locks its data directory.
 pub async fn migrate(config: &Config) -> Result<MigrationReport, ServeError> {
-    let _held = match config.db_dsn {
+    let _lock = match config.db_dsn {
         Some(_) => None,
         None => Some(DataDir::open(&config.data_dir)?),
     };

@@ -1,5 +1,5 @@
-//! Before the start: a process that may not change the tables waits until somebody has. Meanwhile
-//! it lives, is not ready, and says why.
+//! Waits for migrations: a process that must not migrate the database itself waits before its start
+//! until another process has. Meanwhile it is alive, not ready, and reports why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::router::layered;
 use crate::routes::health;
 use crate::startup::serve::ServeError;
 
-/// How often to look.
+/// How often the schema is checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// For responses that are on their way when the waiting is over.
+/// For responses that are still being sent when the wait is over.
 const RESPONSE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Returns when the tables are there. An error when waiting does not help: they are too new, or
+/// Returns when the schema is up to date. Fails when waiting does not help: the schema is too new, or
 /// cannot be read.
 pub async fn wait_for_migrations(
     config: &Config,
@@ -37,15 +37,15 @@ pub async fn wait_for_migrations(
     let addr = listener.local_addr().ok();
     tracing::warn!(addr = addr.map(tracing::field::display), "waiting: {why}");
     let connections = HttpConnections::new(not_ready_router(why), config, Arc::default());
-    let over = CancellationToken::new();
-    let looked = async {
-        let looked = poll_schema(&dsn).await;
-        over.cancel();
-        looked
+    let migrated = CancellationToken::new();
+    let polling = async {
+        let result = poll_schema(&dsn).await;
+        migrated.cancel();
+        result
     };
-    let (looked, ()) = tokio::join!(looked, connections.accept(listener, &over));
+    let (result, ()) = tokio::join!(polling, connections.accept(listener, &migrated));
     let _ = tokio::time::timeout(RESPONSE_GRACE_PERIOD, connections.finish()).await;
-    looked
+    result
 }
 
 async fn poll_schema(dsn: &str) -> Result<(), ServeError> {
@@ -55,23 +55,26 @@ async fn poll_schema(dsn: &str) -> Result<(), ServeError> {
             Ok(()) => return Ok(()),
             Err(StoreError::SchemaTooOld { .. }) => {}
             Err(error) if error.is_outage() => {
-                tracing::warn!(%error, "the tables could not be looked at")
+                tracing::warn!(%error, "the schema could not be checked")
             }
             Err(error) => return Err(ServeError::Store(error)),
         }
     }
 }
 
-/// Alive, and nothing else.
+/// `/health` succeeds; `/ready` and everything else fail with the reason.
 fn not_ready_router(why: String) -> Router {
     let not_ready = async move || health::not_ready(why.clone());
-    let refused = async || {
-        ApiError::new(Slug::NotReady, "The server waits for its database. Try again shortly.")
+    let unavailable = async || {
+        ApiError::new(
+            Slug::NotReady,
+            "The server waits for the migration of its database. Try again shortly.",
+        )
     };
     let routes = Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(not_ready))
-        .route("/", any(refused))
-        .route("/{*path}", any(refused));
+        .route("/", any(unavailable))
+        .route("/{*path}", any(unavailable));
     layered(routes)
 }

@@ -1,4 +1,4 @@
-//! From a configuration to a running server, and to its orderly end.
+//! From a configuration to a running server, and its graceful shutdown.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,17 +24,17 @@ use crate::startup::data_dir::{DataDir, DataDirError};
 use crate::startup::{logging, migration_wait};
 use crate::webhooks::WebhookDelivery;
 
-/// After the drain, for answers that are still on their way to a client.
+/// After the drain, for responses that are still being sent.
 const RESPONSE_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// What a caller learns when the server accepts connections.
+/// The address of a server that accepts connections.
 pub struct Bound {
     pub addr: SocketAddr,
-    /// The first key, when this start made it. It is not shown again.
+    /// The first key, when this start generated it. It is not shown again.
     pub first_key: Option<String>,
 }
 
-/// Why the server did not start. Every message says what to change.
+/// Why the server did not start. Every message names what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
@@ -77,7 +77,7 @@ pub enum ServeError {
     ReceiptKey(#[source] SignatureError),
     #[error("cannot call webhooks: {}", error_chain(.0))]
     WebhookDelivery(#[source] reqwest::Error),
-    #[error("cannot take up work: {}", error_chain(.0))]
+    #[error("cannot start the runner: {}", error_chain(.0))]
     Runner(#[source] RunError),
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -104,10 +104,10 @@ pub async fn serve_until(
     let addr = listener
         .local_addr()
         .map_err(|source| ServeError::Listen { addr: address(&config), source })?;
-    // A start that waits, for a database say, can be called off too.
+    // `stop` also ends a start that waits, for example for the database.
     if !config.migrate_on_start {
         tokio::select! {
-            there = migration_wait::wait_for_migrations(&config, &listener) => there?,
+            migrated = migration_wait::wait_for_migrations(&config, &listener) => migrated?,
             () = stop.cancelled() => return Ok(()),
         }
     }
@@ -125,7 +125,7 @@ pub async fn serve_until(
     tracing::info!(%addr, role = %config.role, data_dir = data_dir.map(tracing::field::display), "serving");
     ready(Bound { addr, first_key });
     connections.accept(&listener, &stop).await;
-    // New clients are refused from here on, so that a load balancer looks elsewhere at once.
+    // New connections are refused from here on, so that a load balancer uses another server at once.
     drop(listener);
     drain(&config, app, connections, webhooks).await;
     Ok(())
@@ -145,7 +145,7 @@ fn address(config: &Config) -> SocketAddr {
     SocketAddr::new(config.bind, config.api_port)
 }
 
-/// Lets running executions and their answers finish, within limits.
+/// Waits until running executions and their responses are finished, within limits.
 async fn drain(
     config: &Config,
     app: SharedApp,
@@ -157,15 +157,15 @@ async fn drain(
         tokio::time::timeout(config.drain_timeout + RESPONSE_GRACE_PERIOD, connections.finish());
     let runs = async {
         app.runner.drain(config.drain_timeout).await;
-        // Their results are told; what then still listens, listens for nothing.
+        // All results are reported now, so MCP sessions that are still open get nothing more.
         app.mcp.shut_down(RESPONSE_GRACE_PERIOD).await;
     };
     let ((), finished) = tokio::join!(runs, finish);
     if finished.is_err() {
-        tracing::warn!("some connections did not end in time and were cut");
+        tracing::warn!("some connections did not end in time and were closed");
     }
-    // Last, because the runs that ended just now owe calls too. What is not made is made by another
-    // server.
+    // After the runs, because those that just ended have webhooks too. Any other server delivers
+    // what is left.
     webhooks.finish().await;
     app.store.close().await;
     tracing::info!("stopped");
@@ -175,12 +175,13 @@ fn stop_on_signal() -> std::io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = CancellationToken::new();
-    let told = stop.clone();
+    let signalled = stop.clone();
     tokio::task::spawn(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        told.cancel();
+        signalled.cancel();
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        // Leases and the sweep at the next start take care of what runs now.
+        // The executions that still run are recovered by their leases, their sandboxes by the sweep of
+        // the next start.
         std::process::exit(130);
     });
     Ok(stop)

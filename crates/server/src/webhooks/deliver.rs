@@ -1,4 +1,4 @@
-//! The deliverer: takes what is due from the outbox and calls the receivers, a few at a time.
+//! The delivery loop: claims due webhooks from the outbox and sends them, some at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::config::Config;
 use crate::error::error_chain;
 use crate::http::links::unix_now;
 
-/// Receivers that are called at the same time, and how many calls are taken from the outbox at
-/// once.
+/// Deliveries in parallel, which is also how many webhooks are claimed from the outbox at once.
 const MAX_CONCURRENT_DELIVERIES: usize = 16;
-/// How often to look when nobody announced anything: a call that failed becomes due by itself.
+/// How often the outbox is checked without a notification: a retry becomes due without one.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Beyond the receiver's time, before another server may take the call over.
+/// The lease lasts longer than the receiver's timeout by this much, so that no other server delivers
+/// the same webhook meanwhile.
 const LEASE_MARGIN: Duration = Duration::from_secs(20);
 
-/// Calls receivers.
+/// Sends webhooks.
 pub struct Deliverer {
     store: Store,
     signatures: Arc<WebhookSigner>,
@@ -34,10 +34,10 @@ pub struct Deliverer {
     lease: Duration,
 }
 
-/// What a call came to.
+/// The result of one delivery attempt.
 enum DeliveryResult {
     Delivered,
-    /// There is nothing more to say, or nobody who wants to hear it.
+    /// It will not be retried: the execution was deleted, or the receiver does not want it.
     Final(&'static str),
     Failed(String),
 }
@@ -52,7 +52,7 @@ impl Deliverer {
         let builder = || {
             reqwest::Client::builder()
                 .timeout(config.webhook_timeout)
-                // A redirect would lead past every check.
+                // A redirect would bypass the checks of the URL.
                 .redirect(Policy::none())
                 .no_proxy()
                 .dns_resolver(Arc::new(PublicResolver { private_hosts: private_hosts.clone() }))
@@ -60,8 +60,8 @@ impl Deliverer {
                 .user_agent(concat!("skillbox/", env!("CARGO_PKG_VERSION")))
         };
         let http = builder().build().or_else(|error| {
-            // No reason not to start: without certificates every https receiver is refused, call by
-            // call.
+            // The server starts anyway: without CA certificates each delivery over https fails, and is
+            // retried.
             tracing::warn!(
                 error = error_chain(&error),
                 "webhooks to https fail until ca-certificates is installed"
@@ -77,8 +77,8 @@ impl Deliverer {
         })
     }
 
-    /// Makes every call that is due, and says how many there were.
-    async fn deliver(&self) -> Result<usize, StoreError> {
+    /// Delivers the webhooks that are due and returns their number.
+    async fn deliver_due(&self) -> Result<usize, StoreError> {
         let lease_ms = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
         let due = self
             .store
@@ -91,27 +91,27 @@ impl Deliverer {
         Ok(count)
     }
 
-    /// Makes one call and writes down what it came to. If that fails, the call is due again when
-    /// its lease ends: receivers may hear twice of an execution, never not at all.
+    /// Delivers one webhook and records the result. When the record fails, the webhook is due again
+    /// after its lease: a receiver may get it twice, but never not at all.
     async fn deliver_one(&self, webhook: Webhook) {
         let id = webhook.execution_id;
-        let noted = match self.call(&webhook).await {
+        let recorded = match self.send(&webhook).await {
             DeliveryResult::Delivered => {
                 self.store.mark_webhook_delivered(&webhook).await.map(drop)
             }
             DeliveryResult::Final(why) => self.store.give_up_webhook(&webhook, why).await,
             DeliveryResult::Failed(why) => {
-                tracing::info!(execution_id = %id, attempt = webhook.attempt, why, "a webhook was not taken");
+                tracing::info!(execution_id = %id, attempt = webhook.attempt, why, "a webhook was not accepted");
                 self.store.record_webhook_failure(&webhook, &why).await.map(drop)
             }
         };
-        if let Err(error) = noted {
-            tracing::warn!(execution_id = %id, error = error_chain(&error), "a webhook's end could not be written down");
+        if let Err(error) = recorded {
+            tracing::warn!(execution_id = %id, error = error_chain(&error), "the result of a webhook could not be recorded");
         }
     }
 
-    async fn call(&self, webhook: &Webhook) -> DeliveryResult {
-        // The operator's list may have changed since the URL was accepted.
+    async fn send(&self, webhook: &Webhook) -> DeliveryResult {
+        // Checked again, because the operator's list may have changed since the URL was accepted.
         let target = match WebhookUrl::parse(&webhook.url, &self.private_hosts) {
             Ok(target) => target,
             Err(error) => return DeliveryResult::Failed(error.to_string()),
@@ -131,7 +131,7 @@ impl Deliverer {
             .header("webhook-timestamp", message.timestamp)
             .header("webhook-signature", message.signature)
             .body(message.body);
-        // The answer's body is nobody's business, so it is not read at all.
+        // The response body is not read: it has no meaning, and its size is not limited.
         match request.send().await.map(|answer| answer.status()) {
             Ok(status) if status.is_success() => DeliveryResult::Delivered,
             Ok(StatusCode::GONE) => DeliveryResult::Final("the receiver answered 410"),
@@ -142,7 +142,7 @@ impl Deliverer {
                 DeliveryResult::Failed("the receiver did not answer in time".to_owned())
             }
             Err(error) => {
-                // Which address a name leads to is for our log, not for whoever named it.
+                // The details stay in the log: the caller must not learn the addresses behind a name.
                 tracing::debug!(execution_id = %webhook.execution_id, error = error_chain(&error), "a webhook failed");
                 DeliveryResult::Failed("the receiver could not be reached".to_owned())
             }
@@ -150,19 +150,19 @@ impl Deliverer {
     }
 }
 
-/// Delivers until told to stop; calls under way are finished.
+/// Delivers until `stop` is cancelled; deliveries in progress are finished.
 pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
-    let mut announcements = deliverer.store.notifications();
+    let mut notifications = deliverer.store.notifications();
     loop {
-        // Asked before the look, so that whatever was owed when we were told to stop is still seen.
+        // Read before the claim, so that what was due at the cancellation is still delivered.
         let last = stop.is_cancelled();
-        match deliverer.deliver().await {
+        match deliverer.deliver_due().await {
             Ok(MAX_CONCURRENT_DELIVERIES..) if !last => continue,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(
                     error = error_chain(&error),
-                    "webhooks could not be taken from the outbox"
+                    "webhooks could not be claimed from the outbox"
                 )
             }
         }
@@ -170,8 +170,8 @@ pub async fn deliver_until(deliverer: Deliverer, stop: CancellationToken) {
             return;
         }
         let ended = async {
-            while let Some(announcement) = announcements.next().await {
-                if matches!(announcement, Notification::Ended(_) | Notification::Missed) {
+            while let Some(notification) = notifications.next().await {
+                if matches!(notification, Notification::Ended(_) | Notification::Missed) {
                     return;
                 }
             }

@@ -1,7 +1,7 @@
-//! What a receiver gets: a short account of the execution, signed with its tenant's own secret.
+//! The message to a receiver: a summary of the execution, signed with the secret of its tenant.
 //!
-//! The headers are those of Standard Webhooks, so that receivers can check them with a library. The
-//! account holds no document, log or URL: whoever may read those has a key to read them with.
+//! The headers are those of Standard Webhooks, so that receivers can verify them with a library. The
+//! summary contains no document, log or URL: a receiver that may read those has an API key.
 
 use data_encoding::BASE64;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use store::{Execution, TenantId};
 use crate::http::timestamp::rfc3339;
 use crate::secrets::mac;
 
-/// Signs messages, for each tenant with a secret of its own.
+/// Signs messages with a secret per tenant.
 pub struct WebhookSigner {
     key: [u8; 32],
 }
@@ -52,12 +52,12 @@ impl WebhookSigner {
         WebhookSigner { key }
     }
 
-    /// What a tenant's receivers check signatures with.
+    /// The secret with which the receivers of a tenant verify signatures.
     pub fn secret(&self, tenant: &TenantId) -> String {
         format!("whsec_{}", BASE64.encode(&self.tenant_key(tenant)))
     }
 
-    /// The message about an execution, signed now: receivers refuse what is old.
+    /// The message about an execution, signed now, because receivers refuse old signatures.
     pub fn message(&self, execution: &Execution, now_unix: i64) -> WebhookMessage {
         let (id, timestamp) = (execution.id.to_string(), now_unix.to_string());
         let body = WebhookPayload {
@@ -78,7 +78,7 @@ impl WebhookSigner {
                 attempt: execution.attempt,
             },
         };
-        let body = serde_json::to_string(&body).expect("the account is plain data");
+        let body = serde_json::to_string(&body).expect("the payload has only string keys");
         let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body.as_bytes()];
         let signature =
             format!("v1,{}", BASE64.encode(&mac(&self.tenant_key(&execution.tenant), &signed)));

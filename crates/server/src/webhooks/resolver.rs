@@ -1,5 +1,5 @@
-//! Names of receivers, resolved by ourselves: a connection is made to an address that was checked,
-//! and to no other.
+//! DNS resolution for receivers. The same lookup is checked and connected to, so that a second lookup
+//! cannot return another address (DNS rebinding).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::address::is_public;
 
-/// Gives out only public addresses, unless the operator listed the name.
+/// Returns only public addresses, unless the operator has listed the host.
 #[derive(Clone)]
 pub struct PublicResolver {
     pub private_hosts: Arc<[String]>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0} leads to an address that is not on the public internet")]
+#[error("{0} resolves to an address that is not on the public internet")]
 pub struct NotPublic(String);
 
 impl PublicResolver {
     fn may_connect(&self, name: &str, addresses: &[SocketAddr]) -> bool {
-        // One private address among public ones is how names are made to lead elsewhere, so it
-        // spoils them all.
+        // One private address among public ones is a sign of an attack, so all of them are
+        // refused.
         self.private_hosts.iter().any(|host| host == name)
             || addresses.iter().all(|address| is_public(address.ip()))
     }
@@ -31,7 +31,7 @@ impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {
-            // The port is put in by the connection.
+            // The connection fills in the port.
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             match resolver.may_connect(name.as_str(), &found) {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_private_address_spoils_a_name() {
+    fn a_name_with_one_private_address_is_refused() {
         let resolver = PublicResolver { private_hosts: Arc::new(["hooks.internal".to_owned()]) };
         let at = |texts: &[&str]| -> Vec<SocketAddr> {
             texts.iter().map(|text| SocketAddr::new(text.parse().expect(text), 0)).collect()
@@ -59,13 +59,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn localhost_is_not_the_internet() {
+    async fn localhost_is_refused_unless_listed() {
         let resolver = PublicResolver { private_hosts: Arc::new([]) };
         for name in ["localhost", "LOCALHOST", "localhost."] {
             let Err(error) = resolver.resolve(name.parse().expect("a name")).await else {
                 panic!("{name}")
             };
-            // Some machines do not know every spelling, which is as good.
+            // Some machines do not resolve every spelling, which is a refusal too.
             assert!(error.is::<NotPublic>() || error.is::<std::io::Error>(), "{name}: {error}");
         }
         let listed = PublicResolver { private_hosts: Arc::new(["localhost".to_owned()]) };

@@ -1,5 +1,5 @@
-//! Where a webhook may go, as far as its URL says. What its name leads to is checked when it is
-//! called.
+//! The checks of a webhook's URL. The addresses of its host are checked at delivery, by the
+//! resolver.
 
 use url::{Host, Url};
 
@@ -13,24 +13,23 @@ pub struct WebhookUrl {
     pub url: Url,
 }
 
-/// Why a URL is no target. The sentence is for the caller.
+/// Why a URL is refused. The sentence is for the caller.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookUrlError {
     #[error("webhook must be an https:// URL of at most {MAX_URL_LENGTH} characters")]
     InvalidUrl,
-    #[error("webhook must not carry a user or password; receivers check the signature")]
+    #[error("webhook must not contain a user or password; receivers check the signature")]
     Credentials,
     #[error(
         "webhook must use https://; http:// is only for hosts on the operator's list of private ones"
     )]
     Plain,
-    #[error("webhook leads to an address that is not on the public internet")]
+    #[error("webhook points to an address that is not on the public internet")]
     Private,
 }
 
 impl WebhookUrl {
-    /// Checks a URL against the hosts that the operator lets webhooks reach although they are
-    /// private.
+    /// Parses and checks a URL. `private_hosts` are allowed although their addresses are private.
     pub fn parse(text: &str, private_hosts: &[String]) -> Result<WebhookUrl, WebhookUrlError> {
         if text.len() > MAX_URL_LENGTH {
             return Err(WebhookUrlError::InvalidUrl);
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_https_urls_are_targets() {
+    fn only_https_urls_without_credentials_are_accepted() {
         for url in [
             "https://hooks.example.com/a?b=c", "https://8.8.8.8:8443/",
             "http://hooks.internal:80/", "http://10.0.0.5/", "HTTP://HOOKS.internal/",

@@ -1,4 +1,4 @@
-//! One connection, of either version of HTTP, and the reasons to end it.
+//! One connection over HTTP/1 or HTTP/2, and the reasons to close it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::http::peer::Peer;
 const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_STREAMS: u32 = 64;
 
-/// For a client to notice that its idle connection is to end, and to finish what it has just begun.
+/// For a client to notice that its idle connection is shut down, and for a request that it has just
+/// begun.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 pub struct HttpConnection {
@@ -37,10 +38,10 @@ pub struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Serves until the client leaves, is idle for too long, abuses the protocol, or the server
-    /// stops.
+    /// Serves until the client disconnects, is idle for too long, abuses the protocol, or the server
+    /// shuts down.
     pub async fn run(self) {
-        // Answers are small and wanted at once. A failure here costs only speed.
+        // Responses are small, so they are sent without delay. A failure here costs only latency.
         let _ = self.stream.set_nodelay(true);
         let activity = ConnectionActivity::new(self.limits.http2.resets);
         let builder = builder(&self.limits, &activity);
@@ -48,20 +49,20 @@ impl HttpConnection {
             let (router, activity, peer) = (self.router, Arc::clone(&activity), self.peer);
             move |request: Request<Incoming>| {
                 if request.version() < Version::HTTP_2 {
-                    activity.leave_to_hyper();
+                    activity.use_hyper_idle_timeout();
                 }
                 let router = router.clone();
-                async move { Ok::<_, Infallible>(answer(router, peer, request).await) }
+                async move { Ok::<_, Infallible>(respond(router, peer, request).await) }
             }
         });
         let stream = TokioIo::new(WriteTimeout::new(self.stream, self.limits.write_timeout));
         let mut connection = std::pin::pin!(builder.serve_connection(stream, service));
-        // hyper's own timeout for headers starts when the protocol is known, and its pings keep an
-        // idle connection of HTTP/2 for as long as the client answers them. So idle time is
-        // measured here.
-        let mut ending = false;
+        // Idle time is measured here and not left to hyper: its header timeout starts only when the
+        // protocol is known, and its pings keep an idle HTTP/2 connection open for as long as the
+        // client answers them.
+        let mut shutting_down = false;
         loop {
-            let limit = if ending {
+            let limit = if shutting_down {
                 SHUTDOWN_GRACE_PERIOD.min(self.limits.header_timeout)
             } else {
                 self.limits.header_timeout
@@ -69,24 +70,24 @@ impl HttpConnection {
             tokio::select! {
                 result = &mut connection => {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "a connection ended early");
+                        tracing::debug!(%error, "a connection failed");
                     }
                     return;
                 }
-                () = self.stop.cancelled(), if !ending => {}
-                () = activity.idle(limit) => if ending { return },
-                () = activity.flooded() => {
-                    tracing::debug!("a connection was closed: its client took back too many requests");
+                () = self.stop.cancelled(), if !shutting_down => {}
+                () = activity.wait_for_idle(limit) => if shutting_down { return },
+                () = activity.wait_for_reset_flood() => {
+                    tracing::debug!("a connection was closed: its client reset too many requests");
                     return;
                 }
             }
-            ending = true;
+            shutting_down = true;
             connection.as_mut().graceful_shutdown();
         }
     }
 }
 
-async fn answer(
+async fn respond(
     router: Router,
     peer: Peer,
     mut request: Request<Incoming>,

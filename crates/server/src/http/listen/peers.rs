@@ -1,19 +1,19 @@
-//! How many connections each address has. Trusted proxies carry other people's, so they are not
-//! counted.
+//! Open connections by address. Trusted proxies are not counted, because they forward the
+//! connections of many clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::http::peer::{Peer, TrustedProxies};
 
-/// The connections of every address. Bounded, because there are only so many connections in all.
+/// The number of connections by address. Its size is bounded by the total limit of connections.
 pub struct PeerSlots {
     open: Mutex<HashMap<Peer, usize>>,
     limit: usize,
     proxies: TrustedProxies,
 }
 
-/// One connection's place in its address's share; dropped with the connection.
+/// The slot of one connection; dropped with the connection.
 pub struct PeerSlot {
     /// None for a proxy.
     counted: Option<(Arc<PeerSlots>, Peer)>,
@@ -24,7 +24,7 @@ impl PeerSlots {
         Arc::new(PeerSlots { open: Mutex::default(), limit, proxies })
     }
 
-    /// A slot, unless this address has its share already.
+    /// A slot, unless this address is at its limit.
     pub fn acquire(self: &Arc<Self>, peer: Peer) -> Option<PeerSlot> {
         if self.proxies.contains(peer) {
             return Some(PeerSlot { counted: None });
@@ -63,7 +63,7 @@ mod tests {
     use crate::http::peer::IpNetwork;
 
     #[test]
-    fn a_share_is_given_back_and_nothing_is_remembered() {
+    fn a_dropped_slot_is_free_again_and_leaves_no_entry() {
         let slots = PeerSlots::new(
             2,
             TrustedProxies(vec![IpNetwork::parse("10.0.0.1").expect("an address")]),
@@ -74,10 +74,10 @@ mod tests {
         assert!(slots.acquire(peer("192.0.2.1")).is_none());
         assert!(
             slots.acquire(peer("192.0.2.2")).is_some(),
-            "another address has a share of its own"
+            "another address has a limit of its own"
         );
         let proxied: Vec<_> = (0..10).map(|_| slots.acquire(peer("10.0.0.1"))).collect();
-        assert!(proxied.iter().all(Option::is_some), "a proxy carries many clients");
+        assert!(proxied.iter().all(Option::is_some), "a proxy forwards many clients");
         drop(held);
         assert!(slots.acquire(peer("192.0.2.1")).is_some());
         assert!(slots.open().is_empty());

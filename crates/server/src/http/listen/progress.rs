@@ -1,8 +1,8 @@
-//! How far a response over HTTP/2 has got.
+//! The progress of a response over HTTP/2.
 //!
-//! hyper hands a response to the HTTP/2 layer, which keeps what the peer's flow control does not
-//! let out yet, for as long as the peer likes. So the bytes themselves report when they leave, and
-//! the stream is not let go before they have.
+//! hyper passes a response to the HTTP/2 layer, which buffers what the peer's flow control does not
+//! allow to be sent yet, without a time limit. So the bytes themselves report when they are sent, and
+//! the stream stays open, and under a deadline, until all of them are.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A response that ends in so few bytes ends with them. A larger one ends in an empty frame, when
-/// its bytes are gone: what a peer can leave behind unread without a deadline is this much a
-/// stream.
+/// A response with at most this many unsent bytes at its end is not tracked to its end: its last
+/// frame ends the stream. A larger one ends with an empty frame after its bytes were sent. So a peer
+/// can leave at most this much unread per stream without a deadline.
 const MAX_UNTRACKED_END_BYTES: usize = 1024;
 
 tokio::task_local! {
@@ -25,36 +25,40 @@ tokio::task_local! {
     pub static STREAM: Arc<SendProgress>;
 }
 
-/// What one stream's response still has to send.
+/// What the response of one stream still has to send.
 pub struct SendProgress {
     state: Mutex<ProgressState>,
-    /// Wakes the deadline when there is something to send again.
+    /// Restarts the deadline when there is something to send again.
     queued: Notify,
 }
 
 struct ProgressState {
     unsent: usize,
-    /// When bytes were last queued on an idle stream, or left it.
-    moved_at: Instant,
-    /// The whole response was handed over.
+    /// When bytes were last queued on an idle stream, or sent.
+    progressed_at: Instant,
+    /// The HTTP/2 layer has got the whole response.
     complete: bool,
-    /// Waits until everything is sent.
+    /// The task that waits until everything is sent.
     drained: Option<Waker>,
 }
 
 impl SendProgress {
     pub fn new() -> Arc<SendProgress> {
-        let state =
-            ProgressState { unsent: 0, moved_at: Instant::now(), complete: false, drained: None };
+        let state = ProgressState {
+            unsent: 0,
+            progressed_at: Instant::now(),
+            complete: false,
+            drained: None,
+        };
         Arc::new(SendProgress { state: Mutex::new(state), queued: Notify::new() })
     }
 
-    /// Returns when bytes wait to be sent and none has left for `limit`.
-    pub async fn stalled(&self, limit: Duration) {
+    /// Returns when bytes wait to be sent and none was sent for `limit`.
+    pub async fn wait_for_stall(&self, limit: Duration) {
         loop {
             let deadline = {
                 let state = self.state();
-                (state.unsent > 0).then(|| state.moved_at + limit)
+                (state.unsent > 0).then(|| state.progressed_at + limit)
             };
             match deadline {
                 None => self.queued.notified().await,
@@ -64,7 +68,7 @@ impl SendProgress {
         }
     }
 
-    /// Whether the response was handed over to its end, so that its client did not give up on it.
+    /// Whether the HTTP/2 layer got the whole response, so that the client has not reset the stream.
     pub fn is_complete(&self) -> bool {
         self.state().complete
     }
@@ -72,20 +76,20 @@ impl SendProgress {
     fn queue(&self, bytes: usize) {
         let mut state = self.state();
         if state.unsent == 0 && bytes > 0 {
-            state.moved_at = Instant::now();
+            state.progressed_at = Instant::now();
             self.queued.notify_one();
         }
         state.unsent += bytes;
     }
 
-    fn sent(&self, bytes: usize) {
+    fn record_sent(&self, bytes: usize) {
         if bytes == 0 {
             return;
         }
         let waker = {
             let mut state = self.state();
             state.unsent = state.unsent.saturating_sub(bytes);
-            state.moved_at = Instant::now();
+            state.progressed_at = Instant::now();
             if state.unsent == 0 { state.drained.take() } else { None }
         };
         if let Some(waker) = waker {
@@ -103,8 +107,8 @@ impl SendProgress {
         Poll::Ready(())
     }
 
-    /// Notes the end of a response of which little enough is left to send.
-    fn ends_small(&self) -> bool {
+    /// Marks the response as complete when little enough is left to send.
+    fn complete_if_small(&self) -> bool {
         let mut state = self.state();
         state.complete |= state.unsent <= MAX_UNTRACKED_END_BYTES;
         state.complete
@@ -115,8 +119,8 @@ impl SendProgress {
     }
 }
 
-/// A response's body, whose bytes are followed until they leave. On HTTP/1 nothing is followed: the
-/// socket's own deadline is enough where a connection has one response at a time.
+/// A response body whose bytes are tracked until they are sent. On HTTP/1 nothing is tracked: there a
+/// connection has one response at a time, so the write timeout of the socket is enough.
 pub struct TrackedBody {
     body: Body,
     progress: Option<Arc<SendProgress>>,
@@ -162,7 +166,7 @@ impl HttpBody for TrackedBody {
 
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
-            && self.progress.as_ref().is_none_or(|progress| progress.ends_small())
+            && self.progress.as_ref().is_none_or(|progress| progress.complete_if_small())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -170,7 +174,7 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Bytes on their way out. Dropped unsent they are gone, too.
+/// Bytes to be sent. Dropping them counts as sending them: the stream was reset.
 pub struct TrackedBytes {
     bytes: Bytes,
     progress: Option<Arc<SendProgress>>,
@@ -184,9 +188,9 @@ impl TrackedBytes {
         TrackedBytes { bytes, progress }
     }
 
-    fn sent(&self, count: usize) {
+    fn record_sent(&self, count: usize) {
         if let Some(progress) = &self.progress {
-            progress.sent(count);
+            progress.record_sent(count);
         }
     }
 }
@@ -202,18 +206,18 @@ impl Buf for TrackedBytes {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.sent(count);
+        self.record_sent(count);
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
         let bytes = self.bytes.copy_to_bytes(count);
-        self.sent(count);
+        self.record_sent(count);
         bytes
     }
 }
 
 impl Drop for TrackedBytes {
     fn drop(&mut self) {
-        self.sent(self.bytes.len());
+        self.record_sent(self.bytes.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The streams of one HTTP/2 connection: how many are served, and which are given up.
+//! The streams of one HTTP/2 connection: how many are in flight, and which are reset.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use tokio::sync::{Notify, watch};
 use super::progress::{STREAM, SendProgress};
 use crate::auth::token_bucket::{Rate, TokenBucket};
 
-/// What goes on in a connection.
+/// The requests in flight and the resets of a connection.
 pub struct ConnectionActivity {
-    /// Requests in flight. A connection of HTTP/1 counts as one for ever after its first: hyper
-    /// itself closes it when idle.
+    /// Requests in flight. An HTTP/1 connection counts as one from its first request to its end:
+    /// hyper itself closes it when idle.
     active: watch::Sender<usize>,
-    /// Requests that the client may still take back.
+    /// Requests that the client may still reset.
     resets: Mutex<TokenBucket>,
     reset_rate: Rate,
     flooded: Notify,
@@ -31,8 +31,8 @@ impl ConnectionActivity {
         })
     }
 
-    /// Leaves the idle time to hyper, which knows when a connection of HTTP/1 waits for a request.
-    pub fn leave_to_hyper(&self) {
+    /// Leaves the idle timeout to hyper, which knows when an HTTP/1 connection waits for a request.
+    pub fn use_hyper_idle_timeout(&self) {
         self.active.send_if_modified(|active| {
             let first = *active == 0;
             *active = 1;
@@ -41,7 +41,7 @@ impl ConnectionActivity {
     }
 
     /// Returns when no request was in flight for `limit`.
-    pub async fn idle(&self, limit: Duration) {
+    pub async fn wait_for_idle(&self, limit: Duration) {
         let mut active = self.active.subscribe();
         loop {
             // The sender is ours, so neither wait can fail.
@@ -52,12 +52,12 @@ impl ConnectionActivity {
         }
     }
 
-    /// Returns when the client took back more requests than it may.
-    pub async fn flooded(&self) {
+    /// Returns when the client has reset more requests than it may (the "rapid reset" attack).
+    pub async fn wait_for_reset_flood(&self) {
         self.flooded.notified().await;
     }
 
-    fn abandoned(&self) {
+    fn count_reset(&self) {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         resets.take(self.reset_rate, now);
@@ -67,7 +67,7 @@ impl ConnectionActivity {
     }
 }
 
-/// Runs the streams of a connection, each with a deadline for its response to move.
+/// Runs the streams of a connection, each with a timeout for the progress of its response.
 #[derive(Clone)]
 pub struct StreamExecutor {
     pub activity: Arc<ConnectionActivity>,
@@ -80,9 +80,9 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
         let (progress, write_timeout) = (SendProgress::new(), self.write_timeout);
         let served = STREAM.scope(Arc::clone(&progress), async move {
             tokio::select! {
-                () = stream => in_flight.ended(progress.is_complete()),
-                // Dropped, the stream is reset, and with it goes its response.
-                () = progress.stalled(write_timeout) => tracing::debug!("a response was not read in time; its stream is reset"),
+                () = stream => in_flight.finish(progress.is_complete()),
+                // Dropping the stream resets it and frees the buffers of its response.
+                () = progress.wait_for_stall(write_timeout) => tracing::debug!("a response was not read in time; its stream is reset"),
             }
         });
         tokio::spawn(served);
@@ -98,9 +98,9 @@ impl InFlight {
         InFlight(Arc::clone(activity))
     }
 
-    fn ended(&self, complete: bool) {
+    fn finish(&self, complete: bool) {
         if !complete {
-            self.0.abandoned();
+            self.0.count_reset();
         }
     }
 }

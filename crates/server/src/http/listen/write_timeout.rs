@@ -1,5 +1,5 @@
-//! A stream that gives up on a peer who does not read. Without it a slow reader would hold a
-//! response for ever.
+//! A stream with a write timeout. Without it, a client that does not read would hold a response and
+//! its connection forever.
 
 use std::io;
 use std::pin::Pin;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fails a write that makes no progress for `limit`. Reads are bounded elsewhere, by the header and
-/// body timeouts.
+/// Fails a write that makes no progress for `limit`. Reads have the header and body timeouts.
 pub struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
@@ -28,15 +27,15 @@ impl<S> WriteTimeout<S> {
         }
     }
 
-    /// Passes an answer on; the clock runs only while there is none.
-    fn watch<T>(
+    /// Returns a result unchanged; the timeout runs only while the write is pending.
+    fn apply_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
-        answer: Poll<io::Result<T>>,
+        result: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if answer.is_ready() {
+        if result.is_ready() {
             self.waiting = false;
-            return answer;
+            return result;
         }
         if !self.waiting {
             self.waiting = true;
@@ -63,8 +62,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let answer = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch(cx, answer)
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.apply_timeout(cx, result)
     }
 
     fn poll_write_vectored(
@@ -72,8 +71,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let answer = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.watch(cx, answer)
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.apply_timeout(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -81,13 +80,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let answer = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watch(cx, answer)
+        let result = Pin::new(&mut self.stream).poll_flush(cx);
+        self.apply_timeout(cx, result)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let answer = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.watch(cx, answer)
+        let result = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.apply_timeout(cx, result)
     }
 }
 
@@ -97,10 +96,10 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     #[tokio::test]
-    async fn a_reader_who_never_reads_is_given_up() {
+    async fn a_write_fails_when_the_peer_never_reads() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut patient = WriteTimeout::new(ours, Duration::from_millis(10));
-        let error = patient.write_all(&[0; 64]).await.expect_err("nobody reads");
+        let mut stream = WriteTimeout::new(ours, Duration::from_millis(10));
+        let error = stream.write_all(&[0; 64]).await.expect_err("the peer does not read");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }
