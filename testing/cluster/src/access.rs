@@ -1,4 +1,4 @@
-//! Who asks, by bearer token, and what they may do, by rules as a `Role` has them.
+//! Authentication by bearer token, and authorization by rules like those of a `Role`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,7 @@ impl RbacRule {
         RbacRule { verbs, resource: resource.to_owned(), namespace: Some(namespace.to_owned()) }
     }
 
-    /// Everything, everywhere.
+    /// All verbs on all resources in all namespaces.
     pub fn all() -> RbacRule {
         RbacRule { verbs: vec!["*".to_owned()], resource: "*".to_owned(), namespace: None }
     }
@@ -36,7 +36,7 @@ impl RbacRule {
     }
 }
 
-/// What somebody wants to do.
+/// The access that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRequest<'a> {
     pub verb: &'a str,
@@ -56,13 +56,13 @@ pub struct ApiUser {
 }
 
 impl AccessControl {
-    /// Adds a user, or gives one other rules.
+    /// Adds a user, or replaces its rules.
     pub fn grant(&self, token: &str, name: &str, rules: Vec<RbacRule>) {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         users.insert(token.to_owned(), ApiUser { name: name.to_owned(), rules });
     }
 
-    /// Who sent a request.
+    /// The user of a request.
     pub fn user(&self, headers: &HeaderMap) -> Result<ApiUser, StatusError> {
         let header =
             headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -71,7 +71,7 @@ impl AccessControl {
         users.get(token).cloned().ok_or_else(StatusError::unauthorized)
     }
 
-    /// Who sent a request, if they may do what they want.
+    /// The user of a request, if it has the required access.
     pub fn check(
         &self,
         headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! The whole cluster, as a test holds it.
+//! The whole cluster, with the methods that tests use.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,12 +23,12 @@ use crate::server::ApiServer;
 use crate::store::PodStore;
 use crate::tls;
 
-/// What a cluster is made with.
+/// The configuration of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterSettings {
     pub namespaces: Vec<ClusterNamespace>,
     pub images: Vec<ClusterImage>,
-    /// The most processes of one pod.
+    /// The process limit of a pod.
     pub pod_pids: u32,
     /// `Localhost` seccomp profiles of the node, by path.
     pub profiles: BTreeMap<String, Value>,
@@ -42,18 +42,18 @@ impl ClusterSettings {
     }
 }
 
-/// A running cluster. Dropped, everything of it is gone: connections, containers, files.
+/// A running cluster. Dropping it closes its connections and removes its containers and files.
 pub struct TestCluster {
     api: Arc<ApiState>,
     server: Arc<ApiServer>,
     directory: TempDir,
     certificate: Vec<u8>,
-    /// Its own, so that a test that waits for a program does not keep the cluster from answering
-    /// it.
+    /// A separate runtime, so that a test which blocks on a program does not block the cluster's
+    /// responses to it.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// What this machine lacks to run one, for tests to say; `None` when nothing is.
+/// The requirement that this machine does not meet, for the message of a skipped test.
 pub fn missing_requirement() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("root, to run containers".to_owned());
@@ -73,7 +73,7 @@ impl TestCluster {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let directory = tempfile::Builder::new().prefix("cluster-").tempdir()?;
-        // Containers of other users look into it.
+        // Containers with other users access it.
         std::fs::set_permissions(
             directory.path(),
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
@@ -107,7 +107,7 @@ impl TestCluster {
         })
     }
 
-    /// A configuration file for clients who are `user` and may do what `rules` say.
+    /// Writes a kubeconfig for clients that authenticate as `user` with these permissions.
     pub fn kubeconfig(
         &self,
         user: &str,
@@ -128,7 +128,7 @@ impl TestCluster {
         Ok(path)
     }
 
-    /// Gives whoever has this configuration other rules.
+    /// Replaces the rules of the user of a kubeconfig.
     pub fn set_rules(&self, kubeconfig: &Path, rules: Vec<RbacRule>) {
         let text = std::fs::read_to_string(kubeconfig).unwrap_or_default();
         let config: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -141,17 +141,17 @@ impl TestCluster {
         format!("https://{}", self.server.address())
     }
 
-    /// Every pod there is, as the API has it.
+    /// All pods in the API.
     pub fn pods(&self) -> Vec<Pod> {
         self.api.store.list(None).1
     }
 
-    /// How many pods the node has anything of, also of those that the API has forgotten.
+    /// The number of pods on the node, including those that no longer exist in the API.
     pub fn node_pod_count(&self) -> usize {
         self.api.node.count()
     }
 
-    /// Waits until the pods are as wanted; false when they are not within a minute.
+    /// Waits until the pods meet a condition; false after a minute.
     pub async fn wait_until(&self, wanted: impl Fn(&[Pod]) -> bool) -> bool {
         let mut revisions = self.api.store.revisions();
         let reached = async {
@@ -164,7 +164,7 @@ impl TestCluster {
         tokio::time::timeout(Duration::from_secs(60), reached).await.is_ok()
     }
 
-    /// Waits until nothing of any pod is left, neither in the API nor on the node.
+    /// Waits until no pod is left in the API or on the node; false after a minute.
     pub async fn wait_until_empty(&self) -> bool {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while !(self.pods().is_empty() && self.node_pod_count() == 0) {
@@ -176,7 +176,7 @@ impl TestCluster {
         true
     }
 
-    /// The API server stops: every connection is cut, new ones are refused. Pods go on.
+    /// Stops the API server: it closes all connections and refuses new ones. Pods keep running.
     pub async fn stop_api(&self) {
         let server = self.server.clone();
         if let Some(runtime) = &self.runtime {
@@ -184,34 +184,33 @@ impl TestCluster {
         }
     }
 
-    /// And comes back, at the same address, knowing what it knew.
+    /// Starts the API server again at the same address and with the same objects.
     pub fn resume_api(&self) -> io::Result<()> {
         let _entered = self.runtime.as_ref().map(|runtime| runtime.enter());
         self.server.resume()
     }
 
-    /// Every watch ends, as if something between client and server had cut it.
+    /// Ends every watch, as if the connection had been interrupted.
     pub fn drop_watches(&self) {
         self.api.watches.send_modify(|count| *count += 1);
     }
 
-    /// Every client that is attached to a container is cut off.
+    /// Disconnects every client that is attached to a container.
     pub fn drop_attachments(&self) {
         self.api.attachments.send_modify(|count| *count += 1);
     }
 
-    /// The API forgets what has changed so far: a watch that goes on from before is told `410
-    /// Gone`.
+    /// Removes the history of changes: a watch that resumes at an older revision gets `410 Gone`.
     pub fn compact(&self) {
         self.api.store.compact();
     }
 
-    /// The node has no room for new pods, until it has again.
+    /// Sets whether the node has no capacity for new pods.
     pub fn set_node_full(&self, full: bool) {
         self.change_faults(|faults| faults.node_full = full);
     }
 
-    /// No registry has this image any more, or has it again.
+    /// Sets whether an image is missing in its registry.
     pub fn set_image_missing(&self, name: &str, missing: bool) {
         self.change_faults(|faults| {
             if missing {
@@ -222,12 +221,12 @@ impl TestCluster {
         });
     }
 
-    /// A new image is pushed under the name of another one, which stays under its digest.
+    /// Moves a tag to a new image. The old image stays available by its digest.
     pub fn move_tag(&self, image: ClusterImage) {
         self.change_faults(|faults| faults.moved_tags.insert(0, image));
     }
 
-    /// The same, after the next pull of that name.
+    /// Moves a tag to a new image after the next pull of that tag.
     pub fn move_tag_after_next_pull(&self, image: ClusterImage) {
         self.change_faults(|faults| faults.tag_move_after_pull = Some(image));
     }
@@ -242,30 +241,30 @@ impl TestCluster {
         self.change_faults(|faults| faults.quota = quota);
     }
 
-    /// How long the API takes for each request from now on.
+    /// Delays every response of the API.
     pub fn set_response_delay(&self, response_delay: Duration) {
         self.change_faults(|faults| faults.response_delay = response_delay);
     }
 
-    /// The next so many requests are answered with `429 Too Many Requests`.
+    /// Rejects the next requests with `429 Too Many Requests`.
     pub fn throttle_requests(&self, requests: u32) {
         self.change_faults(|faults| faults.throttled_requests = requests);
     }
 
-    /// The node ends a pod for want of something.
+    /// The node evicts a pod with this message.
     pub fn evict(&self, pod: &Pod, message: &str) {
         self.send_command(pod, NodeCommand::Evict(message.to_owned()));
     }
 
-    /// The machine below a pod goes away: its processes are gone, and nothing of that is heard,
-    /// neither by who watches nor by who is attached. Its object stays as it was, running.
+    /// The machine of a pod fails: its processes are killed, and neither watches nor attached clients
+    /// are notified. Its object stays in the state "running".
     pub fn lose_node(&self, pod: &Pod) {
         self.send_command(pod, NodeCommand::Lose);
     }
 
-    /// What the controllers of a cluster do minutes later about a pod on a machine that is gone: it
-    /// is marked as disrupted and deleted. Its object stays, because nobody is there to end it,
-    /// until somebody deletes it by force.
+    /// What a cluster's controllers do minutes after a machine has failed: they mark its pod as
+    /// disrupted and delete it. The object stays until it is deleted by force, because its node
+    /// cannot confirm the end.
     pub fn mark_node_lost(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
@@ -280,7 +279,7 @@ impl TestCluster {
         });
     }
 
-    /// Somebody has done what a finalizer waits for.
+    /// Removes the finalizers of a pod.
     pub fn remove_finalizers(&self, pod: &Pod) {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let metadata = &pod.metadata;
@@ -312,7 +311,7 @@ impl Drop for TestCluster {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         let (server, api) = (self.server.clone(), self.api.clone());
-        // A runtime cannot be waited for from inside of another one.
+        // A thread without a runtime: one runtime cannot block on another.
         let ended = std::thread::spawn(move || {
             runtime.block_on(async {
                 api.node.end().await;

@@ -1,4 +1,4 @@
-//! What the API server fills in where a pod says nothing, and what the service account plugin adds.
+//! The defaults of the API server, and the additions of the service account plugin.
 
 use k8s_openapi::api::core::v1::{
     Container, KeyToPath, Pod, PodSpec, PodStatus, ProjectedVolumeSource,
@@ -8,12 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use uuid::Uuid;
 
-/// Now, as precise as the API is.
+/// The current time with the precision of the API.
 pub fn now() -> Time {
     Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
-/// Makes what somebody sent the object that is stored.
+/// Turns a request's pod into the object that is stored.
 pub fn apply_defaults(pod: &mut Pod, namespace: &str) {
     let metadata = &mut pod.metadata;
     if metadata.name.as_deref().unwrap_or_default().is_empty()
@@ -30,7 +30,7 @@ pub fn apply_defaults(pod: &mut Pod, namespace: &str) {
     let spec = pod.spec.get_or_insert_default();
     fill_spec(spec);
     let qos_class = Some(quality_of_service(spec).to_owned());
-    // Whatever was sent: a status is the node's to say.
+    // A status in the request is ignored, because only the node sets it.
     pod.status =
         Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() });
 }
@@ -57,7 +57,7 @@ fn fill_spec(spec: &mut PodSpec) {
         fill_container(container);
     }
     for empty in spec.volumes.iter_mut().flatten().filter_map(|volume| volume.empty_dir.as_mut()) {
-        // The disk of the node is said by an empty word.
+        // An empty medium means the node's disk.
         empty.medium = empty.medium.take().filter(|medium| !medium.is_empty());
     }
 }
@@ -95,7 +95,7 @@ fn add_tolerations(spec: &mut PodSpec) {
     }
 }
 
-/// The token that a pod gets unless it says that it wants none.
+/// Mounts the service account token, which a pod gets unless it opts out.
 fn mount_token(spec: &mut PodSpec) {
     let name = format!("kube-api-access-{}", &Uuid::new_v4().simple().to_string()[..5]);
     let token = ServiceAccountTokenProjection {
@@ -138,7 +138,7 @@ fn mount_token(spec: &mut PodSpec) {
     }
 }
 
-/// How soon a node in need takes a pod's memory away.
+/// The QoS class, which determines the order of evictions.
 pub fn quality_of_service(spec: &PodSpec) -> &'static str {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let says_anything = containers().any(|container| {

@@ -1,5 +1,4 @@
-//! What is wrong with the cluster at the moment. A test says so, and everything here looks before
-//! it acts.
+//! Injected faults. Tests set them, and the API and the node check them before they act.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -9,24 +8,24 @@ use tokio::sync::watch;
 
 use crate::node::image::ClusterImage;
 
-/// All of it. Nothing is wrong in the beginning.
+/// The current faults; none by default.
 #[derive(Debug, Clone, Default)]
 pub struct FaultState {
-    /// No node has room for another pod.
+    /// The node has no capacity for another pod.
     pub node_full: bool,
-    /// Images that no registry has.
+    /// Images that are missing in their registry.
     pub missing_images: BTreeSet<String>,
-    /// Images that were pushed under the names of others later; the newest comes first.
+    /// Images to which tags were moved, the newest first.
     pub moved_tags: Vec<ClusterImage>,
-    /// An image that takes the name of another one as soon as a node has pulled that once more.
+    /// An image to which its tag is moved after the next pull of that tag.
     pub tag_move_after_pull: Option<ClusterImage>,
-    /// Every image that was pulled: repository and digest.
+    /// All pulls: repository and digest.
     pub pulls: Vec<(String, String)>,
-    /// The most that pods of a namespace may use together, as a `ResourceQuota` says it.
+    /// The quota of the pods in a namespace.
     pub quota: Option<ResourceQuota>,
-    /// How long the API thinks before it answers.
+    /// The delay of every response.
     pub response_delay: Duration,
-    /// How many requests are answered with 429 before the next one is served.
+    /// The number of requests to reject with 429.
     pub throttled_requests: u32,
 }
 
@@ -54,7 +53,7 @@ impl Faults {
         changed
     }
 
-    /// Tells of every change.
+    /// Notifies about every change.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.1.subscribe()
     }

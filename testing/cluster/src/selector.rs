@@ -1,4 +1,4 @@
-//! Label and field selectors, as `list` and `watch` take them in their query.
+//! Label and field selectors in the query of `list` and `watch`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::status_error::StatusError;
 
-/// Which pods somebody asks for.
+/// A selection of pods.
 #[derive(Debug, Clone, Default)]
 pub struct PodSelector {
     labels: Vec<Requirement>,
@@ -23,7 +23,7 @@ enum Requirement {
     Missing(String),
 }
 
-/// The fields of a pod that the real API can select by, of which these are all that we know.
+/// The supported field selectors, a part of those in the real API.
 const FIELDS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "status.phase"];
 
@@ -90,7 +90,7 @@ fn fields(pod: &Pod) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// At commas that are not inside of parentheses.
+/// Splits at commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let parts = text.split(move |letter| {

@@ -1,4 +1,4 @@
-//! The address of the API, which can go away and come back.
+//! The listener of the API, which can be stopped and resumed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-/// Accepts connections, or does not.
+/// Serves the API while it is not stopped.
 pub struct ApiServer {
     address: SocketAddr,
     router: Router,
     acceptor: TlsAcceptor,
-    /// Of the time that it is up now; cancelled, every connection is cut.
+    /// Cancelled to close every connection; `None` while stopped.
     up: Mutex<Option<CancellationToken>>,
     tasks: TaskTracker,
 }
@@ -45,7 +45,7 @@ impl ApiServer {
         self.address
     }
 
-    /// Cuts every connection, and refuses new ones.
+    /// Closes every connection and refuses new ones.
     pub async fn stop(&self) {
         if let Some(up) = self.up.lock().unwrap_or_else(PoisonError::into_inner).take() {
             up.cancel();
@@ -54,7 +54,7 @@ impl ApiServer {
         self.tasks.wait().await;
     }
 
-    /// Comes back at the same address.
+    /// Listens again at the same address.
     pub fn resume(&self) -> std::io::Result<()> {
         self.tasks.reopen();
         self.serve(listen(self.address)?);
@@ -88,7 +88,7 @@ impl ApiServer {
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
-    // What was cut a moment ago does not keep the address.
+    // Closed connections in TIME_WAIT must not block the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(128)
@@ -104,7 +104,7 @@ async fn connection(
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |mut request: Request<Incoming>| {
         let router = router.clone();
-        // What outlives its connection, as an upgraded one does, ends with the server all the same.
+        // Upgraded connections outlive this service and must end with the server too.
         request.extensions_mut().insert(up.clone());
         async move {
             let answered = router.oneshot(request.map(Body::new)).await;

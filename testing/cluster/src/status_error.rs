@@ -1,5 +1,4 @@
-//! What the API says when it does not do what it was asked for: a `Status`, in the words of the
-//! real one.
+//! Errors of the API: a `Status` with the same messages as the real one.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -7,7 +6,7 @@ use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusDetails};
 use serde_json::Value;
 
-/// An answer that is no success.
+/// An unsuccessful response.
 #[derive(Debug, Clone)]
 pub struct StatusError(pub Box<Status>);
 
@@ -83,7 +82,7 @@ impl StatusError {
         StatusError::new(409, "Conflict", message).about("pods", name)
     }
 
-    /// A field that must not be as it is.
+    /// A field with an invalid value.
     pub fn invalid(name: &str, field: &str, why: &str) -> StatusError {
         StatusError::new(422, "Invalid", format!("Pod \"{name}\" is invalid: {field}: {why}"))
             .about("Pod", name)
@@ -93,7 +92,7 @@ impl StatusError {
         StatusError::new(400, "BadRequest", message)
     }
 
-    /// What a watch that starts before the oldest kept change is told.
+    /// The error of a watch that starts before the oldest stored change.
     pub fn expired(requested: u64, oldest: u64) -> StatusError {
         StatusError::new(
             410,
@@ -102,7 +101,7 @@ impl StatusError {
         )
     }
 
-    /// What is said of a node that does not answer.
+    /// The error of a request to a node that does not respond.
     pub fn kubelet_unreachable() -> StatusError {
         let mut status_error = StatusError::new(
             500,

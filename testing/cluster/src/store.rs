@@ -1,6 +1,6 @@
-//! All pods, with one revision a change and the changes themselves, for watches to go on from.
+//! All pods, with a revision per change and the history of changes, from which watches resume.
 //!
-//! It stands for etcd and the cache in front of it. It knows nothing of what a pod means.
+//! It replaces etcd and the watch cache. It does not interpret pods.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::status_error::StatusError;
 
-/// Revisions do not start at one in a cluster that has lived.
+/// In a used cluster revisions do not start at one.
 const FIRST_REVISION: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum ChangeKind {
 pub struct PodChange {
     pub revision: u64,
     pub kind: ChangeKind,
-    /// As it was; a watch that selects by something that changed needs it.
+    /// The pod before the change, for watches whose selector depends on a changed field.
     pub before: Option<Pod>,
     pub now: Pod,
 }
@@ -39,7 +39,7 @@ struct StoreState {
     revision: u64,
     pods: BTreeMap<(String, String), Pod>,
     changes: VecDeque<PodChange>,
-    /// The last revision whose change was forgotten.
+    /// The last revision whose change was removed.
     compacted: u64,
 }
 
@@ -54,12 +54,12 @@ impl PodStore {
         PodStore { inner: Mutex::new(inner), revision: watch::Sender::new(FIRST_REVISION) }
     }
 
-    /// Tells of every new revision.
+    /// Notifies about every new revision.
     pub fn revisions(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Every pod of a namespace, or of all, and the revision at which they were so.
+    /// The pods of one or all namespaces, and the current revision.
     pub fn list(&self, namespace: Option<&str>) -> (u64, Vec<Pod>) {
         let inner = self.lock();
         let pods = inner
@@ -73,7 +73,7 @@ impl PodStore {
         self.lock().pods.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// The same, but not another pod that has taken its name.
+    /// The pod with this name and UID, and not a later pod of the same name.
     pub fn get_uid(&self, namespace: &str, name: &str, uid: &str) -> Option<Pod> {
         self.get(namespace, name).filter(|pod| pod.metadata.uid.as_deref() == Some(uid))
     }
@@ -90,7 +90,7 @@ impl PodStore {
         Ok(pod)
     }
 
-    /// Changes a pod if it is still there.
+    /// Changes a pod if it still exists.
     pub fn update(
         &self,
         namespace: &str,
@@ -134,8 +134,8 @@ impl PodStore {
         Ok((inner.revision, later.cloned().collect()))
     }
 
-    /// Forgets every change so far. The revision moves on as well, as it does with every write to
-    /// anything else.
+    /// Removes the history of changes. The revision increases, as it would by a write to any other
+    /// object.
     pub fn compact(&self) {
         let mut inner = self.lock();
         inner.revision += 1;

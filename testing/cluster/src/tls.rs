@@ -1,5 +1,4 @@
-//! A certificate for this machine's own address, made once a process. Real clients insist on TLS
-//! before they send a token.
+//! A certificate for the loopback address. Real clients send a token only over TLS.
 
 use std::io;
 use std::path::Path;
@@ -14,11 +13,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 pub struct ServerIdentity {
     pub acceptor: TlsAcceptor,
-    /// What clients are to believe.
+    /// The certificate that clients must trust.
     pub certificate: Vec<u8>,
 }
 
-/// Makes a key and a certificate in `directory`.
+/// Creates a key and a certificate in `directory`.
 pub fn make(directory: &Path) -> io::Result<ServerIdentity> {
     let (key, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
     let made = Command::new("openssl")
@@ -32,7 +31,7 @@ pub fn make(directory: &Path) -> io::Result<ServerIdentity> {
             "-addext",
             "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes",
         ])
-        // One that may sign others is refused as a server's own.
+        // Clients reject a CA certificate as a server certificate.
         .args([
             "-addext", "basicConstraints=critical,CA:FALSE", "-addext",
             "extendedKeyUsage=serverAuth",

@@ -1,5 +1,4 @@
-//! What the API refuses as nonsense before any policy looks at it: the part of its validation that
-//! a pod of ours could run into.
+//! Validation of pods before admission: the part of the real validation that matters for our pods.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use crate::quantity::amount;
 use crate::status_error::StatusError;
 
-/// Refuses the first field that is wrong.
+/// Rejects the first invalid field.
 pub fn check(pod: &Pod) -> Result<(), StatusError> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let wrong = |field: &str, why: &str| Err(StatusError::invalid(name, field, why));
@@ -54,7 +53,7 @@ fn spec_is_sound(spec: &PodSpec) -> Result<(), FieldError> {
         );
     }
     if spec.restart_policy.as_deref() != Some("Never") {
-        // The real one knows more; a pod of ours that asks for them is a mistake of ours.
+        // A real API server allows other policies. Our pods never use them, so it would be a bug.
         return wrong("restartPolicy", "Unsupported value: this stand-in runs no container twice");
     }
     let volumes: BTreeSet<_> =

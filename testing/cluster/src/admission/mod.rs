@@ -1,5 +1,4 @@
-//! The plugins that look at a pod before it is stored: its security, then what its namespace may
-//! still use.
+//! Admission plugins, which check a pod before it is stored: pod security, then quota.
 
 mod quota;
 mod security;
@@ -9,12 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::faults::ResourceQuota;
 use crate::status_error::StatusError;
 
-/// What a pod is held against.
+/// The policy of a namespace.
 pub struct AdmissionPolicy<'a> {
-    /// Whether its namespace enforces the restricted standard.
+    /// Whether the namespace enforces the restricted standard.
     pub restricted: bool,
     pub quota: Option<&'a ResourceQuota>,
-    /// The pods that are there already.
+    /// The existing pods of the namespace.
     pub others: &'a [Pod],
 }
 

@@ -1,11 +1,11 @@
-//! `ResourceQuota`: what the pods of a namespace use together.
+//! `ResourceQuota`: the total usage of the pods in a namespace.
 
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::faults::ResourceQuota;
 use crate::quantity::amount;
 
-/// The words of the real plugin if this pod is one too many.
+/// The real plugin's message if this pod exceeds the quota.
 pub fn exceeded(pod: &Pod, others: &[Pod], quota: &ResourceQuota) -> Option<String> {
     let counted: Vec<_> = others.iter().filter(|pod| !is_over(pod)).collect();
     let over: Vec<_> = quota
@@ -45,7 +45,7 @@ fn is_over(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// What one pod takes of `pods`, `limits.memory`, `requests.cpu` and the like.
+/// The usage of one pod of `pods`, `limits.memory`, `requests.cpu` and the like.
 fn usage(pod: &Pod, name: &str) -> f64 {
     let Some((kind, resource)) = name.split_once('.') else { return f64::from(name == "pods") };
     let spec = pod.spec.clone().unwrap_or_default();
@@ -55,6 +55,6 @@ fn usage(pod: &Pod, name: &str) -> f64 {
         amounts.unwrap_or_default().get(resource).and_then(amount).unwrap_or(0.0)
     };
     let together: f64 = spec.containers.iter().map(of).sum();
-    // Init containers run one after the other, before the rest.
+    // Init containers run one after the other before the rest, so the maximum counts.
     spec.init_containers.iter().flatten().map(of).fold(together, f64::max)
 }

@@ -1,4 +1,4 @@
-//! The restricted Pod Security Standard, check by check, in the words of the real admission plugin.
+//! The restricted Pod Security Standard, with the messages of the real admission plugin.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
@@ -17,7 +17,7 @@ const SAFE_SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// What a pod violates, a check a line.
+/// The violations of a pod, one for each failed check.
 pub fn violations(pod: &Pod) -> Vec<String> {
     let pod = serde_json::to_value(pod).unwrap_or_default();
     let spec = CheckedSpec { pod: &pod["spec"], containers: containers(&pod["spec"]) };
@@ -35,7 +35,7 @@ struct CheckedSpec<'a> {
 }
 
 impl CheckedSpec<'_> {
-    /// The names of the containers of which something holds, as the plugin lists them.
+    /// The names of the containers with a property, in the plugin's format.
     fn named(&self, holds: impl Fn(&Value) -> bool) -> Option<String> {
         let names: Vec<_> = self
             .containers
@@ -53,7 +53,7 @@ impl CheckedSpec<'_> {
         }
     }
 
-    /// Whether anything in the pod's or a container's security context is so.
+    /// Whether the pod's or a container's security context has a property.
     fn anywhere(&self, holds: impl Fn(&Value) -> bool) -> bool {
         holds(&self.pod["securityContext"])
             || self.containers.iter().any(|c| holds(&c["securityContext"]))

@@ -1,4 +1,4 @@
-//! `pods/attach` over a websocket: the streams of a container, a channel each.
+//! `pods/attach` over a websocket: one channel for each stream of a container.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,13 +35,13 @@ const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
-/// Since v5: the channel in the next byte has no more.
+/// Since v5: closes the channel in the next byte.
 const CLOSE: u8 = 255;
 
-/// What is spoken, the better first.
+/// The supported protocols, in the order of preference.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-/// How long a client has to notice that all was said.
+/// How long a client may take to close after the end of the output.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize, Default)]
@@ -60,7 +60,7 @@ pub async fn attach(
     request: Request<Body>,
 ) -> Result<Response, Response> {
     let headers = request.headers();
-    // A websocket begins with a GET; since 1.35 whoever may not create is refused as well.
+    // A websocket handshake is a GET; since 1.35 it needs the permission to create as well.
     for verb in ["get", "create"] {
         let wanted =
             AccessRequest { verb, resource: "pods/attach", namespace: &namespace, name: &name };
@@ -99,7 +99,7 @@ pub async fn attach(
 
 type AttachTarget = (Arc<HostedPod>, (String, Arc<RuncContainer>));
 
-/// The container, if it runs: else what an API server or a kubelet says.
+/// The container, if it runs; else the error of a real API server or kubelet.
 fn find(api: &ApiState, pod: &Pod, wanted: &str) -> Result<AttachTarget, Box<Response>> {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let spec = pod.spec.clone().unwrap_or_default();
@@ -147,7 +147,7 @@ fn stdin_once(pod: &Pod, name: &str) -> bool {
         .any(|container| container.stdin_once == Some(true))
 }
 
-/// The answer that changes the protocol, and which one was chosen.
+/// The response that switches protocols, and the chosen protocol.
 fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), StatusError> {
     let key = headers.get(SEC_WEBSOCKET_KEY).ok_or_else(|| {
         StatusError::bad_request(
@@ -157,7 +157,7 @@ fn upgrade(headers: &HeaderMap) -> Result<(&'static str, Response), StatusError>
     let offered =
         headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let offered: Vec<_> = offered.flat_map(|value| value.split(',')).map(str::trim).collect();
-    // The server takes the first of the client's that it knows.
+    // The first of the client's protocols that the server supports.
     let chosen = offered.iter().find_map(|name| PROTOCOLS.iter().find(|known| *known == name));
     let chosen = *chosen.ok_or_else(|| {
         StatusError::bad_request(format!(
@@ -182,19 +182,19 @@ struct AttachSession {
     stdin: bool,
     outputs: (bool, bool),
     stdin_once: bool,
-    /// Whether a client can say that there is no more input without going away.
+    /// Whether a client can close its input without disconnecting.
     half_close: bool,
 }
 
 impl AttachSession {
-    /// Until the container has ended, or its client has gone.
+    /// Runs until the container has ended or the client has disconnected.
     async fn run(mut self, upgraded: Upgraded) {
         let socket =
             WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
         let (mut sender, mut receiver) = socket.split();
         let (container, hosted) = (self.container.clone(), self.hosted.clone());
         let to_client = async {
-            // The lowest channel that can be written says that all is set up.
+            // An empty message on the lowest output channel tells the client that the streams are ready.
             let first = if self.outputs.0 { STDOUT } else { STDERR };
             sender.send(Message::binary(vec![first])).await.ok()?;
             while let Some((output, bytes)) = self.output.recv().await {
@@ -203,7 +203,7 @@ impl AttachSession {
                     StdStream::Stderr => (STDERR, self.outputs.1),
                 };
                 if hosted.lost.is_cancelled() {
-                    // Nothing comes from a machine that is gone, the end of a stream neither.
+                    // A failed machine sends nothing, not even the end of a stream.
                     hosted.wait_until_removed.cancelled().await;
                     return None;
                 }
@@ -223,7 +223,7 @@ impl AttachSession {
         let from_client = async {
             let mut open = self.stdin;
             while let Some(Ok(message)) = receiver.next().await {
-                // The real one takes either kind of frame; the Python client sends texts as text.
+                // Both kinds of frames are valid; the Python client sends text frames.
                 let (Message::Binary(_) | Message::Text(_)) = message else { continue };
                 let bytes = message.into_data();
                 match bytes.first() {
@@ -244,15 +244,14 @@ impl AttachSession {
             () = &mut from_client => false,
         };
         if ended {
-            // A client that is still sending would not see what was sent to it if this side just
-            // went away.
+            // Closing a socket with unread input resets it, and the client would lose output that it
+            // has not read yet.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, from_client).await;
         }
     }
 }
 
-/// A container that reads from one client only has no more to read when that one has no more to
-/// say.
+/// Closes the input of a container with `stdinOnce` when its client closes or disconnects.
 async fn end_input(container: &RuncContainer, once: bool) {
     if once {
         container.stdin.lock().await.take();

@@ -1,4 +1,4 @@
-//! What clients ask for before anything else: versions, groups, resources, namespaces.
+//! API discovery: versions, groups, resources, namespaces.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -12,7 +12,7 @@ use crate::status_error::StatusError;
 /// The version whose behaviour is imitated.
 const VERSION: &str = "v1.35.0";
 
-/// Open to everybody, as in a cluster with the usual roles.
+/// Available without authentication, as in a cluster with the default roles.
 pub async fn version() -> Json<Value> {
     Json(json!({
         "major": "1", "minor": "35", "gitVersion": VERSION, "gitCommit": "0".repeat(40), "gitTreeState": "clean",

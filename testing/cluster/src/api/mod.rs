@@ -1,5 +1,4 @@
-//! The API server: who may ask, what is answered. All that it knows is in the store; what pods do
-//! is the node's.
+//! The API server: authorization and handlers. Its state is in the store; the node runs the pods.
 
 mod attach;
 mod discovery;
@@ -23,16 +22,16 @@ use crate::node::ClusterNode;
 use crate::status_error::StatusError;
 use crate::store::PodStore;
 
-/// Everything a request needs.
+/// The state that handlers share.
 pub struct ApiState {
     pub store: Arc<PodStore>,
     pub node: Arc<ClusterNode>,
     pub faults: Arc<Faults>,
     pub access: AccessControl,
     pub namespaces: Vec<ClusterNamespace>,
-    /// Counts up when every watch is to be dropped.
+    /// Incremented to end every watch.
     pub watches: tokio_watch::Sender<u64>,
-    /// Counts up when every attached client is to be cut off.
+    /// Incremented to disconnect every attached client.
     pub attachments: tokio_watch::Sender<u64>,
 }
 
@@ -45,8 +44,8 @@ pub struct ClusterNamespace {
 
 pub type Context = State<Arc<ApiState>>;
 
-/// A flag of a query, as the real one reads it: whatever is there means yes, but for two words.
-/// Clients write `true`, `True` and `1`.
+/// Whether a flag of a query is set. As in the real API every value except `0` and `false` counts:
+/// clients send `true`, `True` and `1`.
 fn is_set(flag: &Option<String>) -> bool {
     flag.as_deref().is_some_and(|word| word != "0" && !word.eq_ignore_ascii_case("false"))
 }
@@ -54,7 +53,7 @@ fn is_set(flag: &Option<String>) -> bool {
 pub fn router(api: Arc<ApiState>) -> Router {
     Router::new()
         .route("/version", get(discovery::version))
-        // So the Python client of Kubernetes writes it.
+        // The Kubernetes client for Python adds a trailing slash.
         .route("/version/", get(discovery::version))
         .route("/api", get(discovery::core))
         .route("/api/v1", get(discovery::core_resources))
@@ -74,7 +73,7 @@ pub fn router(api: Arc<ApiState>) -> Router {
         .with_state(api)
 }
 
-/// Whoever is nobody is told so, whatever they ask for.
+/// Unknown paths: without valid credentials the response is 401, as for every other path.
 async fn unknown(State(api): Context, request: Request) -> StatusError {
     match api.access.user(request.headers()) {
         Ok(_) => StatusError::no_such_path(),
@@ -82,7 +81,7 @@ async fn unknown(State(api): Context, request: Request) -> StatusError {
     }
 }
 
-/// What is wrong with the API at the moment.
+/// Applies the current faults of the API.
 async fn faults(State(api): Context, request: Request<Body>, next: Next) -> Response {
     let throttled_requests = api.faults.change(|faults| {
         let throttled_requests = faults.throttled_requests > 0;

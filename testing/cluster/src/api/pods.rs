@@ -64,7 +64,7 @@ fn listed(
     }
     let (revision, pods) = api.store.list(namespace.as_deref());
     let mut items: Vec<_> = pods.iter().filter(|pod| selector.matches(pod)).map(object).collect();
-    // In a list the kind is said once.
+    // In a list only the list itself has a kind.
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
         item.remove("kind");
         item.remove("apiVersion");
@@ -153,7 +153,7 @@ pub async fn delete(
     Ok(Json(object(&deleted)))
 }
 
-/// Marks a pod for its node to end, or takes it away at once when there is nothing to wait for.
+/// Marks a pod for deletion by its node, or removes it at once when there is nothing to wait for.
 pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
     let uid = pod.metadata.uid.as_deref()?;
@@ -161,7 +161,7 @@ pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let over = matches!(phase, Some("Succeeded" | "Failed"));
     let wanted = grace.or(spec.termination_grace_period_seconds).unwrap_or(30).max(0);
-    // What no node has, or what is over, needs no grace.
+    // A pod without a node, or one that has ended, needs no grace period.
     let grace = if spec.node_name.is_none() || over { 0 } else { wanted };
     let finalizers = pod.metadata.finalizers.clone().unwrap_or_default();
     if grace == 0 && finalizers.is_empty() {
@@ -170,7 +170,7 @@ pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     api.store.update(namespace, name, uid, |pod| {
         let until = defaults::now().0 + SignedDuration::from_secs(grace);
         let metadata = &mut pod.metadata;
-        // A second request can only shorten what is left.
+        // A second request can only shorten the grace period.
         if metadata.deletion_grace_period_seconds.is_none_or(|seconds| grace < seconds) {
             metadata.deletion_grace_period_seconds = Some(grace);
             metadata.deletion_timestamp = Some(Time(until));
@@ -178,7 +178,7 @@ pub fn end(api: &ApiState, pod: &Pod, grace: Option<i64>) -> Option<Pod> {
     })
 }
 
-/// A pod as it is sent.
+/// A pod as JSON.
 pub fn object(pod: &Pod) -> Value {
     serde_json::to_value(pod).unwrap_or_default()
 }

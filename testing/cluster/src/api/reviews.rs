@@ -1,4 +1,4 @@
-//! `SelfSubjectAccessReview`: may I?
+//! `SelfSubjectAccessReview`: whether the caller has a permission.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,7 +23,7 @@ pub async fn review(
     let (verb, namespace, name) = (text("verb"), text("namespace"), text("name"));
     let wanted =
         AccessRequest { verb: &verb, resource: &resource, namespace: &namespace, name: &name };
-    // Rules here are all about the core group.
+    // All rules concern the core group.
     let allowed = text("group").is_empty() && user.may(&wanted);
     review["kind"] = "SelfSubjectAccessReview".into();
     review["apiVersion"] = "authorization.k8s.io/v1".into();

@@ -1,4 +1,4 @@
-//! A watch: one change a line, from a revision on, until somebody ends it.
+//! A watch: one change per line, starting at a revision.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::selector::PodSelector;
 use crate::status_error::StatusError;
 use crate::store::{ChangeKind, PodChange};
 
-/// How often a watch that allows it is told where it stands; a real one does it once a minute.
+/// The interval of bookmark events; in a real API server it is a minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// As long as a watch goes that says nothing of it; a real one chooses between 30 and 60 minutes.
+/// The duration of a watch without a timeout; a real API server chooses 30 to 60 minutes.
 const DEFAULT_WATCH_SECONDS: u64 = 1800;
 
 struct WatchStream {
@@ -39,14 +39,14 @@ pub fn watch(
     query: &ListQuery,
 ) -> Result<Response, StatusError> {
     if is_set(&query.send_initial_events) {
-        // The real one answers so where the feature is off, and clients fall back to a list.
+        // The real error where the feature gate is off; clients then fall back to a list.
         return Err(StatusError::invalid(
             "",
             "sendInitialEvents",
             "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
         ));
     }
-    // Nothing, or zero: whatever there is first, then what comes.
+    // Without a revision, or with zero, the watch starts with all existing pods.
     let from_now = matches!(query.resource_version.as_str(), "" | "0");
     let revision = match query.resource_version.as_str() {
         "" | "0" => 0,
@@ -67,7 +67,7 @@ pub fn watch(
 }
 
 impl WatchStream {
-    /// Ends when its client goes away, its time is over, or a test wants it to.
+    /// Ends when its client disconnects, its timeout is over, or a test drops all watches.
     async fn run(mut self, from_now: bool, until: Instant, bookmarks: bool) {
         let mut dropped = self.api.watches.subscribe();
         dropped.mark_unchanged();
@@ -100,7 +100,7 @@ impl WatchStream {
         }
     }
 
-    /// Sends what has happened since the last time; false when it is too long ago.
+    /// Sends the changes since the last call; false when they are no longer stored.
     async fn catch_up(&mut self) -> bool {
         match self.api.store.changes_after(self.revision) {
             Ok((revision, changes)) => {
@@ -119,8 +119,8 @@ impl WatchStream {
         }
     }
 
-    /// How this watch sees a change. What comes to fit its selector is added to it, what ceases to
-    /// is deleted from it.
+    /// The event of a change for this watch. A pod that starts to match the selector is added, one
+    /// that stops to match is deleted.
     fn seen<'a>(&self, change: &'a PodChange) -> Option<(&'static str, &'a Pod)> {
         let here = |pod: &Pod| self.namespace.is_none() || pod.metadata.namespace == self.namespace;
         let fits = |pod: &Pod| here(pod) && self.selector.matches(pod);
@@ -137,7 +137,7 @@ impl WatchStream {
     async fn send(&self, kind: &str, object: Value) {
         let mut line = json!({"type": kind, "object": object}).to_string();
         line.push('\n');
-        // A client that has gone is noticed by whoever waits next.
+        // A disconnected client is detected by the next wait.
         let _ = self.lines.send(line.into()).await;
     }
 }

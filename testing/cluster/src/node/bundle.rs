@@ -1,5 +1,5 @@
-//! From a pod and one of its containers to what an OCI runtime is told: the job of a kubelet and
-//! its container runtime.
+//! Translates a container of a pod into the configuration of an OCI runtime, like a kubelet and its
+//! container runtime.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::image::ClusterImage;
 use crate::quantity::{amount, units};
 
-/// What a container runtime covers in every container, when nobody asks for more.
+/// The paths that container runtimes mask by default.
 const MASKED: [&str; 12] = [
     "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
     "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
@@ -19,17 +19,17 @@ const MASKED: [&str; 12] = [
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Parts of this machine that stand for the contents of an image, read-only.
+/// The paths of this machine that are mounted read-only as the contents of an image.
 const IMAGE_PATHS: [&str; 3] = ["/usr", "/etc/ld.so.cache", "/etc/alternatives"];
 
-/// What a container may do as root that does not drop anything.
+/// The default capabilities of a container that runs as root.
 const CAPABILITIES: [&str; 14] = [
     "CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
     "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
     "CAP_SETUID", "CAP_SYS_CHROOT",
 ];
 
-/// What the profile of a container runtime refuses to whoever has no capability.
+/// The system calls that a container runtime's default profile blocks for processes without capabilities.
 #[rustfmt::skip] // One call a line would make two pages of it.
 const BLOCKED_SYSCALLS: [&str; 50] = [
     "acct", "add_key", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module", "fanotify_init",
@@ -40,17 +40,17 @@ const BLOCKED_SYSCALLS: [&str; 50] = [
     "stime", "swapoff", "swapon", "syslog", "umount", "umount2", "unshare", "userfaultfd", "ustat", "vhangup",
 ];
 
-/// Where things of one pod are on this machine.
+/// Paths of one pod on this machine.
 pub struct BundlePaths<'a> {
-    /// A directory below which each volume has one of its name.
+    /// The directory with one subdirectory per volume.
     pub volumes: &'a Path,
-    /// The control group of this container, from the root of every hierarchy.
+    /// The cgroup of this container, relative to the root of every hierarchy.
     pub cgroup: &'a str,
     /// The profiles of this node, for `Localhost`.
     pub profiles: &'a BTreeMap<String, Value>,
 }
 
-/// `config.json` of a bundle, or why a kubelet would not even try.
+/// `config.json` of a bundle, or the reason why a kubelet would reject the container.
 pub fn config(
     pod: &Pod,
     container: &Container,
@@ -152,11 +152,11 @@ fn arguments(container: &Container, image: &ClusterImage) -> Result<Vec<String>,
     if arguments.is_empty() { Err("no command specified".to_owned()) } else { Ok(arguments) }
 }
 
-/// The image's, what every pod is told of its cluster, the container's own.
+/// The variables of the image, those of the cluster, and those of the container, in this order.
 fn environment(pod: &Pod, container: &Container, image: &ClusterImage) -> Vec<String> {
     let mut all: Vec<(String, String)> = image.env.clone();
     all.push(("HOSTNAME".to_owned(), pod.metadata.name.clone().unwrap_or_default()));
-    // Also where service links are switched off: those are about other services than the API's own.
+    // Real pods have these even without service links, which concern only other services.
     for (name, value) in [
         ("KUBERNETES_PORT", "tcp://10.96.0.1:443"),
         ("KUBERNETES_PORT_443_TCP", "tcp://10.96.0.1:443"),
@@ -199,7 +199,7 @@ fn mounts(container: &Container, image: &ClusterImage, places: &BundlePaths<'_>)
         bind(&host.to_string_lossy(), path, &["bind", "ro", "nosuid", "nodev"])
     }));
     let mut volumes = container.volume_mounts.clone().unwrap_or_default();
-    // What is mounted inside of another comes after it.
+    // Nested mounts must come after the mounts that contain them.
     volumes.sort_by_key(|mount| mount.mount_path.matches('/').count());
     for volume in volumes {
         let source = places.volumes.join(&volume.name).join(volume.sub_path.unwrap_or_default());
@@ -219,7 +219,7 @@ fn resources(container: &Container) -> Value {
         (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
     let mut told = json!({});
     if let Some(bytes) = limits.get("memory").and_then(units) {
-        // Both together: a node whose kubelet allows no swap.
+        // The limit of memory and swap together, because kubelets allow no swap.
         told["memory"] = json!({"limit": bytes, "swap": bytes});
     }
     let shares = requests.get("cpu").and_then(amount).map(|cores| (cores * 1024.0).max(2.0) as u64);
@@ -232,8 +232,8 @@ fn resources(container: &Container) -> Value {
     told
 }
 
-/// How soon the kernel takes this container when the whole node is out of memory. Where not even
-/// root may be spared, as in a container, nobody is spared more than this process.
+/// The `oom_score_adj` of a container. In a container even root cannot set a lower value than its own,
+/// so this process's value is the minimum.
 fn oom_score(pod: &Pod, container: &Container) -> i64 {
     let own = std::fs::read_to_string("/proc/self/oom_score_adj")
         .ok()

@@ -1,13 +1,11 @@
-//! The control group of a pod, above those of its containers: what it may have of processes, and
-//! its removal.
+//! The cgroup of a pod, the parent of its containers' cgroups: its process limit and its removal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Makes the group of a pod that may have this many processes: a setting of the node, not of the
-/// pod.
+/// Creates the cgroup of a pod with a process limit, which is a setting of the node, not of the pod.
 pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
     let directory = if is_unified() {
         Path::new(MOUNT).join(name)
@@ -16,7 +14,7 @@ pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
     };
     fs::create_dir_all(&directory)?;
     if is_unified() {
-        // Refused where a controller is missing, which the limit then says.
+        // This fails where a controller is missing; then writing the limit fails too.
         let _ = fs::write(Path::new(MOUNT).join("cgroup.subtree_control"), "+pids +memory +cpu");
         let _ = fs::write(directory.join("cgroup.subtree_control"), "+pids +memory +cpu");
     }
@@ -30,7 +28,7 @@ pub fn remove(name: &str) {
     }
 }
 
-/// How often the kernel has killed a process of this group for memory.
+/// How often the kernel's OOM killer has killed a process of this cgroup.
 pub fn oom_kills(name: &str) -> u64 {
     let name = name.trim_start_matches('/');
     let files = [

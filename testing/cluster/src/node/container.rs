@@ -1,4 +1,4 @@
-//! One container, run by `runc`, from its bundle to its end.
+//! One container of `runc`, from its bundle to its removal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use super::volumes::PodVolumes;
 pub struct ContainerExit {
     pub code: i32,
     pub out_of_memory: bool,
-    /// It was never started, for this reason.
+    /// Why it was never started.
     pub not_started: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
     Starting,
-    /// With its first process, by the number it has on this machine.
+    /// With the PID of its first process on this machine.
     Running(i32),
     Ended(ContainerExit),
 }
@@ -36,25 +36,25 @@ pub enum RunState {
 pub struct RuncContainer {
     pub id: String,
     pub streams: OutputBroadcast,
-    /// The way to its standard input, if it has one, until somebody who attached once has gone.
+    /// Its standard input, if it has one. Taken when a client that attached with `stdinOnce` disconnects.
     pub stdin: Mutex<Option<ChildStdin>>,
     state: watch::Sender<RunState>,
 }
 
-/// What is needed to start one.
+/// The parameters of a start.
 pub struct ContainerStart<'a> {
     pub id: String,
     pub config: Value,
-    /// A directory of this container's own.
+    /// A directory for this container only.
     pub bundle: PathBuf,
-    /// Where `runc` keeps what it knows.
+    /// The state directory of `runc`.
     pub root: &'a Path,
     pub cgroup: String,
     pub stdin: bool,
 }
 
 impl RuncContainer {
-    /// Starts one; everything that follows goes on in tasks of `tasks`.
+    /// Starts a container. Its streams and its end are handled by tasks in `tasks`.
     pub async fn start(
         start: ContainerStart<'_>,
         volumes: &PodVolumes,
@@ -72,7 +72,7 @@ impl RuncContainer {
             .arg(&start.bundle);
         command.arg(&start.id).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if start.stdin { Stdio::piped() } else { Stdio::null() });
-        // A signal of the terminal is for the tests, not for what they started.
+        // Its own process group, so that Ctrl-C in a terminal does not reach the container.
         let mut child = command.process_group(0).spawn()?;
         let pipes = child.stdout.take().zip(child.stderr.take());
         let container = std::sync::Arc::new(RuncContainer {
@@ -98,7 +98,7 @@ impl RuncContainer {
             let (status, ()) = tokio::join!(waited, pumped);
             let code = status.ok().and_then(|status| status.code()).unwrap_or(128);
             let out_of_memory = cgroup::oom_kills(&start.cgroup) > 0;
-            // Whether it lived at all is not sure to have been seen by now.
+            // A short-lived container may have ended before `note_start` saw its PID file.
             let lived = pid_file.exists();
             remove(&root, &watched.id).await;
             let log = tokio::fs::read_to_string(&log).await.unwrap_or_default();
@@ -122,7 +122,7 @@ impl RuncContainer {
         matches!(*self.state.borrow(), RunState::Running(_))
     }
 
-    /// Waits until it runs, or has ended at once.
+    /// Waits until it has started or ended.
     pub async fn started(&self) {
         let _ = self.state().wait_for(|state| *state != RunState::Starting).await;
     }
@@ -136,7 +136,7 @@ impl RuncContainer {
         }
     }
 
-    /// Writes to its standard input; false when it does not read any more.
+    /// Writes to its standard input; false when that is closed.
     pub async fn write(&self, bytes: &[u8]) -> bool {
         match self.stdin.lock().await.as_mut() {
             Some(stdin) => stdin.write_all(bytes).await.is_ok() && stdin.flush().await.is_ok(),
@@ -144,7 +144,7 @@ impl RuncContainer {
         }
     }
 
-    /// Asks its first process to end, and makes it when `grace` is over.
+    /// Sends SIGTERM to its first process, and SIGKILL after the grace period.
     pub async fn stop(&self, grace: Duration) {
         self.started().await;
         if !grace.is_zero() {
@@ -161,12 +161,12 @@ impl RuncContainer {
         if let RunState::Running(pid) = *self.state.borrow()
             && let Some(pid) = Pid::from_raw(pid)
         {
-            // An error means that it has ended.
+            // An error means that the process has ended already.
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
 
-    /// The runtime writes the number of the first process down once it runs.
+    /// Waits for the PID file, which `runc` writes when the first process runs.
     async fn note_start(&self, pid_file: &Path) {
         loop {
             let pid = tokio::fs::read_to_string(pid_file)
@@ -188,7 +188,7 @@ async fn remove(root: &Path, id: &str) {
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status().await;
 }
 
-/// An image's root: what is not mounted into it later.
+/// Creates the files of an image's root that are not mounted later.
 async fn make_root(bundle: &Path) -> io::Result<()> {
     let root = bundle.join("rootfs");
     tokio::fs::create_dir_all(root.join("etc")).await?;
@@ -208,6 +208,6 @@ async fn make_root(bundle: &Path) -> io::Result<()> {
     ] {
         tokio::fs::write(root.join("etc").join(name), contents).await?;
     }
-    // The places of the contract are made by the mounts of volumes; an image has the usual ones.
+    // The paths of the skill contract are created by volume mounts; an image has only the usual ones.
     tokio::fs::create_dir_all(root.join("tmp")).await
 }

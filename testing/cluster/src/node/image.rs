@@ -1,23 +1,23 @@
-//! Images: this machine's own programs, under the names that registries have for them.
+//! Images: this machine's own programs, under image names.
 
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-/// An image that nodes can pull. Its contents are `/usr` of this machine, and what is named here.
+/// An image that nodes can pull. It contains `/usr` of this machine and the files listed here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterImage {
     pub name: String,
-    /// The user of containers that name none.
+    /// The default user of containers.
     pub user: u32,
     pub entrypoint: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// Files in it, and where they come from.
+    /// Additional files: path in the image and source path.
     pub files: Vec<(String, PathBuf)>,
 }
 
 impl ClusterImage {
-    /// With the usual path, and nothing else.
+    /// An image with the usual `PATH` only.
     pub fn new(name: &str) -> ClusterImage {
         let path = "/opt/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         ClusterImage {
@@ -27,7 +27,7 @@ impl ClusterImage {
         }
     }
 
-    /// What a registry calls its manifest: two images of different content never have the same.
+    /// The digest of its manifest. Images of different content have different digests.
     pub fn digest(&self) -> String {
         let hex: String =
             Sha256::digest(format!("{self:?}")).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -39,7 +39,7 @@ impl ClusterImage {
         self.name.split_once(':').map_or(&self.name, |(repository, _)| repository)
     }
 
-    /// With a program of this name in its `PATH`.
+    /// Adds a program of this name to its `PATH`.
     pub fn with_program(mut self, name: &str, host: PathBuf) -> ClusterImage {
         self.files.push((format!("/opt/image/{name}"), host));
         self

@@ -1,5 +1,4 @@
-//! The life of one pod: scheduled, its images pulled, its init containers run, its containers run,
-//! its end.
+//! The lifecycle of one pod: scheduling, image pulls, init containers, containers, end and removal.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,21 +16,21 @@ use crate::defaults::now;
 
 pub const NODE: &str = "node-1";
 
-/// Between an image that could not be pulled and the next attempt: far less than a real one takes.
+/// The delay between image pulls, far shorter than on a real node.
 const PULL_RETRY_DELAY: Duration = Duration::from_millis(300);
 
-/// What a pod's own course is interrupted by.
+/// An event that interrupts the normal lifecycle of a pod.
 enum Interrupt {
-    /// Its object is gone: somebody deleted it without grace.
+    /// Its object was deleted without a grace period.
     Removed,
-    /// Somebody deleted it, with this grace.
+    /// It was deleted with this grace period.
     DeleteQuery(Duration),
-    /// It was active for too long.
+    /// It reached its deadline.
     Deadline,
     Evicted(String),
-    /// The machine is gone.
+    /// The node's machine has failed.
     Lost,
-    /// The whole stand-in ends.
+    /// The test cluster shuts down.
     End,
 }
 
@@ -39,10 +38,10 @@ struct PodLifecycle {
     node: Arc<ClusterNode>,
     hosted: Arc<HostedPod>,
     pod: Pod,
-    /// Which of the pods of this node it is.
+    /// The number of the pod on this node.
     number: u32,
     directory: PathBuf,
-    /// Its control group, unique on this machine.
+    /// The name of its cgroup, unique on this machine.
     group: String,
 }
 
@@ -65,7 +64,7 @@ pub async fn run_pod(
             .directory
             .join("pods")
             .join(pod.metadata.uid.clone().unwrap_or_default()),
-        // The name by which the tests' inventories know what belongs to this process.
+        // The tests' inventories recognize by this name which cgroups belong to this process.
         group: format!("skillbox-{}-{cluster}-{number}", std::process::id()),
         node,
         hosted,
@@ -78,7 +77,7 @@ pub async fn run_pod(
 }
 
 impl PodLifecycle {
-    /// Waits for room; false when the pod is gone before there is any.
+    /// Waits until the node has capacity; false when the pod is removed before.
     async fn wait_for_scheduling(&self, orders: &mut UnboundedReceiver<NodeCommand>) -> bool {
         let mut changes = self.node.faults.changes();
         while self.node.faults.now().node_full {
@@ -135,7 +134,7 @@ impl PodLifecycle {
         PodVolumes::make(&self.pod, &self.directory.join("volumes")).await
     }
 
-    /// One init container after the other, then all containers at once.
+    /// Runs the init containers one after the other, then all containers at once.
     async fn run(&self, volumes: &PodVolumes) -> io::Result<()> {
         let spec = self.pod.spec.clone().unwrap_or_default();
         for container in spec.init_containers.iter().flatten() {
@@ -161,7 +160,7 @@ impl PodLifecycle {
         Ok(())
     }
 
-    /// Pulls the image, which may take until somebody provides it, and starts the container.
+    /// Pulls the image, retrying until it exists, and starts the container.
     async fn start(
         &self,
         spec: &ContainerSpec,
@@ -224,7 +223,7 @@ impl PodLifecycle {
         Ok(container)
     }
 
-    /// Waits for the end of a container and writes it down.
+    /// Waits for the end of a container and records it in the status.
     async fn finished(&self, spec: &ContainerSpec, container: Arc<RuncContainer>) -> ContainerExit {
         let since = now();
         let exit = container.ended().await;
@@ -233,7 +232,7 @@ impl PodLifecycle {
         exit
     }
 
-    /// Ends what runs, as the interruption asks for. True when nothing more is to come.
+    /// Stops the containers because of an interrupt. True when the pod's object is gone as well.
     async fn handle_interrupt(&self, next_interrupt: Option<Interrupt>) -> bool {
         let Some(next_interrupt) = next_interrupt else { return false };
         let (grace, why) = match &next_interrupt {
@@ -256,11 +255,11 @@ impl PodLifecycle {
         };
         tokio::select! {
             () = stop(grace) => {}
-            // Somebody did not want to wait for the grace, and took the object away.
+            // A second delete request without a grace period removed the object meanwhile.
             () = self.wait_until_removed(), if !grace.is_zero() => stop(Duration::ZERO).await,
         }
         if let Some((reason, message)) = why {
-            // The states of the containers stay as they were, as those of a kubelet do.
+            // Like a real kubelet, this leaves the states of the containers unchanged.
             self.update(|pod| status::over(pod, false, Some((reason, &message))));
         }
         match next_interrupt {
@@ -274,7 +273,7 @@ impl PodLifecycle {
         }
     }
 
-    /// Every container is over, because somebody wanted it.
+    /// Records that all containers were killed by a delete request.
     fn record_killed_containers(&self) {
         let exit = ContainerExit { code: 137, out_of_memory: false, not_started: None };
         self.update(|pod| {
@@ -297,14 +296,14 @@ impl PodLifecycle {
         });
     }
 
-    /// Waits until somebody deletes a pod that is over.
+    /// Waits until an ended pod is deleted.
     async fn wait_for_deletion(&self, orders: &mut UnboundedReceiver<NodeCommand>) {
         let lost = self.hosted.lost.is_cancelled();
         loop {
             match self.next_interrupt(orders, None).await {
                 Interrupt::Removed | Interrupt::End => return,
-                // Nobody is there to end it: the object stays until somebody takes it away by
-                // force.
+                // A lost node cannot confirm the end, so the object stays until a delete request
+                // without a grace period.
                 Interrupt::DeleteQuery(_) if lost => self.wait_until_removed().await,
                 Interrupt::DeleteQuery(_) => return self.remove_object().await,
                 Interrupt::Evicted(_) | Interrupt::Lost | Interrupt::Deadline => {}
@@ -312,7 +311,7 @@ impl PodLifecycle {
         }
     }
 
-    /// Removes the object, once nobody else wants to do something first.
+    /// Removes the object once it has no finalizers.
     async fn remove_object(&self) {
         let (namespace, name, uid) = self.key();
         let mut revisions = self.node.store.revisions();
@@ -374,7 +373,7 @@ impl PodLifecycle {
         }
     }
 
-    /// Writes to the object; false when it is gone.
+    /// Updates the object; false when it does not exist any more.
     fn update(&self, change: impl FnOnce(&mut Pod)) -> bool {
         let (namespace, name, uid) = self.key();
         self.node.store.update(&namespace, &name, &uid, change).is_some()

@@ -1,5 +1,5 @@
-//! The one node of the cluster: kubelet and container runtime. It runs what pods say in containers
-//! of `runc`.
+//! The only node of the cluster: kubelet and container runtime. It runs the containers of pods with
+//! `runc`.
 
 pub mod bundle;
 mod cgroup;
@@ -29,14 +29,14 @@ use image::ClusterImage;
 
 pub use status::condition;
 
-/// What the node is like.
+/// The configuration of the node.
 pub struct NodeSettings {
     pub images: Vec<ClusterImage>,
-    /// The most processes of one pod, as a kubelet's `podPidsLimit` says.
+    /// The process limit of a pod, like a kubelet's `podPidsLimit`.
     pub pod_pids: u32,
-    /// What `Localhost` seccomp profiles there are, by path.
+    /// The `Localhost` seccomp profiles, by path.
     pub profiles: BTreeMap<String, Value>,
-    /// Where everything is kept.
+    /// The directory of all files of the node.
     pub directory: PathBuf,
 }
 
@@ -46,7 +46,7 @@ pub struct ClusterNode {
     faults: Arc<Faults>,
     hosted: Mutex<HashMap<String, Arc<HostedPod>>>,
     tasks: TaskTracker,
-    /// Ends everything.
+    /// Cancelled when the node shuts down.
     end: CancellationToken,
     count: AtomicU32,
 }
@@ -55,13 +55,13 @@ pub struct ClusterNode {
 pub struct HostedPod {
     orders: mpsc::UnboundedSender<NodeCommand>,
     containers: Mutex<BTreeMap<String, Arc<RuncContainer>>>,
-    /// The machine below it is gone: nothing comes from it any more, not even the end of anything.
+    /// The node's machine has failed: it sends nothing any more, not even the end of a stream.
     pub lost: CancellationToken,
-    /// Whatever was attached to it is to be cut.
+    /// Cancelled when attached clients must be disconnected.
     pub wait_until_removed: CancellationToken,
 }
 
-/// What happens to a pod that nobody asked the API for.
+/// An event of a pod that does not come from an API request.
 #[derive(Debug, Clone)]
 pub enum NodeCommand {
     Evict(String),
@@ -81,7 +81,7 @@ impl ClusterNode {
         })
     }
 
-    /// Takes care of a new pod, to its end.
+    /// Runs a new pod until it is removed.
     pub fn host(self: &Arc<ClusterNode>, pod: &Pod) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let (orders, received) = mpsc::unbounded_channel();
@@ -103,17 +103,17 @@ impl ClusterNode {
         });
     }
 
-    /// A pod that is here.
+    /// The pod with this UID, if it is on this node.
     pub fn hosted(&self, uid: &str) -> Option<Arc<HostedPod>> {
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
-    /// How many pods have something here: an object of the API or a process.
+    /// The number of pods with an object in the API or a process on this node.
     pub fn count(&self) -> usize {
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Kills everything and waits until it is gone.
+    /// Kills all containers and waits until everything is removed.
     pub async fn end(&self) {
         self.end.cancel();
         self.tasks.close();
@@ -124,7 +124,7 @@ impl ClusterNode {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What a registry has under a tag now, or under a digest for ever.
+    /// Pulls an image by its tag, which can be moved, or by its digest, which cannot.
     fn pull(&self, reference: &str) -> Option<ClusterImage> {
         self.faults.change(|faults| {
             let mut all = faults.moved_tags.iter().chain(&self.setup.images);
@@ -145,7 +145,7 @@ impl ClusterNode {
 
 impl HostedPod {
     pub fn order(&self, order: NodeCommand) {
-        // A pod that is over takes none.
+        // The receiver is gone when the pod has ended.
         let _ = self.orders.send(order);
     }
 

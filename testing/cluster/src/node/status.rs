@@ -1,4 +1,4 @@
-//! What a kubelet writes into the status of a pod.
+//! The updates of a pod's status by a kubelet.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
@@ -10,7 +10,7 @@ use super::container::ContainerExit;
 use super::image::ClusterImage;
 use crate::defaults::now;
 
-/// Sets a condition, noting when it changed.
+/// Sets a condition, with the time of its last change.
 pub fn condition(pod: &mut Pod, kind: &str, holds: bool, reason: Option<(&str, &str)>) {
     let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
     let status = if holds { "True" } else { "False" };
@@ -35,7 +35,7 @@ pub fn bound(pod: &mut Pod, node: &str) {
     condition(pod, "PodScheduled", true, None);
 }
 
-/// The node has seen it: everything waits.
+/// The node has accepted the pod; all containers are waiting.
 pub fn accepted(pod: &mut Pod, ip: &str) {
     let spec = pod.spec.get_or_insert_default();
     let has_init = spec.init_containers.as_ref().is_some_and(|containers| !containers.is_empty());
@@ -75,7 +75,7 @@ fn status(container: &Container, state: ContainerState) -> ContainerStatus {
     }
 }
 
-/// The node has the image of a container, and says which one it is.
+/// The node has pulled the image of a container, and reports its digest.
 pub fn pulled(pod: &mut Pod, name: &str, image: &ClusterImage) {
     let status = pod.status.get_or_insert_default();
     let all = status.init_container_statuses.iter_mut().flatten();
@@ -140,7 +140,7 @@ pub fn started(pod: &mut Pod) {
     pod.status.get_or_insert_default().phase = Some("Running".to_owned());
 }
 
-/// The pod is over, by itself or for a reason.
+/// The pod has ended, by itself or for a given reason.
 pub fn over(pod: &mut Pod, succeeded: bool, why: Option<(&str, &str)>) {
     let reason = if succeeded { "PodCompleted" } else { "PodFailed" };
     condition(pod, "Ready", false, Some((reason, "")));

@@ -1,4 +1,4 @@
-//! What a container writes, and whoever listens. What nobody listens to is gone, as with `kubectl
+//! The output of a container and its listeners. Output without a listener is lost, as with `kubectl
 //! attach`.
 
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
-/// One read at most.
+/// The largest read.
 const CHUNK: usize = 32 * 1024;
 
-/// How far a listener may be behind before the container waits for it.
+/// The number of chunks that a listener may be behind before the container blocks.
 const BACKLOG: usize = 16;
 
 /// Standard output or standard error.
@@ -22,7 +22,7 @@ pub enum StdStream {
 
 type Listener = mpsc::Sender<(StdStream, Bytes)>;
 
-/// Everybody who listens to one container; `None` once it has written its last.
+/// The listeners of one container; `None` after the end of its output.
 pub struct OutputBroadcast(Mutex<Option<Vec<Listener>>>);
 
 impl OutputBroadcast {
@@ -30,7 +30,7 @@ impl OutputBroadcast {
         OutputBroadcast(Mutex::new(Some(Vec::new())))
     }
 
-    /// From now on; ends with the container.
+    /// Receives the output from now on, until the container ends.
     pub fn listen(&self) -> mpsc::Receiver<(StdStream, Bytes)> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         if let Some(listeners) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
@@ -39,7 +39,7 @@ impl OutputBroadcast {
         receiver
     }
 
-    /// Hands on what comes from both streams, until both have ended.
+    /// Forwards both streams to the listeners until both have ended.
     pub async fn pump(&self, stdout: impl AsyncRead + Unpin, stderr: impl AsyncRead + Unpin) {
         tokio::join!(
             self.pass_on(StdStream::Stdout, stdout),
@@ -54,7 +54,7 @@ impl OutputBroadcast {
             let listeners =
                 self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
             for listener in listeners {
-                // Whoever has gone away does not mind.
+                // An error means that the listener was dropped.
                 let _ = listener.send((output, Bytes::copy_from_slice(&buffer[..count]))).await;
             }
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

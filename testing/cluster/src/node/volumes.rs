@@ -1,8 +1,8 @@
-//! The volumes of one pod: its empty directories, mounted where nobody but the pod sees them.
+//! The volumes of one pod: its empty directories, mounted in a mount namespace of the pod.
 //!
-//! Each pod has a process that holds a mount namespace, as a real one has its pause container. All
-//! mounts are in it, so they are gone with it, and it is gone when its input ends: with this
-//! process, however that ends.
+//! Each pod has a process that keeps the mount namespace alive, like the pause container of a real
+//! pod. The mounts disappear with that process. It exits when its input ends, so it never outlives
+//! the test process, even if that is killed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 use crate::quantity::units;
 
-/// Mounts what its arguments say, three each, then waits for the end of its input.
+/// Creates the mounts in its arguments, three arguments each, and then waits for the end of its input.
 const HOLDER_SCRIPT: &str = r#"
 while [ $# -gt 0 ]; do
     if [ "$1" = tmpfs ]; then mount -t tmpfs -o "$2" tmpfs "$3" || exit 1; else mkdir -p -m 0777 "$3" || exit 1; fi
@@ -31,7 +31,7 @@ pub struct PodVolumes {
 }
 
 impl PodVolumes {
-    /// Makes the volumes below `directory`.
+    /// Creates the volumes below `directory`.
     pub async fn make(pod: &Pod, directory: &Path) -> io::Result<PodVolumes> {
         let spec = pod.spec.clone().unwrap_or_default();
         let group = spec.security_context.clone().unwrap_or_default().fs_group;
@@ -39,7 +39,7 @@ impl PodVolumes {
         for volume in spec.volumes.iter().flatten() {
             let place = directory.join(&volume.name);
             tokio::fs::create_dir_all(&place).await?;
-            // As a kubelet makes them: for everybody, and for the group of the pod in particular.
+            // The modes that a kubelet sets: writable for all, with setgid if the pod has an `fsGroup`.
             let mode = if group.is_some() { 0o2777 } else { 0o777 };
             std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
             if let Some(options) = in_memory(volume, mode, group) {
@@ -79,7 +79,7 @@ impl PodVolumes {
         &self.directory
     }
 
-    /// A command that sees them.
+    /// A command in the mount namespace with the volumes.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.pid)).arg("--").arg(program);
@@ -92,7 +92,7 @@ impl PodVolumes {
     }
 }
 
-/// How a volume in memory is mounted; `None` for one on the disk of the node.
+/// The mount options of a volume in memory; `None` for one on the node's disk.
 fn in_memory(volume: &Volume, mode: u32, group: Option<i64>) -> Option<String> {
     let empty =
         volume.empty_dir.as_ref().filter(|empty| empty.medium.as_deref() == Some("Memory"))?;
