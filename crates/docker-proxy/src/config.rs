@@ -18,8 +18,8 @@ pub struct ProxyConfig {
 /// What a container may be, in addition to the rules that apply to all of them.
 #[derive(Debug, Clone)]
 pub struct ContainerPolicy {
-    /// The value of [`crate::PROXY_LABEL`] on everything that this proxy creates. Objects without it
-    /// are not visible to clients.
+    /// The value of [`crate::PROXY_LABEL`] on everything that this proxy creates. Objects without
+    /// it are not visible to clients.
     pub instance: String,
     /// Names of images, exactly as launchers request them.
     pub images: Vec<String>,
@@ -38,8 +38,8 @@ pub struct ContainerPolicy {
     pub max_guest_bytes: i64,
     /// The only working directories, by their exact paths.
     pub working_dirs: Vec<String>,
-    /// Volumes that an image may declare. For each of them the engine creates a volume without a size
-    /// limit with every container.
+    /// Volumes that an image may declare. For each of them the engine creates a volume without a
+    /// size limit with every container.
     pub max_image_volumes: usize,
     /// Volumes with this proxy's label.
     pub max_volumes: usize,

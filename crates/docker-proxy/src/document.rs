@@ -2,8 +2,8 @@
 //!
 //! The engine compares keys case-insensitively, also by Unicode's rules (`ſ` equals `s`), and uses
 //! the last of duplicate keys. A parser that differs in one of these points would check another
-//! document than the engine executes. So keys that are equal for the engine are an error anywhere in
-//! the document, and so is everything else that two parsers may interpret differently:
+//! document than the engine executes. So keys that are equal for the engine are an error anywhere
+//! in the document, and so is everything else that two parsers may interpret differently:
 //! floating-point numbers, keys that are not ASCII, nulls in lists.
 
 use std::collections::HashSet;

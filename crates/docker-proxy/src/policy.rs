@@ -1,7 +1,7 @@
 //! The checks of every value in a create body.
 //!
-//! They are pure. The checks that need the engine (the owner of the volume, the image of an id) come
-//! afterwards.
+//! They are pure. The checks that need the engine (the owner of the volume, the image of an id)
+//! come afterwards.
 
 mod filesystem;
 mod limits;

@@ -256,8 +256,8 @@ impl TestCluster {
         self.send_command(pod, NodeCommand::Evict(message.to_owned()));
     }
 
-    /// The machine of a pod fails: its processes are killed, and neither watches nor attached clients
-    /// are notified. Its object stays in the state "running".
+    /// The machine of a pod fails: its processes are killed, and neither watches nor attached
+    /// clients are notified. Its object stays in the state "running".
     pub fn lose_node(&self, pod: &Pod) {
         self.send_command(pod, NodeCommand::Lose);
     }

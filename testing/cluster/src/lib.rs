@@ -5,19 +5,19 @@
 //! **What it implements.** TLS and JSON like the real API: discovery, namespaced pods with `list`,
 //! `watch`, `create`, `get` and `delete`, `SelfSubjectAccessReview`, and `pods/attach` over
 //! websockets (`v4.channel.k8s.io` and `v5.channel.k8s.io`). Every request is checked against RBAC
-//! rules, every new pod against the restricted Pod Security Standard and a `ResourceQuota`, with the
-//! messages of the real plugins. The node runs each container with `runc`. Its configuration is made
-//! from the pod like by a kubelet and a container runtime: user, capabilities, seccomp, read-only
-//! root, memory and CPU in a cgroup, empty directories in memory with their size, and the node's
-//! process limit per pod. So a container is as isolated as on a real node, and has no restriction
-//! that its pod does not request.
+//! rules, every new pod against the restricted Pod Security Standard and a `ResourceQuota`, with
+//! the messages of the real plugins. The node runs each container with `runc`. Its configuration is
+//! made from the pod like by a kubelet and a container runtime: user, capabilities, seccomp,
+//! read-only root, memory and CPU in a cgroup, empty directories in memory with their size, and the
+//! node's process limit per pod. So a container is as isolated as on a real node, and has no
+//! restriction that its pod does not request.
 //!
-//! **What it does not implement.** It has one kind of object and one node. An image is this machine's
-//! `/usr` under another name. A pod has its own network with only loopback, whatever its namespace's
-//! policies are. Containers never restart, nothing is updated or patched, and lists have no pages.
-//! `hostUsers: false` and `runtimeClassName` are stored and have no effect. Delays are shorter where a
-//! real cluster would make a test wait (image pulls, bookmarks). It is tested with clients of the
-//! real API: the `kube` crate, `kubectl` and the Python client.
+//! **What it does not implement.** It has one kind of object and one node. An image is this
+//! machine's `/usr` under another name. A pod has its own network with only loopback, whatever its
+//! namespace's policies are. Containers never restart, nothing is updated or patched, and lists
+//! have no pages. `hostUsers: false` and `runtimeClassName` are stored and have no effect. Delays
+//! are shorter where a real cluster would make a test wait (image pulls, bookmarks). It is tested
+//! with clients of the real API: the `kube` crate, `kubectl` and the Python client.
 //!
 //! Only tests may depend on it. It needs root, and the programs `runc`, `unshare`, `nsenter` and
 //! `openssl`.

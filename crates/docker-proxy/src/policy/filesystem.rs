@@ -1,5 +1,5 @@
-//! The container's file systems: a read-only root, tmpfs mounts with a size limit, and one volume of
-//! ours.
+//! The container's file systems: a read-only root, tmpfs mounts with a size limit, and one volume
+//! of ours.
 
 use crate::config::ContainerPolicy;
 use crate::container::{HostConfig, Mount};
@@ -10,8 +10,9 @@ use crate::request_error::{RequestResult, forbidden};
 /// set up.
 const TMPFS_PATHS: &[&str] = &["/dev/shm", "/sandbox", "/skills", "/tmp", "/workspace"];
 
-/// The paths that engines mask by default and that current kernels have. A list in the body replaces
-/// the engine's default, so it must have all of these; an empty list would unmask everything.
+/// The paths that engines mask by default and that current kernels have. A list in the body
+/// replaces the engine's default, so it must have all of these; an empty list would unmask
+/// everything.
 const REQUIRED_MASKED_PATHS: &[&str] = &[
     "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/sched_debug", "/proc/scsi",
     "/proc/timer_list", "/sys/firmware",

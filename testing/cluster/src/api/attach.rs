@@ -194,7 +194,8 @@ impl AttachSession {
         let (mut sender, mut receiver) = socket.split();
         let (container, hosted) = (self.container.clone(), self.hosted.clone());
         let to_client = async {
-            // An empty message on the lowest output channel tells the client that the streams are ready.
+            // An empty message on the lowest output channel tells the client that the streams are
+            // ready.
             let first = if self.outputs.0 { STDOUT } else { STDERR };
             sender.send(Message::binary(vec![first])).await.ok()?;
             while let Some((output, bytes)) = self.output.recv().await {
@@ -244,8 +245,8 @@ impl AttachSession {
             () = &mut from_client => false,
         };
         if ended {
-            // Closing a socket with unread input resets it, and the client would lose output that it
-            // has not read yet.
+            // Closing a socket with unread input resets it, and the client would lose output that
+            // it has not read yet.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, from_client).await;
         }
     }

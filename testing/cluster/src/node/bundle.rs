@@ -29,7 +29,8 @@ const CAPABILITIES: [&str; 14] = [
     "CAP_SETUID", "CAP_SYS_CHROOT",
 ];
 
-/// The system calls that a container runtime's default profile blocks for processes without capabilities.
+/// The system calls that a container runtime's default profile blocks for processes without
+/// capabilities.
 #[rustfmt::skip] // One call a line would make two pages of it.
 const BLOCKED_SYSCALLS: [&str; 50] = [
     "acct", "add_key", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module", "fanotify_init",
@@ -232,8 +233,8 @@ fn resources(container: &Container) -> Value {
     told
 }
 
-/// The `oom_score_adj` of a container. In a container even root cannot set a lower value than its own,
-/// so this process's value is the minimum.
+/// The `oom_score_adj` of a container. In a container even root cannot set a lower value than its
+/// own, so this process's value is the minimum.
 fn oom_score(pod: &Pod, container: &Container) -> i64 {
     let own = std::fs::read_to_string("/proc/self/oom_score_adj")
         .ok()

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Creates the cgroup of a pod with a process limit, which is a setting of the node, not of the pod.
+/// Creates the cgroup of a pod with a process limit, which is a setting of the node, not of the
+/// pod.
 pub fn make(name: &str, pids: u32) -> std::io::Result<()> {
     let directory = if is_unified() {
         Path::new(MOUNT).join(name)

@@ -36,7 +36,8 @@ pub enum RunState {
 pub struct RuncContainer {
     pub id: String,
     pub streams: OutputBroadcast,
-    /// Its standard input, if it has one. Taken when a client that attached with `stdinOnce` disconnects.
+    /// Its standard input, if it has one. Taken when a client that attached with `stdinOnce`
+    /// disconnects.
     pub stdin: Mutex<Option<ChildStdin>>,
     state: watch::Sender<RunState>,
 }
@@ -208,6 +209,7 @@ async fn make_root(bundle: &Path) -> io::Result<()> {
     ] {
         tokio::fs::write(root.join("etc").join(name), contents).await?;
     }
-    // The paths of the skill contract are created by volume mounts; an image has only the usual ones.
+    // The paths of the skill contract are created by volume mounts; an image has only the usual
+    // ones.
     tokio::fs::create_dir_all(root.join("tmp")).await
 }

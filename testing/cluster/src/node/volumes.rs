@@ -14,7 +14,8 @@ use tokio::process::{Child, Command};
 
 use crate::quantity::units;
 
-/// Creates the mounts in its arguments, three arguments each, and then waits for the end of its input.
+/// Creates the mounts in its arguments, three arguments each, and then waits for the end of its
+/// input.
 const HOLDER_SCRIPT: &str = r#"
 while [ $# -gt 0 ]; do
     if [ "$1" = tmpfs ]; then mount -t tmpfs -o "$2" tmpfs "$3" || exit 1; else mkdir -p -m 0777 "$3" || exit 1; fi
@@ -39,7 +40,8 @@ impl PodVolumes {
         for volume in spec.volumes.iter().flatten() {
             let place = directory.join(&volume.name);
             tokio::fs::create_dir_all(&place).await?;
-            // The modes that a kubelet sets: writable for all, with setgid if the pod has an `fsGroup`.
+            // The modes that a kubelet sets: writable for all, with setgid if the pod has an
+            // `fsGroup`.
             let mode = if group.is_some() { 0o2777 } else { 0o777 };
             std::fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
             if let Some(options) = in_memory(volume, mode, group) {
