@@ -1,4 +1,4 @@
-//! Create bodies as the launcher sends them, to be let through or to be spoilt.
+//! Create bodies like those of the launcher, which tests send unchanged or modified.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What a server may put on the engine's disk: bounded in size, in number and in time. Each attack
-//! is also tried without its bound, and then reaches the engine.
+//! Limits on what a server may write to the engine's disk. Each attack is also tried without its
+//! limit as a control, and then reaches the engine.
 
 use docker_proxy::ProxyConfig;
 use futures_util::future::join_all;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::bodies::{filler, sandbox, volume, with};
 use crate::life::DirectEngine;
 use crate::support::engine::{FakeEngine, UNBOUNDED, VOLUMES};
-use crate::support::{RawResponse, RunningProxy, acted};
+use crate::support::{RawResponse, RunningProxy, mutating_requests};
 
-/// Sends the body to a proxy in front of a stand-in engine: its answer, and whether the engine got
-/// anything.
-async fn tried(
+/// Sends a body to a proxy in front of a fake engine. Returns the response, and whether the engine
+/// received it.
+async fn send_create(
     path: &str,
     body: &Value,
     change: impl FnOnce(&mut ProxyConfig),
@@ -20,84 +20,93 @@ async fn tried(
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), change).await;
     let answer = proxy.ask("POST", path, &body.to_string()).await;
-    (answer, !acted(&engine.requests()).is_empty())
+    (answer, !mutating_requests(&engine.requests()).is_empty())
 }
 
-/// Refused with these words under the usual policy, and let through under a changed one.
-async fn bounded(path: &str, body: &Value, words: &str, unbound: impl FnOnce(&mut ProxyConfig)) {
-    let (answer, reached) = tried(path, body, |_| {}).await;
+/// Checks that a body is rejected with this message by default, and accepted under another policy.
+async fn assert_limited(
+    path: &str,
+    body: &Value,
+    words: &str,
+    unbound: impl FnOnce(&mut ProxyConfig),
+) {
+    let (answer, reached) = send_create(path, body, |_| {}).await;
     assert_eq!((answer.status, reached), (403, false), "{answer:?}");
     assert!(answer.message().contains(words), "{answer:?}");
-    let (answer, reached) = tried(path, body, unbound).await;
+    let (answer, reached) = send_create(path, body, unbound).await;
     assert_eq!((answer.status, reached), (201, true), "the control: {answer:?}");
 }
 
 #[tokio::test]
-async fn a_filler_cannot_write_without_end() {
+async fn the_program_size_of_a_filler_is_limited() {
     let endless = with(filler(), "Entrypoint.5", json!("1000000000000"));
-    bounded("/containers/create", &endless, "at most 67108864", |config| {
+    assert_limited("/containers/create", &endless, "at most 67108864", |config| {
         config.policy.max_guest_bytes = i64::MAX
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_fillers_files_are_bounded_by_the_kernel_too() {
+async fn the_file_size_of_containers_is_limited() {
     let large = json!([{"Name": "fsize", "Soft": 1i64 << 40, "Hard": 1i64 << 40}]);
     let endless = with(filler(), "HostConfig.Ulimits", large.clone());
-    bounded("/containers/create", &endless, "\"fsize\"", |config| {
+    assert_limited("/containers/create", &endless, "\"fsize\"", |config| {
         config.policy.max_guest_bytes = i64::MAX
     })
     .await;
     // What only memory holds may be as large as memory.
     let endless = with(sandbox(), "HostConfig.Ulimits", large);
-    bounded("/containers/create", &endless, "\"fsize\"", |config| {
+    assert_limited("/containers/create", &endless, "\"fsize\"", |config| {
         config.policy.max_memory_bytes = i64::MAX
     })
     .await;
 }
 
 #[tokio::test]
-async fn volumes_are_counted() {
+async fn the_number_of_volumes_is_limited() {
     let change = |config: &mut ProxyConfig| config.policy.max_volumes = VOLUMES;
-    let (answer, reached) = tried("/volumes/create", &volume(), change).await;
+    let (answer, reached) = send_create("/volumes/create", &volume(), change).await;
     assert_eq!((answer.status, reached), (403, false), "{answer:?}");
     assert!(answer.message().contains("--max-volumes"), "{answer:?}");
     let change = |config: &mut ProxyConfig| config.policy.max_volumes = VOLUMES + 1;
-    assert_eq!(tried("/volumes/create", &volume(), change).await.0.status, 201, "the control");
+    assert_eq!(
+        send_create("/volumes/create", &volume(), change).await.0.status,
+        201,
+        "the control"
+    );
     // One that is there already is no new one.
     let again = with(volume(), "Name", json!(crate::support::engine::VOLUME));
     let change = |config: &mut ProxyConfig| config.policy.max_volumes = 0;
-    assert_eq!(tried("/volumes/create", &again, change).await.0.status, 201);
+    assert_eq!(send_create("/volumes/create", &again, change).await.0.status, 201);
 }
 
 /// A missing working directory is made by root, also inside a volume, and `/proc/self/fd/…` may
 /// lead out of the container.
 #[tokio::test]
-async fn the_working_directory_is_the_root() {
+async fn only_the_root_is_allowed_as_working_directory() {
     for directory in ["/skillbox/made", "/proc/self/fd/8"] {
         for body in [sandbox(), filler()] {
             let body = with(body, "WorkingDir", json!(directory));
             let unbound =
                 |config: &mut ProxyConfig| config.policy.working_dirs.push(directory.to_owned());
-            bounded("/containers/create", &body, "WorkingDir other than /", unbound).await;
+            assert_limited("/containers/create", &body, "WorkingDir other than /", unbound).await;
         }
     }
 }
 
 #[tokio::test]
-async fn an_image_brings_no_volumes_of_its_own() {
+async fn images_with_volumes_are_rejected() {
     for image in ["with-volumes:1", UNBOUNDED] {
         let body = with(sandbox(), "Image", json!(image));
         let allowed =
             |config: &mut ProxyConfig| config.policy.images.push("with-volumes:1".to_owned());
-        let (answer, reached) = tried("/containers/create", &body, allowed).await;
+        let (answer, reached) = send_create("/containers/create", &body, allowed).await;
         assert_eq!((answer.status, reached), (403, false), "{image}: {answer:?}");
         let unbound = |config: &mut ProxyConfig| {
             allowed(config);
             config.policy.max_image_volumes = 1;
         };
-        let (answer, reached) = tried("/containers/create", &body, unbound).await;
+        let (answer, reached) = send_create("/containers/create", &body, unbound).await;
         assert_eq!((answer.status, reached), (201, true), "the control: {image}: {answer:?}");
     }
     // It may be looked at, so that a launcher can say what is wrong with it.
@@ -111,7 +120,7 @@ async fn an_image_brings_no_volumes_of_its_own() {
 }
 
 #[tokio::test]
-async fn volumes_are_not_filled_again_and_again() {
+async fn the_rate_of_fills_is_limited() {
     for (fills, expected) in [(2, [201, 201, 429]), (3, [201, 201, 201])] {
         let engine = FakeEngine::start().await;
         let proxy =
@@ -127,9 +136,10 @@ async fn volumes_are_not_filled_again_and_again() {
 
 /// Many at once on a real engine, which lists a volume only when it is made.
 #[tokio::test]
-async fn volumes_made_at_once_are_counted_too() {
+async fn concurrent_volume_creations_respect_the_limit() {
     for (most, made) in [(2, 2), (8, 6)] {
-        let Some(mut engine) = DirectEngine::find("volumes_made_at_once_are_counted_too") else {
+        let Some(mut engine) = DirectEngine::find("concurrent_volume_creations_respect_the_limit")
+        else {
             return;
         };
         let instance = format!("counted-{most}-{}", std::process::id());

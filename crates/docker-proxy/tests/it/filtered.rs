@@ -1,4 +1,4 @@
-//! Together with a URL-filtering proxy of the usual kind, and what such a one does not see.
+//! The proxy together with a URL-filtering socket proxy, and attacks that such a filter misses.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use crate::bodies::{sandbox, with};
 use crate::streams::{attached, converse};
 use crate::support::engine::{FakeEngine, OURS};
 use crate::support::filter::UrlFilter;
-use crate::support::{RunningProxy, acted, request, with_timeout};
+use crate::support::{RunningProxy, mutating_requests, request, with_timeout};
 
 #[tokio::test]
-async fn behind_a_filter_everything_still_works() {
+async fn the_proxy_works_behind_a_url_filter() {
     let engine = FakeEngine::start().await;
     let filter = UrlFilter::start(engine.address()).await;
     let proxy = RunningProxy::start(filter.address(), |_| {}).await;
@@ -32,7 +32,7 @@ async fn behind_a_filter_everything_still_works() {
 }
 
 #[tokio::test]
-async fn a_filter_in_front_changes_nothing() {
+async fn the_proxy_works_in_front_of_a_url_filter() {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |_| {}).await;
     let filter = UrlFilter::start(proxy.address.clone()).await;
@@ -43,7 +43,7 @@ async fn a_filter_in_front_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_filter_lets_through_we_do_not() {
+async fn rejects_a_hostile_body_that_a_url_filter_accepts() {
     let engine = FakeEngine::start().await;
     let filter = UrlFilter::start(engine.address()).await;
     let hostile = with(sandbox(), "HostConfig.Privileged", json!(true)).to_string();
@@ -62,9 +62,9 @@ async fn what_a_filter_lets_through_we_do_not() {
         .await
         .expect("read");
     assert_eq!(&status, b"HTTP/1.1 201");
-    assert_eq!(acted(&engine.requests()).len(), 1);
+    assert_eq!(mutating_requests(&engine.requests()).len(), 1);
 
     let proxy = RunningProxy::start(filter.address(), |_| {}).await;
     assert_eq!(proxy.ask("POST", "/containers/create", &hostile).await.status, 403);
-    assert_eq!(acted(&engine.requests()).len(), 1);
+    assert_eq!(mutating_requests(&engine.requests()).len(), 1);
 }

@@ -1,10 +1,10 @@
-//! Create bodies that would give away the host, or something of it. None may reach the engine.
+//! Create bodies that would give access to the host. None may reach the engine.
 
 use serde_json::{Value, json};
 
 use crate::bodies::{filler, mount, sandbox, volume, with};
 use crate::support::engine::{FOREIGN, OURS, VOLUME};
-use crate::support::{INSTANCE, PROFILE, RunningProxy, acted, pair};
+use crate::support::{INSTANCE, PROFILE, RunningProxy, mutating_requests, pair};
 
 /// One changed value each, in a body that would pass without the change.
 #[rustfmt::skip] // A case a line.
@@ -234,7 +234,7 @@ fn changed_texts() -> Vec<String> {
     texts
 }
 
-async fn refused(proxy: &RunningProxy, what: &str, body: &str) {
+async fn assert_rejected(proxy: &RunningProxy, what: &str, body: &str) {
     let answer = proxy.ask("POST", "/v1.44/containers/create", body).await;
     let good = matches!(answer.status, 400 | 403 | 404 | 413) && !answer.message().is_empty();
     assert!(good, "{what} was answered with {answer:?}");
@@ -247,12 +247,16 @@ async fn no_hostile_container_reaches_the_engine() {
     assert!(values.len() + texts.len() >= 60);
     for (path, value) in values {
         let what = format!("{path} = {value}");
-        refused(&proxy, &what, &with(sandbox(), path, value).to_string()).await;
+        assert_rejected(&proxy, &what, &with(sandbox(), path, value).to_string()).await;
     }
     for text in texts {
-        refused(&proxy, &text, &text).await;
+        assert_rejected(&proxy, &text, &text).await;
     }
-    assert!(acted(&engine.requests()).is_empty(), "the engine saw {:?}", acted(&engine.requests()));
+    assert!(
+        mutating_requests(&engine.requests()).is_empty(),
+        "the engine saw {:?}",
+        mutating_requests(&engine.requests())
+    );
     // The same way is open to what is not hostile.
     assert_eq!(proxy.create(&sandbox()).await.status, 201);
 }
@@ -293,9 +297,9 @@ async fn no_hostile_filler_reaches_the_engine() {
         ("HostConfig.Mounts", json!([mount(false), mount(true)])),
     ] {
         let what = format!("{path} = {value}");
-        refused(&proxy, &what, &with(filler(), path, value).to_string()).await;
+        assert_rejected(&proxy, &what, &with(filler(), path, value).to_string()).await;
     }
-    assert!(acted(&engine.requests()).is_empty());
+    assert!(mutating_requests(&engine.requests()).is_empty());
     assert_eq!(proxy.create(&filler()).await.status, 201);
 }
 
@@ -322,12 +326,12 @@ async fn no_hostile_volume_reaches_the_engine() {
             .await;
         assert!(matches!(answer.status, 400 | 403 | 409), "{path} = {value}: {answer:?}");
     }
-    assert!(acted(&engine.requests()).is_empty());
+    assert!(mutating_requests(&engine.requests()).is_empty());
     assert_eq!(proxy.ask("POST", "/volumes/create", &volume().to_string()).await.status, 201);
 }
 
 #[tokio::test]
-async fn a_huge_body_is_not_even_parsed() {
+async fn rejects_a_body_above_the_size_limit() {
     let (engine, proxy) = pair().await;
     let padded = format!("{}{}", sandbox(), " ".repeat(300 << 10));
     let answer = proxy.ask("POST", "/containers/create", &padded).await;

@@ -1,5 +1,5 @@
-//! DNS rebinding: a web page under a name that leads to this machine. Its requests have no
-//! `Origin`, but their `Host`.
+//! DNS rebinding: a web page under a name that resolves to this machine. Its requests have no
+//! `Origin`, but a foreign `Host`.
 
 use docker_proxy::{Address, ping};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +16,7 @@ async fn listening(engine: &FakeEngine, hosts: &[&str]) -> RunningProxy {
     .await
 }
 
-async fn asked(proxy: &RunningProxy, host: &str) -> RawResponse {
+async fn get_info(proxy: &RunningProxy, host: &str) -> RawResponse {
     let Address::Tcp(place) = &proxy.address else { panic!("a port") };
     let mut stream = TcpStream::connect(place).await.expect("a connection");
     stream
@@ -29,7 +29,7 @@ async fn asked(proxy: &RunningProxy, host: &str) -> RawResponse {
 }
 
 #[tokio::test]
-async fn a_page_under_another_name_learns_nothing() {
+async fn rejects_requests_with_a_foreign_host() {
     let engine = FakeEngine::start().await;
     let proxy = listening(&engine, &["docker-proxy"]).await;
     for host in [
@@ -41,12 +41,12 @@ async fn a_page_under_another_name_learns_nothing() {
         "Host: localhost@rebound.example\r\n",
         "Host: docker-proxy.rebound.example\r\n",
     ] {
-        let answer = asked(&proxy, host).await;
+        let answer = get_info(&proxy, host).await;
         assert!(matches!(answer.status, 400 | 403), "{host:?}: {answer:?}");
         assert!(!answer.body.contains("engine\""), "{answer:?}");
     }
     assert!(engine.requests().is_empty(), "{:?}", engine.requests());
-    assert!(asked(&proxy, "Host: rebound.example\r\n").await.message().contains("--hosts"));
+    assert!(get_info(&proxy, "Host: rebound.example\r\n").await.message().contains("--hosts"));
 
     // The control: a proxy that is called so answers the page.
     let named = listening(&engine, &["rebound.example"]).await;
@@ -55,11 +55,11 @@ async fn a_page_under_another_name_learns_nothing() {
 }
 
 #[tokio::test]
-async fn servers_and_health_checks_are_let_in() {
+async fn accepts_configured_and_loopback_hosts() {
     let engine = FakeEngine::start().await;
     let proxy = listening(&engine, &["docker-proxy"]).await;
     for host in ["localhost", "127.0.0.1:2375", "[::1]", "docker-proxy:2375", "DOCKER-PROXY"] {
-        assert_eq!(asked(&proxy, &format!("Host: {host}\r\n")).await.status, 200, "{host}");
+        assert_eq!(get_info(&proxy, &format!("Host: {host}\r\n")).await.status, 200, "{host}");
     }
     ping(&proxy.address).await.expect("a health check");
     // One proxy behind another.

@@ -125,7 +125,7 @@ impl ProxiedLauncher {
         ProxiedLauncher { launcher, engine, suffix, owner }
     }
 
-    async fn says(&self, language: Language, argv: &[&str]) -> String {
+    async fn run_output(&self, language: Language, argv: &[&str]) -> String {
         let launcher = self.launcher.as_ref().expect("a launcher");
         let guest = launcher.launch(&shape(language)).await.expect("a guest");
         let mut collected = CollectedLog::default();
@@ -178,12 +178,18 @@ async fn every_runtime_runs(
 ) {
     let proxied = ProxiedLauncher::new(engine, &proxy.address, runtime).await;
     assert_eq!(
-        proxied.says(Language::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
+        proxied.run_output(Language::Bash, &["bash", "-c", "cat; echo \" $UID\""]).await,
         "from outside 65534\n"
     );
     let python = "import sys; print(sys.stdin.read().upper())";
-    assert_eq!(proxied.says(Language::Python, &["python3", "-c", python]).await, "FROM OUTSIDE\n");
-    assert_eq!(proxied.says(Language::Node, &["node", "-e", "console.log(1 + 1)"]).await, "2\n");
+    assert_eq!(
+        proxied.run_output(Language::Python, &["python3", "-c", python]).await,
+        "FROM OUTSIDE\n"
+    );
+    assert_eq!(
+        proxied.run_output(Language::Node, &["node", "-e", "console.log(1 + 1)"]).await,
+        "2\n"
+    );
     let launcher = proxied.launcher.as_ref().expect("a launcher");
     launcher.probe().await.expect("a probe");
     assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
@@ -213,7 +219,7 @@ fn snapshot(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_launchers_bodies_pass_and_arrive_equal() {
+async fn the_launchers_bodies_are_accepted_unchanged() {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |config| {
         config.policy.seccomp = vec![sandbox::seccomp_profile()];
@@ -239,14 +245,13 @@ async fn every_runtime_runs_through_the_proxy() {
 /// A filler that is killed leaves its file in the volume. The next one removes it, unless it may
 /// still be at work.
 #[tokio::test]
-async fn what_a_killed_filler_left_is_removed_by_the_next() {
-    let Some(engine) = DirectEngine::find("what_a_killed_filler_left_is_removed_by_the_next")
-    else {
+async fn a_filler_removes_old_leftovers_of_killed_ones() {
+    let Some(engine) = DirectEngine::find("a_filler_removes_old_leftovers_of_killed_ones") else {
         return;
     };
     let proxy = proxy(engine.address(), "fillers").await;
     let mut proxied = ProxiedLauncher::new(engine, &proxy.address, None).await;
-    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
+    assert_eq!(proxied.run_output(Language::Bash, &["bash", "-c", "echo 1"]).await, "1\n");
     let volumes = proxied.volumes();
     let place =
         Path::new(volumes[0]["Mountpoint"].as_str().expect("a place on this machine")).to_owned();
@@ -265,37 +270,36 @@ async fn what_a_killed_filler_left_is_removed_by_the_next() {
         names
     };
     // The control: while nothing is filled, nothing is removed.
-    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
+    assert_eq!(proxied.run_output(Language::Bash, &["bash", "-c", "echo 2"]).await, "2\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-fill-killed", "skillbox-guest"]);
     // A worker that starts fills the volume again.
     proxied.launcher = Some(launcher(&proxy.address, None, Owner(proxied.owner.clone())).await);
-    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
+    assert_eq!(proxied.run_output(Language::Bash, &["bash", "-c", "echo 3"]).await, "3\n");
     assert_eq!(left(), ["skillbox-fill-at-work", "skillbox-guest"]);
 }
 
 #[tokio::test]
-async fn and_with_gvisor() {
-    let Some(engine) = DirectEngine::find("and_with_gvisor") else { return };
+async fn every_runtime_runs_with_gvisor() {
+    let Some(engine) = DirectEngine::find("every_runtime_runs_with_gvisor") else { return };
     let proxy = proxy(engine.address(), "gvisor").await;
     every_runtime_runs(engine, &proxy, "gvisor", Some("runsc")).await;
 }
 
 #[tokio::test]
-async fn and_behind_a_filter_of_urls() {
-    let Some(engine) = DirectEngine::find("and_behind_a_filter_of_urls") else { return };
+async fn every_runtime_runs_behind_a_url_filter() {
+    let Some(engine) = DirectEngine::find("every_runtime_runs_behind_a_url_filter") else { return };
     let filter = UrlFilter::start(engine.address()).await;
     let proxy = proxy(filter.address(), "filtered").await;
     every_runtime_runs(engine, &proxy, "filtered", None).await;
 }
 
 #[tokio::test]
-async fn a_launcher_needs_no_more_than_a_filter_of_urls_gives() {
-    let Some(engine) = DirectEngine::find("a_launcher_needs_no_more_than_a_filter_of_urls_gives")
-    else {
+async fn the_launcher_works_with_a_url_filter_alone() {
+    let Some(engine) = DirectEngine::find("the_launcher_works_with_a_url_filter_alone") else {
         return;
     };
     let filter = UrlFilter::start(engine.address()).await;
     let proxied = ProxiedLauncher::new(engine, &filter.address(), None).await;
-    assert_eq!(proxied.says(Language::Bash, &["bash", "-c", "cat"]).await, "from outside");
+    assert_eq!(proxied.run_output(Language::Bash, &["bash", "-c", "cat"]).await, "from outside");
     assert_eq!((proxied.containers().len(), proxied.volumes().len()), (0, 1));
 }

@@ -1,4 +1,4 @@
-//! A container's whole life through the proxy, on a real engine.
+//! The lifecycle of a container through the proxy, on a real engine.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -24,15 +24,14 @@ struct ProxiedEngine {
     volume: String,
 }
 
-/// The engine without the proxy, as an operator has it. What it is told to remove is gone when it
-/// is dropped.
+/// The engine without the proxy, as an operator has it. Dropping it removes the leftovers.
 pub struct DirectEngine {
     socket: PathBuf,
     pub leftovers: Vec<String>,
 }
 
 impl DirectEngine {
-    /// The engine for tests, or a line that says what was not tried.
+    /// The engine for tests; without one it prints that the test was skipped.
     #[expect(
         clippy::disallowed_methods,
         reason = "scripts/test.sh starts the engine and says where it is"
@@ -76,7 +75,7 @@ impl Drop for DirectEngine {
     }
 }
 
-async fn real(test: &str) -> Option<ProxiedEngine> {
+async fn start_proxied(test: &str) -> Option<ProxiedEngine> {
     let mut engine = DirectEngine::find(test)?;
     let id = format!("{test}-{}", std::process::id());
     let proxy = RunningProxy::start(engine.address(), |config| {
@@ -131,7 +130,7 @@ impl ProxiedEngine {
         stream
     }
 
-    async fn code(&self, id: &str) -> Value {
+    async fn exit_code(&self, id: &str) -> Value {
         let answer = self
             .proxy
             .ask("POST", &format!("/containers/{id}/wait?condition=not-running"), "")
@@ -139,7 +138,7 @@ impl ProxiedEngine {
         answer.json()["StatusCode"].clone()
     }
 
-    async fn filled(&mut self) {
+    async fn fill_volume(&mut self) {
         let volume = json!({"Name": self.volume, "Labels": {"skillbox.version": "test"}});
         let answer = self.proxy.ask("POST", "/volumes/create", &volume.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -148,11 +147,11 @@ impl ProxiedEngine {
         let (id, mut stream) = self.run(body).await;
         stream.write_all(b"what was filled in\n").await.expect("written");
         stream.shutdown().await.expect("closed");
-        assert_eq!(self.code(&id).await, 0);
-        self.removed(&id).await;
+        assert_eq!(self.exit_code(&id).await, 0);
+        self.remove(&id).await;
     }
 
-    async fn removed(&self, id: &str) {
+    async fn remove(&self, id: &str) {
         assert_eq!(
             self.proxy
                 .ask("DELETE", &format!("/containers/{id}?force=true&v=true"), "")
@@ -179,9 +178,11 @@ async fn read_payloads(stream: &mut UnixStream, want: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_whole_life() {
-    let Some(mut real) = real("a_whole_life").await else { return };
-    real.filled().await;
+async fn a_container_runs_from_creation_to_removal() {
+    let Some(mut real) = start_proxied("a_container_runs_from_creation_to_removal").await else {
+        return;
+    };
+    real.fill_volume().await;
     let mut body = real.body(sandbox(), mount(true)).await;
     body["Entrypoint"] = json!([
         "/bin/sh",
@@ -208,14 +209,14 @@ async fn a_whole_life() {
     stream.shutdown().await.expect("closed");
     assert_eq!(read_payloads(&mut stream, 10).await, "65534\nend\n");
     assert_eq!(with_timeout("the end", stream.read(&mut [0])).await.expect("read"), 0);
-    assert_eq!(real.code(&id).await, 0);
-    real.removed(&id).await;
+    assert_eq!(real.exit_code(&id).await, 0);
+    real.remove(&id).await;
 }
 
 #[tokio::test]
-async fn a_kill() {
-    let Some(mut real) = real("a_kill").await else { return };
-    real.filled().await;
+async fn a_running_container_can_be_killed() {
+    let Some(mut real) = start_proxied("a_running_container_can_be_killed").await else { return };
+    real.fill_volume().await;
     let mut body = real.body(sandbox(), mount(true)).await;
     body["Entrypoint"] = json!(["/bin/sh", "-c", "echo up; sleep 600"]);
     let (id, mut stream) = real.run(body).await;
@@ -224,13 +225,13 @@ async fn a_kill() {
         real.proxy.ask("POST", &format!("/containers/{id}/kill?signal=SIGKILL"), "").await.status,
         204
     );
-    assert_eq!(real.code(&id).await, 137);
-    real.removed(&id).await;
+    assert_eq!(real.exit_code(&id).await, 137);
+    real.remove(&id).await;
 }
 
 #[tokio::test]
-async fn a_foreign_container_on_the_same_engine_is_out_of_reach() {
-    let Some(mut real) = real("foreign").await else { return };
+async fn a_foreign_container_is_not_accessible() {
+    let Some(mut real) = start_proxied("foreign").await else { return };
     let name = format!("skillbox-stranger-{}", std::process::id());
     let body = json!({"Image": IMAGE, "Entrypoint": ["/bin/sleep", "600"], "Labels": {"skillbox.proxy": "somebody-else"}});
     let made =

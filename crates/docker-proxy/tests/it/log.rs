@@ -1,4 +1,4 @@
-//! Every refusal is logged, once, with who asked for what and why it was not let through.
+//! Every rejected request is logged once, with its peer, request and reason.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ impl Write for LogBuffer {
 }
 
 #[tokio::test]
-async fn every_refusal_is_logged_once() {
+async fn every_rejected_request_is_logged_once() {
     let log_buffer = LogBuffer::default();
     let writer = log_buffer.clone();
     let subscriber =

@@ -1,4 +1,4 @@
-//! The proxy as its two neighbours see it: a launcher on one side, an engine on the other.
+//! Integration tests of the proxy between a launcher and an engine.
 
 mod bodies;
 mod bounds;

@@ -1,8 +1,8 @@
-//! Only what carries this proxy's label exists; everything else on the engine is not there.
+//! Only objects with this proxy's label are accessible.
 
 use crate::bodies::sandbox;
 use crate::support::engine::{FOREIGN, MADE, OURS};
-use crate::support::{RunningProxy, acted, pair, request};
+use crate::support::{RunningProxy, mutating_requests, pair, request};
 
 const USES: &[(&str, &str)] = &[
     ("GET", "/json"),
@@ -14,7 +14,7 @@ const USES: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn foreign_containers_are_not_there() {
+async fn foreign_and_missing_containers_have_the_same_response() {
     let (engine, proxy) = pair().await;
     let missing = "00000000000000000000000000000000000000000000000000000000000000ff";
     let upper = OURS.replace('0', "A");
@@ -48,14 +48,14 @@ async fn foreign_containers_are_not_there() {
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1, "what is there and what is not look the same");
-    assert!(acted(&engine.requests()).is_empty());
+    assert!(mutating_requests(&engine.requests()).is_empty());
     let looks =
         engine.requests().into_iter().filter(|requests| !requests.target.ends_with("/json"));
     assert_eq!(looks.count(), 0, "the engine was only asked whose they are");
 }
 
 #[tokio::test]
-async fn foreign_volumes_and_images_are_not_there() {
+async fn foreign_volumes_and_images_are_not_accessible() {
     let (engine, proxy) = pair().await;
     for name in ["skillbox-theirs", "skillbox-bound", "skillbox-nobody", "postgres-data"] {
         assert_eq!(proxy.ask("GET", &format!("/volumes/{name}"), "").await.status, 404, "{name}");
@@ -73,7 +73,7 @@ async fn foreign_volumes_and_images_are_not_there() {
 }
 
 #[tokio::test]
-async fn what_was_made_here_is_known_without_asking() {
+async fn created_containers_are_cached_until_removal() {
     let (engine, proxy) = pair().await;
     let body = sandbox().to_string();
     assert_eq!(
@@ -94,12 +94,12 @@ async fn what_was_made_here_is_known_without_asking() {
 }
 
 #[tokio::test]
-async fn two_proxies_on_one_engine_do_not_see_each_other() {
+async fn proxies_with_different_names_are_separated() {
     let (engine, _first) = pair().await;
     let second =
         RunningProxy::start(engine.address(), |config| config.policy.instance = "second".into())
             .await;
     assert_eq!(second.ask("POST", &format!("/containers/{OURS}/kill"), "").await.status, 404);
-    assert!(acted(&engine.requests()).is_empty());
+    assert!(mutating_requests(&engine.requests()).is_empty());
     assert_eq!(second.raw(request("GET", "/info", "").as_bytes()).await.status, 200);
 }

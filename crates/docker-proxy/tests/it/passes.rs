@@ -1,20 +1,20 @@
-//! What a launcher needs passes, and arrives as the proxy wrote it.
+//! The requests of a launcher are accepted, and forwarded as the proxy serializes them.
 
 use docker_proxy::PROXY_LABEL;
 use serde_json::{Value, json};
 
 use crate::bodies::{filler, sandbox, volume, with};
 use crate::support::engine::{IMAGE_ID, MADE, OURS, VOLUME};
-use crate::support::{IMAGE, INSTANCE, RunningProxy, acted, pair};
+use crate::support::{IMAGE, INSTANCE, RunningProxy, mutating_requests, pair};
 
 /// The body as the engine should have got it: marked as ours, and otherwise the same.
-fn marked(mut body: Value) -> Value {
+fn with_label(mut body: Value) -> Value {
     body["Labels"][PROXY_LABEL] = json!(INSTANCE);
     body
 }
 
 #[tokio::test]
-async fn a_launchers_bodies_arrive_as_they_were_meant() {
+async fn launcher_bodies_are_forwarded_with_our_label() {
     let (engine, proxy) = pair().await;
     for body in [
         sandbox(),
@@ -29,15 +29,15 @@ async fn a_launchers_bodies_arrive_as_they_were_meant() {
             (requests.method.as_str(), requests.target.as_str()),
             ("POST", "/v1.44/containers/create")
         );
-        assert_eq!(requests.json(), marked(body));
+        assert_eq!(requests.json(), with_label(body));
     }
     let answer = proxy.ask("POST", "/volumes/create", &volume().to_string()).await;
     assert_eq!(answer.status, 201, "{answer:?}");
-    assert_eq!(engine.last().json(), marked(volume()));
+    assert_eq!(engine.last().json(), with_label(volume()));
 }
 
 #[tokio::test]
-async fn what_was_written_oddly_arrives_plainly() {
+async fn bodies_are_serialized_again() {
     let (engine, proxy) = pair().await;
     let odd = sandbox()
         .to_string()
@@ -58,7 +58,7 @@ async fn what_was_written_oddly_arrives_plainly() {
 }
 
 #[tokio::test]
-async fn every_route_passes() {
+async fn every_route_is_forwarded() {
     let (engine, proxy) = pair().await;
     for (method, target, sent) in [
         ("GET", "/_ping", "/_ping"),
@@ -109,7 +109,7 @@ async fn every_route_passes() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_requests_headers_goes_on() {
+async fn request_headers_are_not_forwarded() {
     let (engine, proxy) = pair().await;
     let request = "GET /info HTTP/1.1\r\nHost: evil\r\nX-Registry-Auth: x\r\nX-Forwarded-For: y\r\nAuthorization: z\r\n\r\n";
     assert_eq!(proxy.raw(request.as_bytes()).await.status, 200);
@@ -117,7 +117,7 @@ async fn nothing_of_the_requests_headers_goes_on() {
 }
 
 #[tokio::test]
-async fn a_list_is_narrowed_to_ours() {
+async fn container_lists_are_filtered_by_our_label() {
     let (engine, proxy) = pair().await;
     for (target, filters) in [
         ("/containers/json?all=true", json!({"label": [format!("{PROXY_LABEL}={INSTANCE}")]})),
@@ -135,12 +135,12 @@ async fn a_list_is_narrowed_to_ours() {
 }
 
 #[tokio::test]
-async fn an_image_by_id_is_known_after_a_restart_too() {
+async fn an_image_id_is_accepted_after_a_restart() {
     let (engine, first) = pair().await;
     assert_eq!(first.ask("GET", &format!("/images/{IMAGE}/json"), "").await.json()["Id"], IMAGE_ID);
     assert_eq!(first.create(&sandbox()).await.status, 201);
     drop(first);
     let second = RunningProxy::start(engine.address(), |_| {}).await;
     assert_eq!(second.create(&sandbox()).await.status, 201);
-    assert_eq!(acted(&engine.requests()).len(), 2);
+    assert_eq!(mutating_requests(&engine.requests()).len(), 2);
 }

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use tokio::runtime::Runtime;
 
 use crate::bodies::sandbox;
-use crate::support::{acted, pair};
+use crate::support::{mutating_requests, pair};
 
 /// JSON as a careless reader has it: members in order, names as often as they come.
 #[derive(Debug, Clone)]
@@ -178,7 +178,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
 }
 
 #[test]
-fn what_gets_through_means_the_same_to_every_reader() {
+fn accepted_bodies_are_harmless_for_every_parser() {
     let runtime = Runtime::new().expect("a runtime");
     let (engine, proxy) = runtime.block_on(pair());
     let (passed, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -189,10 +189,10 @@ fn what_gets_through_means_the_same_to_every_reader() {
         TestRunner::new(Config { cases: 1500, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&edits(), |edits| {
         let text = edits.iter().fold(base.clone(), |text, edit| edit.apply(&text));
-        let before = acted(&engine.requests()).len();
+        let before = mutating_requests(&engine.requests()).len();
         let answer = runtime.block_on(proxy.ask("POST", "/containers/create", &text));
         let requests = engine.requests();
-        let requests = acted(&requests);
+        let requests = mutating_requests(&requests);
         if answer.status != 201 {
             refused.fetch_add(1, Ordering::Relaxed);
             prop_assert!(matches!(answer.status, 400 | 403 | 404), "{answer:?}");
@@ -215,7 +215,7 @@ fn what_gets_through_means_the_same_to_every_reader() {
 }
 
 #[test]
-fn the_careless_reader_sees_what_is_hidden_from_a_careful_one() {
+fn the_lenient_parser_finds_hidden_duplicates() {
     let hidden = sandbox()
         .to_string()
         .replace(r#""Privileged":false"#, "\"Privileged\":false,\"PRIVILEGED\":true");
@@ -226,7 +226,7 @@ fn the_careless_reader_sees_what_is_hidden_from_a_careful_one() {
 }
 
 #[test]
-fn no_bytes_make_it_fall_over() {
+fn arbitrary_bytes_do_not_crash_the_proxy() {
     let runtime = Runtime::new().expect("a runtime");
     let (engine, proxy) = runtime.block_on(pair());
     let requests = prop_oneof![
@@ -242,6 +242,10 @@ fn no_bytes_make_it_fall_over() {
         Ok(())
     });
     outcome.expect("nothing fell over");
-    assert!(acted(&engine.requests()).is_empty(), "{:?}", acted(&engine.requests()));
+    assert!(
+        mutating_requests(&engine.requests()).is_empty(),
+        "{:?}",
+        mutating_requests(&engine.requests())
+    );
     assert_eq!(runtime.block_on(proxy.ask("GET", "/_ping", "")).status, 200);
 }

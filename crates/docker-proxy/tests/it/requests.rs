@@ -1,12 +1,11 @@
-//! Requests that are odd in themselves: none is understood in one way here and in another by the
-//! engine.
+//! Ambiguous requests: none may be interpreted differently by the proxy and the engine.
 
 use docker_proxy::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bodies::sandbox;
 use crate::support::engine::OURS;
-use crate::support::{RunningProxy, acted, pair, request, with_timeout};
+use crate::support::{RunningProxy, mutating_requests, pair, request, with_timeout};
 
 /// Request lines.
 #[rustfmt::skip] // A kind of trick a line.
@@ -65,7 +64,7 @@ const HEADERS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn odd_request_lines_are_refused() {
+async fn rejects_ambiguous_and_unknown_request_lines() {
     let (engine, proxy) = pair().await;
     for line in LINES {
         let line = line.replace("ID", OURS);
@@ -78,7 +77,7 @@ async fn odd_request_lines_are_refused() {
 }
 
 #[tokio::test]
-async fn odd_headers_are_refused() {
+async fn rejects_ambiguous_headers() {
     let (engine, proxy) = pair().await;
     for header in HEADERS {
         let answer = proxy
@@ -101,7 +100,7 @@ async fn odd_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn bodies_stand_where_they_belong_and_say_what_they_are() {
+async fn rejects_unexpected_and_untyped_bodies() {
     let (engine, proxy) = pair().await;
     let start = format!("/containers/{OURS}/start");
     assert_eq!(
@@ -119,11 +118,11 @@ async fn bodies_stand_where_they_belong_and_say_what_they_are() {
         );
         assert_eq!(proxy.raw(format!("{head}{body}").as_bytes()).await.status, 400, "{kind}");
     }
-    assert!(acted(&engine.requests()).is_empty());
+    assert!(mutating_requests(&engine.requests()).is_empty());
 }
 
 #[tokio::test]
-async fn a_second_request_on_a_connection_is_not_read() {
+async fn ignores_a_second_request_on_a_connection() {
     let (engine, proxy) = pair().await;
     let smuggled = format!(
         "GET /_ping HTTP/1.1\r\nHost: x\r\n\r\nPOST /containers/{OURS}/kill HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -134,7 +133,7 @@ async fn a_second_request_on_a_connection_is_not_read() {
 }
 
 #[tokio::test]
-async fn who_is_slow_is_sent_away() {
+async fn slow_clients_are_disconnected() {
     let (engine, _) = pair().await;
     let proxy = RunningProxy::start(engine.address(), |config| {
         config.limits.request_timeout = std::time::Duration::from_millis(50);
@@ -172,11 +171,11 @@ async fn who_is_slow_is_sent_away() {
             }
         }
     };
-    with_timeout("a request that is quick enough", served).await;
+    with_timeout("a request within the timeout", served).await;
 }
 
 #[tokio::test]
-async fn a_refusal_is_a_sentence_in_the_engines_own_form() {
+async fn errors_have_the_format_of_the_engine() {
     let (_engine, proxy) = pair().await;
     let answer = proxy.ask("POST", "/containers/x/exec", "").await;
     assert_eq!(answer.status, 403);
@@ -188,7 +187,7 @@ async fn a_refusal_is_a_sentence_in_the_engines_own_form() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_gone_is_said_to_be() {
+async fn an_unreachable_engine_is_reported() {
     let proxy = RunningProxy::start(Address::Unix("/nonexistent/engine.sock".into()), |_| {}).await;
     let answer = proxy.ask("GET", "/info", "").await;
     assert_eq!(answer.status, 502);
@@ -197,7 +196,7 @@ async fn an_engine_that_is_gone_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_ping_goes_all_the_way() {
+async fn a_ping_reaches_the_engine() {
     let (engine, proxy) = pair().await;
     docker_proxy::ping(&proxy.address).await.expect("an answer");
     assert_eq!(engine.last().target, "/_ping");

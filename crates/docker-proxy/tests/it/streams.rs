@@ -1,5 +1,4 @@
-//! The stream of an attached container: both directions, each with its own end, for as long as it
-//! takes.
+//! The stream of an attached container: both directions with separate ends, without a time limit.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ pub async fn attached<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> (S, S
     (stream, String::from_utf8(head).expect("text"))
 }
 
-/// Says something, hears it, closes its own direction, and hears what is then said.
+/// Sends data, reads its echo, closes its direction, and reads the final output.
 pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     for word in ["hello", "again"] {
         stream.write_all(word.as_bytes()).await.expect("written");
@@ -42,7 +41,7 @@ pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 }
 
 #[tokio::test]
-async fn both_directions_and_a_half_close() {
+async fn a_stream_is_bidirectional_with_half_close() {
     let (_engine, proxy) = pair().await;
     let (stream, head) = attached(proxy.connect().await).await;
     assert!(
@@ -53,7 +52,7 @@ async fn both_directions_and_a_half_close() {
 }
 
 #[tokio::test]
-async fn over_tcp_too() {
+async fn a_stream_works_over_tcp() {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |config| {
         config.listen = Address::Tcp("127.0.0.1:0".into())
@@ -65,7 +64,7 @@ async fn over_tcp_too() {
 }
 
 #[tokio::test]
-async fn a_megabyte_each_way_at_once() {
+async fn a_stream_copies_a_megabyte_in_both_directions() {
     let (_engine, proxy) = pair().await;
     let (stream, _) = attached(proxy.connect().await).await;
     let (mut hears, mut says) = tokio::io::split(stream);
@@ -81,7 +80,7 @@ async fn a_megabyte_each_way_at_once() {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_outlasts_every_other_limit() {
+async fn a_silent_stream_is_not_timed_out() {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |config| {
         for limit in [
@@ -99,7 +98,7 @@ async fn a_quiet_stream_outlasts_every_other_limit() {
 }
 
 #[tokio::test]
-async fn an_attach_needs_its_upgrade() {
+async fn an_attach_without_upgrade_is_rejected() {
     let (engine, proxy) = pair().await;
     for upgrade in [
         "",
@@ -114,7 +113,7 @@ async fn an_attach_needs_its_upgrade() {
 }
 
 #[tokio::test]
-async fn stopping_lets_a_stream_end_and_then_cuts_it() {
+async fn shutdown_drains_and_then_closes_streams() {
     let engine = FakeEngine::start().await;
     let mut proxy = RunningProxy::start(engine.address(), |config| {
         config.limits.drain_timeout = Duration::from_secs(10)
@@ -138,7 +137,7 @@ async fn stopping_lets_a_stream_end_and_then_cuts_it() {
     assert!(rest.is_empty());
 }
 
-/// An engine that takes one request, answers with `head` and says when its connection was closed.
+/// An engine that accepts one request, responds with `head`, and ends when its connection closes.
 async fn one_answer(
     head: &'static str,
 ) -> (RunningProxy, tokio::task::JoinHandle<()>, tempfile::TempDir) {
@@ -185,7 +184,7 @@ async fn wait_for(proxy: &RunningProxy) -> UnixStream {
 }
 
 #[tokio::test]
-async fn a_wait_starts_answering_at_once_and_ends_with_its_caller() {
+async fn a_wait_is_streamed_and_ends_with_its_client() {
     let (proxy, engine, _directory) =
         one_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     let mut stream = wait_for(&proxy).await;
@@ -197,7 +196,7 @@ async fn a_wait_starts_answering_at_once_and_ends_with_its_caller() {
 }
 
 #[tokio::test]
-async fn a_silent_engine_is_given_up() {
+async fn a_silent_engine_times_out() {
     let (proxy, engine, _directory) = one_answer("").await;
     let answer = proxy.ask("POST", &format!("/containers/{OURS}/start"), "").await;
     assert_eq!(answer.status, 504, "{answer:?}");
@@ -205,7 +204,7 @@ async fn a_silent_engine_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_engine_that_talks_nonsense_is_not_believed() {
+async fn invalid_engine_responses_are_rejected() {
     for head in [
         "nonsense\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort",

@@ -1,5 +1,5 @@
-//! A stand-in engine that records what it sees, a proxy in front of it, and a client that sends
-//! bytes as they are.
+//! A fake engine that records its requests, a proxy in front of it, and a client that sends raw
+//! bytes.
 
 pub mod engine;
 pub mod filter;
@@ -22,7 +22,7 @@ pub const IMAGE: &str = "python:3.12-slim";
 pub const PROFILE: &str = r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#;
 pub const FILLER: [&str; 4] = ["/bin/sh", "-c", "cat > /skillbox/skillbox-guest", "fill"];
 
-/// Nothing here waits this long unless it hangs.
+/// A test that waits this long hangs.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub async fn with_timeout<F: Future>(what: &str, work: F) -> F::Output {
@@ -46,7 +46,7 @@ pub fn policy() -> ContainerPolicy {
     }
 }
 
-/// A proxy in front of something, at a socket in a directory of its own.
+/// A running proxy on a socket in its own directory.
 pub struct RunningProxy {
     _directory: TempDir,
     pub address: Address,
@@ -78,7 +78,7 @@ impl RunningProxy {
         UnixStream::connect(path).await.expect("a connection")
     }
 
-    /// Sends bytes as they are and reads the answer to its end.
+    /// Sends raw bytes and reads the whole response.
     pub async fn raw(&self, bytes: &[u8]) -> RawResponse {
         let mut stream = self.connect().await;
         // The proxy may have answered and closed before it has read everything.
@@ -88,7 +88,7 @@ impl RunningProxy {
         RawResponse::read(&answer)
     }
 
-    /// Sends bytes as they are and says that there are no more.
+    /// Sends raw bytes and closes its direction.
     pub async fn raw_and_close(&self, bytes: &[u8]) {
         let mut stream = self.connect().await;
         let _ = stream.write_all(bytes).await;
@@ -104,7 +104,7 @@ impl RunningProxy {
         self.ask("POST", "/v1.44/containers/create", &body.to_string()).await
     }
 
-    /// Tells the proxy to stop, and waits until it has.
+    /// Shuts the proxy down, and waits until it has stopped.
     pub async fn stop(&mut self) {
         self.stop.take().map(|stop| stop.send(()));
         with_timeout("the end of the proxy", &mut self.task).await.expect("no panic");
@@ -125,7 +125,7 @@ pub fn request(method: &str, target: &str, body: &str) -> String {
     )
 }
 
-/// An answer, taken apart just enough.
+/// A response, split into status, head and body.
 #[derive(Debug)]
 pub struct RawResponse {
     pub status: u16,
@@ -155,7 +155,7 @@ impl RawResponse {
     }
 }
 
-/// The chunks of a body, each after a line with its length.
+/// Joins the chunks of a chunked body.
 fn joined(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((length, rest)) = body.split_once("\r\n") {
@@ -166,14 +166,14 @@ fn joined(mut body: &str) -> String {
     whole
 }
 
-/// A stand-in engine and a proxy in front of it.
+/// A fake engine and a proxy in front of it.
 pub async fn pair() -> (FakeEngine, RunningProxy) {
     let engine = FakeEngine::start().await;
     let proxy = RunningProxy::start(engine.address(), |_| {}).await;
     (engine, proxy)
 }
 
-/// What the engine was asked beyond the proxy's own questions.
-pub fn acted(requests: &[RecordedRequest]) -> Vec<&RecordedRequest> {
+/// The requests that are not lookups of the proxy itself.
+pub fn mutating_requests(requests: &[RecordedRequest]) -> Vec<&RecordedRequest> {
     requests.iter().filter(|requests| requests.method != "GET").collect()
 }

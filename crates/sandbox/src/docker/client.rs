@@ -30,11 +30,11 @@ use crate::launcher::LaunchError;
 /// The timeout of every request. A loaded machine may need most of it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-type OutputStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
-type InputStream = Pin<Box<dyn AsyncWrite + Send>>;
+type ContainerOutput = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+type ContainerInput = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// The standard streams of a container.
-pub type ContainerStream = Join<StreamReader<OutputStream, Bytes>, InputStream>;
+pub type ContainerStream = Join<StreamReader<ContainerOutput, Bytes>, ContainerInput>;
 
 /// Client of a Docker engine, or of a proxy in front of one.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ impl DockerClient {
             .attach_container(name, Some(options))
             .await
             .map_err(setup_error("attach"))?;
-        let output: OutputStream = Box::pin(attached.output.map(|piece| match piece {
+        let output: ContainerOutput = Box::pin(attached.output.map(|piece| match piece {
             Ok(LogOutput::StdOut { message }) => Ok(message),
             Ok(_) => Err(io::Error::other("the engine sent a stream other than standard output")),
             Err(error) => Err(io::Error::other(error)),

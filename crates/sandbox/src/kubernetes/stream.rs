@@ -1,7 +1,7 @@
 //! The byte stream to a guest in a pod: the attach websocket, which ends when either side closes
 //! it.
 //!
-//! A task of the client library drives the connection, and does not tell a reader when it fails. So
+//! A task of the client library drives the connection, and does not notify a reader when it fails. So
 //! the reader also waits for the end of that task, and for the end of the pod: a lost node closes
 //! no connection.
 

@@ -1,4 +1,4 @@
-//! What only an engine can do wrong: images, workers that die, connections that break.
+//! Faults of an engine: missing images, dead workers, broken connections.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -14,11 +14,11 @@ use crate::support::{
     Backend, MACHINE, RecordingSink, docker_config, job, owner, run_in, shape, test_engine,
 };
 
-/// Set for a copy of this test program that is to launch a guest and wait to be killed.
-const PARK: &str = "SKILLBOX_TEST_PARK";
+/// Set for a copy of this test program that launches guests and waits until it is killed.
+const PARKED_WORKER_ENV: &str = "SKILLBOX_TEST_PARK";
 
 #[tokio::test]
-async fn images_are_refused_by_name_before_anything_is_made() {
+async fn disallowed_and_missing_images_are_rejected_by_name() {
     if !Backend::Runc.is_available("images") {
         return;
     }
@@ -41,7 +41,7 @@ async fn images_are_refused_by_name_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_not_there_is_named() {
+async fn an_unreachable_engine_is_named_in_the_error() {
     let config = |host: &str| DockerConfig {
         owner: owner(),
         host: host.to_owned(),
@@ -59,7 +59,7 @@ async fn an_engine_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_guest_that_is_let_go_leaves_nothing() {
+async fn a_dropped_guest_leaves_nothing() {
     if !Backend::Runc.is_available("a guest that is let go") {
         return;
     }
@@ -82,11 +82,11 @@ async fn a_guest_that_is_let_go_leaves_nothing() {
     assert_eq!(Inventory::take().await, before);
 }
 
-/// Not a test of its own: the worker that the next one kills.
+/// Not a test itself: the worker that the next test kills.
 #[tokio::test]
-async fn park() {
+async fn parked_worker() {
     #[expect(clippy::disallowed_methods, reason = "said by the test below to its copy")]
-    let Ok(name) = std::env::var(PARK) else { return };
+    let Ok(name) = std::env::var(PARKED_WORKER_ENV) else { return };
     let launcher =
         DockerLauncher::start(DockerConfig { owner: Owner(name), ..docker_config(None) })
             .await
@@ -100,7 +100,7 @@ async fn park() {
 }
 
 #[tokio::test]
-async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stays() {
+async fn containers_of_a_killed_worker_are_removed_within_15_seconds() {
     if !Backend::Runc.is_available("a killed worker") {
         return;
     }
@@ -115,8 +115,8 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
 
     let victim = owner();
     let mut worker = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "docker::park", "--nocapture"])
-        .env(PARK, &victim.0)
+        .args(["--exact", "docker::parked_worker", "--nocapture"])
+        .env(PARKED_WORKER_ENV, &victim.0)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -149,7 +149,7 @@ async fn what_a_killed_worker_left_is_gone_within_15_seconds_and_what_lives_stay
 }
 
 #[tokio::test]
-async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
+async fn a_run_with_a_broken_connection_is_lost() {
     if !Backend::Runc.is_available("a broken connection") {
         return;
     }
@@ -177,7 +177,7 @@ async fn a_run_whose_connection_breaks_is_lost_and_the_next_one_runs() {
 /// Other tests at the same time would not survive the restart of the engine, so it waits until it
 /// is alone.
 #[tokio::test]
-async fn an_engine_that_is_restarted_costs_the_run_under_way_and_nothing_else() {
+async fn an_engine_restart_loses_only_active_runs() {
     #[expect(clippy::disallowed_methods, reason = "how whoever has an engine to restart says how")]
     let Ok(restart) = std::env::var("SKILLBOX_TEST_ENGINE_RESTART") else {
         println!(
@@ -239,7 +239,7 @@ impl Relay {
                 let cut = cut.clone();
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = pass_on(client) => {}
+                        () = copy_to_engine(client) => {}
                         () = cut.notified() => {}
                     }
                 });
@@ -249,7 +249,7 @@ impl Relay {
     }
 }
 
-async fn pass_on(mut client: TcpStream) {
+async fn copy_to_engine(mut client: TcpStream) {
     let host = test_engine().unwrap();
     let _ = match host.strip_prefix("unix://") {
         Some(path) => {

@@ -1,4 +1,4 @@
-//! What only a cluster can do wrong, one thing at a time: the right outcome, and no pod left.
+//! Faults of a cluster, one at a time: each has the right outcome and leaves no pod.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use tokio_util::sync::CancellationToken;
 use crate::pods::{NAMESPACE, StandIn, worker_rules};
 use crate::support::{Backend, MACHINE, RecordingSink, job, run_in, shape};
 
-/// Long enough for a machine under load, short enough for a test.
-const SOON: Duration = Duration::from_secs(5);
+/// A timeout that is sufficient for a loaded machine.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn launcher(stand_in: &StandIn) -> KubernetesLauncher {
     KubernetesLauncher::start(stand_in.config()).await.unwrap()
 }
 
-/// Runs what never ends by itself, and does `trouble` once it runs.
-async fn troubled(
+/// Starts a run that never ends by itself, and injects a fault once it runs.
+async fn run_with_fault(
     stand_in: &StandIn,
     launcher: &dyn Launcher,
-    trouble: impl AsyncFnOnce(&Pod),
+    inject_fault: impl AsyncFnOnce(&Pod),
 ) -> Result<RunReport, GuestError> {
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let started = CancellationToken::new();
@@ -36,13 +36,13 @@ async fn troubled(
     let run = guest.run(&waits, CancellationToken::new(), &mut kept);
     let (ran, ()) = tokio::join!(run, async {
         started.cancelled().await;
-        trouble(&stand_in.cluster.pods()[0]).await;
+        inject_fault(&stand_in.cluster.pods()[0]).await;
     });
     ran
 }
 
-/// The same launcher still works, and nothing of any pod is left.
-async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
+/// Checks that the launcher still works and that no pod is left.
+async fn assert_still_works(stand_in: &StandIn, launcher: &dyn Launcher) {
     let (ran, kept) =
         run_in(launcher, &shape(Language::Bash), &job(Language::Bash, "echo fine")).await;
     assert_eq!((ran.outcome, kept.text().as_str()), (Outcome::Exited, "fine\n"));
@@ -50,7 +50,7 @@ async fn goes_on(stand_in: &StandIn, launcher: &dyn Launcher) {
 }
 
 #[tokio::test]
-async fn a_run_survives_watches_that_break_and_are_too_old() {
+async fn a_run_survives_broken_and_expired_watches() {
     if !Backend::Pod.is_available("watches that break") {
         return;
     }
@@ -73,103 +73,103 @@ async fn a_run_survives_watches_that_break_and_are_too_old() {
     let ran = ran.unwrap();
     assert_eq!((ran.outcome, ran.exit_code), (Outcome::Exited, Some(5)));
     // The next pod is seen too, by a watch that started anew.
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
 }
 
 #[tokio::test]
-async fn an_api_server_that_goes_away_costs_the_run_under_way_and_leaves_no_pod() {
+async fn an_api_server_outage_loses_the_active_run_and_leaves_no_pod() {
     if !Backend::Pod.is_available("an API server that goes away") {
         return;
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
-    let ran = troubled(&stand_in, &launcher, async |_| {
+    let ran = run_with_fault(&stand_in, &launcher, async |_| {
         stand_in.cluster.stop_api().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         stand_in.cluster.resume_api().unwrap();
     });
     assert_eq!(ran.await.unwrap().outcome, Outcome::Lost);
-    goes_on(&stand_in, &launcher).await;
-    // One that is away when somebody asks for a sandbox is an error, and never a hang.
+    assert_still_works(&stand_in, &launcher).await;
+    // A launch during an outage fails, and does not hang.
     stand_in.cluster.stop_api().await;
     assert!(launcher.launch(&shape(Language::Bash)).await.is_err());
     stand_in.cluster.resume_api().unwrap();
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
 }
 
 #[tokio::test]
-async fn what_ends_a_pod_from_outside_is_a_lost_run_that_says_why() {
+async fn a_pod_ended_from_outside_is_a_lost_run_with_its_cause() {
     if !Backend::Pod.is_available("pods that are ended") {
         return;
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
-    let evicted = troubled(&stand_in, &launcher, async |pod| {
+    let evicted = run_with_fault(&stand_in, &launcher, async |pod| {
         stand_in.cluster.evict(pod, "The node was low on resource: memory.");
     });
     let ran = evicted.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
     assert!(ran.cause.is_some(), "an eviction has a reason");
-    let cut = troubled(&stand_in, &launcher, async |_| stand_in.cluster.drop_attachments())
+    let cut = run_with_fault(&stand_in, &launcher, async |_| stand_in.cluster.drop_attachments())
         .await
         .unwrap();
     assert_eq!(cut.outcome, Outcome::Lost);
-    let lost = troubled(&stand_in, &launcher, async |pod| {
+    let lost = run_with_fault(&stand_in, &launcher, async |pod| {
         stand_in.cluster.lose_node(pod);
         stand_in.cluster.mark_node_lost(pod);
     });
     let ran = lost.await.unwrap();
     assert_eq!(ran.outcome, Outcome::Lost);
     assert!(ran.cause.is_some(), "a node that is lost is a reason");
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
 }
 
 #[tokio::test]
-async fn no_room_is_waited_for_and_then_said() {
+async fn missing_capacity_is_waited_for_and_then_reported() {
     if !Backend::Pod.is_available("no room") {
         return;
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
-    let impatient =
+    let short_timeout =
         KubernetesConfig { schedule_timeout: Duration::from_secs(2), ..stand_in.config() };
-    let impatient = KubernetesLauncher::start(impatient).await.unwrap();
+    let short_timeout = KubernetesLauncher::start(short_timeout).await.unwrap();
     let none = ResourceQuota { name: "compute".into(), hard: [("pods".to_owned(), 0.0)].into() };
     stand_in.cluster.set_quota(Some(none.clone()));
-    let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
+    let error = short_timeout.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("exceeded quota: compute")),
         "{error}"
     );
     stand_in.cluster.set_quota(None);
     stand_in.cluster.set_node_full(true);
-    let error = impatient.launch(&shape(Language::Bash)).await.err().unwrap();
+    let error = short_timeout.launch(&shape(Language::Bash)).await.err().unwrap();
     assert!(
         matches!(&error, LaunchError::NoRoom(said) if said.contains("Insufficient memory")),
         "{error}"
     );
     assert!(stand_in.cluster.wait_until_empty().await);
-    // Room that comes in time is taken.
-    let patient = launcher(&stand_in).await;
+    // Capacity that becomes available in time is used.
+    let long_timeout = launcher(&stand_in).await;
     let bash = shape(Language::Bash);
-    let (launched, ()) = tokio::join!(patient.launch(&bash), async {
+    let (launched, ()) = tokio::join!(long_timeout.launch(&bash), async {
         assert!(stand_in.cluster.wait_until(|pods| !pods.is_empty()).await);
         stand_in.cluster.set_node_full(false);
     });
     launched.unwrap().discard().await;
     stand_in.cluster.set_quota(Some(none));
-    let (launched, ()) = tokio::join!(patient.launch(&bash), async {
+    let (launched, ()) = tokio::join!(long_timeout.launch(&bash), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         stand_in.cluster.set_quota(None);
     });
     launched.unwrap().discard().await;
-    goes_on(&stand_in, &patient).await;
+    assert_still_works(&stand_in, &long_timeout).await;
 }
 
 #[tokio::test]
-async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
+async fn missing_images_and_permissions_are_named() {
     if !Backend::Pod.is_available("missing images and rights") {
         return;
     }
@@ -183,7 +183,7 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
         "{error}"
     );
     stand_in.cluster.set_image_missing("skillbox/bash:test", false);
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
     for missing in ["create", "attach"] {
         let mut rules = worker_rules();
         rules[0].verbs.retain(|verb| verb != missing);
@@ -199,12 +199,12 @@ async fn an_image_that_is_missing_and_a_right_that_is_missing_are_named() {
         );
     }
     stand_in.cluster.set_rules(&stand_in.kubeconfig, worker_rules());
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
 }
 
 /// Whether the script sees a file of the image that somebody pushed, and what is reported as its
 /// image.
-async fn which_image(launcher: &dyn Launcher) -> (String, String) {
+async fn run_and_report_image(launcher: &dyn Launcher) -> (String, String) {
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
     let image = guest.isolation().image.clone().unwrap();
     let mut kept = RecordingSink::default();
@@ -215,26 +215,26 @@ async fn which_image(launcher: &dyn Launcher) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
+async fn a_moved_tag_does_not_change_the_image_of_a_worker() {
     if !Backend::Pod.is_available("a moved tag") {
         return;
     }
     let _machine = MACHINE.read().await;
     let stand_in = StandIn::start();
     let worker = launcher(&stand_in).await;
-    let (seen, first) = which_image(&worker).await;
+    let (seen, first) = run_and_report_image(&worker).await;
     assert_eq!(seen, "own");
     assert!(first.starts_with("skillbox/bash@sha256:"), "{first}");
 
-    // The attack: somebody who may push to the registry moves the tag.
+    // The attack: a user with push access to the registry moves the tag.
     let planted = tempfile::NamedTempFile::new().unwrap();
     let image =
         ClusterImage::new("skillbox/bash:test").with_program("planted", planted.path().to_owned());
     stand_in.cluster.move_tag(image);
-    assert_eq!(which_image(&worker).await, ("own".to_owned(), first.clone()));
+    assert_eq!(run_and_report_image(&worker).await, ("own".to_owned(), first.clone()));
     // Control: a pod that is asked for by its name, as the first of a worker is, runs the new
     // image, and says so.
-    let (seen, second) = which_image(&launcher(&stand_in).await).await;
+    let (seen, second) = run_and_report_image(&launcher(&stand_in).await).await;
     assert_eq!(seen, "planted");
     assert_ne!(second, first);
     // Named by digest in the configuration, it is the same from the first pod on.
@@ -242,7 +242,7 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
     config.images = sandbox::Images::new(|_| first.clone());
     config.allowlist.push(first.clone());
     let exact = KubernetesLauncher::start(config).await.unwrap();
-    assert_eq!(which_image(&exact).await, ("own".to_owned(), first.clone()));
+    assert_eq!(run_and_report_image(&exact).await, ("own".to_owned(), first.clone()));
 
     // What the digest leads to is gone: the worker says what it keeps to, and how to change that.
     stand_in.cluster.set_image_missing("skillbox/bash:test", true);
@@ -254,7 +254,7 @@ async fn a_tag_that_is_moved_does_not_change_what_a_worker_runs() {
 
 /// Two first pods at once, of which the second finds the tag moved: both runs end up on one image.
 #[tokio::test]
-async fn first_pods_at_the_same_time_agree_on_an_image() {
+async fn concurrent_first_pods_use_one_image() {
     if !Backend::Pod.is_available("a tag that is moved between two first pods") {
         return;
     }
@@ -263,7 +263,7 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
     let worker = launcher(&stand_in).await;
     // Both pods are asked for by name, and then wait for a node.
     stand_in.cluster.set_node_full(true);
-    let both = async { tokio::join!(which_image(&worker), which_image(&worker)) };
+    let both = async { tokio::join!(run_and_report_image(&worker), run_and_report_image(&worker)) };
     let ((one, two), names) = tokio::join!(both, async {
         let names = loop {
             let pods = stand_in.cluster.pods();
@@ -295,7 +295,7 @@ async fn first_pods_at_the_same_time_agree_on_an_image() {
 }
 
 #[tokio::test]
-async fn a_slow_api_is_waited_for() {
+async fn a_slow_api_is_tolerated() {
     if !Backend::Pod.is_available("a slow API") {
         return;
     }
@@ -303,11 +303,11 @@ async fn a_slow_api_is_waited_for() {
     let stand_in = StandIn::start();
     let launcher = launcher(&stand_in).await;
     stand_in.cluster.set_response_delay(Duration::from_millis(700));
-    goes_on(&stand_in, &launcher).await;
+    assert_still_works(&stand_in, &launcher).await;
 }
 
 #[tokio::test]
-async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
+async fn pods_of_a_dead_worker_are_swept_and_active_pods_stay() {
     if !Backend::Pod.is_available("a sweep") {
         return;
     }
@@ -332,7 +332,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
     let api: kube::Api<Pod> =
         kube::Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE);
     api.create(&Default::default(), &orphan).await.unwrap();
-    let until = tokio::time::Instant::now() + 6 * SOON;
+    let until = tokio::time::Instant::now() + 6 * SHORT_TIMEOUT;
     let left = || stand_in.cluster.pods().len();
     while left() > 1 {
         assert!(tokio::time::Instant::now() < until, "{} pods are left", left());
@@ -351,7 +351,7 @@ async fn what_a_dead_worker_left_is_swept_and_what_lives_stays() {
 }
 
 #[tokio::test]
-async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
+async fn a_worker_sweeps_its_own_unremoved_pods() {
     if !Backend::Pod.is_available("a sweep of one's own") {
         return;
     }
@@ -361,7 +361,7 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
     let me = config.owner.clone();
     let launcher = KubernetesLauncher::start(config).await.unwrap();
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();
-    // There is nobody to remove it, and no second try.
+    // The removal fails, and is not retried.
     stand_in.cluster.stop_api().await;
     guest.discard().await;
     stand_in.cluster.resume_api().unwrap();
@@ -371,7 +371,7 @@ async fn what_a_worker_could_not_remove_itself_it_sweeps_later() {
         2,
         "one that nobody removes, and one that waits for its job"
     );
-    let until = tokio::time::Instant::now() + 6 * SOON;
+    let until = tokio::time::Instant::now() + 6 * SHORT_TIMEOUT;
     while stand_in.cluster.pods().len() > 1 {
         assert!(tokio::time::Instant::now() < until, "{:?}", stand_in.cluster.pods());
         launcher.sweep(&me).await.unwrap();

@@ -1,4 +1,4 @@
-//! A cluster for the launcher of pods: our stand-in, unless somebody names a real one.
+//! A cluster for the Kubernetes launcher: our stand-in, or a configured real one.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ const COPY: &str = "#!/bin/sh
 ";
 
 /// The kubeconfig of a real cluster, as `scripts/test-cluster.sh` names it.
-fn real() -> Option<PathBuf> {
+fn real_cluster() -> Option<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
         reason = "how the test scripts say where their cluster is"
@@ -33,16 +33,16 @@ fn real() -> Option<PathBuf> {
     std::env::var_os("SKILLBOX_TEST_CLUSTER_WORKER").map(PathBuf::from)
 }
 
-/// Whether there can be pods. Without them a test says so, for the summary to repeat.
+/// Whether pods can run. If not, it prints that the test was skipped.
 pub fn is_available(test: &str) -> bool {
-    let missing = if real().is_some() { None } else { cluster::missing_requirement() };
+    let missing = if real_cluster().is_some() { None } else { cluster::missing_requirement() };
     if let Some(missing) = &missing {
         println!("NEEDS ROOT: {test} was not run on kubernetes, because there is no {missing}");
     }
     missing.is_none()
 }
 
-/// The rights of a worker, and no more.
+/// Exactly the permissions of a worker.
 pub fn worker_rules() -> Vec<RbacRule> {
     vec![
         RbacRule::new(NAMESPACE, "pods", &["create", "get", "list", "watch", "delete"]),
@@ -50,7 +50,7 @@ pub fn worker_rules() -> Vec<RbacRule> {
     ]
 }
 
-/// A stand-in of its own, with everything that pods of ours need.
+/// A separate stand-in cluster with the images for our pods.
 pub struct StandIn {
     pub cluster: TestCluster,
     pub kubeconfig: PathBuf,
@@ -103,7 +103,7 @@ pub fn config(kubeconfig: PathBuf) -> KubernetesConfig {
     }
 }
 
-/// A launcher, and its cluster for as long as it lives.
+/// A launcher with its cluster.
 pub struct Pods {
     launcher: KubernetesLauncher,
     _stand_in: Option<StandIn>,
@@ -111,9 +111,9 @@ pub struct Pods {
 
 impl Pods {
     pub async fn start() -> Pods {
-        let stand_in = if real().is_some() { None } else { Some(StandIn::start()) };
-        let kubeconfig =
-            real().or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));
+        let stand_in = if real_cluster().is_some() { None } else { Some(StandIn::start()) };
+        let kubeconfig = real_cluster()
+            .or_else(|| stand_in.as_ref().map(|stand_in| stand_in.kubeconfig.clone()));
         let launcher = KubernetesLauncher::start(config(kubeconfig.unwrap())).await.unwrap();
         Pods { launcher, _stand_in: stand_in }
     }

@@ -218,19 +218,19 @@ fn resources(container: &Container) -> Value {
     let resources = container.resources.clone().unwrap_or_default();
     let (limits, requests) =
         (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
-    let mut told = json!({});
+    let mut cgroup_limits = json!({});
     if let Some(bytes) = limits.get("memory").and_then(units) {
         // The limit of memory and swap together, because kubelets allow no swap.
-        told["memory"] = json!({"limit": bytes, "swap": bytes});
+        cgroup_limits["memory"] = json!({"limit": bytes, "swap": bytes});
     }
     let shares = requests.get("cpu").and_then(amount).map(|cores| (cores * 1024.0).max(2.0) as u64);
     let quota = limits.get("cpu").and_then(amount).map(|cores| (cores * 100_000.0) as i64);
-    told["cpu"] = json!({"shares": shares.unwrap_or(2)});
+    cgroup_limits["cpu"] = json!({"shares": shares.unwrap_or(2)});
     if let Some(quota) = quota {
-        told["cpu"]["quota"] = quota.max(1000).into();
-        told["cpu"]["period"] = 100_000.into();
+        cgroup_limits["cpu"]["quota"] = quota.max(1000).into();
+        cgroup_limits["cpu"]["period"] = 100_000.into();
     }
-    told
+    cgroup_limits
 }
 
 /// The `oom_score_adj` of a container. In a container even root cannot set a lower value than its

@@ -10,7 +10,7 @@ fn both() -> AttachParams {
 }
 
 #[tokio::test]
-async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
+async fn streams_use_channels_and_earlier_output_is_lost() {
     let Some(cluster) = start("attach") else { return };
     let api = pods(&cluster).await;
     let script = "echo before; read x; echo \"$x\"; echo oops >&2; cat; exit 4";
@@ -50,7 +50,7 @@ async fn streams_are_channels_and_what_was_written_before_is_not_heard() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_client_is_the_end_of_the_input_and_a_cut_is_heard() {
+async fn a_disconnected_client_ends_the_input() {
     let Some(cluster) = start("a cut") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("cut", "cat; exit 9"))).await.unwrap();

@@ -1,4 +1,4 @@
-//! Clients that are not ours and know the real one: `kubectl` and the Python client.
+//! Third-party clients of the real API: `kubectl` and the Python client.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn kubectl_finds_what_it_expects() {
+async fn kubectl_works() {
     let Some(cluster) = start("kubectl") else { return };
     if Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().is_err()
     {
@@ -86,7 +86,7 @@ fn python() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_python_client_finds_what_it_expects() {
+async fn the_python_client_works() {
     let Some(cluster) = start("the Python client") else { return };
     let config = admin(&cluster);
     let pod = body("by-python", "read x; echo \"heard $x\"; echo oops >&2; exit 4").to_string();

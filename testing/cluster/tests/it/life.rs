@@ -53,7 +53,7 @@ async fn a_pod_ends_as_its_container_does() {
 }
 
 #[tokio::test]
-async fn a_container_has_what_its_pod_says_and_no_more() {
+async fn a_container_has_exactly_the_restrictions_of_its_pod() {
     let Some(cluster) = start("what a container has") else { return };
     // Every line that is false makes another exit code.
     let script = r#"
@@ -87,7 +87,7 @@ async fn a_container_has_what_its_pod_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_a_pod_waits_for_is_said_and_comes() {
+async fn the_reason_of_a_pending_pod_is_reported() {
     let Some(cluster) = start("pods that wait") else { return };
     let api = pods(&cluster).await;
     cluster.set_node_full(true);
@@ -108,7 +108,7 @@ async fn what_a_pod_waits_for_is_said_and_comes() {
 }
 
 #[tokio::test]
-async fn a_lost_node_is_not_heard_of_and_its_pod_goes_only_by_force() {
+async fn a_pod_of_a_lost_node_is_removed_only_by_force() {
     let Some(cluster) = start("a lost node") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("lost", "read x"))).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_lost_node_is_not_heard_of_and_its_pod_goes_only_by_force() {
 }
 
 #[tokio::test]
-async fn a_finalizer_is_waited_for() {
+async fn a_pod_with_a_finalizer_is_not_removed() {
     let Some(cluster) = start("a finalizer") else { return };
     let api = pods(&cluster).await;
     let mut held = body("held", "exit 0");

@@ -1,4 +1,4 @@
-//! The stand-in as its clients see it: the `kube` crate and `kubectl`, who know the real one.
+//! Tests of the stand-in with clients of the real API: the `kube` crate, `kubectl` and Python.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 

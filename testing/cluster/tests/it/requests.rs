@@ -1,4 +1,4 @@
-//! Requests and refusals, and watches that break.
+//! Requests, errors and broken watches.
 
 use cluster::{RbacRule, ResourceQuota};
 use futures_util::StreamExt;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{NAMESPACE, body, client, phase, pod, pods, start};
 
-/// The code, reason and words of a refusal.
+/// The code, reason and message of an error.
 fn refused<T: std::fmt::Debug>(answer: Result<T, Error>) -> (u16, String, String) {
     match answer.unwrap_err() {
         Error::Api(status) => (status.code, status.reason.clone(), status.message.clone()),
@@ -19,14 +19,14 @@ fn refused<T: std::fmt::Debug>(answer: Result<T, Error>) -> (u16, String, String
 }
 
 #[tokio::test]
-async fn refusals_have_the_words_of_the_real_one() {
+async fn errors_have_the_messages_of_a_real_server() {
     let Some(cluster) = start("refusals") else { return };
     let api = pods(&cluster).await;
     let parameters = PostParams::default();
     let mut loose = body("loose", "exit 0");
     loose["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     assert_eq!(
-        refused(api.create(&parameters, &pod(loose)).await),
+        error_of(api.create(&parameters, &pod(loose)).await),
         (403, "Forbidden".into(), "pods \"loose\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false (container \"main\" must set securityContext.allowPrivilegeEscalation=false)".into())
     );
     cluster.set_quota(Some(ResourceQuota {
@@ -34,7 +34,7 @@ async fn refusals_have_the_words_of_the_real_one() {
         hard: [("pods".to_owned(), 0.0)].into(),
     }));
     assert_eq!(
-        refused(api.create(&parameters, &pod(body("q1", ""))).await),
+        error_of(api.create(&parameters, &pod(body("q1", ""))).await),
         (
             403,
             "Forbidden".into(),
@@ -47,15 +47,15 @@ async fn refusals_have_the_words_of_the_real_one() {
     let made = api.create(&parameters, &pod(made)).await.unwrap();
     let name = made.metadata.name.clone().unwrap();
     assert!(name.starts_with("made-") && name.len() == 10, "{name}");
-    let again = refused(api.create(&parameters, &pod(body(&name, ""))).await);
+    let again = error_of(api.create(&parameters, &pod(body(&name, ""))).await);
     assert_eq!(again, (409, "AlreadyExists".into(), format!("pods \"{name}\" already exists")));
     assert_eq!(
-        refused(api.get("nothing").await),
+        error_of(api.get("nothing").await),
         (404, "NotFound".into(), "pods \"nothing\" not found".into())
     );
-    assert_eq!(refused(api.create(&parameters, &pod(body("Bad_Name", ""))).await).0, 422);
+    assert_eq!(error_of(api.create(&parameters, &pod(body("Bad_Name", ""))).await).0, 422);
     let other = Preconditions { uid: Some("another".into()), resource_version: None };
-    let conflict = refused(
+    let conflict = error_of(
         api.delete(&name, &DeleteParams { preconditions: Some(other), ..DeleteParams::default() })
             .await,
     );
@@ -78,17 +78,17 @@ async fn every_verb_is_checked() {
         )
     };
     assert_eq!(
-        refused(api.list(&ListParams::default()).await),
+        error_of(api.list(&ListParams::default()).await),
         (403, "Forbidden".into(), words("list"))
     );
     assert_eq!(
-        refused(api.create(&PostParams::default(), &pod(body("a", ""))).await).2,
+        error_of(api.create(&PostParams::default(), &pod(body("a", ""))).await).2,
         words("create")
     );
-    assert_eq!(refused(api.delete("a", &DeleteParams::default()).await).0, 403);
+    assert_eq!(error_of(api.delete("a", &DeleteParams::default()).await).0, 403);
     cluster.set_rules(&worker, vec![RbacRule::new(NAMESPACE, "pods", &["list"])]);
     assert!(api.list(&ListParams::default()).await.is_ok());
-    assert_eq!(refused(api.watch(&WatchParams::default(), "0").await.map(|_| ())).0, 403);
+    assert_eq!(error_of(api.watch(&WatchParams::default(), "0").await.map(|_| ())).0, 403);
     let review = json!({"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
         "spec": {"resourceAttributes": {"namespace": NAMESPACE, "verb": "list", "resource": "pods"}}});
     let request = http::Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
@@ -102,13 +102,13 @@ async fn every_verb_is_checked() {
     std::fs::write(&stranger, text).unwrap();
     let api: Api<Pod> = Api::namespaced(client(&stranger).await, NAMESPACE);
     assert_eq!(
-        refused(api.list(&ListParams::default()).await),
+        error_of(api.list(&ListParams::default()).await),
         (401, "Unauthorized".into(), "Unauthorized".into())
     );
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_from_where_it_was_until_that_is_forgotten() {
+async fn a_watch_resumes_until_its_revision_is_compacted() {
     let Some(cluster) = start("watches") else { return };
     let api = pods(&cluster).await;
     let list = api.list(&ListParams::default()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_watch_goes_on_from_where_it_was_until_that_is_forgotten() {
 }
 
 #[tokio::test]
-async fn an_api_that_stops_comes_back_with_what_it_knew_and_pods_go_on() {
+async fn a_resumed_api_keeps_its_objects_and_pods_keep_running() {
     let Some(cluster) = start("an API that stops") else { return };
     let api = pods(&cluster).await;
     api.create(&PostParams::default(), &pod(body("on", "read x; exit 3"))).await.unwrap();

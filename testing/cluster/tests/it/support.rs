@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub const NAMESPACE: &str = "boxes";
 pub const IMAGE: &str = "tests/shell:1";
 
-/// A cluster, or none where none can be; then the test says why.
+/// A cluster, or `None` with a message where none can run.
 pub fn start(test: &str) -> Option<TestCluster> {
     if let Some(missing) = cluster::missing_requirement() {
         println!("NEEDS ROOT: {test} was not run, because there is no {missing}");
@@ -24,7 +24,7 @@ pub fn start(test: &str) -> Option<TestCluster> {
     Some(TestCluster::start(settings).unwrap())
 }
 
-/// Somebody who may do everything.
+/// A kubeconfig with all permissions.
 pub fn admin(cluster: &TestCluster) -> PathBuf {
     cluster.kubeconfig("admin", NAMESPACE, vec![RbacRule::all()]).unwrap()
 }
@@ -40,7 +40,7 @@ pub async fn pods(cluster: &TestCluster) -> Api<Pod> {
     Api::namespaced(client(&admin(cluster)).await, NAMESPACE)
 }
 
-/// As the restricted standard wants it, running a shell script that reads what it is sent.
+/// A pod that satisfies the restricted standard and runs a shell script.
 pub fn body(name: &str, script: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -1,4 +1,4 @@
-//! A proxy of the usual kind: it looks at the method and the path of a request, and passes bytes.
+//! A typical socket proxy: it checks the method and the path of a request, and copies bytes.
 
 use docker_proxy::Address;
 use tempfile::TempDir;
@@ -6,8 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What socket proxies commonly let through when containers, images, volumes and POST are switched
-/// on.
+/// The paths that socket proxies usually allow with containers, images, volumes and POST enabled.
 const SECTIONS: &[&str] = &["/_ping", "/version", "/info", "/containers", "/images", "/volumes"];
 
 pub struct UrlFilter {
