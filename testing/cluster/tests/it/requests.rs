@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{NAMESPACE, body, client, phase, pod, pods, start};
 
 /// The code, reason and message of an error.
-fn refused<T: std::fmt::Debug>(answer: Result<T, Error>) -> (u16, String, String) {
+fn error_of<T: std::fmt::Debug>(answer: Result<T, Error>) -> (u16, String, String) {
     match answer.unwrap_err() {
         Error::Api(status) => (status.code, status.reason.clone(), status.message.clone()),
         other => panic!("{other}"),
