@@ -50,7 +50,7 @@ async fn rejects_requests_with_a_foreign_host() {
 
     // The control: a proxy that is called so answers the page.
     let named = listening(&engine, &["rebound.example"]).await;
-    let answer = asked(&named, "Host: rebound.example:2375\r\n").await;
+    let answer = get_info(&named, "Host: rebound.example:2375\r\n").await;
     assert_eq!((answer.status, answer.json()["Name"].as_str()), (200, Some("engine")));
 }
 
