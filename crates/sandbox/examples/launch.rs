@@ -1,5 +1,5 @@
-//! Measures the launch and removal times of sandboxes, native and on an engine: `cargo run --release -p
-//! sandbox --example launch -- unix:///var/run/docker.sock 20 runsc`.
+//! Measures the launch and removal times of sandboxes, native and on an engine: `cargo run
+//! --release -p sandbox --example launch -- unix:///var/run/docker.sock 20 runsc`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -82,15 +82,15 @@ async fn send_streamed(sender: &mut Sender, file: &StreamedFile) -> Result<(), D
     let mut stream = file.source.open().await.map_err(failed)?;
     sender.send(&ToGuest::File { path: &file.path, size: file.size, executable: false }).await?;
     let mut chunk = vec![0; CHUNK];
-    let mut left = file.size;
-    while left > 0 {
-        let length = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+    let mut remaining = file.size;
+    while remaining > 0 {
+        let length = usize::try_from(remaining).unwrap_or(CHUNK).min(CHUNK);
         let read = stream.read(&mut chunk[..length]).await.map_err(failed)?;
         if read == 0 {
             return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
         }
         sender.send(&ToGuest::Chunk(&chunk[..read])).await?;
-        left -= read as u64;
+        remaining -= read as u64;
     }
     Ok(())
 }

@@ -50,18 +50,18 @@ pub async fn run_unconfined(
     let (child, pipes) =
         directory.start(job, search_path).map_err(setup_error("start the script"))?;
     let mut logs = LogRelay::new(job.output_limits.log_bytes, sink);
-    let ended = supervise(child, pipes, job.timeout, &stop, &mut logs)
+    let end = supervise(child, pipes, job.timeout, &stop, &mut logs)
         .await
         .map_err(setup_error("wait for the script"))?;
     let (wall_ms, logs_truncated) = (began.elapsed().as_millis() as u64, logs.truncated);
     let (document, skipped) = directory.collect(&job.output_limits, sink).await?;
-    let (outcome, exit_code) = match ended {
-        StopReason::Exited(status) if matches!(document, OutputDocument::TooLarge) => {
+    let (outcome, exit_code) = match end {
+        RunEnd::Exited(status) if matches!(document, OutputDocument::TooLarge) => {
             (Outcome::OutputTooLarge, Some(shell_exit_code(status)))
         }
-        StopReason::Exited(status) => (Outcome::Exited, Some(shell_exit_code(status))),
-        StopReason::Deadline => (Outcome::TimedOut, None),
-        StopReason::Cancelled => (Outcome::Cancelled, None),
+        RunEnd::Exited(status) => (Outcome::Exited, Some(shell_exit_code(status))),
+        RunEnd::Deadline => (Outcome::TimedOut, None),
+        RunEnd::Cancelled => (Outcome::Cancelled, None),
     };
     Ok(RunReport {
         outcome,
@@ -77,28 +77,29 @@ pub async fn run_unconfined(
     })
 }
 
-enum StopReason {
+/// How the run ended.
+enum RunEnd {
     Exited(ExitStatus),
     Deadline,
     Cancelled,
 }
 
-/// Forwards the log until the script has ended, then kills all processes that it left running.
+/// Forwards the log until the script has end, then kills all processes that it left running.
 async fn supervise(
     mut child: Child,
     mut pipes: LogPipes,
     timeout: Duration,
     stop: &CancellationToken,
     logs: &mut LogRelay<'_>,
-) -> io::Result<StopReason> {
+) -> io::Result<RunEnd> {
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
-    let ended = loop {
+    let end = loop {
         tokio::select! {
-            status = child.wait() => break StopReason::Exited(status?),
-            () = &mut deadline => break StopReason::Deadline,
-            () = stop.cancelled() => break StopReason::Cancelled,
+            status = child.wait() => break RunEnd::Exited(status?),
+            () = &mut deadline => break RunEnd::Deadline,
+            () = stop.cancelled() => break RunEnd::Cancelled,
             index = pipes.ready(), if !pipes.is_empty() => logs.forward(&mut pipes, index).await,
         }
     };
@@ -108,7 +109,7 @@ async fn supervise(
     child.wait().await?;
     orphans::kill_orphans().await;
     logs.drain(&mut pipes).await;
-    Ok(ended)
+    Ok(end)
 }
 
 /// The exit code that a shell would report.

@@ -74,60 +74,17 @@ impl SandboxCgroup {
 
     /// Writes the limits; returns which of them the kernel enforces.
     pub fn apply_limits(&self, limits: &CgroupLimits) -> io::Result<EnforcedLimits> {
-        let memory = limits.memory_bytes.to_string();
-        let pids = limits.pids.to_string();
-        let quota = u64::from(limits.cpu_millis) * CPU_PERIOD_MICROS / 1000;
         let mut enforced = EnforcedLimits::default();
         match self {
             SandboxCgroup::None => {}
             SandboxCgroup::V2 { directory, controllers } => {
                 for controller in controllers {
-                    match controller {
-                        CgroupController::Memory => {
-                            fs::write(directory.join("memory.max"), &memory)?;
-                            enforced.memory = true;
-                            // Absent when the kernel has no swap accounting.
-                            enforced.swap =
-                                fs::write(directory.join("memory.swap.max"), "0").is_ok();
-                        }
-                        CgroupController::Pids => {
-                            fs::write(directory.join("pids.max"), &pids)?;
-                            enforced.pids = true;
-                        }
-                        CgroupController::Cpu => {
-                            fs::write(
-                                directory.join("cpu.max"),
-                                format!("{quota} {CPU_PERIOD_MICROS}"),
-                            )?;
-                            enforced.cpu = true;
-                        }
-                    }
+                    apply_v2(*controller, directory, limits, &mut enforced)?;
                 }
             }
             SandboxCgroup::V1 { directories } => {
                 for (controller, directory) in directories {
-                    match controller {
-                        CgroupController::Memory => {
-                            fs::write(directory.join("memory.limit_in_bytes"), &memory)?;
-                            enforced.memory = true;
-                            // Limits memory plus swap to the memory limit: no swap.
-                            enforced.swap =
-                                fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory)
-                                    .is_ok();
-                        }
-                        CgroupController::Pids => {
-                            fs::write(directory.join("pids.max"), &pids)?;
-                            enforced.pids = true;
-                        }
-                        CgroupController::Cpu => {
-                            fs::write(
-                                directory.join("cpu.cfs_period_us"),
-                                CPU_PERIOD_MICROS.to_string(),
-                            )?;
-                            fs::write(directory.join("cpu.cfs_quota_us"), quota.to_string())?;
-                            enforced.cpu = true;
-                        }
-                    }
+                    apply_v1(*controller, directory, limits, &mut enforced)?;
                 }
             }
         }
@@ -170,6 +127,66 @@ impl SandboxCgroup {
             }
         }
     }
+}
+
+fn apply_v2(
+    controller: CgroupController,
+    directory: &Path,
+    limits: &CgroupLimits,
+    enforced: &mut EnforcedLimits,
+) -> io::Result<()> {
+    match controller {
+        CgroupController::Memory => {
+            fs::write(directory.join("memory.max"), limits.memory_bytes.to_string())?;
+            enforced.memory = true;
+            // Absent when the kernel has no swap accounting.
+            enforced.swap = fs::write(directory.join("memory.swap.max"), "0").is_ok();
+        }
+        CgroupController::Pids => {
+            fs::write(directory.join("pids.max"), limits.pids.to_string())?;
+            enforced.pids = true;
+        }
+        CgroupController::Cpu => {
+            let max = format!("{} {CPU_PERIOD_MICROS}", cpu_quota_micros(limits));
+            fs::write(directory.join("cpu.max"), max)?;
+            enforced.cpu = true;
+        }
+    }
+    Ok(())
+}
+
+fn apply_v1(
+    controller: CgroupController,
+    directory: &Path,
+    limits: &CgroupLimits,
+    enforced: &mut EnforcedLimits,
+) -> io::Result<()> {
+    match controller {
+        CgroupController::Memory => {
+            let memory = limits.memory_bytes.to_string();
+            fs::write(directory.join("memory.limit_in_bytes"), &memory)?;
+            enforced.memory = true;
+            // Limits memory plus swap to the memory limit: no swap. The kernel requires that the
+            // memory limit is set before.
+            enforced.swap =
+                fs::write(directory.join("memory.memsw.limit_in_bytes"), &memory).is_ok();
+        }
+        CgroupController::Pids => {
+            fs::write(directory.join("pids.max"), limits.pids.to_string())?;
+            enforced.pids = true;
+        }
+        CgroupController::Cpu => {
+            fs::write(directory.join("cpu.cfs_period_us"), CPU_PERIOD_MICROS.to_string())?;
+            let quota = cpu_quota_micros(limits);
+            fs::write(directory.join("cpu.cfs_quota_us"), quota.to_string())?;
+            enforced.cpu = true;
+        }
+    }
+    Ok(())
+}
+
+fn cpu_quota_micros(limits: &CgroupLimits) -> u64 {
+    u64::from(limits.cpu_millis) * CPU_PERIOD_MICROS / 1000
 }
 
 fn create_v1(controller: CgroupController, directory: &Path) -> io::Result<()> {

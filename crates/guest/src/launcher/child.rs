@@ -67,18 +67,18 @@ fn open(
     plan: &SandboxPlan,
     network: SandboxNetwork,
 ) -> Result<OpenedFiles, StepFailure> {
-    named_step("enter cgroup", group.enter())?;
-    named_step("capabilities", identity::drop_bounding_set())?;
+    at_step("enter cgroup", group.enter())?;
+    at_step("capabilities", identity::drop_bounding_set())?;
     if network == SandboxNetwork::Own {
         // Needs the host's /proc, which is not in the new root.
         shrink_receive_buffers();
     }
     // After entering the cgroup, which becomes the root of the new cgroup namespace.
-    named_step("cgroup namespace", sys::unshare_cgroup_namespace())?;
+    at_step("cgroup namespace", sys::unshare_cgroup_namespace())?;
     // The service's user may have access to directories that the sandbox's user does not have.
-    let sources = named_step("open host paths", root::open_sources(plan))?;
+    let sources = at_step("open host paths", root::open_sources(plan))?;
     // Before the change of user, which makes the file root's.
-    let oom_score = named_step("oom score", open_oom_score())?;
+    let oom_score = at_step("oom score", open_oom_score())?;
     Ok(OpenedFiles { sources, oom_score })
 }
 
@@ -90,28 +90,25 @@ fn prepare(
     network: SandboxNetwork,
 ) -> Result<PreparedChild, StepFailure> {
     // Before the first file is created: its owner must be mapped in the user namespace.
-    named_step("user and group", identity::switch_to_inside_user())?;
-    let root = named_step("new root", root::build_and_enter(plan, sources))?;
-    named_step(
+    at_step("user and group", identity::switch_to_inside_user())?;
+    let root = at_step("new root", root::build_and_enter(plan, sources))?;
+    at_step(
         "host name",
         rustix::system::sethostname(plan.hostname.as_bytes()).map_err(io::Error::from),
     )?;
     if network == SandboxNetwork::Own {
-        named_step("loopback", sys::bring_up_loopback())?;
+        at_step("loopback", sys::bring_up_loopback())?;
     }
     // When the launcher dies, the kernel kills the sandbox. After the change of user, which clears
     // this setting.
-    named_step(
+    at_step(
         "death signal",
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(io::Error::from),
     )?;
-    named_step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
+    at_step("session", rustix::process::setsid().map(drop).map_err(io::Error::from))?;
     // Landlock and seccomp require this from a process without capabilities.
-    named_step(
-        "no new privileges",
-        rustix::thread::set_no_new_privs(true).map_err(io::Error::from),
-    )?;
+    at_step("no new privileges", rustix::thread::set_no_new_privs(true).map_err(io::Error::from))?;
     Ok(PreparedChild { root, oom_score })
 }
 
@@ -147,21 +144,21 @@ fn exec_guest(
     program: BorrowedFd<'_>,
 ) -> Result<Infallible, StepFailure> {
     // Before Landlock, which forbids all mount operations.
-    named_step("disk limit", root::resize_scratch(&root.scratch, &limits.scratch))?;
-    named_step("resource limits", confine::set_rlimits(&limits.rlimits))?;
-    named_step("descriptors", arrange_descriptors(stream))?;
-    named_step("oom score", sys::duplicate_to(oom_score.as_fd(), OOM_SCORE_FD))?;
-    named_step("landlock", confine::restrict_paths(&plan.landlock))?;
-    named_step("capabilities", identity::drop_capabilities())?;
+    at_step("disk limit", root::resize_scratch(&root.scratch, &limits.scratch))?;
+    at_step("resource limits", confine::set_rlimits(&limits.rlimits))?;
+    at_step("descriptors", arrange_descriptors(stream))?;
+    at_step("oom score", sys::duplicate_to(oom_score.as_fd(), OOM_SCORE_FD))?;
+    at_step("landlock", confine::restrict_paths(&plan.landlock))?;
+    at_step("capabilities", identity::drop_capabilities())?;
     // Before the filters, which reject these lock calls.
     let inode_locks =
         plan.private_inodes.then(|| shared_inodes::lock_all(LockOwner::OpenFile)).flatten();
     // Before the main filter, which forbids installing another.
-    named_step("witness", install_notify_filter(plan, root.locks.as_ref()))?;
+    at_step("notify filter", install_notify_filter(plan, root.locks.as_ref()))?;
     // Last, because it forbids most of the calls above.
-    named_step("seccomp", confine::filter_system_calls(&plan.seccomp))?;
+    at_step("seccomp", confine::filter_system_calls(&plan.seccomp))?;
     let private = root.private && inode_locks.is_some();
-    named_step("start guest", Err(execute_guest(plan, program, private)))
+    at_step("start guest", Err(execute_guest(plan, program, private)))
 }
 
 /// Installs the notify filter and passes its listener and the list of locks to the guest on fixed
@@ -181,7 +178,7 @@ fn open_oom_score() -> io::Result<OwnedFd> {
     Ok(std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?.into())
 }
 
-fn named_step<T>(step: &'static str, result: io::Result<T>) -> Result<T, StepFailure> {
+fn at_step<T>(step: &'static str, result: io::Result<T>) -> Result<T, StepFailure> {
     result.map_err(|error| StepFailure { step, error })
 }
 

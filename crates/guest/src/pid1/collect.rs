@@ -212,9 +212,9 @@ impl Collector<'_> {
 
     /// Sends exactly the bytes that were announced.
     fn send(&mut self, file: &OwnedFd, size: u64) {
-        let mut left = size;
-        while left > 0 {
-            let length = left.min(self.buffer.len() as u64) as usize;
+        let mut remaining = size;
+        while remaining > 0 {
+            let length = remaining.min(self.buffer.len() as u64) as usize;
             match retry_on_intr(|| read(file, &mut self.buffer[..length])) {
                 // No process is left that could have truncated the file, so this is a failure of
                 // the file system. The announced size cannot be taken back: exit, so that the host
@@ -222,7 +222,7 @@ impl Collector<'_> {
                 Ok(0) | Err(_) => exit_guest(),
                 Ok(count) => {
                     self.host.send(&FromGuest::Chunk(&self.buffer[..count]));
-                    left -= count as u64;
+                    remaining -= count as u64;
                 }
             }
         }

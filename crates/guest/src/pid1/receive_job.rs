@@ -102,10 +102,10 @@ fn write_chunks(
     size: u64,
     step: &'static str,
 ) -> Result<(), SetupFailure> {
-    let mut left = size;
-    while left > 0 {
+    let mut remaining = size;
+    while remaining > 0 {
         let ToGuest::Chunk(mut bytes) = host.receive() else { return Err(unexpected_message()) };
-        left = left.checked_sub(bytes.len() as u64).ok_or_else(unexpected_message)?;
+        remaining = remaining.checked_sub(bytes.len() as u64).ok_or_else(unexpected_message)?;
         while !bytes.is_empty() {
             let written = retry_on_intr(|| write(file, bytes)).map_err(SetupFailure::at(step))?;
             bytes = &bytes[written..];

@@ -65,19 +65,19 @@ pub fn notify_calls() -> Program {
     by_number(&answers, ALLOW, NO_SUCH_CALL)
 }
 
-/// All rules about arguments. Where several hold, the first one counts.
+/// All argument rules by call. The first rule that matches decides.
 fn rules(families: &'static [i32]) -> BTreeMap<i64, Vec<Rule>> {
-    let refuse = |tests: Vec<ArgumentTest>| Rule {
+    let deny = |tests: Vec<ArgumentTest>| Rule {
         conditions: tests.iter().map(condition).collect(),
         answer: DENY,
     };
     let mut rules: BTreeMap<i64, Vec<Rule>> = denied_arguments(families)
         .into_iter()
-        .map(|(call, refused)| (call, refused.into_iter().map(refuse).collect()))
+        .map(|(call, denied)| (call, denied.into_iter().map(deny).collect()))
         .collect();
     for call in GUEST_PROTECTED_CALLS {
-        let on_the_guest = Rule { conditions: vec![equals(0, GUEST_PID)], answer: DENY };
-        rules.entry(call).or_default().push(on_the_guest);
+        let targets_guest = Rule { conditions: vec![equals(0, GUEST_PID)], answer: DENY };
+        rules.entry(call).or_default().push(targets_guest);
     }
     rules.entry(libc::SYS_prlimit64).or_default().extend(fixed_rlimit_rules());
     let setrlimit = Rule { conditions: vec![equals(0, FIXED_RLIMIT)], answer: FAKE_SUCCESS };
@@ -100,10 +100,10 @@ fn fixed_rlimit_rules() -> impl Iterator<Item = Rule> {
         conditions: conditions.iter().chain(more).copied().collect(),
         answer,
     };
-    let refused: Vec<Rule> =
+    let denied: Vec<Rule> =
         new_value.iter().flat_map(|set| not_null(3).map(|old| with(set, &[old], DENY))).collect();
     // These rules are only reached if the old value is not queried.
-    refused.into_iter().chain(new_value.map(|set| with(&set, &[], FAKE_SUCCESS)))
+    denied.into_iter().chain(new_value.map(|set| with(&set, &[], FAKE_SUCCESS)))
 }
 
 fn condition(test: &ArgumentTest) -> Condition {

@@ -68,6 +68,7 @@ impl FileCollector {
         }
     }
 
+    /// Sends all files to the sink, in the order of their paths.
     pub async fn send_all(&mut self, sink: &mut dyn Sink) -> Result<(), GuestError> {
         let mut pending = vec![String::new()];
         while let Some(path) = pending.pop() {
@@ -76,7 +77,7 @@ impl FileCollector {
                 std::fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_dir());
             if is_directory {
                 pending.extend(self.entries(&path));
-            } else if let Some((file, size)) = self.admit(&path, &file) {
+            } else if let Some((file, size)) = self.open_within_limits(&path, &file) {
                 send_file(sink, &path, file, size).await?;
             }
         }
@@ -98,7 +99,8 @@ impl FileCollector {
         names
     }
 
-    fn admit(&mut self, path: &str, file: &Path) -> Option<(File, u64)> {
+    /// Opens a file if it is within the limits; otherwise reports it as skipped.
+    fn open_within_limits(&mut self, path: &str, file: &Path) -> Option<(File, u64)> {
         let reason = match open_regular(file) {
             None => "not a regular file",
             Some(_) if self.remaining_files == 0 => "too many files",
@@ -131,15 +133,16 @@ async fn send_file(
     size: u64,
 ) -> Result<(), GuestError> {
     sink.file_start(path, size).await?;
-    let (mut file, mut left) = (file.take(size), size);
+    let (mut file, mut remaining) = (file.take(size), size);
     let mut buffer = vec![0; CHUNK_BYTES];
-    while left > 0 {
+    while remaining > 0 {
         let count = file.read(&mut buffer).unwrap_or(0);
         if count == 0 {
+            // Its size was announced, so a shorter file cannot be completed.
             return Err(SinkError(format!("{path} changed while it was read")).into());
         }
         sink.file_chunk(&buffer[..count]).await?;
-        left -= count as u64;
+        remaining -= count as u64;
     }
     sink.file_end().await?;
     Ok(())
