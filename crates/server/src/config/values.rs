@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::limits::{Http2Limits, McpSessionLimits, READY_AGE};
 use super::parse::*;
-use super::reader::{SettingReader, check_order, invalid};
+use super::reader::{SettingReader, invalid};
 use super::sandboxes::SandboxSettings;
 use super::storage::{Retention, S3Settings};
 use super::tokens::JwtSettings;
