@@ -91,7 +91,7 @@ impl ExecutionEvents {
                     self.failures = 0;
                     return Ok(Some(event));
                 }
-                // It shuts down, and somebody else goes on; or it cannot go on itself, which must
+                // This server shuts down and another one continues; or it cannot continue, which must
                 // not become a flood.
                 Ok(None) => ClientError::ConnectionLost {
                     url: without_query(&self.url),

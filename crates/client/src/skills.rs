@@ -35,7 +35,7 @@ pub struct PublishedSkill {
     pub name: String,
     pub version: String,
     pub digest: Option<String>,
-    /// `available`, or `review` when somebody has to approve it first.
+    /// `available`, or `review` while it waits for an approval.
     pub status: Option<String>,
     #[serde(default)]
     pub findings: Vec<SkillFinding>,
@@ -117,7 +117,7 @@ pub struct SkillValidation {
 }
 
 impl Client {
-    /// Publishes a zip. `sent` hears of every piece handed to the network, as a running total.
+    /// Publishes a zip. `sent` is called for every piece handed to the network, with the running total.
     pub async fn publish_skill(
         &self,
         zip: Bytes,

@@ -222,7 +222,7 @@ impl RequestHandler {
     async fn volume_body(&self, body: &[u8], owned: &OwnedResources<'_>) -> RequestResult<Bytes> {
         let mut volume: VolumeBody = document::parse(body)?;
         volume::check(&volume)?;
-        // The engine answers a second creation with the existing volume, whoever owns it. That
+        // The engine answers a second creation with the existing volume, even if it has another owner. That
         // would let a foreign volume pass as ours.
         let exists = owned.has_volume(&volume.name).await.map_err(|error| match error {
             RequestError::NotVisible(_) => RequestError::VolumeTaken(volume.name.clone()),

@@ -46,7 +46,7 @@ fn secrets_are_random_private_and_created_once() {
         first["SKILLBOX_BOOTSTRAP_KEY"].starts_with("sk-"),
         "keys are spelled like those that the server makes"
     );
-    assert!(!make_secrets(&one).status.success(), "a second time would lock everybody out");
+    assert!(!make_secrets(&one).status.success(), "a second run would lock every client out");
     assert_eq!(secrets(&one), first);
 
     // A file from an older version with fewer secrets gets the missing ones and keeps the others, with

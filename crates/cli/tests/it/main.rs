@@ -38,3 +38,4 @@ mod skills;
 mod stand_in_cluster;
 mod support;
 mod upgrade;
+mod vocabulary;

@@ -19,7 +19,7 @@ const ECHO: &str = r#"
 echo "$SANDBOX_INPUT" > "$SANDBOX_OUTPUT"
 echo "$SANDBOX_INPUT" | tr -dc 0-9 > "${SANDBOX_FILES_DIR}note.txt"
 echo >> "${SANDBOX_FILES_DIR}note.txt"
-echo heard
+echo received
 "#;
 
 struct StandIn {
@@ -116,7 +116,7 @@ async fn runs_in_pods_have_results_files_logs_and_correct_outcomes() {
     );
     assert_eq!(
         (&run["isolation"]["backend"], &run["logs"]),
-        (&json!("kubernetes"), &json!("heard\n")),
+        (&json!("kubernetes"), &json!("received\n")),
         "{run}"
     );
     server.push("sleeper", "main.sh", "echo on; sleep 600\n");

@@ -192,7 +192,7 @@ async fn every_runtime_runs(
     );
     let launcher = proxied.launcher.as_ref().expect("a launcher");
     launcher.probe().await.expect("a probe");
-    assert_eq!(launcher.sweep(&Owner("somebody".into())).await.expect("a sweep"), 0);
+    assert_eq!(launcher.sweep(&Owner("another".into())).await.expect("a sweep"), 0);
     assert_eq!(proxied.containers(), Vec::<Value>::new());
     let labels: Vec<_> =
         proxied.volumes().iter().map(|volume| volume["Labels"][PROXY_LABEL].clone()).collect();

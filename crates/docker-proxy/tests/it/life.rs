@@ -233,7 +233,7 @@ async fn a_running_container_can_be_killed() {
 async fn a_foreign_container_is_not_accessible() {
     let Some(mut real) = start_proxied("foreign").await else { return };
     let name = format!("skillbox-stranger-{}", std::process::id());
-    let body = json!({"Image": IMAGE, "Entrypoint": ["/bin/sleep", "600"], "Labels": {"skillbox.proxy": "somebody-else"}});
+    let body = json!({"Image": IMAGE, "Entrypoint": ["/bin/sleep", "600"], "Labels": {"skillbox.proxy": "another-instance"}});
     let made =
         real.engine.ask("POST", &format!("/containers/create?name={name}"), &body.to_string());
     let id = made.json()["Id"].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();

@@ -31,7 +31,7 @@ pub async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     for word in ["hello", "again"] {
         stream.write_all(word.as_bytes()).await.expect("written");
         let mut read_payloads = [0; 5];
-        with_timeout("an echo", stream.read_exact(&mut read_payloads)).await.expect("heard");
+        with_timeout("an echo", stream.read_exact(&mut read_payloads)).await.expect("echoed bytes");
         assert_eq!(read_payloads, word.to_ascii_uppercase().as_bytes());
     }
     stream.shutdown().await.expect("closed");
@@ -67,15 +67,15 @@ async fn a_stream_works_over_tcp() {
 async fn a_stream_copies_a_megabyte_in_both_directions() {
     let (_engine, proxy) = pair().await;
     let (stream, _) = attached(proxy.connect().await).await;
-    let (mut hears, mut says) = tokio::io::split(stream);
+    let (mut reader, mut writer) = tokio::io::split(stream);
     let sent = vec![b'a'; 1 << 20];
-    let saying = async {
-        says.write_all(&sent).await.expect("written");
-        says.shutdown().await.expect("closed");
+    let writing = async {
+        writer.write_all(&sent).await.expect("written");
+        writer.shutdown().await.expect("closed");
     };
     let mut read_payloads = Vec::new();
-    let hearing = hears.read_to_end(&mut read_payloads);
-    let (_, read) = with_timeout("a megabyte", async { tokio::join!(saying, hearing) }).await;
+    let reading = reader.read_to_end(&mut read_payloads);
+    let (_, read) = with_timeout("a megabyte", async { tokio::join!(writing, reading) }).await;
     assert_eq!(read.expect("read"), (1 << 20) + "END 1048576".len());
 }
 

@@ -143,7 +143,7 @@ async fn an_idempotent_skill_is_run_again_and_its_late_worker_disturbs_nothing()
 async fn an_engine_that_is_away_for_a_while_costs_time_and_no_execution() {
     let bench = Bench::with(|config| config.slots = 1).await;
     bench.script("main.sh", "echo at last").await;
-    // More failures than one attempt has patience for.
+    // More failures than one call retries.
     bench.launcher.fail(5);
     let id = bench
         .runner

@@ -65,7 +65,7 @@ async fn too_many_waiting_callers_are_sent_away() {
     bench.one(Status::Queued).await;
     let third = bench.try_run(r#"{"skill":"demo"}"#).await;
     assert!(matches!(third, Err(RunError::TooBusy)), "{third:?}");
-    // Whoever does not wait takes no place.
+    // Asynchronous requests take no waiter slot.
     let later = bench
         .runner
         .submit(&caller(), request(r#"{"skill":"demo"}"#), None)

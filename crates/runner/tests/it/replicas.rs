@@ -91,7 +91,7 @@ async fn a_cut_connection_loses_nothing() {
         tokio::task::spawn_blocking(move || crate::postgres::cut_listeners(&dsn))
             .await
             .expect("cut");
-        // The worker does not hear that it is queued, nor the caller that it ended, until both have
+        // Neither the worker's nor the caller's notification arrives until both have
         // looked again.
         let done = pair
             .api
@@ -152,7 +152,7 @@ async fn a_database_that_is_cut_off_again_and_again_loses_and_repeats_nothing() 
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_whoever_runs_it_at_once() {
+async fn a_cancel_reaches_the_running_worker_at_once() {
     // The heartbeat, which would bring it too, comes after minutes.
     let pair = Pair::with_lease(Duration::from_secs(600)).await;
     pair.worker.script("main.sh", "echo started; sleep 600").await;
@@ -214,7 +214,7 @@ async fn events_are_followed_and_taken_up_on_another_server() {
             break event;
         }
     };
-    // It still runs, and somebody else goes on behind what was seen, until it is stopped after the
+    // It still runs, and another reader continues after the last event, until it is stopped after the
     // next lines.
     assert_eq!(pair.worker.stored(id).await.status, Status::Running);
     let mut resumed = pair.events(&pair.worker.runner, id, Some(logged.id)).await;
@@ -235,7 +235,7 @@ async fn events_are_followed_and_taken_up_on_another_server() {
     let lines = text.lines().count();
     assert_eq!(text, (0..lines).map(|n| format!("line {n}\n")).collect::<String>());
 
-    // Whoever comes after the end reads the same, from anywhere.
+    // A reader that connects after the end reads the same, from any event.
     for after in [None, Some(logged.id), Some(ids[ids.len() - 2])] {
         let mut late = pair.events(&pair.api, id, after).await;
         let seen_bytes = after.map_or(0, |after| text_until(&seen, &rest, after));

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::{Bench, acme, until};
 
 impl Bench {
-    /// What is counted. The rows may change before anybody adds them up.
+    /// The counted bytes. The rows may change before they are added up.
     async fn counted(&self) -> i64 {
         self.store.storage_usage(&acme()).await.expect("read").used_bytes
     }

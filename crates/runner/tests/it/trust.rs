@@ -280,11 +280,11 @@ async fn flipped_bits(chain: Chain) {
         assert_eq!(run.outcome.as_deref(), Some("refused"), "{:?}", run.error);
         assert!(run.error.is_some_and(|error| error.contains("digest")));
     }
-    chain.bench.blobs.put(&key, genuine.archive.clone()).await.expect("mended");
+    chain.bench.blobs.put(&key, genuine.archive.clone()).await.expect("restored");
     chain.runs("latest").await;
 }
 
-/// Somebody who can write rows, but has no key, points a version at other content that is genuine
+/// An attacker who can write rows, but has no key, points a version at other content that is genuine
 /// elsewhere.
 async fn swapped_rows(chain: Chain) {
     chain.policy(Require).await;

@@ -178,7 +178,10 @@ async fn a_run_with_a_broken_connection_is_lost() {
 /// is alone.
 #[tokio::test]
 async fn an_engine_restart_loses_only_active_runs() {
-    #[expect(clippy::disallowed_methods, reason = "how whoever has an engine to restart says how")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command that restarts the engine of the tests"
+    )]
     let Ok(restart) = std::env::var("SKILLBOX_TEST_ENGINE_RESTART") else {
         println!(
             "NEEDS ENGINE: the restart of an engine: SKILLBOX_TEST_ENGINE_RESTART names no command"

@@ -202,7 +202,7 @@ async fn missing_images_and_permissions_are_named() {
     assert_still_works(&stand_in, &launcher).await;
 }
 
-/// Whether the script sees a file of the image that somebody pushed, and what is reported as its
+/// Whether the script sees a file of the image that was pushed meanwhile, and what is reported as its
 /// image.
 async fn run_and_report_image(launcher: &dyn Launcher) -> (String, String) {
     let guest = launcher.launch(&shape(Language::Bash)).await.unwrap();

@@ -52,10 +52,7 @@ impl JwtSettings {
         let needed = |key: &str| {
             let value = read.optional(key, header_word)?;
             value.ok_or_else(|| {
-                invalid(
-                    key,
-                    "must be given: tokens made for somebody else must not open this server",
-                )
+                invalid(key, "must be given: tokens for another service must not open this server")
             })
         };
         let jwt = JwtSettings {

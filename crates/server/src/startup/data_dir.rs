@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(mode(), 0o700);
 
         fs::remove_file(path.join("lock")).expect("removed");
-        fs::write(path.join("somebody's"), "").expect("written");
+        fs::write(path.join("foreign"), "").expect("written");
         open_up();
         assert!(matches!(DataDir::open(&path), Err(DataDirError::Shared(_))));
         assert_eq!(mode(), 0o755);

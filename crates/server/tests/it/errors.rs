@@ -164,7 +164,7 @@ async fn oversize_bodies() {
         .part("file", reqwest::multipart::Part::bytes(vec![0; 2001]));
     let upload = server.request(Method::POST, "/v1/skills").multipart(form);
     refused(upload.send().await.unwrap(), 413, "too_large").await;
-    // Far more than the sockets hold: the client hears the reason and no broken pipe.
+    // Far more than the sockets hold: the client receives the reason and no broken pipe.
     for key in [server.key.as_str(), "wrong"] {
         let upload = server
             .request_as(key, Method::POST, "/v1/skills")

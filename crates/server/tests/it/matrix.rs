@@ -1,5 +1,5 @@
 //! Every route of openapi.json against every kind of caller: a route that is added is tested
-//! without anybody thinking of it.
+//! without anyone remembering to add it.
 
 use std::collections::BTreeMap;
 

@@ -161,7 +161,7 @@ async fn uploads_that_are_no_skill() {
     ] {
         refused(post(kind, text.into()).await.unwrap(), 400, "bad_request").await;
     }
-    // A form is read to its end, also when the skill came first: its sender would not hear an
+    // A form is read to its end, also when the skill came first: its sender would not receive an
     // earlier answer.
     let head = b"--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n".to_vec();
     let rest = b"\r\n--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\ncut".to_vec();

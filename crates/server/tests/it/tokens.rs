@@ -408,7 +408,7 @@ async fn a_key_is_for_one_algorithm() {
         .await;
     nobody(&ec, &RSA[0].token(json!({ "alg": "RS256" }), &claims()), "an RSA token for an EC key")
         .await;
-    nobody(&rsa, &RSA[1].token(json!({ "alg": "RS256" }), &claims()), "somebody else's key").await;
+    nobody(&rsa, &RSA[1].token(json!({ "alg": "RS256" }), &claims()), "another key").await;
     let server = with_secret().await;
     nobody(
         &server,

@@ -181,7 +181,7 @@ async fn a_receiver_that_fails_is_called_again_with_the_same_id() {
 async fn a_receiver_that_is_not_there_is_called_when_it_is() {
     let server = Server::with(&[LOCAL]).await;
     server.publish_bash("quick", "true\n").await;
-    // The port is ours, and refuses everybody as long as nobody listens.
+    // The port is reserved, and refuses connections until a listener starts.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();

@@ -15,14 +15,15 @@ struct ScanPattern {
     pattern: Regex,
 }
 
-const REVERSE_SHELL: &str = "this hands a shell to whoever listens on the other side";
+const REVERSE_SHELL: &str = "this gives a shell to a remote listener";
 const ENCODED: &str = "this runs code that is encoded so that nobody reads it; write it out";
 const DOWNLOADED: &str = "this runs code straight from the network, which is not part of the skill and can change at any time; ship it";
 const MINER: &str = "this mines cryptocurrency";
 const DESTRUCTION: &str = "this destroys whatever it can reach";
 const PERSISTENCE: &str = "this makes sure that something runs again later, outside the skill";
 const LISTENER: &str = "this address collects whatever is sent to it, and is known for stolen data";
-const ENVIRONMENT: &str = "this sends all environment variables, secrets included, to somebody";
+const ENVIRONMENT: &str =
+    "this sends all environment variables, secrets included, to another machine";
 
 /// A shell as the last part of a pipe.
 const INTO_SHELL: &str = r"\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:/(?:usr/)?bin/)?(?:env\s+)?(?:(?:ba|z|da|k)?sh|python[0-9.]*|node|perl|ruby)\b(?:\s+-\w*)*\s*(?:$|[;&)'\x22<]|-s\b|-\s)";

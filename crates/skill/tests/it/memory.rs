@@ -30,7 +30,7 @@ fn taken(bytes: usize) {
     PEAK.set(PEAK.get().max(live));
 }
 
-fn given_back(bytes: usize) {
+fn subtract(bytes: usize) {
     LIVE.set(LIVE.get().wrapping_sub(bytes));
 }
 
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        given_back(layout.size());
+        subtract(layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(place, layout) }
     }
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // Both may exist for a moment.
         taken(size);
-        given_back(layout.size());
+        subtract(layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(place, layout, size) }
     }

@@ -266,7 +266,7 @@ proptest! {
     }
 }
 
-/// Every finding of an outcome can be shown to somebody.
+/// Every finding of an outcome can be shown to a user.
 fn check(read: Result<Package, SkillError>) -> Result<(), TestCaseError> {
     let findings = match &read {
         Ok(package) => Profile::ALL.map(|profile| package.findings_for(profile)).concat(),

@@ -117,7 +117,7 @@ impl Machine {
         run_command(command).ok();
     }
 
-    /// Containers of skills that run, or that somebody forgot.
+    /// Containers of running skills, and leftovers.
     pub fn containers(&self) -> Vec<String> {
         let images =
             ["python", "node", "bash"].map(|runtime| format!("ancestor=skillbox/{runtime}:1"));

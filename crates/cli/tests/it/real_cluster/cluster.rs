@@ -58,7 +58,7 @@ impl Cluster {
         Server::start_with(&[&all, settings].concat())
     }
 
-    /// What `kubectl` prints for whoever may do everything. It must succeed.
+    /// What `kubectl` prints for the administrator. It must succeed.
     #[track_caller]
     pub fn kubectl(&self, args: &[&str]) -> String {
         let mut command = Command::new(&self.kubectl);

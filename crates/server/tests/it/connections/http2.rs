@@ -54,7 +54,7 @@ async fn idle_connections_are_closed_and_do_not_starve_others() {
 async fn a_connection_with_a_request_in_flight_is_not_idle() {
     let server = Server::with(&[("header_timeout", "500ms"), ("body_timeout", "1h")]).await;
     let mut busy = Client::connect(&server).await;
-    // Its body does not come, and a refused request is heard out for seconds.
+    // Its body does not come, and the body of a rejected request is drained for seconds.
     let stream = busy.request("POST", "/v1/executions", END_HEADERS).await.unwrap();
     let mut idle = Client::connect(&server).await;
     let other = idle.get("/health").await.unwrap();

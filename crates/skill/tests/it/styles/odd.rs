@@ -1,4 +1,4 @@
-//! Skills that break some rule of somebody and work all the same.
+//! Skills that break a rule of another tool and work all the same.
 
 use language::Language;
 

@@ -280,7 +280,7 @@ Do it.
         case("huge", "frontmatter of more than 64 KiB")
             .file("SKILL.md", format!("---\nname: huge\ndescription: {}\n---\n# Skill\n\nDo it.\n", "x".repeat(71680)))
             .refused("yaml_large@2"),
-        case("many", "more values than anybody writes")
+        case("many", "more values than a person writes")
             .file("SKILL.md", format!("---\nname: many\ndescription: x\nmetadata: [{}]\n---\n# Skill\n\nDo it.\n", "1,".repeat(12000)))
             .refused("yaml_large@4"),
         case("deep", "nesting without end")
