@@ -5,7 +5,6 @@ use sandbox::Outcome;
 use super::collect::Collected;
 
 /// What follows from an attempt.
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack, once per attempt")]
 pub enum Decision {
     /// The result is final.
     Record(Collected),
