@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// readSkill is the upload of a skill: a zip as it is, or a directory packed into one.
+// readSkill returns the upload of a skill: the content of a zip, or a directory packed into one.
 func readSkill(path string) ([]byte, error) {
 	about, err := os.Stat(path)
 	if err != nil {
@@ -27,8 +27,8 @@ func readSkill(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// pack makes a zip of a directory. Links are refused, so that nothing from outside is picked up. Files are opened below
-// the open directory, so that a link which another process puts in the place of one leads nowhere outside either.
+// pack packs a directory into a zip. Links are rejected, so files outside the directory are never included. Files are
+// opened through the open directory, so that another process cannot replace one with a link to a file outside.
 func pack(directory string) ([]byte, error) {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
@@ -46,7 +46,7 @@ func pack(directory string) ([]byte, error) {
 		}
 		return packFile(archive, root, name)
 	})
-	// Closing writes the directory of the zip.
+	// Close writes the central directory of the zip.
 	if err := errors.Join(err, archive.Close()); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func isJunk(name string) bool {
 	return name == ".DS_Store" || strings.EqualFold(name, "Thumbs.db")
 }
 
-// unpack unpacks a gzip tar. It is read twice, so that nothing is written of one that is torn or unsafe anywhere.
+// unpack unpacks a gzip tar. The first of two passes only checks it, so that nothing is written if it is truncated or unsafe.
 func unpack(archive io.ReadSeeker, directory string) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return err
@@ -104,7 +104,7 @@ func unpack(archive io.ReadSeeker, directory string) error {
 		if err := checkParents(root, target); err != nil {
 			return err
 		}
-		return wholeFile(target, func(file *os.File) error {
+		return writeAtomically(target, func(file *os.File) error {
 			_, err := io.Copy(file, content)
 			return err
 		})
@@ -141,7 +141,7 @@ func eachFile(archive io.ReadSeeker, use func(name string, content io.Reader) er
 			return err
 		}
 	}
-	// To the very end, where the checksum is.
+	// Read to the end, so that the checksum is verified.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return fmt.Errorf("%w: %w", ErrArchive, err)
 	}
@@ -160,7 +160,7 @@ func isSafe(name string) bool {
 	return true
 }
 
-// checkParents refuses a link that was there before and would lead the file elsewhere.
+// checkParents rejects an existing link that would redirect the file to another place.
 func checkParents(root, target string) error {
 	for parent := filepath.Dir(target); parent != root; parent = filepath.Dir(parent) {
 		about, err := os.Lstat(parent)
@@ -171,8 +171,8 @@ func checkParents(root, target string) error {
 	return nil
 }
 
-// wholeFile writes a file that appears under its name only when it is whole.
-func wholeFile(path string, write func(*os.File) error) error {
+// writeAtomically writes a file that appears under its name only once it is complete.
+func writeAtomically(path string, write func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

@@ -16,39 +16,39 @@ import (
 )
 
 const (
-	firstPause   = 250 * time.Millisecond
-	longestPause = 8 * time.Second
-	// If Retry-After asks for more than this, the error is returned and the caller decides.
-	longestRetryAfter = time.Minute
-	// A refusal's body is a sentence; whatever is longer is not ours.
-	maxRefusalBytes = 64 << 10
+	minRetryDelay = 250 * time.Millisecond
+	maxRetryDelay = 8 * time.Second
+	// If Retry-After is longer than this, the error is returned and the caller decides.
+	maxRetryAfter = time.Minute
+	// The body of an error response is short; a longer one does not come from Skillbox.
+	maxErrorBodyBytes = 64 << 10
 )
 
 var errIdle = errors.New("it stood still for too long")
 
-// call is what is sent, and whether it may be sent twice.
+// call describes a request and how it may be retried.
 type call struct {
 	method string
-	// A path of the server, or a whole URL that carries its own permission: no key is sent there.
+	// A path on the server, or a presigned URL, to which no key is sent.
 	target string
 	query  url.Values
 	header http.Header
-	// body opens what is sent, once for each attempt.
+	// body opens the request body, once for each attempt.
 	body        func() (io.ReadCloser, int64, error)
 	contentType string
-	// Sent again after a lost connection: doing it twice is like doing it once.
+	// Idempotent, so the call is retried after a lost connection.
 	repeatable bool
-	// May take as long as it takes.
-	patient bool
-	// A status that is an answer rather than an error, beside 2xx.
+	// The call has no default timeout.
+	longRunning bool
+	// A status besides 2xx that is not an error.
 	answers int
-	// How long silence may last, instead of what the client says.
+	// Idle timeout that overrides the one of the client.
 	silence time.Duration
-	// What is wrong with the call itself, so that it is not sent.
+	// Error in the call itself; it is returned without sending anything.
 	invalid error
 }
 
-// route is a call of a route of the server; what reads may be sent twice.
+// route creates a call to a route of the server. GET calls are repeatable.
 func route(method string, segments ...string) call {
 	path, err := pathOf(segments...)
 	return call{method: method, target: path, invalid: err, repeatable: method == http.MethodGet}
@@ -82,10 +82,10 @@ func (k call) withBytes(data []byte, contentType string) call {
 	return k
 }
 
-// send sends a call and reads its JSON into answer, which may be nil.
+// send sends a call and decodes the JSON response into answer, which may be nil.
 func (c *Client) send(ctx context.Context, k call, answer any) (http.Header, error) {
 	var header http.Header
-	err := c.insist(ctx, k, func(requestID string) error {
+	err := c.withRetries(ctx, k, func(requestID string) error {
 		response, body, err := c.read(ctx, k, requestID)
 		if err != nil {
 			return err
@@ -112,26 +112,26 @@ func (c *Client) read(ctx context.Context, k call, requestID string) (*http.Resp
 	return response, body, err
 }
 
-// insist tries again where that is harmless. All attempts of a call have one request id.
-func (c *Client) insist(ctx context.Context, k call, attempt func(requestID string) error) error {
+// withRetries retries a call where that is safe. All attempts of a call have the same request id.
+func (c *Client) withRetries(ctx context.Context, k call, attempt func(requestID string) error) error {
 	requestID := newID()
 	for count := 0; ; count++ {
 		err := attempt(requestID)
 		if err == nil {
 			return nil
 		}
-		pause, again := pauseBeforeRetry(k, err, count, c.retries)
+		pause, again := retryDelay(k, err, count, c.retries)
 		if !again || wait(ctx, pause) != nil {
 			return err
 		}
 	}
 }
 
-// pauseBeforeRetry says whether a failed call is sent again, and after how long. 429 and 503 mean that nothing was done; a timeout of
-// the caller's own making is final.
-func pauseBeforeRetry(k call, err error, attempt, retries int) (time.Duration, bool) {
-	longest := min(firstPause<<min(attempt, 10), longestPause)
-	// Clients that failed together should not come back together.
+// retryDelay returns whether a failed call is retried, and after what delay. 429 and 503 mean that the server did nothing, so every
+// call can be retried. A timeout that the caller set is final.
+func retryDelay(k call, err error, attempt, retries int) (time.Duration, bool) {
+	longest := min(minRetryDelay<<min(attempt, 10), maxRetryDelay)
+	// Jitter: clients that failed at the same time should not retry at the same time.
 	pause := longest/2 + rand.N(longest/2)
 	var lost *ConnectionError
 	var refused *APIError
@@ -144,7 +144,7 @@ func pauseBeforeRetry(k call, err error, attempt, retries int) (time.Duration, b
 		if refused.RetryAfter >= 0 {
 			pause = refused.RetryAfter
 		}
-		return pause, pause <= longestRetryAfter
+		return pause, pause <= maxRetryAfter
 	}
 	return 0, false
 }
@@ -160,9 +160,9 @@ func wait(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// open sends a call once. What comes back is a success whose body is still arriving; everything else is an error.
+// open sends a call once. It returns a successful response whose body is still being received, or an error.
 func (c *Client) open(ctx context.Context, k call, requestID string) (*http.Response, error) {
-	idle := c.idle(k.patient)
+	idle := c.idle(k.longRunning)
 	if k.silence > 0 {
 		idle = k.silence
 	}
@@ -182,9 +182,9 @@ func (c *Client) open(ctx context.Context, k call, requestID string) (*http.Resp
 		return response, nil
 	}
 	defer response.Body.Close()
-	// The status alone says enough if this fails.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBytes))
-	return nil, refusal(response, body, requestID)
+	// If reading fails, the status alone is enough for an error.
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBodyBytes))
+	return nil, errorFromResponse(response, body, requestID)
 }
 
 func (c *Client) request(ctx context.Context, k call, requestID string) (*http.Request, string, error) {
@@ -215,7 +215,7 @@ func (c *Client) request(ctx context.Context, k call, requestID string) (*http.R
 	}
 	shown := request.URL.Scheme + "://" + request.URL.Host
 	if anonymous {
-		// Such a URL is itself a secret, so no message shows more of it.
+		// A presigned URL is itself a secret, so messages show no more of it than this.
 		return request, shown, nil
 	}
 	if c.apiKey != "" {
@@ -227,7 +227,7 @@ func (c *Client) request(ctx context.Context, k call, requestID string) (*http.R
 	return request, shown + request.URL.Path, nil
 }
 
-// watch ends a request that stands still.
+// watch cancels a request that makes no progress.
 type watch struct {
 	ctx    context.Context
 	caller context.Context
@@ -273,7 +273,7 @@ func (w *watch) failure(shown, requestID string, cause error) error {
 	return lost
 }
 
-// innermost is a cause without the URL that net/http puts before it, which may be a secret.
+// innermost returns a cause without the URL that net/http puts before it, which may be a secret.
 func innermost(cause error) error {
 	var wrapped *url.Error
 	if errors.As(cause, &wrapped) {
@@ -282,7 +282,7 @@ func innermost(cause error) error {
 	return cause
 }
 
-// watchedBody is a body whose failures are typed, and whose progress is watched.
+// watchedBody is a response body that returns typed errors and reports its progress to a watch.
 type watchedBody struct {
 	io.ReadCloser
 	watch     *watch

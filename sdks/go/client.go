@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// For calls that only read or write a row. Runs, uploads and downloads take as long as they take.
+// For short calls, which only read or write a row. Runs, uploads and downloads have no default timeout.
 const callTimeout = 60 * time.Second
 
-// Client talks to one Skillbox server. It is safe for concurrent use.
+// Client is a client of one Skillbox server. It is safe for concurrent use.
 type Client struct {
 	base    string
 	apiKey  string
@@ -23,10 +23,10 @@ type Client struct {
 	retries int
 }
 
-// Option changes how a [Client] works.
+// Option configures a [Client].
 type Option func(*Client)
 
-// New makes a client. An empty apiKey means what the environment variable SKILLBOX_API_KEY says.
+// New creates a client. If apiKey is empty, the environment variable SKILLBOX_API_KEY is used.
 func New(baseURL, apiKey string, options ...Option) *Client {
 	if apiKey == "" {
 		apiKey = os.Getenv("SKILLBOX_API_KEY")
@@ -38,31 +38,31 @@ func New(baseURL, apiKey string, options ...Option) *Client {
 	return client
 }
 
-// WithTenant names the tenant to act for; only a service key may name another than its own.
+// WithTenant sets the tenant to act for. Only a service key can act for a tenant other than its own.
 func WithTenant(tenantID string) Option {
 	return func(c *Client) { c.tenant = tenantID }
 }
 
-// WithHTTPClient is the client to send with, instead of http.DefaultClient. Redirects are not followed unless it says how.
+// WithHTTPClient replaces http.DefaultClient. Redirects are not followed unless the client has a CheckRedirect function.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) { c.http = client }
 }
 
-// WithTimeout is how long any call may stand still. Without it short calls may for a minute, and runs, uploads and downloads take as
-// long as their context lets them.
+// WithTimeout sets the maximum time without progress, for every call. The default is one minute for short calls; runs, uploads and
+// downloads are limited only by their context.
 func WithTimeout(timeout time.Duration) Option {
 	return func(c *Client) { c.timeout = timeout }
 }
 
-// WithRetries is how often a call is sent again where that is harmless; three times by default.
+// WithRetries sets the maximum number of retries where a retry is safe; the default is 3.
 func WithRetries(retries int) Option {
 	return func(c *Client) { c.retries = retries }
 }
 
-// BaseURL is the server's address.
+// BaseURL returns the server's address.
 func (c *Client) BaseURL() string { return c.base }
 
-// sender follows no redirects: a redirected POST would become a GET, and a key should only go where it was meant to.
+// sender returns an HTTP client without redirects: a redirected POST would become a GET, and the key must not be sent elsewhere.
 func (c *Client) sender() *http.Client {
 	if c.http.CheckRedirect != nil {
 		return c.http
@@ -72,14 +72,14 @@ func (c *Client) sender() *http.Client {
 	return &sender
 }
 
-func (c *Client) idle(patient bool) time.Duration {
-	if c.timeout > 0 || patient {
+func (c *Client) idle(longRunning bool) time.Duration {
+	if c.timeout > 0 || longRunning {
 		return c.timeout
 	}
 	return callTimeout
 }
 
-// baseOf reads what people type: without a scheme it means http.
+// baseOf normalizes the server address. A missing scheme means http.
 func baseOf(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.Contains(text, "://") {
@@ -88,7 +88,7 @@ func baseOf(text string) string {
 	return strings.TrimRight(text, "/")
 }
 
-// pathOf is the path of a route. Every segment is encoded, so that a name cannot reach another route.
+// pathOf returns the path of a route. Every segment is encoded, so that a name cannot reach another route.
 func pathOf(segments ...string) (string, error) {
 	var path strings.Builder
 	for _, segment := range segments {
@@ -100,10 +100,10 @@ func pathOf(segments ...string) (string, error) {
 	return path.String(), nil
 }
 
-// newID makes a random UUID.
+// newID creates a random UUID.
 func newID() string {
 	var id [16]byte
-	// It never fails.
+	// rand.Read never fails.
 	_, _ = rand.Read(id[:])
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80

@@ -1,4 +1,4 @@
-// Package skillbox is the client of Skillbox, the self-hosted runtime for agent skills. It needs nothing but the standard library.
+// Package skillbox is the client of Skillbox, the self-hosted runtime for agent skills. It depends only on the standard library.
 //
 //	client := skillbox.New("http://localhost:8080", "sk-…")
 //	result, err := client.Run(ctx, skillbox.RunRequest{
@@ -10,14 +10,14 @@
 //	}
 //	fmt.Println(result.Status, string(result.Output))
 //
-// A script that fails is a result with Status "failed", not an error. A call that fails gives an [*APIError] when the server said no,
-// and a [*ConnectionError] when no answer came; both carry a request id that finds the call in the server's log, and both match the
-// sentinels of this package:
+// A script that fails is a result with Status "failed", not an error. A call that fails returns an [*APIError] if the server sent an
+// error response, and a [*ConnectionError] if there was no response. Both contain a request id that identifies the call in the server's
+// log, and both match the sentinels of this package:
 //
 //	if errors.Is(err, skillbox.ErrNotFound) { … }
 //
-// A call is sent again after 429 and 503, and after a lost connection where that is harmless: when it only reads, when it never
-// arrived, and for runs, which carry one idempotency key a call and therefore run once.
+// A call is retried after 429 and 503, and after a lost connection where that is safe: if it only reads, if it never reached the
+// server, and for runs, because all attempts carry the same idempotency key.
 package skillbox
 
 // Version of this package.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a call can fail with, for errors.Is.
+// Sentinel errors of calls, for errors.Is.
 var (
 	ErrBadRequest       = errors.New("skillbox: bad request")
 	ErrUnauthorized     = errors.New("skillbox: no key, or one that is unknown, expired or revoked")
@@ -23,7 +23,7 @@ var (
 	ErrConnection       = errors.New("skillbox: no answer came")
 	ErrTimeout          = errors.New("skillbox: no answer came in time")
 	ErrInvalidResponse  = errors.New("skillbox: something else than a Skillbox server answered")
-	// ErrArchive is a downloaded archive that cannot be unpacked; ErrUnsafePath one that tries to leave its directory.
+	// ErrArchive means that a downloaded archive cannot be unpacked; ErrUnsafePath that it would write outside of its directory.
 	ErrArchive    = errors.New("skillbox: the archive cannot be read")
 	ErrUnsafePath = errors.New("skillbox: the archive holds a link or an unsafe path")
 	ErrWebhook    = errors.New("skillbox: the webhook is not genuine")
@@ -40,18 +40,18 @@ var byStatus = map[int]error{
 	http.StatusTooManyRequests:       ErrRateLimited,
 }
 
-// APIError is an answer that is a refusal.
+// APIError is an error response of the server.
 type APIError struct {
 	StatusCode int `json:"-"`
 	// ErrorCode is the slug of the API, such as "not_found".
 	ErrorCode string          `json:"error"`
 	Message   string          `json:"message"`
 	Details   json.RawMessage `json:"details,omitempty"`
-	// RequestID finds the call in the server's log.
+	// RequestID identifies the call in the server's log.
 	RequestID string `json:"-"`
-	// RetryAfter is how long the server asks to wait; negative when it does not say.
+	// RetryAfter is the delay that the server requests; negative if it requests none.
 	RetryAfter time.Duration `json:"-"`
-	// Whether the answer was not one of a Skillbox server at all.
+	// Whether the response does not come from a Skillbox server.
 	foreign bool
 }
 
@@ -67,15 +67,15 @@ func (e *APIError) Is(target error) bool {
 	return target == byStatus[e.StatusCode] || (target == ErrServer && e.StatusCode >= 500)
 }
 
-// ConnectionError is a call without an answer: nobody there, a connection that broke, or one that stood still for too long.
+// ConnectionError is a call without a response: the server is unreachable, the connection was lost, or it timed out.
 type ConnectionError struct {
-	// URL is where the call went, without anything secret.
+	// URL is the target of the call, without secrets.
 	URL string
-	// RequestID finds the call in the server's log, if it got there.
+	// RequestID identifies the call in the server's log, if it reached the server.
 	RequestID string
 	Err       error
 	timeout   bool
-	// Whether the server may have seen the request.
+	// Whether the server may have received the request.
 	sent bool
 }
 
@@ -85,16 +85,16 @@ func (e *ConnectionError) Error() string {
 
 func (e *ConnectionError) Unwrap() error { return e.Err }
 
-// Timeout reports whether the answer did not come in time. What was asked for may still happen.
+// Timeout reports whether the response did not arrive in time. The server may still carry out the request.
 func (e *ConnectionError) Timeout() bool { return e.timeout }
 
-// Is matches ErrConnection, and ErrTimeout when that is the cause.
+// Is matches ErrConnection, and ErrTimeout if the cause is a timeout.
 func (e *ConnectionError) Is(target error) bool {
 	return target == ErrConnection || (target == ErrTimeout && e.timeout)
 }
 
-// refusal reads an error; a body that is not ours (a proxy's page) still gives a sentence.
-func refusal(response *http.Response, body []byte, requestID string) *APIError {
+// errorFromResponse decodes an error response. A foreign body, such as the page of a proxy, still gives a readable message.
+func errorFromResponse(response *http.Response, body []byte, requestID string) *APIError {
 	var told APIError
 	if json.Unmarshal(body, &told) != nil || told.ErrorCode == "" {
 		told = APIError{Message: "the server answered with no Skillbox error"}

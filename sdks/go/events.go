@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// The server says something at least every 15 seconds; a silence of this length is a dead connection.
+	// The server sends data at least every 15 seconds. After this time without data, the connection counts as dead.
 	silence = 45 * time.Second
-	// Connections in a row that brought nothing before we give up.
+	// Maximum number of consecutive connections without an event.
 	maxFailures = 10
-	// What one event may hold: the result with its output and logs.
+	// Maximum size of one event. The largest is the result with its output and logs.
 	maxEventBytes = 64 << 20
 )
 
-// Event is something that happened to a run. Type is "state", "log" or "result"; after a result nothing comes.
+// Event is an event of a run. Type is "state", "log" or "result"; the result is the last event.
 type Event struct {
 	Type string
-	// ID is what to go on behind, for another time.
+	// ID can be passed to Events as after, to resume behind this event.
 	ID   string
 	Time string
-	// Status of a state event: queued or running.
+	// Status is set in state events: queued or running.
 	Status string
-	// Stream and Text of a log event: "stdout" and "stderr" for runs with a script, else "merged".
+	// Stream and Text are set in log events. Stream is "stdout" or "stderr" for runs with a script, otherwise "merged".
 	Stream, Text string
-	// Result is not nil in a result event.
+	// Result is set in result events.
 	Result *RunResult
 }
 
-// Events are what happens to a run, up to and with its result. Broken connections are taken up where they broke. after is the ID of an
-// event to go on behind; empty means from the beginning.
+// Events iterates over the events of a run in real time, up to and including its result. After a lost connection, it reconnects and
+// resumes. after is the ID of the event after which to start; empty means from the beginning.
 func (c *Client) Events(ctx context.Context, executionID, after string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		reader := &eventReader{lastID: after, pause: time.Second}
@@ -49,7 +49,7 @@ func (c *Client) Events(ctx context.Context, executionID, after string) iter.Seq
 				return
 			}
 			reader.failures++
-			if !passes(err) || reader.failures >= maxFailures || wait(ctx, reader.pause) != nil {
+			if !isTransient(err) || reader.failures >= maxFailures || wait(ctx, reader.pause) != nil {
 				yield(Event{}, err)
 				return
 			}
@@ -57,7 +57,7 @@ func (c *Client) Events(ctx context.Context, executionID, after string) iter.Seq
 	}
 }
 
-// readEvents reads one connection; ended says that the reader has had enough, or the run.
+// readEvents reads the events of one connection; ended is true if the consumer stopped or the run has finished.
 func (c *Client) readEvents(
 	ctx context.Context, executionID, requestID string, reader *eventReader, yield func(Event, error) bool,
 ) (ended bool, err error) {
@@ -93,8 +93,8 @@ func (c *Client) readEvents(
 	}
 }
 
-// passes reports whether asking again can change anything.
-func passes(err error) bool {
+// isTransient reports whether a retry can succeed.
+func isTransient(err error) bool {
 	var refused *APIError
 	if errors.As(err, &refused) {
 		return !refused.foreign && (refused.StatusCode >= 500 || refused.StatusCode == http.StatusTooManyRequests)
@@ -102,14 +102,14 @@ func passes(err error) bool {
 	return errors.Is(err, ErrConnection) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// eventReader is where the reader of a stream is. It outlives connections.
+// eventReader is the position in an event stream. It outlives connections.
 type eventReader struct {
 	lastID   string
 	pause    time.Duration
 	failures int
 }
 
-// next is the next event; one without a type is a comment, or a kind that a newer server has.
+// next returns the next event. An event without a Type is a comment, or an event type of a newer server.
 func (r *eventReader) next(lines *bufio.Reader) (Event, error) {
 	var kind, id string
 	var data []byte
@@ -145,7 +145,7 @@ func (r *eventReader) next(lines *bufio.Reader) (Event, error) {
 		}
 	}
 	event, err := parseEvent(kind, id, data)
-	// Only now: an event that cannot be read has not been seen.
+	// Set after decoding: an event that could not be decoded must be sent again after a reconnect.
 	if err == nil && seen {
 		r.lastID = id
 	}

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Run runs a skill and waits for its end. A script that fails is a result with Status "failed", not an error. A lost connection is taken
-// up again without running the skill twice; the run goes on when the context ends.
+// Run runs a skill and waits until it has finished. A script that fails is a result with Status "failed", not an error. After a lost
+// connection, the client reconnects without running the skill twice. If the context ends, the run continues.
 func (c *Client) Run(ctx context.Context, request RunRequest) (*RunResult, error) {
 	return c.run(ctx, request)
 }
 
-// Start starts a run and returns at once, with Status "queued". See Wait, Events and Cancel.
+// Start starts a run and returns immediately, with Status "queued". See Wait, Events and Cancel.
 func (c *Client) Start(ctx context.Context, request RunRequest) (*RunResult, error) {
 	request.mode = "async"
 	return c.run(ctx, request)
@@ -26,12 +26,12 @@ func (c *Client) Start(ctx context.Context, request RunRequest) (*RunResult, err
 func (c *Client) run(ctx context.Context, request RunRequest) (*RunResult, error) {
 	key := request.IdempotencyKey
 	if key == "" {
-		// Made once a call: however often it is sent, it runs once.
+		// One key for all attempts of this call, so retries do not run the skill twice.
 		key = newID()
 	}
 	k := route(http.MethodPost, "v1", "executions")
 	k.header = http.Header{"Idempotency-Key": {key}}
-	k.repeatable, k.patient = true, request.mode == ""
+	k.repeatable, k.longRunning = true, request.mode == ""
 	k, err := k.withJSON(struct {
 		RunRequest
 		Mode string `json:"mode,omitempty"`
@@ -39,10 +39,10 @@ func (c *Client) run(ctx context.Context, request RunRequest) (*RunResult, error
 	if err != nil {
 		return nil, err
 	}
-	return one[RunResult](ctx, c, k)
+	return fetchOne[RunResult](ctx, c, k)
 }
 
-// Wait waits for the end of a run, or of the context; the run goes on in any case.
+// Wait waits until a run has finished or the context ends. The end of the context does not cancel the run.
 func (c *Client) Wait(ctx context.Context, executionID string) (*RunResult, error) {
 	for event, err := range c.Events(ctx, executionID, "") {
 		if err != nil {
@@ -55,30 +55,30 @@ func (c *Client) Wait(ctx context.Context, executionID string) (*RunResult, erro
 	return nil, fmt.Errorf("skillbox: the stream of events ended without a result")
 }
 
-// Cancel stops a run. It is ErrConflict when the run has ended already.
+// Cancel cancels a run. It returns ErrConflict if the run has already finished.
 func (c *Client) Cancel(ctx context.Context, executionID string) (*Cancelled, error) {
-	return one[Cancelled](ctx, c, route(http.MethodPost, "v1", "executions", executionID, "cancel"))
+	return fetchOne[Cancelled](ctx, c, route(http.MethodPost, "v1", "executions", executionID, "cancel"))
 }
 
-// GetExecution is a run as it is now, or as it ended.
+// GetExecution returns an execution: finished, or its current state.
 func (c *Client) GetExecution(ctx context.Context, executionID string) (*RunResult, error) {
-	return one[RunResult](ctx, c, get("v1", "executions", executionID))
+	return fetchOne[RunResult](ctx, c, get("v1", "executions", executionID))
 }
 
-// GetExecutionLogs are standard output and error of a run, interleaved as written.
+// GetExecutionLogs returns standard output and error of a run, interleaved as written.
 func (c *Client) GetExecutionLogs(ctx context.Context, executionID string) (string, error) {
 	logs, err := c.bytes(ctx, get("v1", "executions", executionID, "logs"))
 	return string(logs), err
 }
 
-// ExecutionFilter picks executions. PageSize is how many are fetched at once; at most 200.
+// ExecutionFilter selects executions. PageSize is the number of rows per page; at most 200.
 type ExecutionFilter struct {
 	Skill, Status, Key string
 	Since              time.Time
 	PageSize           int
 }
 
-// Executions are the runs, newest first, fetched page by page as you go.
+// Executions iterates over executions, newest first, fetching pages lazily.
 func (c *Client) Executions(ctx context.Context, filter ExecutionFilter) iter.Seq2[ExecutionSummary, error] {
 	since := ""
 	if !filter.Since.IsZero() {
@@ -88,19 +88,19 @@ func (c *Client) Executions(ctx context.Context, filter ExecutionFilter) iter.Se
 	return pages[ExecutionSummary](ctx, c, get("v1", "executions"), query, filter.PageSize)
 }
 
-// ListExecutionFiles is what a run left in its output directory.
+// ListExecutionFiles returns the files that a run wrote to its output directory.
 func (c *Client) ListExecutionFiles(ctx context.Context, executionID string) ([]FileInfo, error) {
 	return list[FileInfo](ctx, c, get("v1", "executions", executionID, "files"))
 }
 
-// DownloadExecutionFile saves one file of a run as destPath.
+// DownloadExecutionFile downloads one file of a run to destPath.
 func (c *Client) DownloadExecutionFile(ctx context.Context, executionID, name, destPath string) error {
 	segments := append([]string{"v1", "executions", executionID, "files"}, strings.Split(name, "/")...)
 	return c.save(ctx, get(segments...), destPath)
 }
 
-// DownloadFiles saves all files of a run below destDir. Nothing is written outside of it, and nothing at all when the archive is torn or
-// unsafe anywhere. It does nothing when there are no files.
+// DownloadFiles downloads all files of a run into destDir. Nothing is written outside of it, and nothing at all if the archive is
+// truncated or unsafe. Without files, it does nothing.
 func (c *Client) DownloadFiles(ctx context.Context, result *RunResult, destDir string) error {
 	if !result.HasFiles() {
 		return nil
@@ -118,8 +118,8 @@ func (c *Client) DownloadFiles(ctx context.Context, result *RunResult, destDir s
 	return unpack(spool, destDir)
 }
 
-// one sends a call and reads one document.
-func one[T any](ctx context.Context, c *Client, k call) (*T, error) {
+// fetchOne sends a call and decodes one document.
+func fetchOne[T any](ctx context.Context, c *Client, k call) (*T, error) {
 	var answer T
 	if _, err := c.send(ctx, k, &answer); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func one[T any](ctx context.Context, c *Client, k call) (*T, error) {
 	return &answer, nil
 }
 
-// list sends a call and reads a list, and nothing about further pages.
+// list sends a call and decodes a list without pagination.
 func list[T any](ctx context.Context, c *Client, k call) ([]T, error) {
 	var rows []T
 	_, err := c.send(ctx, k, &rows)
@@ -136,17 +136,17 @@ func list[T any](ctx context.Context, c *Client, k call) ([]T, error) {
 
 func (c *Client) bytes(ctx context.Context, k call) ([]byte, error) {
 	var body []byte
-	err := c.insist(ctx, k, func(requestID string) (err error) {
+	err := c.withRetries(ctx, k, func(requestID string) (err error) {
 		_, body, err = c.read(ctx, k, requestID)
 		return err
 	})
 	return body, err
 }
 
-// download writes a body into a file, from the beginning again if it is cut.
+// download writes a response body to a file; a retry starts from the beginning.
 func (c *Client) download(ctx context.Context, k call, file *os.File) error {
-	k.patient = true
-	return c.insist(ctx, k, func(requestID string) error {
+	k.longRunning = true
+	return c.withRetries(ctx, k, func(requestID string) error {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (c *Client) download(ctx context.Context, k call, file *os.File) error {
 	})
 }
 
-// save downloads a file, which appears under its name only when it is whole.
+// save downloads a file, which appears under its name only once it is complete.
 func (c *Client) save(ctx context.Context, k call, path string) error {
-	return wholeFile(path, func(file *os.File) error { return c.download(ctx, k, file) })
+	return writeAtomically(path, func(file *os.File) error { return c.download(ctx, k, file) })
 }

@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// FileFilter picks files. Limit and Offset are for ListFiles, PageSize is for Files.
+// FileFilter selects files. Limit and Offset are for ListFiles, PageSize is for Files.
 type FileFilter struct {
 	SessionID   string
 	ExecutionID string
@@ -25,12 +25,12 @@ func (f FileFilter) query() map[string]string {
 	return map[string]string{"session_id": f.SessionID, "execution_id": f.ExecutionID}
 }
 
-// NewFile is a file to upload: Path on disk, Name if it should be called otherwise.
+// NewFile is a file to upload: its Path on disk, and optionally a different Name.
 type NewFile struct {
 	Path, Name, SessionID string
 }
 
-// UploadFile uploads a file, streamed. Given in RunRequest.InputFiles, its ID places it in /sandbox/input/.
+// UploadFile uploads a file, streamed. With its ID in RunRequest.InputFiles, a run finds it in /sandbox/input/.
 func (c *Client) UploadFile(ctx context.Context, file NewFile) (*FileInfo, error) {
 	k := route(http.MethodPost, "v1", "files")
 	return c.sendFile(ctx, k, file)
@@ -42,7 +42,7 @@ func (c *Client) UpdateFile(ctx context.Context, id, path string) (*FileInfo, er
 	return c.sendFile(ctx, k, NewFile{Path: path})
 }
 
-// ListFiles is one page of the files, newest first.
+// ListFiles returns one page of files, newest first.
 func (c *Client) ListFiles(ctx context.Context, filter FileFilter) ([]FileInfo, error) {
 	query := filter.query()
 	if filter.Limit > 0 {
@@ -54,32 +54,32 @@ func (c *Client) ListFiles(ctx context.Context, filter FileFilter) ([]FileInfo, 
 	return list[FileInfo](ctx, c, get("v1", "files").withQuery(query))
 }
 
-// Files are all files, newest first, fetched page by page as you go.
+// Files iterates over all files, newest first, fetching pages lazily.
 func (c *Client) Files(ctx context.Context, filter FileFilter) iter.Seq2[FileInfo, error] {
 	return pages[FileInfo](ctx, c, get("v1", "files"), filter.query(), filter.PageSize)
 }
 
-// GetFile is what is known of a file.
+// GetFile returns the metadata of a file.
 func (c *Client) GetFile(ctx context.Context, id string) (*FileInfo, error) {
-	return one[FileInfo](ctx, c, get("v1", "files", id))
+	return fetchOne[FileInfo](ctx, c, get("v1", "files", id))
 }
 
-// DownloadFile saves a file's content as destPath.
+// DownloadFile downloads a file to destPath.
 func (c *Client) DownloadFile(ctx context.Context, id, destPath string) error {
 	return c.save(ctx, get("v1", "files", id, "download"), destPath)
 }
 
-// DeleteFile removes a file; the first version takes the others along.
+// DeleteFile deletes a file. Deleting the first version deletes all versions.
 func (c *Client) DeleteFile(ctx context.Context, id string) error {
 	return c.remove(ctx, "v1", "files", id)
 }
 
-// ListFileVersions are the versions of a file, newest first.
+// ListFileVersions returns the versions of a file, newest first.
 func (c *Client) ListFileVersions(ctx context.Context, id string) ([]FileInfo, error) {
 	return list[FileInfo](ctx, c, get("v1", "files", id, "versions"))
 }
 
-// sendFile sends a form with the part file, read from disk as it is sent.
+// sendFile sends a form with the part file, streamed from disk.
 func (c *Client) sendFile(ctx context.Context, k call, file NewFile) (*FileInfo, error) {
 	var form bytes.Buffer
 	writer := multipart.NewWriter(&form)
@@ -88,14 +88,14 @@ func (c *Client) sendFile(ctx context.Context, k call, file NewFile) (*FileInfo,
 			_ = writer.WriteField(name, value)
 		}
 	}
-	// Writing to memory does not fail.
+	// Writing to a buffer in memory does not fail.
 	_, _ = writer.CreateFormFile("file", filepath.Base(file.Path))
 	head := bytes.Clone(form.Bytes())
 	form.Reset()
 	_ = writer.Close()
 	tail := bytes.Clone(form.Bytes())
 
-	k.patient = true
+	k.longRunning = true
 	k.contentType = writer.FormDataContentType()
 	k.body = func() (io.ReadCloser, int64, error) {
 		opened, err := os.Open(file.Path)
@@ -110,7 +110,7 @@ func (c *Client) sendFile(ctx context.Context, k call, file NewFile) (*FileInfo,
 		parts := io.MultiReader(bytes.NewReader(head), opened, bytes.NewReader(tail))
 		return readCloser{parts, opened}, int64(len(head)) + about.Size() + int64(len(tail)), nil
 	}
-	return one[FileInfo](ctx, c, k)
+	return fetchOne[FileInfo](ctx, c, k)
 }
 
 type readCloser struct {

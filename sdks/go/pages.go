@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// pages are all items of a list; a page is fetched when it is needed.
+// pages iterates over all items of a list, fetching pages lazily.
 func pages[T any](ctx context.Context, c *Client, k call, query map[string]string, size int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		asked := map[string]string{}
@@ -38,7 +38,7 @@ func pages[T any](ctx context.Context, c *Client, k call, query map[string]strin
 	}
 }
 
-// collect makes a list of a sequence.
+// collect returns the items of a sequence as a slice.
 func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	list := []T{}
 	for item, err := range items {
@@ -50,7 +50,7 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	return list, nil
 }
 
-// nextCursor is the cursor of the rel="next" target in a Link header.
+// nextCursor returns the cursor of the rel="next" target in a Link header.
 func nextCursor(link string) string {
 	for _, part := range strings.Split(link, ",") {
 		target, parameters, found := strings.Cut(strings.TrimSpace(part), ">")

@@ -13,13 +13,13 @@ func (c *Client) RegisterSkill(ctx context.Context, path string) error {
 	return err
 }
 
-// PublishSkill publishes a skill: a zip, or a directory with a SKILL.md. Publishing the same content again does nothing.
+// PublishSkill publishes a skill: a zip, or a directory with a SKILL.md. Publishing identical content again has no effect.
 func (c *Client) PublishSkill(ctx context.Context, path string) (*PublishedSkill, error) {
 	return upload[PublishedSkill](ctx, c, path, route(http.MethodPost, "v1", "skills"))
 }
 
-// ValidateSkill is what PublishSkill would be told, with nothing stored. A profile says whose rules count: "default", "strict" (the open
-// specification), "anthropic" or "openai".
+// ValidateSkill validates a skill as PublishSkill would, without storing anything. The profile selects the rules: "default", "strict"
+// (the open specification), "anthropic" or "openai".
 func (c *Client) ValidateSkill(ctx context.Context, path string, profile ...string) (*Validation, error) {
 	k := route(http.MethodPost, "v1", "skills", "validate")
 	if len(profile) > 0 {
@@ -33,16 +33,16 @@ func upload[T any](ctx context.Context, c *Client, path string, k call) (*T, err
 	if err != nil {
 		return nil, err
 	}
-	k.repeatable, k.patient = true, true
-	return one[T](ctx, c, k.withBytes(zip, "application/zip"))
+	k.repeatable, k.longRunning = true, true
+	return fetchOne[T](ctx, c, k.withBytes(zip, "application/zip"))
 }
 
-// Skills are the newest version of each skill, fetched page by page as you go.
+// Skills iterates over the newest version of each skill, fetching pages lazily.
 func (c *Client) Skills(ctx context.Context) iter.Seq2[Skill, error] {
 	return pages[Skill](ctx, c, get("v1", "skills"), nil, 0)
 }
 
-// ListSkills are the newest version of each skill; with a status, those that have it.
+// ListSkills returns the newest version of each skill; with a status, only those with this status.
 func (c *Client) ListSkills(ctx context.Context, status ...string) ([]Skill, error) {
 	all, err := collect(pages[Skill](ctx, c, get("v1", "skills"), nil, 200))
 	if err != nil || len(status) == 0 || status[0] == "" {
@@ -57,39 +57,39 @@ func (c *Client) ListSkills(ctx context.Context, status ...string) ([]Skill, err
 	return those, nil
 }
 
-// SkillsPrompt is the skills as text for a model's system prompt.
+// SkillsPrompt returns a description of the skills for a model's system prompt.
 func (c *Client) SkillsPrompt(ctx context.Context) (string, error) {
 	prompt, err := c.bytes(ctx, get("v1", "skills", "prompt"))
 	return string(prompt), err
 }
 
-// GetSkill is one version of a skill with its instructions, scripts and schemas; an empty version means the newest.
+// GetSkill returns one version of a skill with its instructions, scripts and schemas; an empty version means the newest.
 func (c *Client) GetSkill(ctx context.Context, name, version string) (*SkillDetail, error) {
-	return one[SkillDetail](ctx, c, get("v1", "skills", name, orLatest(version)))
+	return fetchOne[SkillDetail](ctx, c, get("v1", "skills", name, orLatest(version)))
 }
 
-// ListSkillVersions are all versions of a skill, newest upload first.
+// ListSkillVersions returns all versions of a skill, newest upload first.
 func (c *Client) ListSkillVersions(ctx context.Context, name string) ([]Skill, error) {
 	return list[Skill](ctx, c, get("v1", "skills", name, "versions"))
 }
 
-// DeleteSkill removes one version of a skill. Its executions stay.
+// DeleteSkill deletes one version of a skill. Its executions are kept.
 func (c *Client) DeleteSkill(ctx context.Context, name, version string) error {
 	return c.remove(ctx, "v1", "skills", name, version)
 }
 
-// ListSkillFiles are the files of a skill.
+// ListSkillFiles returns the files of a skill.
 func (c *Client) ListSkillFiles(ctx context.Context, name, version string) ([]SkillFile, error) {
 	return list[SkillFile](ctx, c, get("v1", "skills", name, orLatest(version), "files"))
 }
 
-// ReadSkillFile is the content of one file of a skill.
+// ReadSkillFile returns the content of one file of a skill.
 func (c *Client) ReadSkillFile(ctx context.Context, name, version, path string) ([]byte, error) {
 	segments := append([]string{"v1", "skills", name, orLatest(version), "files"}, strings.Split(path, "/")...)
 	return c.bytes(ctx, get(segments...))
 }
 
-// DownloadSkill saves a skill as the zip the server keeps; its SHA-256 is the skill's digest.
+// DownloadSkill downloads the canonical archive of a skill, a zip; its SHA-256 is the skill's digest.
 func (c *Client) DownloadSkill(ctx context.Context, name, version, destPath string) error {
 	return c.save(ctx, get("v1", "skills", name, orLatest(version), "content"), destPath)
 }

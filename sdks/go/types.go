@@ -2,15 +2,15 @@ package skillbox
 
 import "encoding/json"
 
-// RunRequest is what to run. Everything but Skill has a default on the server.
+// RunRequest is a request to run a skill. Everything except Skill has a default on the server.
 type RunRequest struct {
 	Skill string `json:"skill"`
-	// Version is the newest when empty.
+	// Version defaults to the newest version.
 	Version string `json:"version,omitempty"`
-	// Input is any JSON. Left out, the skill sees {}; an explicit null is passed on.
+	// Input is any JSON value. If omitted, the skill receives {}; an explicit null is passed on.
 	Input json.RawMessage   `json:"input,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
-	// InputFiles are ids of uploaded files; they lie in /sandbox/input/.
+	// InputFiles are ids of uploaded files; the script finds them in /sandbox/input/.
 	InputFiles []string `json:"input_files,omitempty"`
 	// Script is a file of the skill to run instead of its entrypoint.
 	Script string   `json:"script,omitempty"`
@@ -18,12 +18,12 @@ type RunRequest struct {
 	Stdin  string   `json:"stdin,omitempty"`
 	// Cwd is "sandbox" (the default), "skill" or "workspace".
 	Cwd string `json:"cwd,omitempty"`
-	// Timeout, such as "30s", and Limits can only tighten the skill's own.
+	// Timeout, such as "30s", and Limits can only lower those of the skill.
 	Timeout string  `json:"timeout,omitempty"`
 	Limits  *Limits `json:"limits,omitempty"`
-	// Webhook is called with a signed POST when a run of Start has ended; see VerifyWebhook.
+	// Webhook is a URL that is called with a signed POST when a run of Start has finished; see VerifyWebhook.
 	Webhook string `json:"webhook,omitempty"`
-	// IdempotencyKey is yours instead of one made for the call: the same key gives the same execution.
+	// IdempotencyKey replaces the generated key. Calls with the same key return the same execution.
 	IdempotencyKey string `json:"-"`
 
 	mode string
@@ -35,14 +35,14 @@ type Limits struct {
 	CPU    string `json:"cpu,omitempty"`
 }
 
-// RunResult is a run: ended, or as far as it is.
+// RunResult is an execution: finished, or its current state.
 type RunResult struct {
 	ExecutionID string `json:"execution_id"`
 	// Status is queued, running, success, failed, timeout or cancelled.
 	Status string `json:"status"`
-	// Output is the document the skill wrote.
+	// Output is the output document of the skill.
 	Output json.RawMessage `json:"output,omitempty"`
-	// FilesURL is a gzip tar of all files; it needs no key and expires.
+	// FilesURL is the presigned URL of a gzip tar of all files: it works without a key until it expires.
 	FilesURL  string   `json:"files_url,omitempty"`
 	FilesList []string `json:"files_list,omitempty"`
 	// Logs are standard output and error, interleaved as written.
@@ -50,19 +50,19 @@ type RunResult struct {
 	DurationMs int64  `json:"duration_ms"`
 	Error      string `json:"error"`
 	ExitCode   *int   `json:"exit_code,omitempty"`
-	// Outcome is the true cause of the end: exited, timed_out, out_of_memory, refused, …
+	// Outcome is how the run ended: exited, timed_out, out_of_memory, refused, …
 	Outcome string `json:"outcome,omitempty"`
-	// Stdout and Stderr are only of runs with Script.
+	// Stdout and Stderr are only set for runs with Script.
 	Stdout string     `json:"stdout,omitempty"`
 	Stderr string     `json:"stderr,omitempty"`
 	Files  []FileInfo `json:"files,omitempty"`
-	// Skipped is what lay in the output directory and was not collected.
+	// Skipped lists the entries of the output directory that were not collected.
 	Skipped []SkippedFile `json:"skipped,omitempty"`
-	// Clamped has a sentence for each limit that was asked for and not given.
+	// Clamped lists the limits that were lowered to the allowed maximum.
 	Clamped []string `json:"clamped,omitempty"`
 	Usage   Usage    `json:"usage"`
 	Trust   *Doubt   `json:"trust,omitempty"`
-	// NetworkAttempts are the script's calls for other machines, as the sandbox saw them.
+	// NetworkAttempts are the outbound connection attempts of the script, as recorded by the sandbox.
 	NetworkAttempts []NetworkAttempt `json:"network_attempts,omitempty"`
 	Isolation       json.RawMessage  `json:"isolation,omitempty"`
 	SkillName       string           `json:"skill_name,omitempty"`
@@ -83,7 +83,7 @@ func (r *RunResult) HasFiles() bool { return r.FilesURL != "" }
 // OK reports whether the run succeeded.
 func (r *RunResult) OK() bool { return r.Status == "success" }
 
-// ExecutionSummary is a row of the list of executions.
+// ExecutionSummary is an entry in a list of executions.
 type ExecutionSummary struct {
 	ExecutionID  string `json:"execution_id"`
 	SkillName    string `json:"skill_name"`
@@ -102,7 +102,7 @@ type ExecutionSummary struct {
 	KeyID        string `json:"key_id,omitempty"`
 }
 
-// Usage is what a run cost.
+// Usage is the resource usage of a run.
 type Usage struct {
 	WallMs          int64 `json:"wall_ms"`
 	CPUMs           int64 `json:"cpu_ms"`
@@ -111,7 +111,7 @@ type Usage struct {
 	BytesOut        int64 `json:"bytes_out"`
 }
 
-// Timings say how long each step took on the server's side, in milliseconds.
+// Timings holds the duration of each server-side step, in milliseconds.
 type Timings struct {
 	AcceptMs  float64 `json:"accept_ms"`
 	LoadMs    float64 `json:"load_ms"`
@@ -120,7 +120,7 @@ type Timings struct {
 	CollectMs float64 `json:"collect_ms"`
 }
 
-// FileInfo is a file of the server: uploaded, or left behind by a run. Its name is data, never a path to write to unchecked.
+// FileInfo is a file on the server: an upload, or output of a run. The name is untrusted; never use it as a path unchecked.
 type FileInfo struct {
 	ID          string  `json:"id"`
 	TenantID    string  `json:"tenant_id"`
@@ -134,42 +134,42 @@ type FileInfo struct {
 	CreatedAt   string  `json:"created_at"`
 	UpdatedAt   string  `json:"updated_at"`
 	SHA256      string  `json:"sha256,omitempty"`
-	// URL needs no key and expires.
+	// URL is presigned: it works without a key until it expires.
 	URL string `json:"url,omitempty"`
 }
 
-// NetworkAttempt is a call of the script for another machine, as the sandbox saw it.
+// NetworkAttempt is an outbound connection attempt of the script, as recorded by the sandbox.
 type NetworkAttempt struct {
 	Call string `json:"call"`
 	To   string `json:"to"`
 }
 
-// Doubt is why the tenant does not trust a skill: a run was refused for it, or went on in spite of it.
+// Doubt is why the tenant does not trust a skill: the run was refused, or allowed with a warning.
 type Doubt struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// SkippedFile is what was not collected, and why.
+// SkippedFile is an entry of the output directory that was not collected, and the reason.
 type SkippedFile struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// Cancelled is what became of a request to stop a run: "cancelled", or "running" while it is being stopped.
+// Cancelled is the result of a cancellation: "cancelled", or "running" while the run is being stopped.
 type Cancelled struct {
 	ExecutionID string `json:"execution_id"`
 	Status      string `json:"status"`
 }
 
-// Skill is a row of a list of skills.
+// Skill is an entry in a list of skills.
 type Skill struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
 	Description string `json:"description"`
 	Lang        string `json:"lang,omitempty"`
 	Mode        string `json:"mode,omitempty"`
-	// Status is available, review while it waits for an approval, or rejected.
+	// Status is available, review (held for review) or rejected.
 	Status        string        `json:"status,omitempty"`
 	Digest        string        `json:"digest,omitempty"`
 	FindingCounts FindingCounts `json:"finding_counts"`
@@ -178,22 +178,22 @@ type Skill struct {
 	UpdatedAt     string        `json:"updated_at,omitempty"`
 }
 
-// FindingCounts is how many findings of each severity an upload had.
+// FindingCounts is the number of findings of an upload, by severity.
 type FindingCounts struct {
 	Error   int `json:"error"`
 	Warning int `json:"warning"`
 	Info    int `json:"info"`
 }
 
-// Script is a file of a skill that can run.
+// Script is an executable script of a skill.
 type Script struct {
 	Path string `json:"path"`
 	Lang string `json:"lang"`
-	// Description is what it says about itself.
+	// Description is taken from the script itself.
 	Description string `json:"description,omitempty"`
 }
 
-// Finding is something a check noticed about a skill; Severity is error, warning or info.
+// Finding is a finding of the linter or the scanner; Severity is error, warning or info.
 type Finding struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"`
@@ -202,7 +202,7 @@ type Finding struct {
 	Message  string `json:"message"`
 }
 
-// PublishedSkill is the answer to an upload.
+// PublishedSkill is the response to publishing a skill.
 type PublishedSkill struct {
 	Skill
 	Entrypoint string    `json:"entrypoint,omitempty"`
@@ -210,7 +210,7 @@ type PublishedSkill struct {
 	Findings   []Finding `json:"findings"`
 }
 
-// Validation is what an upload would be told.
+// Validation is the result of validating a skill without publishing it.
 type Validation struct {
 	Valid    bool      `json:"valid"`
 	Name     string    `json:"name,omitempty"`
@@ -219,7 +219,7 @@ type Validation struct {
 	Findings []Finding `json:"findings"`
 }
 
-// SkillDetail is one version of a skill in full, with the instructions of its SKILL.md.
+// SkillDetail is one version of a skill with all details, including the instructions of its SKILL.md.
 type SkillDetail struct {
 	Name         string            `json:"name"`
 	Version      string            `json:"version"`
@@ -231,7 +231,7 @@ type SkillDetail struct {
 	Resources    map[string]string `json:"resources,omitempty"`
 	Mode         string            `json:"mode"`
 	Scripts      []Script          `json:"scripts"`
-	// Entrypoint is the script that runs when the caller names none.
+	// Entrypoint is the script that runs by default.
 	Entrypoint    string          `json:"entrypoint,omitempty"`
 	InputSchema   json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema  json.RawMessage `json:"output_schema,omitempty"`
@@ -249,7 +249,7 @@ type SkillDetail struct {
 	UpdatedAt     string          `json:"updated_at"`
 }
 
-// SkillSignature is the signature that a skill came with; Problem says why it is not Trusted.
+// SkillSignature is the signature of a skill; Problem explains why it is not Trusted.
 type SkillSignature struct {
 	Text     string `json:"text"`
 	KeyID    string `json:"key_id"`
@@ -265,18 +265,18 @@ type SkillFile struct {
 	Executable bool   `json:"executable"`
 }
 
-// NewKey is a key to be made. Scopes default to execute and read.
+// NewKey is a request to create a key. Scopes default to execute and read.
 type NewKey struct {
 	Name      string   `json:"name"`
 	Scopes    []string `json:"scopes,omitempty"`
 	Service   bool     `json:"service,omitempty"`
 	Skills    []string `json:"skills,omitempty"`
 	ExpiresAt string   `json:"expires_at,omitempty"`
-	// Key imports this string instead of making one; only with a service key.
+	// Key imports this string instead of generating one; only with a service key.
 	Key string `json:"key,omitempty"`
 }
 
-// Key is an API key. Key.Key, the secret itself, is only there in the answer that made it.
+// Key is an API key. Key.Key, the secret itself, is only set in the response of CreateKey.
 type Key struct {
 	ID        string   `json:"id"`
 	TenantID  string   `json:"tenant_id"`
@@ -291,7 +291,7 @@ type Key struct {
 	Key       string   `json:"key,omitempty"`
 }
 
-// Policy is what a tenant may do. Zero means no such limit.
+// Policy holds the limits and rules of a tenant. Zero means no limit, unless a field says otherwise.
 type Policy struct {
 	// Versions is "mutable" (the default) or "immutable".
 	Versions      string `json:"versions,omitempty"`
@@ -299,12 +299,12 @@ type Policy struct {
 	MaxQueued     int    `json:"max_queued,omitempty"`
 	RatePerMinute int    `json:"rate_per_minute,omitempty"`
 	MaxFileBytes  int64  `json:"max_file_bytes,omitempty"`
-	// MaxStoredBytes counts everything the tenant stores.
+	// MaxStoredBytes is the quota for everything the tenant stores.
 	MaxStoredBytes int64 `json:"max_stored_bytes,omitempty"`
 	Weight         int   `json:"weight,omitempty"`
-	// Scan is what becomes of an upload that the scanner finds something in; "report" by default.
+	// Scan is the rule for uploads with findings of the scanner; "report" by default.
 	Scan string `json:"scan,omitempty"`
-	// Signatures is what the tenant asks of skills; "off" by default.
+	// Signatures is the rule for signatures of skills; "off" by default.
 	Signatures string `json:"signatures,omitempty"`
 }
 
@@ -315,14 +315,14 @@ type Tenant struct {
 	CreatedAt string `json:"created_at"`
 }
 
-// TenantUsage is what a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs.
+// TenantUsage is the storage used by a tenant: skills, files, artifacts with their archive, inputs, logs and outputs.
 type TenantUsage struct {
 	StoredBytes int64 `json:"stored_bytes"`
-	// MaxStoredBytes is zero where there is no limit.
+	// MaxStoredBytes is zero if there is no limit.
 	MaxStoredBytes int64 `json:"max_stored_bytes,omitempty"`
 }
 
-// AuditEntry is one change: who did what, to what.
+// AuditEntry is one entry of the audit log: actor, action and object.
 type AuditEntry struct {
 	ID        string          `json:"id"`
 	TenantID  string          `json:"tenant_id"`
@@ -332,12 +332,12 @@ type AuditEntry struct {
 	Detail    json.RawMessage `json:"detail,omitempty"`
 	RequestID string          `json:"request_id,omitempty"`
 	CreatedAt string          `json:"created_at"`
-	// Seq and Hash are its place in the chain of the log; entries from before the chain have neither.
+	// Seq and Hash are the sequence number and the hash in the hash chain. Entries older than the chain have neither.
 	Seq  int64  `json:"seq,omitempty"`
 	Hash string `json:"hash,omitempty"`
 }
 
-// Readiness is whether the server can run skills; each of Checks is "ok" or what is wrong.
+// Readiness is whether the server can run skills. Each value in Checks is "ok" or a description of the problem.
 type Readiness struct {
 	Status  string            `json:"status"`
 	Checks  map[string]string `json:"checks"`

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Webhook is a call that is genuine. ID is the same on every attempt: a receiver that has seen it can stop there.
+// Webhook is a verified webhook. ID is the same for every delivery attempt, so receivers can use it to drop duplicates.
 type Webhook struct {
 	ID        string          `json:"-"`
 	Type      string          `json:"type"`
@@ -20,8 +20,8 @@ type Webhook struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// VerifyWebhook checks signature and age of a webhook and reads it. secret is what GetWebhookSecret gives, body the bytes exactly as they
-// arrived, tolerance how old it may be. An error means: answer with 400 and do nothing.
+// VerifyWebhook verifies signature and age of a webhook and decodes it. secret is the result of GetWebhookSecret, body the received
+// bytes, unchanged, and tolerance the maximum age. If it returns an error, respond with 400 and ignore the webhook.
 func VerifyWebhook(secret string, header http.Header, body []byte, now time.Time, tolerance time.Duration) (*Webhook, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {

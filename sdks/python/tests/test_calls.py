@@ -6,8 +6,8 @@ import pytest
 
 from skillbox import NULL, APIError, Client, RateLimitError
 from skillbox._call import get, next_cursor, nothing, path_of
-from skillbox._failures import broken, timed_out, unreachable
-from skillbox._retry import pause_before_retry
+from skillbox._failures import connect_failed, connection_lost, timed_out
+from skillbox._retry import retry_delay
 from skillbox._run import run_call
 
 
@@ -58,15 +58,15 @@ def test_the_next_cursor_is_found():
 
 def test_only_what_is_harmless_is_sent_again():
     reading, doing = get(nothing, "x"), run_call("s").__class__("POST", "/x", nothing)
-    lost, late = broken("u", "r", "c"), timed_out("u", "r")
-    assert pause_before_retry(reading, lost, 0, 3) is not None
-    assert pause_before_retry(doing, lost, 0, 3) is None
-    assert pause_before_retry(doing, unreachable("u", "r", OSError()), 0, 3) is not None
-    assert pause_before_retry(reading, late, 0, 3) is None
-    assert pause_before_retry(reading, lost, 3, 3) is None
-    assert pause_before_retry(reading, APIError(500), 0, 3) is None
+    lost, late = connection_lost("u", "r", "c"), timed_out("u", "r")
+    assert retry_delay(reading, lost, 0, 3) is not None
+    assert retry_delay(doing, lost, 0, 3) is None
+    assert retry_delay(doing, connect_failed("u", "r", OSError()), 0, 3) is not None
+    assert retry_delay(reading, late, 0, 3) is None
+    assert retry_delay(reading, lost, 3, 3) is None
+    assert retry_delay(reading, APIError(500), 0, 3) is None
     busy = RateLimitError(429)
     busy.retry_after = 7
-    assert pause_before_retry(doing, busy, 0, 3) == 7
+    assert retry_delay(doing, busy, 0, 3) == 7
     busy.retry_after = 3600
-    assert pause_before_retry(doing, busy, 0, 3) is None
+    assert retry_delay(doing, busy, 0, 3) is None

@@ -9,7 +9,7 @@ import pytest
 
 from skillbox import UnsafePathError
 from skillbox._packing import pack
-from skillbox._saving import unpack, whole_file
+from skillbox._saving import atomic_file, unpack
 
 
 def archive(*names, kind=tarfile.REGTYPE):
@@ -57,7 +57,7 @@ def test_ordinary_and_odd_names_arrive(tmp_path):
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):
-    with pytest.raises(RuntimeError), whole_file(tmp_path / "a") as file:
+    with pytest.raises(RuntimeError), atomic_file(tmp_path / "a") as file:
         file.write(b"half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,5 @@
 /**
- * Reading the gzip tar of a run's files. Names come from strangers: each is checked before it is returned.
+ * Reads the gzip tar of a run's files. File names are untrusted: each is checked before it is returned.
  */
 
 import { APIError, ArchiveError, UnsafePathError } from "./errors.js";
@@ -8,13 +8,16 @@ export interface ArchiveFile {
   /** A relative path without `.`, `..` or empty parts. */
   name: string;
   size: number;
-  /** The content. What is not read before the next file is asked for is passed over. */
+  /** The content. Anything that is not read before the next file is requested is skipped. */
   chunks: AsyncIterable<Uint8Array>;
 }
 
 const BLOCK = 512;
 
-/** The files of a gzip tar. Throws `UnsafePathError` for links and escaping names, `ArchiveError` when it is torn. */
+/**
+ * Yields the files of a gzip tar. Throws `UnsafePathError` for links and names that lead outside, and `ArchiveError` if the
+ * archive is truncated.
+ */
 export async function* readArchive(stream: ReadableStream<Uint8Array>): AsyncGenerator<ArchiveFile, void, undefined> {
   const bytes = new ByteReader(stream.pipeThrough(new DecompressionStream("gzip") as unknown as ReadableWritablePair<Uint8Array, Uint8Array>));
   let longName: string | undefined;
@@ -41,7 +44,7 @@ export async function* readArchive(stream: ReadableStream<Uint8Array>): AsyncGen
       for await (const _ of content);
       await bytes.exactly(padding(size));
     }
-    // To the very end, where the checksum is.
+    // Read to the end, so that the checksum is verified.
     await bytes.drain();
   } catch (cause) {
     if (cause instanceof ArchiveError || cause instanceof APIError) throw cause;
@@ -53,7 +56,7 @@ export async function* readArchive(stream: ReadableStream<Uint8Array>): AsyncGen
 
 function checkName(name: string): void {
   const parts = name.split("/");
-  // Control characters, and what other systems take for a separator.
+  // Rejects empty and dot segments, control characters, and separators of other systems.
   if (parts.some((part) => part === "" || part === "." || part === ".." || /[\x00-\x1f\x7f]/.test(part))) {
     throw new UnsafePathError(`${JSON.stringify(name)} in the archive is not a safe relative path`);
   }
@@ -65,7 +68,7 @@ function plainName(header: Uint8Array): string {
   return prefix ? `${prefix}/${name}` : name;
 }
 
-/** The `path` among the records `<length> <key>=<value>\n` of a pax header; lengths count bytes. */
+/** Returns the `path` from the records `<length> <key>=<value>\n` of a pax header; lengths are in bytes. */
 function paxPath(records: string): string | undefined {
   return /(?:^|\n)\d+ path=([^\n]*)\n/.exec(records)?.[1];
 }
@@ -86,7 +89,7 @@ function padding(size: number): number {
   return (BLOCK - (size % BLOCK)) % BLOCK;
 }
 
-/** Reads a stream in pieces of requested sizes. */
+/** Reads a stream in chunks of requested sizes. */
 class ByteReader {
   #held: Uint8Array = new Uint8Array();
   #ended = false;
@@ -96,7 +99,7 @@ class ByteReader {
     this.#reader = stream.getReader();
   }
 
-  /** The next bytes, at most `most`; nothing at the end. */
+  /** Returns the next bytes, at most `most`, or undefined at the end. */
   async #some(most: number): Promise<Uint8Array | undefined> {
     while (this.#held.length === 0 && !this.#ended) {
       const { done, value } = await this.#reader.read();
@@ -109,7 +112,7 @@ class ByteReader {
     return part;
   }
 
-  /** Exactly so many bytes, or nothing at the end. */
+  /** Returns exactly `size` bytes, or undefined at the end. */
   async take(size: number): Promise<Uint8Array | undefined> {
     const whole = new Uint8Array(size);
     let at = 0;
@@ -125,7 +128,7 @@ class ByteReader {
     return whole;
   }
 
-  /** The next `size` bytes as they come. Asking again goes on where it stopped. */
+  /** Iterates over the next `size` bytes as they arrive. A second iteration continues where the first one stopped. */
   part(size: number): AsyncIterable<Uint8Array> {
     let left = size;
     const next = async (): Promise<IteratorResult<Uint8Array>> => {

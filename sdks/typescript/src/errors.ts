@@ -1,8 +1,8 @@
 /**
- * Why a call failed. A run that fails, times out or is refused is not an error of the call: that is `status` of its result.
+ * Errors of this package. A run that fails, times out or is refused is not a failed call: see `status` of its result.
  */
 
-/** Anything this package throws on purpose, except that a call you abort throws your signal's reason. */
+/** Base class of all errors of this package. An aborted call throws the reason of its signal instead. */
 export class SkillboxError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -13,21 +13,21 @@ export class SkillboxError extends Error {
 /** A downloaded archive cannot be unpacked. */
 export class ArchiveError extends SkillboxError {}
 
-/** A downloaded archive holds a link, or a name that would leave the directory it is unpacked into. */
+/** A downloaded archive contains a link, or a name that leads outside of the target directory. */
 export class UnsafePathError extends ArchiveError {}
 
-/** A webhook that was not signed with this secret, or was signed too long ago. */
+/** A webhook is not signed with this secret, or was signed too long ago. */
 export class WebhookError extends SkillboxError {}
 
 export interface Circumstances {
-  /** The HTTP status; 0 when no answer came. */
+  /** The HTTP status; 0 if there was no response. */
   status: number;
   /** The slug of the API, such as `not_found`. */
   code?: string;
-  /** Finds the call in the server's log, also when no answer came. */
+  /** Identifies the call in the server's log, even if there was no response. */
   requestId: string;
   details?: unknown;
-  /** Seconds. */
+  /** Seconds to wait before a retry, from `Retry-After`. */
   retryAfter?: number | undefined;
   cause?: unknown;
 }
@@ -50,28 +50,28 @@ export class APIError extends SkillboxError {
   }
 }
 
-/** 400: the request, or the skill in it, cannot be understood. */
+/** 400: the request, or the skill in it, is malformed. */
 export class BadRequestError extends APIError {}
-/** 401: no key, or one that is unknown, expired or revoked. */
+/** 401: the key is missing, unknown, expired or revoked. */
 export class AuthenticationError extends APIError {}
-/** 403: the key may not do this. */
+/** 403: the key does not permit this call. */
 export class PermissionDeniedError extends APIError {}
-/** 404: there is no such thing, or it belongs to another tenant. */
+/** 404: the object does not exist, or belongs to another tenant. */
 export class NotFoundError extends APIError {}
-/** 409: the state of the thing does not allow this; the run has ended, the version exists. */
+/** 409: the state of the object does not allow this, such as a finished run or an existing version. */
 export class ConflictError extends APIError {}
-/** 413: larger than the server takes. */
+/** 413: the request is larger than the server allows. */
 export class TooLargeError extends APIError {}
-/** 422: understood and refused: a hostile archive, or an idempotency key that was used with another request. */
+/** 422: well-formed but rejected, such as a hostile archive or an idempotency key used with a different request. */
 export class UnprocessableError extends APIError {}
-/** 429: too much at once. `retryAfter` says in how many seconds to come back. */
+/** 429: too many requests. `retryAfter` is the number of seconds to wait before a retry. */
 export class RateLimitError extends APIError {}
-/** 5xx: the server's failure. */
+/** 5xx: the server failed. */
 export class ServerError extends APIError {}
 
-/** Nothing answers at that address, or the connection broke before the answer was whole. */
+/** The server is unreachable, or the connection was lost before the response was complete. */
 export class ConnectionFailedError extends APIError {
-  /** Whether the server may have seen the request. */
+  /** Whether the server may have received the request. */
   readonly sent: boolean;
 
   constructor(message: string, circumstances: Omit<Circumstances, "status">, sent = true) {
@@ -80,10 +80,10 @@ export class ConnectionFailedError extends APIError {
   }
 }
 
-/** The answer did not come in time. What was asked for may still happen. */
+/** The response did not arrive in time. The server may still carry out the request. */
 export class CallTimeoutError extends ConnectionFailedError {}
 
-/** Something answers there, but it does not speak our API. */
+/** The response does not come from a Skillbox server. */
 export class InvalidResponseError extends APIError {}
 
 const BY_STATUS: Record<number, typeof APIError> = {
@@ -97,7 +97,7 @@ const BY_STATUS: Record<number, typeof APIError> = {
   429: RateLimitError,
 };
 
-/** The class of an error with this HTTP status. */
+/** Returns the error class for an HTTP status. */
 export function errorFor(status: number): typeof APIError {
   return status >= 500 ? ServerError : (BY_STATUS[status] ?? APIError);
 }

@@ -1,5 +1,5 @@
 /**
- * Following an execution across broken connections. The server keeps its events, so none is lost or seen twice.
+ * Follows the events of an execution across lost connections. The server stores the events, so none is lost or delivered twice.
  */
 
 import { APIError, CallTimeoutError, ConnectionFailedError, InvalidResponseError } from "./errors.js";
@@ -7,22 +7,22 @@ import { sleep } from "./retry.js";
 import type { Transport } from "./transport.js";
 import type { ExecutionEvent } from "./types.js";
 
-/** The server says something at least every 15 seconds; a silence of this length is a dead connection. */
+/** The server sends data at least every 15 seconds. After this time without data, the connection counts as dead. */
 const SILENCE_MS = 45_000;
-/** Connections in a row that brought nothing before we give up. */
+/** Maximum number of consecutive connections without an event. */
 const MAX_FAILURES = 10;
-/** What one event may hold: the result with its output and logs. */
+/** Maximum size of one event. The largest is the result with its output and logs. */
 const MAX_EVENT_CHARS = 64 << 20;
 
 export interface FollowOptions {
-  /** The id of an event to go on behind. */
+  /** The id of the event after which to start. */
   after?: string | undefined;
   signal?: AbortSignal | undefined;
-  /** Milliseconds to follow at most. */
+  /** Maximum time to follow the events, in milliseconds. */
   timeoutMs?: number | undefined;
 }
 
-/** The events of an execution, up to and with its result. */
+/** Iterates over the events of an execution, up to and including its result. */
 export async function* follow(transport: Transport, id: string, options: FollowOptions): AsyncGenerator<ExecutionEvent, void, undefined> {
   const reader = new EventReader(options.after ?? "");
   const requestId = crypto.randomUUID();
@@ -50,7 +50,7 @@ export async function* follow(transport: Transport, id: string, options: FollowO
   }
 }
 
-/** Milliseconds to wait before connecting again, when that can change anything. */
+/** Returns the delay before reconnecting, in milliseconds; throws `error` if a retry is pointless. */
 function pauseMs(reader: EventReader, error: unknown): number {
   reader.failures += 1;
   const passing = error instanceof ConnectionFailedError || (error instanceof APIError && (error.status === 429 || error.status >= 500));
@@ -58,7 +58,7 @@ function pauseMs(reader: EventReader, error: unknown): number {
   return error.retryAfter === undefined ? reader.pauseMs : error.retryAfter * 1000;
 }
 
-/** Where the reader of a stream is. It outlives connections, so that a broken one is taken up where it broke. */
+/** Position in an event stream. It outlives connections, so that a new one resumes after the last event. */
 export class EventReader {
   pauseMs = 1000;
   failures = 0;
@@ -68,13 +68,13 @@ export class EventReader {
 
   constructor(public lastId: string) {}
 
-  /** Forgets half an event; the server sends it again. */
+  /** Discards an incomplete event; the server sends it again. */
   reconnect(): void {
     this.#decoder = new TextDecoder();
     this.#held = "";
   }
 
-  /** Takes what arrived and gives the events that are whole. */
+  /** Adds received data to the buffer and yields the complete events. */
   *feed(chunk: Uint8Array, requestId: string): Generator<ExecutionEvent, void, undefined> {
     const text = this.#decoder.decode(chunk, { stream: true });
     let from = Math.max(this.#held.length - 1, 0);
@@ -105,14 +105,14 @@ export class EventReader {
       else if (name === "retry" && /^\d+$/.test(value)) this.pauseMs = Number(value);
     }
     const event = parse(kind, data.join("\n"), id ?? "", requestId);
-    // Only now: an event that cannot be read has not been seen.
+    // Set after decoding: an event that could not be decoded must be sent again after a reconnect.
     this.lastId = id ?? this.lastId;
     return event;
   }
 }
 
 function parse(kind: string, data: string, id: string, requestId: string): ExecutionEvent | undefined {
-  // Others are comments, or kinds that a newer server has.
+  // Everything else is a comment, or an event type of a newer server.
   if (kind !== "state" && kind !== "log" && kind !== "result") return undefined;
   try {
     const document = JSON.parse(data);

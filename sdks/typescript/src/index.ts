@@ -1,4 +1,4 @@
-/** Skillbox runs agent skills in sandboxes. This is its client, for Node, Deno, Bun and browsers. */
+/** Client for Skillbox, the self-hosted runtime for agent skills, for Node, Deno, Bun and browsers. */
 
 export { type ArchiveFile, readArchive } from "./archive.js";
 export { Client, type PageOptions, type RunOptions, type SkillSource } from "./client.js";

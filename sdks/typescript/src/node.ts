@@ -1,4 +1,4 @@
-/** What needs a file system: publishing a directory, saving files. For Node, Deno and Bun. */
+/** Functions that need a file system: publishing a directory, saving files. For Node, Deno and Bun. */
 
 import { constants, createReadStream, createWriteStream, openAsBlob } from "node:fs";
 import { lstat, mkdir, mkdtemp, open, readdir, realpath, rename, rm } from "node:fs/promises";
@@ -15,13 +15,13 @@ import type { RunResult } from "./types.js";
 import type { SkillFileInput } from "./zip.js";
 
 const JUNK = new Set([".DS_Store", "Thumbs.db", "thumbs.db"]);
-// Deno lets only those programs into /proc that may do everything.
+// Deno allows access to /proc only to programs with all permissions.
 const HAS_DESCRIPTOR_PATHS = process.platform === "linux" && !("Deno" in globalThis);
-// Windows has neither.
+// Windows has neither flag.
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 const NO_WAIT = constants.O_NONBLOCK ?? 0;
 
-/** The files of a skill's directory, for `registerSkill`. Links are refused, so that nothing from outside is picked up. */
+/** Reads a skill's directory for `registerSkill`. Links are rejected, so files outside the directory are never included. */
 export async function readSkillDirectory(directory: string): Promise<SkillFileInput[]> {
   const files: SkillFileInput[] = [];
   await inDirectory(directory, 0, (place) => readFiles(place, "", files));
@@ -42,8 +42,8 @@ async function readFiles(place: string, prefix: string, files: SkillFileInput[])
 }
 
 /**
- * Does something with a directory. Where the system names open directories (Linux), it is opened first and reached by its
- * descriptor, so that another process cannot put a link in its place meanwhile.
+ * Calls `use` with a path to a directory. On Linux, the directory is opened first and the path goes through its descriptor, so
+ * that another process cannot replace the directory with a link in between.
  */
 async function inDirectory(path: string, flags: number, use: (place: string) => Promise<void>): Promise<void> {
   if (!HAS_DESCRIPTOR_PATHS) return use(path);
@@ -55,7 +55,7 @@ async function inDirectory(path: string, flags: number, use: (place: string) => 
   }
 }
 
-/** What was opened is what is looked at, not what the path leads to a moment later. */
+/** Reads a file. The type is checked on the open file, because another process can replace the path in between. */
 async function readOne(place: string, path: string): Promise<SkillFileInput> {
   const file = await open(place, constants.O_RDONLY | NO_FOLLOW | NO_WAIT);
   try {
@@ -77,12 +77,12 @@ function notAFile(path: string): TypeError {
   return new TypeError(`${path} is a link or a special file; a skill holds files and directories only`);
 }
 
-/** A file on disk as a `Blob`, for `uploadFile`; read as it is sent. */
+/** Opens a file on disk as a `Blob`, for `uploadFile`. It is read while it is sent. */
 export function fileBlob(path: string): Promise<Blob> {
   return openAsBlob(path);
 }
 
-/** Writes a stream to a file, which appears under its name only when it is whole. */
+/** Writes a stream to a file, which appears under its name only once it is complete. */
 export async function saveStream(stream: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>, path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const part = join(dirname(path), `.${crypto.randomUUID()}.part`);
@@ -96,8 +96,8 @@ export async function saveStream(stream: ReadableStream<Uint8Array> | AsyncItera
 }
 
 /**
- * Saves all files of a run below `directory` and returns where they are. Nothing is written outside of it, and nothing at all
- * when the archive is torn or unsafe anywhere.
+ * Downloads all files of a run into `directory` and returns their paths. Nothing is written outside of it, and nothing at all
+ * if the archive is truncated or unsafe.
  */
 export async function downloadFiles(client: Client, result: RunResult, directory: string, options: CallOptions = {}): Promise<string[]> {
   if (!result.files_url) return [];
@@ -129,7 +129,7 @@ function refuseOnWindows(name: string): void {
   if (sep === "\\" && /[\\:]/.test(name)) throw new UnsafePathError(`${JSON.stringify(name)} is not a safe path here`);
 }
 
-/** A link that was there before must not lead a file elsewhere. */
+/** Checks that an existing link does not redirect a file to a place outside of `root`. */
 async function checkParent(root: string, target: string): Promise<void> {
   let parent = dirname(target);
   while (parent !== root) {

@@ -1,36 +1,36 @@
 /**
- * Whether a failed call is sent again, and after how long.
+ * Retry policy: whether a failed call is retried, and after what delay.
  *
- * A call that is harmless to repeat, or that never reached the server, is sent again when the connection is lost. 429 and 503
- * mean that nothing was done, so every call may come back. A timeout of the caller's own making is final.
+ * After a lost connection, a call is retried if it is idempotent or never reached the server. 429 and 503 mean that the server
+ * did nothing, so every call can be retried. A timeout that the caller set is final.
  */
 
 import { APIError, CallTimeoutError, ConnectionFailedError } from "./errors.js";
 
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 8_000;
-/** If Retry-After asks for more than this, the error is thrown and the caller decides. */
-const LONGEST_RETRY_AFTER_S = 60;
+const MIN_RETRY_DELAY_MS = 250;
+const MAX_RETRY_DELAY_MS = 8_000;
+/** If Retry-After is longer than this, the error is thrown and the caller decides. */
+const MAX_RETRY_AFTER_S = 60;
 
-/** Milliseconds to wait before the next attempt; undefined when `error` is final. `attempt` counts from zero. */
-export function pauseBeforeRetry(repeatable: boolean, error: unknown, attempt: number, retries: number): number | undefined {
-  if (!(error instanceof APIError) || attempt >= retries || !isWorthIt(repeatable, error)) return undefined;
+/** Returns the delay before the next attempt in milliseconds, or undefined if `error` is final. `attempt` starts at 0. */
+export function retryDelayMs(repeatable: boolean, error: unknown, attempt: number, retries: number): number | undefined {
+  if (!(error instanceof APIError) || attempt >= retries || !isRetryable(repeatable, error)) return undefined;
   if (error.retryAfter !== undefined) {
-    return error.retryAfter <= LONGEST_RETRY_AFTER_S ? error.retryAfter * 1000 : undefined;
+    return error.retryAfter <= MAX_RETRY_AFTER_S ? error.retryAfter * 1000 : undefined;
   }
-  const longest = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
-  // Clients that failed together should not come back together.
+  const longest = Math.min(MIN_RETRY_DELAY_MS * 2 ** attempt, MAX_RETRY_DELAY_MS);
+  // Jitter: clients that failed at the same time should not retry at the same time.
   return longest / 2 + (Math.random() * longest) / 2;
 }
 
-function isWorthIt(repeatable: boolean, error: APIError): boolean {
+function isRetryable(repeatable: boolean, error: APIError): boolean {
   if (error instanceof ConnectionFailedError) {
     return !error.sent || (repeatable && !(error instanceof CallTimeoutError));
   }
   return error.status === 429 || error.status === 503;
 }
 
-/** Waits, unless the caller has had enough. */
+/** Waits for `ms` milliseconds; rejects if `signal` aborts. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);

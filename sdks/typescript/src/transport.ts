@@ -1,27 +1,27 @@
 /**
- * Sending calls with `fetch`: address, key, retries and timeouts. It knows no single route.
+ * HTTP transport on `fetch`: address, key, retries and timeouts. It is independent of the routes.
  */
 
 import { APIError, CallTimeoutError, ConnectionFailedError, errorFor, InvalidResponseError } from "./errors.js";
-import { pauseBeforeRetry, sleep } from "./retry.js";
+import { retryDelayMs, sleep } from "./retry.js";
 
-/** For calls that only read or write a row. Runs, uploads and downloads take as long as they take. */
+/** For short calls, which only read or write a row. Runs, uploads and downloads have no default timeout. */
 const CALL_TIMEOUT_MS = 60_000;
-/** A refusal's body is a sentence; whatever is longer is not ours. */
-const MAX_REFUSAL_BYTES = 64 * 1024;
+/** The body of an error response is short; a longer one does not come from Skillbox. */
+const MAX_ERROR_BODY_BYTES = 64 * 1024;
 
 export interface ClientOptions {
-  /** Only for service keys: the tenant to act for. */
+  /** The tenant to act for; only for service keys. */
   tenant?: string;
-  /** Milliseconds that any call may stand still. */
+  /** Maximum time without progress, for every call, in milliseconds. */
   timeoutMs?: number;
-  /** How often a call is sent again after a lost connection, 429 or 503, where that is harmless. Three times by default. */
+  /** Maximum number of retries after a lost connection, 429 or 503, where a retry is safe; 3 by default. */
   retries?: number;
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   fetch?: typeof fetch;
 }
 
-/** For any single call. */
+/** Options of a single call. */
 export interface CallOptions {
   /** Aborts the call; it then throws the signal's reason. */
   signal?: AbortSignal | undefined;
@@ -29,22 +29,22 @@ export interface CallOptions {
 
 export interface Call extends CallOptions {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Segments of the path, or a whole URL that carries its own permission: no key is sent there. */
+  /** Segments of the path, or a presigned URL, to which no key is sent. */
   to: readonly string[] | string;
   query?: Record<string, string | number | undefined>;
   headers?: Record<string, string>;
   body?: BodyInit;
-  /** Sent again after a lost connection: doing it twice is like doing it once. */
+  /** Idempotent, so the call is retried after a lost connection. */
   repeatable?: boolean;
-  /** May take as long as it takes. */
-  patient?: boolean;
-  /** Statuses that are answers rather than errors, beside 2xx. */
+  /** The call has no default timeout. */
+  longRunning?: boolean;
+  /** Statuses besides 2xx that are not errors. */
   answers?: readonly number[];
-  /** Milliseconds of silence that mean a dead connection. */
+  /** Time without data after which the connection counts as dead, in milliseconds. */
   silenceMs?: number;
 }
 
-/** An answer whose body is still arriving. */
+/** A response whose body is still being received. */
 export interface Exchange {
   status: number;
   headers: Headers;
@@ -66,11 +66,11 @@ export class Transport {
     this.#timeoutMs = options.timeoutMs;
     this.#retries = options.retries ?? 3;
     const given = options.fetch ?? globalThis.fetch;
-    // Browsers insist on being called as a function of the window.
+    // In browsers, `fetch` must not be called as a method of another object.
     this.#fetch = (...request) => given(...request);
   }
 
-  /** Sends a call and reads its JSON. */
+  /** Sends a call and decodes its JSON response. */
   json<T>(call: Call): Promise<T> {
     return this.read(call, (exchange, body) => {
       try {
@@ -85,7 +85,7 @@ export class Transport {
     });
   }
 
-  /** Sends a call and reads its whole body, again where that is harmless. */
+  /** Sends a call and reads the complete response body, with retries where that is safe. */
   read<T>(call: Call, use: (exchange: Exchange, body: Uint8Array<ArrayBuffer>) => T): Promise<T> {
     return this.insist(call, async (requestId) => {
       const exchange = await this.open(call, requestId);
@@ -93,7 +93,7 @@ export class Transport {
     });
   }
 
-  /** Sends a call and gives its body as it arrives. Only the way to its beginning is tried again. */
+  /** Sends a call and returns the response body as a stream. There are no retries once the response has started. */
   async stream(call: Call): Promise<ReadableStream<Uint8Array>> {
     const { chunks } = await this.insist(call, (requestId) => this.open(call, requestId));
     return new ReadableStream({
@@ -114,21 +114,21 @@ export class Transport {
       try {
         return await attempt(requestId);
       } catch (error) {
-        const pauseMs = pauseBeforeRetry(call.repeatable ?? false, error, count, this.#retries);
+        const pauseMs = retryDelayMs(call.repeatable ?? false, error, count, this.#retries);
         if (pauseMs === undefined) throw error;
         await sleep(pauseMs, call.signal);
       }
     }
   }
 
-  /** Sends a call once. What comes back is a success; everything else is thrown. */
+  /** Sends a call once and returns the successful response; every failure is thrown. */
   async open(call: Call, requestId: string): Promise<Exchange> {
     const { url, shown, headers } = this.#address(call, requestId);
     const watch = new Watch(call, this.#idleMs(call), () => new CallTimeoutError(`${shown} did not answer in time`, { requestId }));
     let response: Response;
     try {
       const body = call.body ?? null;
-      // A redirected POST would silently become a GET, and a key should only go where it was meant to.
+      // A redirected POST would silently become a GET, and the key must not be sent to another server.
       response = await this.#fetch(url, { method: call.method, headers, body, signal: watch.signal, redirect: "error" });
     } catch (cause) {
       throw watch.failure(cause, (why) => unanswered(shown, requestId, why));
@@ -141,18 +141,18 @@ export class Transport {
       chunks: chunksOf(response, watch, shown, requestId),
     };
     if (response.ok || call.answers?.includes(response.status)) return exchange;
-    throw await refusal(exchange);
+    throw await errorFromResponse(exchange);
   }
 
   #idleMs(call: Call): number | undefined {
-    return call.silenceMs ?? this.#timeoutMs ?? (call.patient ? undefined : CALL_TIMEOUT_MS);
+    return call.silenceMs ?? this.#timeoutMs ?? (call.longRunning ? undefined : CALL_TIMEOUT_MS);
   }
 
   #address(call: Call, requestId: string) {
     const headers = { "X-Request-ID": requestId, ...call.headers };
     if (typeof call.to === "string") {
       const url = new URL(call.to, `${this.base}/`);
-      // Such a URL is itself a secret, so no message shows it.
+      // A presigned URL is itself a secret, so messages show only its origin.
       return { url, shown: url.origin, headers };
     }
     const path = call.to.map(segment).join("/");
@@ -164,7 +164,7 @@ export class Transport {
   }
 }
 
-/** Aborts a request that stands still, or whose caller has had enough. */
+/** Aborts a request that makes no progress, or whose caller aborts it. */
 class Watch {
   readonly #controller = new AbortController();
   readonly #caller: AbortSignal | undefined;
@@ -192,7 +192,7 @@ class Watch {
     }, this.idleMs);
   }
 
-  /** Until it moves again, it does not stand still: its reader takes its time. */
+  /** Pauses the timeout until the next progress, because a slow reader is not a stalled request. */
   rest(): void {
     clearTimeout(this.#timer);
   }
@@ -202,14 +202,14 @@ class Watch {
     this.#caller?.removeEventListener("abort", this.#abort);
   }
 
-  /** What to throw when a request ended early. */
+  /** Returns the error to throw for a request that ended early. */
   failure(cause: unknown, otherwise: (cause: unknown) => APIError): unknown {
     this.stop();
     if (this.#caller?.aborted) return this.#caller.reason;
     return this.#late ?? otherwise(cause);
   }
 
-  /** Lets go of the connection. */
+  /** Releases the connection. */
   close(): void {
     this.stop();
     this.#abort();
@@ -253,13 +253,13 @@ export async function collect(chunks: AsyncIterable<Uint8Array>, mostBytes = Inf
   return whole;
 }
 
-/** Reads a refusal; a body that is not ours (a proxy's page) still gives a sentence. */
-async function refusal({ status, headers, requestId, chunks }: Exchange): Promise<APIError> {
+/** Decodes an error response. A foreign body, such as the page of a proxy, still gives a readable message. */
+async function errorFromResponse({ status, headers, requestId, chunks }: Exchange): Promise<APIError> {
   let body: { error?: unknown; message?: unknown; details?: unknown } = {};
   try {
-    body = JSON.parse(new TextDecoder().decode(await collect(chunks, MAX_REFUSAL_BYTES)));
+    body = JSON.parse(new TextDecoder().decode(await collect(chunks, MAX_ERROR_BODY_BYTES)));
   } catch {
-    // The status alone says enough.
+    // The status alone is enough for an error.
   }
   const after = headers.get("retry-after");
   const message = body?.error ? String(body.message ?? "") : `the server answered with HTTP ${status} and no Skillbox error`;
@@ -286,20 +286,20 @@ function reason(cause: unknown): string {
   return inner?.message || inner?.code || message || "no reason given";
 }
 
-/** A segment of a path, encoded so that a name cannot reach another route. */
+/** Encodes a path segment, so that a name cannot reach another route. */
 function segment(text: string): string {
   if (text === "" || text === "." || text === "..") throw new TypeError(`${JSON.stringify(text)} cannot be part of a URL`);
   return encodeURIComponent(text);
 }
 
-/** `localhost:8080` is what people type, so a missing scheme means http. */
+/** Normalizes the server address. A missing scheme means http, so that `localhost:8080` works. */
 function parseBase(text: string): string {
   const trimmed = text.trim();
   try {
     const url = new URL(trimmed.includes("://") ? trimmed : `http://${trimmed}`);
     if (url.protocol === "http:" || url.protocol === "https:") return (url.origin + url.pathname).replace(/\/+$/, "");
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new TypeError(`${JSON.stringify(text)} is not a server address; use one like http://localhost:8080`);
 }

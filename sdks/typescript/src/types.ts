@@ -1,5 +1,5 @@
 /**
- * What the server says, with the names it uses. A newer server may send more keys; they are there at run time.
+ * The documents of the API, with its field names. A newer server may send more keys; they are present at run time.
  */
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -17,12 +17,12 @@ export type Outcome =
   | "refused"
   | "lost";
 
-/** What to run. Everything but the skill has a default on the server. */
+/** A request to run a skill. Everything except `skill` has a default on the server. */
 export interface RunRequest {
   skill: string;
-  /** The newest when left out. */
+  /** Defaults to the newest version. */
   version?: string;
-  /** Any JSON. Left out, the skill sees `{}`; an explicit `null` is passed on. */
+  /** Any JSON value. If omitted, the skill receives `{}`; an explicit `null` is passed on. */
   input?: Json;
   env?: Record<string, string>;
   /** Ids of uploaded files. */
@@ -32,30 +32,30 @@ export interface RunRequest {
   args?: string[];
   stdin?: string;
   cwd?: "sandbox" | "skill" | "workspace";
-  /** Such as `30s`; can only tighten the skill's own. */
+  /** For example `30s`; can only lower the timeout of the skill. */
   timeout?: string;
-  /** Can only tighten the skill's own. */
+  /** Can only lower the limits of the skill. */
   limits?: { memory?: string; cpu?: string };
 }
 
-/** A run that is not waited for. */
+/** A request to run a skill asynchronously. */
 export interface StartRequest extends RunRequest {
-  /** Called with a signed POST when the run has ended; see `verifyWebhook`. */
+  /** URL that is called with a signed POST when the run has finished; see `verifyWebhook`. */
   webhook?: string;
 }
 
-/** What is known of a run beyond its result. */
+/** Details of a run beyond its result. */
 export interface Facts {
   exit_code?: number | null;
-  /** The true cause of the end. */
+  /** How the run ended. */
   outcome?: Outcome | null;
-  /** Only of runs with `script`. */
+  /** Only for runs with `script`. */
   stdout?: string | null;
   stderr?: string | null;
   files: FileInfo[];
-  /** What lay in the output directory and was not collected. */
+  /** Entries of the output directory that were not collected. */
   skipped?: SkippedFile[];
-  /** A sentence for each limit that was asked for and not given. */
+  /** Limits that were lowered to the allowed maximum. */
   clamped?: string[];
   usage: Usage;
   trust?: Doubt | null;
@@ -63,13 +63,13 @@ export interface Facts {
   isolation?: Json;
 }
 
-/** The answer to a run. */
+/** The response to a run. */
 export interface RunResult extends Facts {
   execution_id: string;
   status: Status;
-  /** The document the skill wrote. */
+  /** The output document of the skill. */
   output?: any;
-  /** A gzip tar of all files; needs no key and expires. */
+  /** Presigned URL of a gzip tar of all files: it works without a key until it expires. */
   files_url?: string | null;
   files_list?: string[] | null;
   /** Standard output and error, interleaved as written. */
@@ -83,7 +83,7 @@ export interface RunResult extends Facts {
   timings: Timings;
 }
 
-/** A stored run, also while it is queued or running. */
+/** A stored execution: finished, or its current state. */
 export interface Execution extends RunResult {
   skill_name: string;
   tenant_id: string;
@@ -119,7 +119,7 @@ export interface Usage {
   bytes_out: number;
 }
 
-/** How long each step took on the server's side. */
+/** Duration of each server-side step. */
 export interface Timings {
   accept_ms: number;
   load_ms: number;
@@ -128,7 +128,7 @@ export interface Timings {
   collect_ms: number;
 }
 
-/** A file of the server: uploaded, or left behind by a run. Its name is data, never a path to write to unchecked. */
+/** A file on the server: an upload, or output of a run. The name is untrusted; never use it as a path unchecked. */
 export interface FileInfo {
   id: string;
   tenant_id: string;
@@ -142,17 +142,17 @@ export interface FileInfo {
   created_at: string;
   updated_at: string;
   sha256?: string;
-  /** Needs no key and expires. */
+  /** Presigned URL: it works without a key until it expires. */
   url?: string | null;
 }
 
-/** A call of the script for another machine, as the sandbox saw it. */
+/** An outbound connection attempt of the script, as recorded by the sandbox. */
 export interface NetworkAttempt {
   call: string;
   to: string;
 }
 
-/** Why the tenant does not trust a skill: a run was refused for it, or went on in spite of it. */
+/** Why the tenant does not trust a skill: the run was refused, or allowed with a warning. */
 export interface Doubt {
   code: string;
   message: string;
@@ -163,7 +163,7 @@ export interface SkippedFile {
   why: string;
 }
 
-/** What became of a request to stop a run: `cancelled`, or `running` while it is being stopped. */
+/** The result of a cancellation: `cancelled`, or `running` while the run is being stopped. */
 export interface Cancelled {
   execution_id: string;
   status: Status;
@@ -180,32 +180,32 @@ export interface Skill {
   description: string;
   lang?: string | null;
   mode: "executable" | "cognitive";
-  /** `available`; `review` while it waits for an approval; `rejected`. */
+  /** `available`, `review` (held for review) or `rejected`. */
   status: string;
   digest: string;
-  /** In lists and answers to uploads. */
+  /** Present in lists and in responses to uploads. */
   finding_counts?: FindingCounts;
   size_bytes: number;
   created_at: string;
   updated_at: string;
 }
 
-/** How many findings of each severity an upload had. */
+/** Number of findings of an upload, by severity. */
 export interface FindingCounts {
   error: number;
   warning: number;
   info: number;
 }
 
-/** A file of a skill that can run. */
+/** An executable script of a skill. */
 export interface Script {
   path: string;
   lang: string;
-  /** What it says about itself. */
+  /** Taken from the script itself. */
   description?: string | null;
 }
 
-/** Something a check noticed about a skill. */
+/** A finding of the linter or the scanner. */
 export interface Finding {
   code: string;
   severity: "error" | "warning" | "info";
@@ -214,14 +214,14 @@ export interface Finding {
   message: string;
 }
 
-/** The answer to an upload. */
+/** The response to publishing a skill. */
 export interface PublishedSkill extends Skill {
   entrypoint?: string | null;
   scripts: Script[];
   findings: Finding[];
 }
 
-/** What an upload would be told. */
+/** The result of validating a skill without publishing it. */
 export interface Validation {
   valid: boolean;
   name?: string | null;
@@ -230,7 +230,7 @@ export interface Validation {
   findings: Finding[];
 }
 
-/** One version of a skill in full. */
+/** One version of a skill with all details. */
 export interface SkillDetail extends Skill {
   image?: string | null;
   /** The Markdown body of `SKILL.md`. */
@@ -238,7 +238,7 @@ export interface SkillDetail extends Skill {
   timeout?: string | null;
   resources: Resources;
   scripts: Script[];
-  /** The script that runs when the caller names none. */
+  /** The script that runs by default. */
   entrypoint?: string | null;
   input_schema?: any;
   output_schema?: any;
@@ -251,7 +251,7 @@ export interface SkillDetail extends Skill {
   metadata: any;
 }
 
-/** The signature that a skill came with; `problem` says why it is not `trusted`. */
+/** The signature of a skill; `problem` explains why it is not `trusted`. */
 export interface SkillSignature {
   text: string;
   key_id: string;
@@ -273,16 +273,16 @@ export interface SkillFile {
 
 export type Scope = "execute" | "read" | "publish" | "admin";
 
-/** A key to be made. */
+/** A request to create a key. */
 export interface NewKey {
   name: string;
-  /** `execute` and `read` when left out. */
+  /** Defaults to `execute` and `read`. */
   scopes?: Scope[];
   service?: boolean;
-  /** The only skills the key may use. */
+  /** The skills the key is restricted to. */
   skills?: string[];
   expires_at?: string;
-  /** Import this key string instead of making one. Only with a service key. */
+  /** Imports this key string instead of generating one. Only with a service key. */
   key?: string;
 }
 
@@ -300,19 +300,19 @@ export interface Key {
   created_at: string;
 }
 
-/** A new key with its secret, shown here and never again. */
+/** A new key with its secret, which is returned only once. */
 export interface CreatedKey extends Key {
   key: string;
 }
 
-/** What a tenant may do. A limit that is absent is not there. */
+/** Limits and rules of a tenant. An absent limit means no limit, unless a field says otherwise. */
 export interface Policy {
   versions?: "mutable" | "immutable";
   max_concurrent?: number | null;
   max_queued?: number | null;
   rate_per_minute?: number | null;
   max_file_bytes?: number | null;
-  /** Everything the tenant stores; absent leaves it to the server. */
+  /** Quota for everything the tenant stores; if absent, the server's default applies. */
   max_stored_bytes?: number | null;
   scan?: "off" | "report" | "review" | "block";
   signatures?: string;
@@ -325,14 +325,14 @@ export interface Tenant {
   created_at: string;
 }
 
-/** What a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs. */
+/** Storage used by a tenant: skills, files, artifacts with their archive, inputs, logs and outputs. */
 export interface TenantUsage {
   stored_bytes: number;
-  /** Absent where there is no limit. */
+  /** Absent if there is no limit. */
   max_stored_bytes?: number | null;
 }
 
-/** A public key that may sign this tenant's skills; once revoked, nothing it ever signed counts. */
+/** A public key trusted to sign this tenant's skills. After revocation, none of its signatures is trusted. */
 export interface TrustedKey {
   key_id: string;
   public_key: string;
@@ -341,39 +341,39 @@ export interface TrustedKey {
   revoked_at?: string | null;
 }
 
-/** Content that nobody runs any more. */
+/** Revoked content: it can no longer be published or run. */
 export interface RevokedDigest {
   digest: string;
   reason: string;
   revoked_at: string;
 }
 
-/** The highest version of a skill that was uploaded with a trusted signature. */
+/** The highest version of a skill that was published with a trusted signature. */
 export interface NewestVersion {
   name: string;
   version: string;
   accepted_at: string;
 }
 
-/** What the server signed about an execution. The bytes of `payload` are what counts: keep them as they came. */
+/** A signed receipt of an execution. The signature covers the exact bytes of `payload`: store them unchanged. */
 export interface Receipt {
   type: string;
   payload: string;
   signature: string;
 }
 
-/** A public key of receipts, as minisign writes it. */
+/** A public key for verifying receipts, in minisign's format. */
 export interface ReceiptKey {
   key_id: string;
   public_key: string;
 }
 
-/** The key that receipts are signed with; `previous` are those before it, the latest first. */
+/** The current key for verifying receipts; `previous` holds earlier keys, latest first. */
 export interface ReceiptKeys extends ReceiptKey {
   previous: ReceiptKey[];
 }
 
-/** One change: who did what, to what. */
+/** One entry of the audit log: actor, action and object. */
 export interface AuditEntry {
   id: string;
   tenant_id: string;
@@ -383,12 +383,12 @@ export interface AuditEntry {
   detail: any;
   request_id?: string | null;
   created_at: string;
-  /** Its number in the chain of the log; absent, like `hash`, in entries from before the chain. */
+  /** Sequence number in the hash chain. Entries older than the chain have neither `seq` nor `hash`. */
   seq?: number | null;
   hash?: string | null;
 }
 
-/** The last entry of the audit log as the server signed it. The bytes of `payload` are what counts. */
+/** The last entry of the audit log, signed by the server. The signature covers the bytes of `payload`. */
 export interface SignedAuditHead {
   type: string;
   payload: string;
@@ -397,7 +397,7 @@ export interface SignedAuditHead {
 
 export interface Readiness {
   status: "ready" | "not_ready";
-  /** Each is `ok`, or what is wrong. */
+  /** Each value is `ok` or a description of the problem. */
   checks: Record<string, string>;
   error?: string | null;
   message?: string | null;

@@ -1,8 +1,8 @@
-/** Webhooks: checking that a call at the end of a run came from your Skillbox. */
+/** Verifies that a webhook was sent by your Skillbox server. */
 
 import { WebhookError } from "./errors.js";
 
-/** A call that is genuine. `id` is the same on every attempt: a receiver that has seen it can stop here. */
+/** A verified webhook. `id` is the same for every delivery attempt, so receivers can use it to drop duplicates. */
 export interface Webhook {
   id: string;
   type: string;
@@ -11,15 +11,15 @@ export interface Webhook {
 }
 
 export interface VerifyOptions {
-  /** How old a call may be; five minutes by default. */
+  /** Maximum age of a webhook; five minutes by default. */
   toleranceSeconds?: number;
-  /** Seconds since 1970, instead of the clock's. */
+  /** The current time in seconds since 1970; defaults to the clock. */
   now?: number;
 }
 
 /**
- * Checks signature and age of a webhook and reads it. `secret` is what `getWebhookSecret` gives, `body` the text exactly as it
- * arrived. Throws `WebhookError` when it is not genuine: answer with 400 and do nothing.
+ * Verifies signature and age of a webhook and decodes it. `secret` is the result of `getWebhookSecret`; `body` must be the
+ * received text, unchanged. Throws `WebhookError` if verification fails: respond with 400 and ignore the webhook.
  */
 export async function verifyWebhook(
   secret: string,

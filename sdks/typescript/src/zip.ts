@@ -1,20 +1,20 @@
 /**
- * Packing the files of a skill into a zip, without compression: the server makes its own form of it anyway.
+ * Packs the files of a skill into a zip, without compression: the server builds its own canonical archive anyway.
  */
 
 export interface SkillFileInput {
-  /** Relative, with `/`. */
+  /** Relative path with `/` as separator. */
   path: string;
   data: Uint8Array | string;
   executable?: boolean;
 }
 
-/** The earliest time a zip can name: packing the same files twice gives the same bytes. */
+/** The earliest time that zip can represent. A fixed time makes archives of the same files identical. */
 const FIXED_DATE = (1 << 5) | 1;
 const UTF8_NAMES = 1 << 11;
 const MADE_BY_UNIX = (3 << 8) | 20;
 
-/** A zip of these files, in the order of their names. */
+/** Packs these files into a zip, sorted by name. */
 export function packSkill(files: Iterable<SkillFileInput>): Uint8Array<ArrayBuffer> {
   const sorted = [...files].sort((a, b) => (a.path < b.path ? -1 : 1));
   const parts: Uint8Array[] = [];
@@ -36,7 +36,7 @@ export function packSkill(files: Iterable<SkillFileInput>): Uint8Array<ArrayBuff
   return joined([...parts, ...directory, end]);
 }
 
-/** A header of the format: a signature, then groups of two-byte and four-byte numbers in turn. */
+/** Encodes a header of the format: a signature, then alternating groups of two-byte and four-byte numbers. */
 function record(signature: number, ...groups: number[][]): Uint8Array {
   const size = 4 + groups.reduce((sum, group, at) => sum + group.length * (at % 2 === 0 ? 2 : 4), 0);
   const view = new DataView(new ArrayBuffer(size));

@@ -1,4 +1,4 @@
-"""Skillbox runs agent skills in sandboxes. This is its client::
+"""Client for Skillbox, the self-hosted runtime for agent skills::
 
     from skillbox import Client
 
@@ -6,7 +6,7 @@
     result = client.run("word-counter", input={"text": "one two two"})
     print(result.status, result.output)
 
-`AsyncClient` is the same for asyncio; `skillbox.tools` and `skillbox.langchain` give skills to models.
+`AsyncClient` is the asyncio equivalent. `skillbox.tools` and `skillbox.langchain` expose skills as tools for models.
 """
 
 from ._run import NULL

@@ -1,6 +1,6 @@
-"""Sending calls without blocking, on asyncio streams: HTTP/1.1 as far as a client of one API needs it.
+"""Asynchronous HTTP/1.1 transport on asyncio streams, limited to what a client of this API needs.
 
-Cancelling a task closes its connection at once. One connection a call; proxies are not used.
+Cancelling a task closes its connection immediately. Each call uses its own connection; proxies are not used.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from contextlib import asynccontextmanager
 from typing import IO, Any, Callable, Optional, TypeVar
 from urllib.parse import SplitResult
 
-from ._call import MAX_REFUSAL_BYTES, Answer, Body, BytesBody, Call, read_answer, refusal
+from ._call import MAX_ERROR_BODY_BYTES, Answer, Body, BytesBody, Call, error_from_response, read_answer
 from ._endpoint import CHUNK_BYTES, Endpoint, new_id
-from ._failures import broken, connects_late, not_http, shown_url, timed_out, unreachable
-from ._retry import pause_before_retry
+from ._failures import connect_failed, connect_timed_out, connection_lost, not_http, redacted_url, timed_out
+from ._retry import retry_delay
 from .errors import APIError
 
 T = TypeVar("T")
 
-# Names and values of one answer's headers together.
+# Limit for the status line and all headers of one response.
 MAX_HEAD_BYTES = 64 * 1024
 
 
 class AsyncStream:
-    """An answer whose body is still arriving."""
+    """A response whose body is still being received."""
 
     def __init__(self, reader: asyncio.StreamReader, shown: str, request_id: str, idle: Optional[float]) -> None:
         self.status = 0
@@ -34,17 +34,17 @@ class AsyncStream:
         self._reader = reader
         self._shown = shown
         self._idle = idle
-        # What is left of the body, or of its current piece; None when only the end of the connection ends it.
+        # Bytes left in the body, or in the current chunk. None: the body ends when the connection is closed.
         self._left: Optional[int] = 0
         self._chunked = False
 
-    def wait_at_most(self, seconds: Optional[float]) -> None:
+    def set_idle_timeout(self, seconds: Optional[float]) -> None:
         self._idle = seconds
 
     async def read_head(self) -> None:
-        """Reads status and headers, passing over interim answers."""
+        """Reads status and headers, skipping interim (1xx) responses."""
         while True:
-            lines = await self._head()
+            lines = await self._read_head_lines()
             version, _, rest = lines[0].partition(" ")
             if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
                 raise not_http(self._shown, self.request_id)
@@ -65,30 +65,30 @@ class AsyncStream:
             yield data
 
     async def chunk(self) -> bytes:
-        """The next piece, empty at the end. A body cut short is an error, not an end."""
-        if self._left == 0 and not (self._chunked and await self._next_piece()):
+        """Returns the next chunk, empty at the end. Raises an error if the body is truncated."""
+        if self._left == 0 and not (self._chunked and await self._read_chunk_size()):
             return b""
         data = await self._wait(self._reader.read(min(self._left or CHUNK_BYTES, CHUNK_BYTES)))
         if self._left is not None:
             if not data:
-                raise broken(self._shown, self.request_id, f"{self._left} bytes are missing")
+                raise connection_lost(self._shown, self.request_id, f"{self._left} bytes are missing")
             self._left -= len(data)
             if self._chunked and self._left == 0:
-                await self._line()
+                await self._read_line()
         return data
 
-    async def _next_piece(self) -> bool:
-        size = (await self._line()).partition(";")[0]
+    async def _read_chunk_size(self) -> bool:
+        size = (await self._read_line()).partition(";")[0]
         try:
             self._left = int(size, 16)
         except ValueError:
-            raise broken(self._shown, self.request_id, "the body was cut") from None
+            raise connection_lost(self._shown, self.request_id, "the body was cut") from None
         self._chunked = self._left > 0
         return self._chunked
 
-    async def _head(self) -> list[str]:
+    async def _read_head_lines(self) -> list[str]:
         lines, size = [], 0
-        while line := await self._line():
+        while line := await self._read_line():
             lines.append(line)
             size += len(line)
             if size > MAX_HEAD_BYTES:
@@ -97,11 +97,13 @@ class AsyncStream:
             raise not_http(self._shown, self.request_id)
         return lines
 
-    async def _line(self) -> str:
+    async def _read_line(self) -> str:
         line = await self._wait(self._reader.readline())
-        # The end of the connection must not pass for a blank line, which would end a head.
+        # End of file must not be mistaken for the blank line that ends the headers.
         if not line.endswith(b"\n"):
-            raise broken(self._shown, self.request_id, "it was closed in the middle of the answer, or before it")
+            raise connection_lost(
+                self._shown, self.request_id, "it was closed in the middle of the answer, or before it"
+            )
         return line.decode("latin-1").rstrip("\r\n")
 
     async def _wait(self, reading: Awaitable[bytes]) -> bytes:
@@ -110,19 +112,19 @@ class AsyncStream:
         except asyncio.TimeoutError as cause:
             raise timed_out(self._shown, self.request_id) from cause
         except (OSError, EOFError) as cause:
-            raise broken(self._shown, self.request_id, cause) from cause
+            raise connection_lost(self._shown, self.request_id, cause) from cause
         except ValueError as cause:
-            # A line without end.
+            # The line exceeds the limit of the stream reader.
             raise not_http(self._shown, self.request_id) from cause
 
 
 class AsyncSender:
-    """What the resources of the asynchronous client are built on."""
+    """Base class of the resources of the asynchronous client."""
 
     _endpoint: Endpoint
 
     async def _send(self, call: Call[T]) -> T:
-        """Sends a call and reads its answer, again where that is harmless."""
+        """Sends a call and decodes its response, with retries where that is safe."""
 
         async def attempt(request_id: str) -> T:
             async with self._open(call, request_id) as stream:
@@ -130,10 +132,10 @@ class AsyncSender:
                 answer = Answer(stream.status, stream.headers, b"".join(pieces))
             return read_answer(call, answer, request_id)
 
-        return await self._insist(call, attempt)
+        return await self._send_with_retries(call, attempt)
 
     async def _download(self, call: Call[Any], file: IO[bytes]) -> None:
-        """Sends a call and writes its answer's body into a file, from the beginning again if it is cut."""
+        """Sends a call and writes the response body to a file; a retry starts from the beginning."""
 
         async def attempt(request_id: str) -> None:
             file.seek(0)
@@ -142,15 +144,15 @@ class AsyncSender:
                 async for chunk in stream.chunks():
                     await asyncio.to_thread(file.write, chunk)
 
-        await self._insist(call, attempt)
+        await self._send_with_retries(call, attempt)
 
-    async def _insist(self, call: Call[Any], attempt: Callable[[str], Awaitable[T]]) -> T:
+    async def _send_with_retries(self, call: Call[Any], attempt: Callable[[str], Awaitable[T]]) -> T:
         request_id = new_id()
         for count in range(self._endpoint.retries + 1):
             try:
                 return await attempt(request_id)
             except APIError as error:
-                pause = pause_before_retry(call, error, count, self._endpoint.retries)
+                pause = retry_delay(call, error, count, self._endpoint.retries)
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)
@@ -158,9 +160,9 @@ class AsyncSender:
 
     @asynccontextmanager
     async def _open(self, call: Call[Any], request_id: str) -> AsyncIterator[AsyncStream]:
-        """Sends a call once. What comes back is a success; everything else is raised."""
+        """Sends a call once and yields the successful response; every failure is raised."""
         url = self._endpoint.url(call)
-        shown = shown_url(call, url)
+        shown = redacted_url(call, url)
         reader, writer = await _connect(url, self._endpoint.connect_timeout(call), shown, request_id)
         try:
             idle = self._endpoint.idle_timeout(call)
@@ -168,10 +170,10 @@ class AsyncSender:
             await _write(writer, call, url, self._endpoint.headers(call, request_id), stream)
             await stream.read_head()
             if not 200 <= stream.status < 300 and stream.status not in call.answers:
-                raise refusal(stream.status, stream.headers, await _beginning(stream), request_id)
+                raise error_from_response(stream.status, stream.headers, await _read_error_body(stream), request_id)
             yield stream
         finally:
-            # Not awaited: a peer that does not say goodbye must not hold up a cancelled task.
+            # Not awaited: a peer that does not close its end must not delay a cancelled task.
             writer.transport.abort()
 
 
@@ -184,9 +186,9 @@ async def _connect(
     try:
         return await asyncio.wait_for(opening, timeout)
     except (TimeoutError, asyncio.TimeoutError) as cause:
-        raise connects_late(shown, request_id) from cause
+        raise connect_timed_out(shown, request_id) from cause
     except OSError as cause:
-        raise unreachable(shown, request_id, cause) from cause
+        raise connect_failed(shown, request_id, cause) from cause
 
 
 async def _write(
@@ -197,18 +199,18 @@ async def _write(
     lines += [f"{name}: {value}" for name, value in headers.items()]
     try:
         writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
-        async for chunk in _from_disk(call.body):
+        async for chunk in _body_chunks(call.body):
             writer.write(chunk)
             await asyncio.wait_for(writer.drain(), stream._idle)
     except (BrokenPipeError, ConnectionResetError):
-        # It stopped listening to us, perhaps because it has said already that this is too large.
+        # The server stopped reading, possibly because it has already answered 413. Its response is read next.
         pass
     except asyncio.TimeoutError as cause:
         raise timed_out(stream._shown, stream.request_id) from cause
 
 
-async def _from_disk(body: Optional[Body]) -> AsyncIterator[bytes]:
-    """The pieces of a body; those of files are read in a thread, since a disk may be slow."""
+async def _body_chunks(body: Optional[Body]) -> AsyncIterator[bytes]:
+    """Yields the chunks of a body. Files are read in a thread, because disk reads block."""
     if body is None:
         return
     if isinstance(body, BytesBody):
@@ -219,14 +221,14 @@ async def _from_disk(body: Optional[Body]) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _beginning(stream: AsyncStream) -> bytes:
+async def _read_error_body(stream: AsyncStream) -> bytes:
     body = b""
     try:
         async for chunk in stream.chunks():
             body += chunk
-            if len(body) > MAX_REFUSAL_BYTES:
+            if len(body) > MAX_ERROR_BODY_BYTES:
                 break
     except APIError:
-        # The status alone says enough.
+        # The status alone is enough for an error.
         pass
     return body

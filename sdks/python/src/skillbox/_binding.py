@@ -1,6 +1,6 @@
-"""A skill as a tool of a model: a name that model APIs take, a schema for arguments, and the run they become.
+"""Maps a skill to a tool for a model: a name that model APIs accept, an argument schema, and the arguments of the run.
 
-What a model sees is made here once, for LangChain and for the plain formats alike.
+LangChain and the plain formats share this code, so a model sees the same tools in both.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any, Optional
 
 from .models import RunResult, SkillDetail
 
-# What OpenAI and Anthropic both take: letters, digits, `_` and `-`, up to 64 of them.
+# Accepted by both OpenAI and Anthropic: letters, digits, `_` and `-`, at most 64 characters.
 MAX_NAME = 64
 DESCRIPTION_CHARS = 8_000
-# Enough of a log to see why a script failed.
+# Enough of the log to show why a script failed.
 LOG_TAIL_CHARS = 2_000
 
 
 @dataclass(frozen=True)
 class Binding:
-    """One skill under the name that a model calls it by."""
+    """One skill with the tool name that a model uses for it."""
 
     name: str
     skill: SkillDetail
 
     def description(self, limit: int = DESCRIPTION_CHARS) -> str:
-        """What the skill does and how it is used, cut at `limit` characters."""
+        """Returns the description and the instructions of the skill, truncated to `limit` characters."""
         text = f"{self.skill.description}\n\n{self.skill.instructions}".strip()
         return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments; always an object, since model APIs want one."""
+        """The JSON Schema of the arguments. Always an object, because model APIs require one."""
         declared = self.skill.input_schema
         if not self.runs:
             return {"type": "object", "properties": {}}
@@ -44,16 +44,16 @@ class Binding:
             return _script_schema(self.skill)
         if _is_object(declared):
             return dict(declared or {})
-        return _wrapped(declared)
+        return _wrap_schema(declared)
 
     @property
     def runs(self) -> bool:
-        """Whether there is anything to run. A skill without scripts is instructions, which the tool then gives."""
+        """Whether the skill can be run. For a skill without scripts, the tool returns the instructions instead."""
         return self.skill.mode != "cognitive" and bool(self.skill.entrypoint or self.skill.scripts)
 
     def run_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `Client.run` for what a model sent."""
-        # Exactly what was described, also when a newer version is published meanwhile.
+        """Converts the arguments that a model sent to arguments of `Client.run`."""
+        # Run the version that was described, even if a newer one has been published since.
         common = {"skill": self.skill.name, "version": self.skill.version}
         if not self.skill.entrypoint:
             return {**common, **{key: arguments[key] for key in ("script", "args", "stdin") if key in arguments}}
@@ -63,7 +63,7 @@ class Binding:
 
 
 def bind(skills: Iterable[SkillDetail]) -> list[Binding]:
-    """Names for skills. Those that would share one, or are too long, get a piece of their hash; order plays no role."""
+    """Assigns tool names. Ambiguous and overlong names get part of a hash; the order of `skills` does not matter."""
     listed = list(skills)
     plain = {skill.name: "skillbox_" + re.sub(r"[^A-Za-z0-9_]", "_", skill.name) for skill in listed}
     taken = Counter(plain.values())
@@ -78,13 +78,13 @@ def _name(skill: str, plain: str, taken: Mapping[str, int]) -> str:
 
 
 def answer_text(result: RunResult) -> str:
-    """What a model reads of a run."""
+    """Formats the result of a run as text for a model."""
     if not result.ok:
-        said = result.stderr or result.logs
+        log = result.stderr or result.logs
         cause = result.error or result.outcome or result.status
-        return f"Error: {cause}" + (f"\n{said[-LOG_TAIL_CHARS:]}" if said else "")
-    told: Any = result.output if result.output is not None else (result.stdout or result.logs)
-    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+        return f"Error: {cause}" + (f"\n{log[-LOG_TAIL_CHARS:]}" if log else "")
+    value: Any = result.output if result.output is not None else (result.stdout or result.logs)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text + (f"\nFiles: {', '.join(result.files_list)}" if result.files_list else "")
 
 
@@ -104,11 +104,11 @@ def _script_schema(skill: SkillDetail) -> dict[str, Any]:
     }
 
 
-def _wrapped(declared: Optional[Mapping[str, Any]]) -> dict[str, Any]:
-    """Any input, as the one argument `input`."""
+def _wrap_schema(declared: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Wraps an input schema that is not an object in an object with the property `input`."""
     inner: dict[str, Any] = {"type": "object", "description": "The input document of the skill."}
     required: list[str] = []
-    # A reference inside would point elsewhere now. The server checks the input in any case.
+    # A `$ref` would resolve to a different place after wrapping. The server validates the input in any case.
     if declared is not None and "$ref" not in json.dumps(declared):
         inner, required = dict(declared), ["input"]
     return {"type": "object", "properties": {"input": inner}, "required": required}

@@ -1,6 +1,6 @@
-"""A call of the API as a plain value: what is sent, how the answer is read, and whether it may be sent twice.
+"""An API call as a plain value: the request, the decoder of the response, and whether the call is idempotent.
 
-Both clients send these values, so that they can differ in nothing but waiting. Nothing here touches the network.
+Both clients send these values, so they differ only in blocking or awaiting. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ._decode import M
 
 T = TypeVar("T")
 
-# A refusal's body is a sentence; whatever is longer is not ours.
-MAX_REFUSAL_BYTES = 64 * 1024
+# The body of an error response is short; a longer one does not come from Skillbox.
+MAX_ERROR_BODY_BYTES = 64 * 1024
 
 
 class Body(Protocol):
-    """What is sent; it can be read more than once, for another attempt."""
+    """A request body. It can be read repeatedly, once for each attempt."""
 
     @property
     def content_type(self) -> str: ...
@@ -50,7 +50,7 @@ def json_body(document: Any) -> BytesBody:
 
 @dataclass(frozen=True)
 class Answer:
-    """A success as it came; header names are in lower case."""
+    """A successful response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -68,11 +68,11 @@ class Call(Generic[T]):
     query: Sequence[tuple[str, str]] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Optional[Body] = None
-    # Sent again after a lost connection: doing it twice is like doing it once.
+    # Idempotent, so the call is retried after a lost connection.
     repeatable: bool = False
-    # Runs, uploads and downloads take as long as they take.
-    patient: bool = False
-    # Seconds of silence that mean a dead connection, from the first byte on.
+    # Runs, uploads and downloads have no default timeout.
+    long_running: bool = False
+    # Seconds without data after which the connection counts as dead, from the first byte on.
     silence_s: Optional[float] = None
     # A URL that carries its own permission: no key is sent along.
     anonymous: bool = False
@@ -93,29 +93,29 @@ def path_of(*segments: str) -> str:
 
 
 def get(read: Callable[[Answer], T], *segments: str, query: Sequence[tuple[str, str]] = ()) -> Call[T]:
-    """A call that only reads."""
+    """Creates a read-only call."""
     return Call("GET", path_of(*segments), read, query=query, repeatable=True)
 
 
 def document(model: type[M]) -> Callable[[Answer], M]:
-    """Reads one document."""
+    """Returns a decoder of one document."""
     return lambda answer: model.decode(answer.json())
 
 
 def rows(model: type[M]) -> Callable[[Answer], list[M]]:
-    """Reads a list, and nothing about further pages."""
+    """Returns a decoder of a list without pagination."""
     return lambda answer: [model.decode(row) for row in answer.json()]
 
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
     items: list[T]
-    # Where the next page begins; empty on the last one.
+    # Cursor of the next page; empty on the last page.
     cursor: str
 
 
 def page(model: type[M]) -> Callable[[Answer], Page[M]]:
-    """Reads a list with the way to its next page."""
+    """Returns a decoder of one page of a list."""
     read = rows(model)
     return lambda answer: Page(read(answer), next_cursor(answer.headers.get("link", "")))
 
@@ -129,12 +129,12 @@ def nothing(answer: Answer) -> None:
 
 
 def query_of(**values: Any) -> list[tuple[str, str]]:
-    """The query of a call, without what was not given."""
+    """Returns the query of a call, without empty values."""
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
 
 
 def next_cursor(link: str) -> str:
-    """The cursor of the ``rel="next"`` target in a ``Link`` header."""
+    """Returns the cursor of the ``rel="next"`` target in a ``Link`` header."""
     for part in link.split(","):
         target, _, parameters = part.partition(">")
         if 'rel="next"' in parameters or "rel=next" in parameters:
@@ -144,7 +144,7 @@ def next_cursor(link: str) -> str:
 
 
 def read_answer(call: Call[T], answer: Answer, request_id: str) -> T:
-    """Reads a success; one that cannot be read was not sent by a Skillbox."""
+    """Decodes a successful response. If that fails, the server is probably not Skillbox."""
     try:
         return call.read(answer)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
@@ -156,8 +156,8 @@ def read_answer(call: Call[T], answer: Answer, request_id: str) -> T:
         raise error from cause
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, request_id: str) -> errors.APIError:
-    """Reads a refusal; a body that is not ours (a proxy's page) still gives a sentence."""
+def error_from_response(status: int, headers: Mapping[str, str], body: bytes, request_id: str) -> errors.APIError:
+    """Decodes an error response. A foreign body, such as the page of a proxy, still gives a readable message."""
     slug, message, details = "", f"the server answered with HTTP {status} and no Skillbox error", None
     try:
         parsed = json.loads(body)

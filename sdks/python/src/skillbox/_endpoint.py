@@ -1,4 +1,4 @@
-"""Where the server is and who asks: address, key and tenant, checked when a client is made or changed."""
+"""Server address, API key and tenant of a client, validated when the client is created or changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._call import Call
 from ._version import VERSION
 
 CONNECT_TIMEOUT_S = 10.0
-# For calls that only read or write a row.
+# For short calls, which only read or write a row.
 CALL_TIMEOUT_S = 60.0
 CHUNK_BYTES = 64 * 1024
 USER_AGENT = f"skillbox-python/{VERSION} (Python {platform.python_version()})"
@@ -28,7 +28,7 @@ class Endpoint:
     retries: int
 
     @classmethod
-    def of(cls, base_url: str, api_key: str, tenant_id: str, timeout: Optional[float], retries: int) -> Endpoint:
+    def create(cls, base_url: str, api_key: str, tenant_id: str, timeout: Optional[float], retries: int) -> Endpoint:
         return cls(base_url, api_key or os.environ.get("SKILLBOX_API_KEY", ""), tenant_id, timeout, retries)
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class Endpoint:
         _require_sendable("tenant_id", self.tenant_id)
 
     def url(self, call: Call[Any]) -> SplitResult:
-        """The address of a call. One that is a URL already is taken as it is, relative to the server if need be."""
+        """Returns the URL of a call. An absolute URL is used unchanged; anything else is relative to the server."""
         target = call.target
         return urlsplit(target if "://" in target else self.base_url + target)
 
@@ -57,9 +57,9 @@ class Endpoint:
         return headers
 
     def idle_timeout(self, call: Call[Any]) -> Optional[float]:
-        """How long a call may stand still."""
+        """Returns how many seconds a call may go without progress."""
         if self.timeout is None and call.silence_s is None:
-            return None if call.patient else CALL_TIMEOUT_S
+            return None if call.long_running else CALL_TIMEOUT_S
         return _shortest(self.timeout, call.silence_s)
 
     def connect_timeout(self, call: Call[Any]) -> float:
@@ -67,7 +67,7 @@ class Endpoint:
 
 
 def new_id() -> str:
-    """An id for a call: for the log, or to be recognised when it comes a second time."""
+    """Creates a random id, used as request id or idempotency key."""
     return str(uuid.uuid4())
 
 
@@ -76,7 +76,7 @@ def _shortest(*limits: Optional[float]) -> float:
 
 
 def _base_url(text: str) -> str:
-    """`localhost:8080` is what people type, so a missing scheme means http."""
+    """Normalizes the server address. A missing scheme means http, so that `localhost:8080` works."""
     url = text.strip() if "://" in text else f"http://{text.strip()}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -1,4 +1,4 @@
-"""The errors of calls without an answer, said so that a person knows what to do next."""
+"""Errors of calls that got no response, with messages that suggest what to do."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from ._call import Call
 from .errors import CallTimeoutError, ConnectionFailedError, InvalidResponseError
 
 
-def shown_url(call: Call[Any], url: SplitResult) -> str:
-    """A URL as it may stand in a message. One that needs no key is itself a secret."""
-    place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
-    return place if call.anonymous else place + url.path
+def redacted_url(call: Call[Any], url: SplitResult) -> str:
+    """Returns a URL for use in messages. The path of a presigned URL is a secret, so it is left out."""
+    shown = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+    return shown if call.anonymous else shown + url.path
 
 
-def unreachable(url: str, request_id: str, cause: BaseException) -> ConnectionFailedError:
-    error = ConnectionFailedError(0, "", f"cannot connect to {url}: {_said(cause)}. Is the server running?")
+def connect_failed(url: str, request_id: str, cause: BaseException) -> ConnectionFailedError:
+    error = ConnectionFailedError(0, "", f"cannot connect to {url}: {_cause_text(cause)}. Is the server running?")
     error.request_id = request_id
     error.sent = False
     return error
 
 
-def connects_late(url: str, request_id: str) -> CallTimeoutError:
+def connect_timed_out(url: str, request_id: str) -> CallTimeoutError:
     error = CallTimeoutError(0, "", f"cannot connect to {url}: it did not answer in time. Is the server running?")
     error.request_id = request_id
     error.sent = False
     return error
 
 
-def broken(url: str, request_id: str, cause: Union[BaseException, str]) -> ConnectionFailedError:
-    error = ConnectionFailedError(0, "", f"the connection to {url} broke: {_said(cause)}")
+def connection_lost(url: str, request_id: str, cause: Union[BaseException, str]) -> ConnectionFailedError:
+    error = ConnectionFailedError(0, "", f"the connection to {url} broke: {_cause_text(cause)}")
     error.request_id = request_id
     return error
 
@@ -47,5 +47,5 @@ def not_http(url: str, request_id: str) -> InvalidResponseError:
     return error
 
 
-def _said(cause: Union[BaseException, str]) -> str:
+def _cause_text(cause: Union[BaseException, str]) -> str:
     return str(cause) or type(cause).__name__

@@ -1,4 +1,7 @@
-"""Following an execution across broken connections. The server keeps its events, so none is lost or seen twice."""
+"""Follows the events of an execution across lost connections.
+
+The server stores the events, so none is lost or delivered twice.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Optional
 from ._aio_http import AsyncSender
 from ._call import Call, nothing, path_of
 from ._endpoint import new_id
-from ._failures import broken
+from ._failures import connection_lost
 from ._http import Sender
 from ._sse import MAX_FAILURES, SILENCE_S, EventReader
 from .errors import APIError, CallTimeoutError, ConnectionFailedError, InvalidResponseError
@@ -18,7 +21,7 @@ from .models import Event
 
 
 def follow(sender: Sender, execution_id: str, after: str, timeout_s: Optional[float]) -> Iterator[Event]:
-    """The events of an execution up to its result. Raises after `timeout_s` seconds."""
+    """Yields the events of an execution up to its result. Raises `CallTimeoutError` after `timeout_s` seconds."""
     reader, request_id = EventReader(last_id=after), new_id()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while not reader.ended:
@@ -27,10 +30,10 @@ def follow(sender: Sender, execution_id: str, after: str, timeout_s: Optional[fl
             with sender._open(_events_call(execution_id, reader, silence_s), request_id) as stream:
                 reader.reconnect()
                 while not reader.ended:
-                    stream.wait_at_most(_silence(deadline, execution_id, request_id))
+                    stream.set_idle_timeout(_silence(deadline, execution_id, request_id))
                     data = stream.chunk()
                     if not data:
-                        raise broken("the stream of events", request_id, "it ended without a result")
+                        raise connection_lost("the stream of events", request_id, "it ended without a result")
                     yield from _events(reader, data, request_id)
         except APIError as error:
             time.sleep(_pause(reader, error, deadline, execution_id))
@@ -47,10 +50,10 @@ async def follow_async(
             async with sender._open(_events_call(execution_id, reader, silence_s), request_id) as stream:
                 reader.reconnect()
                 while not reader.ended:
-                    stream.wait_at_most(_silence(deadline, execution_id, request_id))
+                    stream.set_idle_timeout(_silence(deadline, execution_id, request_id))
                     data = await stream.chunk()
                     if not data:
-                        raise broken("the stream of events", request_id, "it ended without a result")
+                        raise connection_lost("the stream of events", request_id, "it ended without a result")
                     for event in _events(reader, data, request_id):
                         yield event
         except APIError as error:
@@ -62,7 +65,7 @@ def _events_call(execution_id: str, reader: EventReader, silence_s: float) -> Ca
     if reader.last_id:
         headers["Last-Event-ID"] = reader.last_id
     path = path_of("v1", "executions", execution_id, "events")
-    return Call("GET", path, nothing, headers=headers, patient=True, silence_s=silence_s)
+    return Call("GET", path, nothing, headers=headers, long_running=True, silence_s=silence_s)
 
 
 def _events(reader: EventReader, data: bytes, request_id: str) -> Iterator[Event]:
@@ -75,7 +78,7 @@ def _events(reader: EventReader, data: bytes, request_id: str) -> Iterator[Event
 
 
 def _silence(deadline: Optional[float], execution_id: str, request_id: str) -> float:
-    """How long the stream may be silent from now."""
+    """Returns how many seconds the stream may stay silent from now."""
     if deadline is None:
         return SILENCE_S
     left = deadline - time.monotonic()
@@ -85,7 +88,7 @@ def _silence(deadline: Optional[float], execution_id: str, request_id: str) -> f
 
 
 def _pause(reader: EventReader, error: APIError, deadline: Optional[float], execution_id: str) -> float:
-    """Seconds to wait before connecting again, when that can change anything."""
+    """Returns the delay before reconnecting, in seconds; raises `error` if a retry is pointless."""
     if deadline is not None and time.monotonic() >= deadline:
         raise _timed_out(execution_id, error.request_id) from error
     reader.failures += 1

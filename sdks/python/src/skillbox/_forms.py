@@ -1,4 +1,4 @@
-"""Uploads: a file inside a form, streamed from disk."""
+"""File uploads as multipart forms, streamed from disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnyPath = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class FormBody:
-    """`multipart/form-data` with one part `file`, and perhaps fields before it."""
+    """`multipart/form-data` with one part `file`, preceded by optional fields."""
 
     path: Path
     head: bytes
@@ -25,19 +25,19 @@ class FormBody:
     size: int
 
     @classmethod
-    def of(cls, path: AnyPath, **fields: str) -> FormBody:
-        place = Path(path)
-        if not place.is_file():
+    def from_path(cls, path: AnyPath, **fields: str) -> FormBody:
+        file = Path(path)
+        if not file.is_file():
             raise FileNotFoundError(f"skillbox: there is no file {os.fspath(path)!r}")
         boundary = new_id()
         lines = [_field(boundary, name, value) for name, value in fields.items() if value]
-        kind = mimetypes.guess_type(place.name)[0] or "application/octet-stream"
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         lines.append(
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{_quoted(place.name)}"\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{_quoted(file.name)}"\r\n'
             f"Content-Type: {kind}\r\n\r\n"
         )
         tail = f"\r\n--{boundary}--\r\n".encode()
-        return cls(place, "".join(lines).encode("utf-8"), tail, boundary, place.stat().st_size)
+        return cls(file, "".join(lines).encode("utf-8"), tail, boundary, file.stat().st_size)
 
     @property
     def content_type(self) -> str:
@@ -51,7 +51,7 @@ class FormBody:
         yield self.head
         left = self.size
         with self.path.open("rb") as file:
-            # A file that grows meanwhile is sent as long as it was announced.
+            # If the file grows during the upload, only the announced length is sent.
             while left and (data := file.read(min(CHUNK_BYTES, left))):
                 left -= len(data)
                 yield data
@@ -65,5 +65,5 @@ def _field(boundary: str, name: str, value: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A file name as browsers write it into a form."""
+    """Escapes a file name as browsers do in forms."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,4 +1,4 @@
-"""Sending calls and waiting for them, on http.client. One connection a call, so a client is safe to share."""
+"""Blocking HTTP transport on http.client. Each call uses its own connection, so threads can share a client."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import IO, Any, Callable, Optional, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ._call import MAX_REFUSAL_BYTES, Answer, Call, read_answer, refusal
+from ._call import MAX_ERROR_BODY_BYTES, Answer, Call, error_from_response, read_answer
 from ._endpoint import CHUNK_BYTES, Endpoint, new_id
-from ._failures import broken, connects_late, not_http, shown_url, timed_out, unreachable
-from ._retry import pause_before_retry
+from ._failures import connect_failed, connect_timed_out, connection_lost, not_http, redacted_url, timed_out
+from ._retry import retry_delay
 from .errors import APIError
 
 T = TypeVar("T")
 
 
 class Stream:
-    """A success whose body is still arriving."""
+    """A successful response whose body is still being received."""
 
     def __init__(self, response: http.client.HTTPResponse, url: str, request_id: str, sock: socket.socket) -> None:
         self.status = response.status
@@ -33,15 +33,15 @@ class Stream:
         self._url = url
         self._sock = sock
         self._missing = response.length
-        # http.client takes the end of a connection for the end of a head. Only the end of the connection ends such a
-        # body, and one without a byte is therefore no answer.
-        self._owed = response.length is None and not response.chunked
+        # http.client treats end of file as the end of the headers, and a body without a length ends with the
+        # connection. An empty body of this kind therefore means that the response was truncated.
+        self._needs_data = response.length is None and not response.chunked
 
-    def wait_at_most(self, seconds: Optional[float]) -> None:
+    def set_idle_timeout(self, seconds: Optional[float]) -> None:
         self._sock.settimeout(seconds)
 
     def chunk(self) -> bytes:
-        """The next piece, empty at the end. A body cut short is an error, not an end."""
+        """Returns the next chunk, empty at the end. Raises an error if the body is truncated."""
         if self._missing == 0:
             return b""
         try:
@@ -49,14 +49,14 @@ class Stream:
         except socket.timeout as cause:
             raise timed_out(self._url, self.request_id) from cause
         except (OSError, http.client.HTTPException) as cause:
-            raise broken(self._url, self.request_id, cause) from cause
-        if self._owed and not data:
-            raise broken(self._url, self.request_id, "it was closed in the middle of the answer")
-        self._owed = False
+            raise connection_lost(self._url, self.request_id, cause) from cause
+        if self._needs_data and not data:
+            raise connection_lost(self._url, self.request_id, "it was closed in the middle of the answer")
+        self._needs_data = False
         if self._missing is not None:
             self._missing -= len(data)
             if not data:
-                raise broken(self._url, self.request_id, f"{self._missing} bytes are missing")
+                raise connection_lost(self._url, self.request_id, f"{self._missing} bytes are missing")
         return data
 
     def chunks(self) -> Iterator[bytes]:
@@ -65,22 +65,22 @@ class Stream:
 
 
 class Sender:
-    """What the resources of the synchronous client are built on."""
+    """Base class of the resources of the synchronous client."""
 
     _endpoint: Endpoint
 
     def _send(self, call: Call[T]) -> T:
-        """Sends a call and reads its answer, again where that is harmless."""
+        """Sends a call and decodes its response, with retries where that is safe."""
 
         def attempt(request_id: str) -> T:
             with self._open(call, request_id) as stream:
                 answer = Answer(stream.status, stream.headers, b"".join(stream.chunks()))
             return read_answer(call, answer, request_id)
 
-        return self._insist(call, attempt)
+        return self._send_with_retries(call, attempt)
 
     def _download(self, call: Call[Any], file: IO[bytes]) -> None:
-        """Sends a call and writes its answer's body into a file, from the beginning again if it is cut."""
+        """Sends a call and writes the response body to a file; a retry starts from the beginning."""
 
         def attempt(request_id: str) -> None:
             file.seek(0)
@@ -89,15 +89,15 @@ class Sender:
                 for chunk in stream.chunks():
                     file.write(chunk)
 
-        self._insist(call, attempt)
+        self._send_with_retries(call, attempt)
 
-    def _insist(self, call: Call[Any], attempt: Callable[[str], T]) -> T:
+    def _send_with_retries(self, call: Call[Any], attempt: Callable[[str], T]) -> T:
         request_id = new_id()
         for count in range(self._endpoint.retries + 1):
             try:
                 return attempt(request_id)
             except APIError as error:
-                pause = pause_before_retry(call, error, count, self._endpoint.retries)
+                pause = retry_delay(call, error, count, self._endpoint.retries)
                 if pause is None:
                     raise
                 time.sleep(pause)
@@ -105,9 +105,9 @@ class Sender:
 
     @contextmanager
     def _open(self, call: Call[Any], request_id: str) -> Iterator[Stream]:
-        """Sends a call once. What comes back is a success; everything else is raised."""
+        """Sends a call once and yields the successful response; every failure is raised."""
         url = self._endpoint.url(call)
-        shown = shown_url(call, url)
+        shown = redacted_url(call, url)
         connection = _connect(url, self._endpoint.connect_timeout(call), shown, request_id)
         try:
             sock = connection.sock
@@ -116,7 +116,7 @@ class Sender:
             with _exchange(connection, call, url, headers, shown) as response:
                 stream = Stream(response, shown, request_id, sock)
                 if not 200 <= stream.status < 300 and stream.status not in call.answers:
-                    raise refusal(stream.status, stream.headers, _beginning(stream), request_id)
+                    raise error_from_response(stream.status, stream.headers, _read_error_body(stream), request_id)
                 yield stream
         finally:
             connection.close()
@@ -128,27 +128,27 @@ def _exchange(
     request_id = headers["X-Request-ID"]
     body = None if call.body is None else call.body.chunks()
     try:
-        # It may stop listening to us because it has said already that this is too large.
+        # The server may stop reading because it has already answered 413. Its response is read next.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(call.method, _target(connection, url), body=body, headers=headers)
         return connection.getresponse()
     except socket.timeout as cause:
         raise timed_out(shown, request_id) from cause
     except OSError as cause:
-        raise broken(shown, request_id, cause) from cause
+        raise connection_lost(shown, request_id, cause) from cause
     except http.client.HTTPException as cause:
         raise not_http(shown, request_id) from cause
 
 
-def _beginning(stream: Stream) -> bytes:
+def _read_error_body(stream: Stream) -> bytes:
     body = b""
     try:
         for chunk in stream.chunks():
             body += chunk
-            if len(body) > MAX_REFUSAL_BYTES:
+            if len(body) > MAX_ERROR_BODY_BYTES:
                 break
     except APIError:
-        # The status alone says enough.
+        # The status alone is enough for an error.
         pass
     return body
 
@@ -159,15 +159,15 @@ def _connect(url: SplitResult, timeout: float, shown: str, request_id: str) -> h
         connection.connect()
     except socket.timeout as cause:
         connection.close()
-        raise connects_late(shown, request_id) from cause
+        raise connect_timed_out(shown, request_id) from cause
     except (OSError, http.client.HTTPException) as cause:
         connection.close()
-        raise unreachable(shown, request_id, cause) from cause
+        raise connect_failed(shown, request_id, cause) from cause
     return connection
 
 
 def _connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
-    """A connection to the server, or to the proxy that the environment names for it."""
+    """Creates a connection to the server, or to the proxy that the environment configures for it."""
     host = url.hostname or ""
     proxy = _proxy(url.scheme, host)
     near_host, near_port = (proxy.hostname or "", proxy.port) if proxy else (host, url.port)

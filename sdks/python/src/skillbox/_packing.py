@@ -1,4 +1,4 @@
-"""Skills on their way to the server: a zip as it is, or a directory packed into one."""
+"""Prepares skills for upload: a zip is sent unchanged, a directory is packed into one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ._call import BytesBody
 from ._forms import AnyPath
 
 _JUNK = {".DS_Store", "Thumbs.db", "thumbs.db"}
-# The earliest time a zip can name: packing the same files twice gives the same bytes.
+# The earliest time that zip can represent. A fixed time makes archives of the same files identical.
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def skill_body(path: AnyPath) -> BytesBody:
-    """The upload of a skill: `path` is a zip, or a directory with a SKILL.md."""
-    place = Path(path)
-    if place.is_dir():
-        data = pack(place)
-    elif place.is_file():
-        data = place.read_bytes()
+    """Returns the request body for a skill: `path` is a zip, or a directory with a SKILL.md."""
+    source = Path(path)
+    if source.is_dir():
+        data = pack(source)
+    elif source.is_file():
+        data = source.read_bytes()
     else:
         raise FileNotFoundError(f"skillbox: there is no skill at {os.fspath(path)!r}")
     return BytesBody(data, "application/zip")
 
 
 def pack(directory: Path) -> bytes:
-    """A zip of a directory. Links are refused, so that nothing from outside is picked up."""
+    """Packs a directory into a zip. Links are rejected, so files outside the directory are never included."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in sorted(_files(directory), key=lambda found: found[0].split("/")):
@@ -50,26 +50,26 @@ class _File(NamedTuple):
 
 
 def _files(directory: Path) -> Iterator[tuple[str, _File]]:
-    """Every file by its name in the zip.
+    """Yields every file with its name in the zip.
 
-    Each is opened relative to its open directory and without following links, where the platform can do that: looking
-    at a path first and opening it later would let another process put a link there in between.
+    Where the platform supports it, each file is opened relative to its open directory and without following links.
+    Checking a path first and opening it later would let another process replace the file with a link in between.
     """
     if not hasattr(os, "fwalk"):
         yield from _files_by_path(directory)
         return
-    for place, directories, names, descriptor in os.fwalk(directory):
+    for parent, directories, names, descriptor in os.fwalk(directory):
         for name in directories:
             if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                raise _link(_name(directory, place, name))
+                raise _link(_name(directory, parent, name))
         for name in names:
             if name not in _JUNK:
-                yield _name(directory, place, name), _read(descriptor, name, _name(directory, place, name))
+                yield _name(directory, parent, name), _read(descriptor, name, _name(directory, parent, name))
 
 
 def _read(descriptor: int, name: str, shown: str) -> _File:
     try:
-        # Opening a named pipe must not wait for a writer.
+        # O_NONBLOCK: opening a named pipe must not block until a writer appears.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
@@ -83,19 +83,19 @@ def _read(descriptor: int, name: str, shown: str) -> _File:
 
 
 def _files_by_path(directory: Path) -> Iterator[tuple[str, _File]]:
-    for place in directory.rglob("*"):
-        name = place.relative_to(directory).as_posix()
-        if place.is_symlink():
+    for file in directory.rglob("*"):
+        name = file.relative_to(directory).as_posix()
+        if file.is_symlink():
             raise _link(name)
-        if place.is_dir() or place.name in _JUNK:
+        if file.is_dir() or file.name in _JUNK:
             continue
-        if not place.is_file():
+        if not file.is_file():
             raise ValueError(f"skillbox: {name} is not a regular file")
-        yield name, _File(place.read_bytes(), bool(place.stat().st_mode & 0o111))
+        yield name, _File(file.read_bytes(), bool(file.stat().st_mode & 0o111))
 
 
-def _name(directory: Path, place: str, name: str) -> str:
-    return Path(place, name).relative_to(directory).as_posix()
+def _name(directory: Path, parent: str, name: str) -> str:
+    return Path(parent, name).relative_to(directory).as_posix()
 
 
 def _link(name: str) -> ValueError:

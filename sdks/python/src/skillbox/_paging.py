@@ -1,4 +1,4 @@
-"""Lists that are longer than a page."""
+"""Pagination of lists."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ._http import Sender
 T = TypeVar("T")
 
 
-def walk(sender: Sender, call: Callable[[str], Call[Page[T]]]) -> Iterator[T]:
-    """All items of a list; `call` asks for the page at a cursor. Pages are fetched as they are needed."""
+def iterate_pages(sender: Sender, call: Callable[[str], Call[Page[T]]]) -> Iterator[T]:
+    """Yields all items of a list. `call` creates the call for the page at a cursor; pages are fetched lazily."""
     cursor = ""
     while True:
         page = sender._send(call(cursor))
@@ -23,8 +23,8 @@ def walk(sender: Sender, call: Callable[[str], Call[Page[T]]]) -> Iterator[T]:
         cursor = page.cursor
 
 
-async def walk_async(sender: AsyncSender, call: Callable[[str], Call[Page[T]]]) -> AsyncIterator[T]:
-    """As `walk`."""
+async def iterate_pages_async(sender: AsyncSender, call: Callable[[str], Call[Page[T]]]) -> AsyncIterator[T]:
+    """Asynchronous version of `iterate_pages`."""
     cursor = ""
     while True:
         page = await sender._send(call(cursor))

@@ -1,4 +1,4 @@
-"""The program `skillbox` on this machine: where it is, and how it is called."""
+"""Finds and runs the program `skillbox` on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOP_SECONDS = 10
 
 
 class LocalError(SkillboxError):
-    """No script ran: the skill, an option or this machine does not allow it. The message is the program's."""
+    """No script ran: the skill, an option or this machine does not allow it. The message comes from the program."""
 
 
 class ProgramNotFoundError(LocalError):
@@ -26,7 +26,7 @@ class ProgramNotFoundError(LocalError):
 
 
 def find_program() -> str:
-    """The path of the program: ``$SKILLBOX_BIN``, else the one that was installed with this package, else ``PATH``."""
+    """Finds the program: ``$SKILLBOX_BIN``, then the one installed with this package, then ``PATH``."""
     for candidate in _candidates():
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return os.fspath(candidate)
@@ -42,7 +42,7 @@ def _candidates() -> Iterator[Path]:
     named = os.environ.get("SKILLBOX_BIN")
     if named:
         yield Path(named)
-    # Beside the interpreter in a virtual environment; the other schemes are `pip install --user` and `--target`.
+    # Next to the interpreter in a virtual environment; the others are `pip install --user` and `--target`.
     yield Path(sysconfig.get_path("scripts"), "skillbox")
     scheme = "posix_user" if os.name == "posix" else "nt_user"
     yield Path(sysconfig.get_path("scripts", scheme), "skillbox")
@@ -72,7 +72,7 @@ def run_program(
 
 
 def _document(out: bytes, err: bytes, code: int) -> Any:
-    # The exit code does not decide: a script may exit with the code that the program uses for its own errors.
+    # The exit code is not used: a script may exit with a code that the program uses for its own errors.
     try:
         return json.loads(out)
     except ValueError:

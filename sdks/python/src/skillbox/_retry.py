@@ -1,8 +1,8 @@
-"""Whether a failed call is sent again, and after how long.
+"""Retry policy: whether a failed call is retried, and after what delay.
 
-A call that is harmless to repeat, or that never reached the server, is sent again when the connection is lost. 429
-and 503 mean that nothing was done, so every call may come back. A timeout of the caller's own making is final,
-unless it was over before anything was sent.
+After a lost connection, a call is retried if it is idempotent or never reached the server. 429 and 503 mean that the
+server did nothing, so every call can be retried. A timeout that the caller set is final, unless it expired before
+anything was sent.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any, Optional
 from ._call import Call
 from .errors import APIError, CallTimeoutError, ConnectionFailedError
 
-FIRST_PAUSE_S = 0.25
-LONGEST_PAUSE_S = 8.0
-# If Retry-After asks for more than this, the error is raised and the caller decides.
-LONGEST_RETRY_AFTER_S = 60.0
+MIN_RETRY_DELAY_S = 0.25
+MAX_RETRY_DELAY_S = 8.0
+# If Retry-After is longer than this, the error is raised and the caller decides.
+MAX_RETRY_AFTER_S = 60.0
 
 
-def pause_before_retry(call: Call[Any], error: APIError, attempt: int, retries: int) -> Optional[float]:
-    """Seconds to wait before the next attempt; None when `error` is final. `attempt` counts from zero."""
-    if attempt >= retries or not _is_worth_it(call, error):
+def retry_delay(call: Call[Any], error: APIError, attempt: int, retries: int) -> Optional[float]:
+    """Returns the delay before the next attempt in seconds, or None if `error` is final. `attempt` starts at 0."""
+    if attempt >= retries or not _is_retryable(call, error):
         return None
     if error.retry_after is not None:
-        return error.retry_after if error.retry_after <= LONGEST_RETRY_AFTER_S else None
-    longest = min(FIRST_PAUSE_S * 2.0**attempt, LONGEST_PAUSE_S)
-    # Clients that failed together should not come back together.
+        return error.retry_after if error.retry_after <= MAX_RETRY_AFTER_S else None
+    longest = min(MIN_RETRY_DELAY_S * 2.0**attempt, MAX_RETRY_DELAY_S)
+    # Jitter: clients that failed at the same time should not retry at the same time.
     return random.uniform(longest / 2, longest)  # noqa: S311
 
 
-def _is_worth_it(call: Call[Any], error: APIError) -> bool:
+def _is_retryable(call: Call[Any], error: APIError) -> bool:
     if isinstance(error, ConnectionFailedError):
         return not error.sent or (call.repeatable and not isinstance(error, CallTimeoutError))
     return error.status_code in (429, 503)

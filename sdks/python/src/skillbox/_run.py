@@ -1,4 +1,4 @@
-"""What is sent to run a skill."""
+"""The call that runs a skill."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Null:
         return "skillbox.NULL"
 
 
-# As `input`: an explicit JSON null. `None` leaves the input out, which the skill sees as `{}`.
+# As `input`: an explicit JSON null. `None` omits the input; the skill then receives `{}`.
 NULL: Final = _Null()
 
 Seconds = Union[str, float, None]
@@ -59,11 +59,11 @@ def run_call(
         "POST",
         path_of("v1", "executions"),
         document(RunResult),
-        # Made once a call: however often it is sent, it runs once.
+        # One key for all attempts of this call, so retries do not run the skill twice.
         headers={"Idempotency-Key": idempotency_key or new_id()},
         body=json_body(body),
         repeatable=True,
-        patient=mode != "async",
+        long_running=mode != "async",
     )
 
 

@@ -1,6 +1,6 @@
-"""Downloads on their way to disk. Names come from strangers: nothing is written outside of the given directory.
+"""Writes downloads to disk. File names are untrusted: nothing is written outside of the given directory.
 
-A file appears under its name only when it is whole.
+A file appears under its name only once it is complete.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ _FORBIDDEN = {chr(code) for code in range(32)} | {"\x7f"} | (set("\\:") if os.na
 
 
 @contextmanager
-def whole_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place when the block ends well, and leaves no trace when it does not."""
-    place = Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".{new_id()}.part")
+def atomic_file(path: AnyPath) -> Iterator[IO[bytes]]:
+    """Opens a temporary file that is renamed to `path` if the block succeeds and removed if it fails."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{new_id()}.part")
     try:
         with part.open("xb") as file:
             yield file
-        part.replace(place)
+        part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
 def unpack(archive: IO[bytes], directory: AnyPath) -> list[Path]:
-    """Unpacks a gzip tar and returns what was written. One that is torn or unsafe anywhere is not unpacked at all."""
+    """Unpacks a gzip tar and returns the written paths. A truncated or unsafe archive is not unpacked at all."""
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
     root = root.resolve()
+    # The first pass only checks the archive, so that nothing is written if any entry is invalid.
     for _ in _files(archive, root):
         pass
     written = []
     for target, content in _files(archive, root):
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             shutil.copyfileobj(content, file, CHUNK_BYTES)
         written.append(target)
     return written
 
 
 def _files(archive: IO[bytes], root: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """Where each file goes, and its content, which can be read until the next one is asked for."""
+    """Yields the target path and the content of each file. The content is readable until the next iteration."""
     archive.seek(0)
     try:
         with gzip.GzipFile(fileobj=archive) as plain, tarfile.open(fileobj=plain, mode="r|") as entries:
@@ -66,7 +67,7 @@ def _files(archive: IO[bytes], root: Path) -> Iterator[tuple[Path, IO[bytes]]]:
                 if content is None:
                     raise UnsafePathError(f"skillbox: {entry.name!r} in the archive is not a regular file")
                 yield target, content
-            # To the very end, where the checksum is.
+            # Read to the end, so that the checksum is verified.
             while plain.read(CHUNK_BYTES):
                 pass
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as cause:
@@ -74,12 +75,12 @@ def _files(archive: IO[bytes], root: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def safe_target(root: Path, name: str) -> Path:
-    """Where a file with this name goes below `root`, which is resolved already."""
+    """Returns the path for a file with this name below `root`, which must be resolved."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or _FORBIDDEN.intersection(part) for part in parts):
         raise UnsafePathError(f"skillbox: {name!r} in the archive is not a safe relative path")
     target = root.joinpath(*parts)
-    # A link that was there before must not lead the file elsewhere.
+    # An existing link in the directory must not redirect the file to another place.
     if not target.parent.resolve().is_relative_to(root):
         raise UnsafePathError(f"skillbox: {name!r} would be written outside of {root}")
     return target

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, events of an execution out. Nothing here touches the network."""
+"""Parses server-sent events into events of an execution. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import Optional
 
 from .models import Event, LogEvent, ResultEvent, RunResult, StateEvent
 
-# The server says something at least every 15 seconds; a silence of this length is a dead connection.
+# The server sends data at least every 15 seconds. After this time without data, the connection counts as dead.
 SILENCE_S = 45.0
-# Connections in a row that brought nothing before we give up.
+# Maximum number of consecutive connections without an event.
 MAX_FAILURES = 10
-# What one event may hold: the result with its output and logs.
+# Maximum size of one event. The largest is the result with its output and logs.
 MAX_EVENT_BYTES = 64 << 20
 
 
 @dataclass
 class EventReader:
-    """Where the reader of a stream is. It outlives connections, so that a broken one is taken up where it broke."""
+    """Position in an event stream. It outlives connections, so that a new one resumes after the last event."""
 
     last_id: str = ""
     pause_s: float = 1.0
     ended: bool = False
     failures: int = 0
-    _held: bytearray = field(default_factory=bytearray)
-    # How far `_held` has been searched for the end of an event.
+    _buffer: bytearray = field(default_factory=bytearray)
+    # How far `_buffer` has been searched for the end of an event.
     _searched: int = 0
 
     def reconnect(self) -> None:
-        """Forgets half an event; the server sends it again."""
-        self._held.clear()
+        """Discards an incomplete event; the server sends it again."""
+        self._buffer.clear()
         self._searched = 0
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Takes what arrived and gives the events that are whole."""
-        self._held += data
-        while (end := self._held.find(b"\n\n", max(self._searched - 1, 0))) >= 0:
-            block = self._held[:end].decode("utf-8", "replace")
-            del self._held[: end + 2]
+        """Adds received data to the buffer and yields the complete events."""
+        self._buffer += data
+        while (end := self._buffer.find(b"\n\n", max(self._searched - 1, 0))) >= 0:
+            block = self._buffer[:end].decode("utf-8", "replace")
+            del self._buffer[: end + 2]
             self._searched = 0
             event = self._read(block)
             if event is not None:
                 self.failures = 0
                 self.ended = isinstance(event, ResultEvent)
                 yield event
-        self._searched = len(self._held)
+        self._searched = len(self._buffer)
         if self._searched > MAX_EVENT_BYTES:
             raise ValueError(f"an event has more than {MAX_EVENT_BYTES} bytes")
 
@@ -64,7 +64,7 @@ class EventReader:
             elif name == "retry" and value.isdigit():
                 self.pause_s = int(value) / 1000
         event = _event(kind, "\n".join(data), event_id or "")
-        # Only now: an event that cannot be read has not been seen.
+        # Set after decoding: an event that could not be decoded must be sent again after a reconnect.
         self.last_id = self.last_id if event_id is None else event_id
         return event
 
@@ -76,5 +76,5 @@ def _event(kind: str, data: str, event_id: str) -> Optional[Event]:
         return LogEvent.decode({**json.loads(data), "id": event_id})
     if kind == "result":
         return ResultEvent(RunResult.decode(json.loads(data)), event_id)
-    # A comment, or a kind that a newer server has.
+    # A comment, or an event type of a newer server.
     return None

@@ -1,4 +1,4 @@
-"""For operators: keys, tenants, the audit trail, the secret of webhooks, and whether the server is well."""
+"""Calls for operators: keys, tenants, the audit log, the webhook secret, health and readiness."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Optional, Union
 from ._aio_http import AsyncSender
 from ._call import Answer, Call, document, get, json_body, nothing, page, path_of, query_of
 from ._http import Sender
-from ._paging import walk, walk_async
+from ._paging import iterate_pages, iterate_pages_async
 from .models import AuditEntry, Key, Policy, Readiness, SignedAuditHead, Tenant, TenantUsage
 
 PolicyLike = Union[Policy, Mapping[str, Any]]
 
 
 class Admin(Sender):
-    """The part of `Client` for operators."""
+    """Methods of `Client` for operators."""
 
     def health(self) -> None:
-        """Raises when there is no server."""
+        """Checks that the server responds; raises if it does not."""
         self._send(get(nothing, "health"))
 
     def ready(self) -> Readiness:
-        """Whether the server can run skills. One that is not ready is an answer too, not an exception."""
+        """Returns whether the server can run skills. A server that is not ready does not raise an exception."""
         return self._send(_ready())
 
     def create_key(
@@ -36,63 +36,66 @@ class Admin(Sender):
         service: bool = False,
         key: str = "",
     ) -> Key:
-        """Makes a key; its secret is in `key`, now and never again. Scopes default to ``execute`` and ``read``."""
+        """Creates a key. The secret is returned only in this response, in `key`.
+
+        Scopes default to ``execute`` and ``read``.
+        """
         return self._send(_create_key(name, scopes, skills, expires_at, service, key))
 
     def list_keys(self) -> list[Key]:
-        """The keys of the tenant, without their secrets."""
-        return list(walk(self, lambda cursor: get(page(Key), "v1", "keys", query=_page(cursor))))
+        """Lists the keys of the tenant, without their secrets."""
+        return list(iterate_pages(self, lambda cursor: get(page(Key), "v1", "keys", query=_page(cursor))))
 
     def revoke_key(self, key_id: str) -> None:
-        """Ends a key."""
+        """Revokes a key."""
         self._send(Call("DELETE", path_of("v1", "keys", key_id), nothing))
 
     def create_tenant(self, tenant_id: str, *, policy: Optional[PolicyLike] = None) -> Tenant:
-        """Makes a tenant; needs a service key, as the other calls on tenants do."""
+        """Creates a tenant. Like the other calls on tenants, this needs a service key."""
         return self._send(_create_tenant(tenant_id, policy))
 
     def list_tenants(self) -> list[Tenant]:
-        """All tenants."""
-        return list(walk(self, lambda cursor: get(page(Tenant), "v1", "tenants", query=_page(cursor))))
+        """Lists all tenants."""
+        return list(iterate_pages(self, lambda cursor: get(page(Tenant), "v1", "tenants", query=_page(cursor))))
 
     def get_tenant(self, tenant_id: str) -> Tenant:
-        """One tenant."""
+        """Returns a tenant."""
         return self._send(get(document(Tenant), "v1", "tenants", tenant_id))
 
     def update_tenant(self, tenant_id: str, policy: PolicyLike) -> Tenant:
-        """Replaces a tenant's policy as a whole."""
+        """Replaces the entire policy of a tenant."""
         return self._send(_update_tenant(tenant_id, policy))
 
     def delete_tenant(self, tenant_id: str) -> None:
-        """Removes a tenant that has nothing left."""
+        """Deletes an empty tenant."""
         self._send(Call("DELETE", path_of("v1", "tenants", tenant_id), nothing))
 
     def get_usage(self) -> TenantUsage:
-        """What the tenant stores, and may store."""
+        """Returns how many bytes the tenant stores, and its quota."""
         return self._send(get(document(TenantUsage), "v1", "usage"))
 
     def get_webhook_secret(self) -> str:
-        """What `skillbox.webhooks.verify` checks the tenant's webhooks with."""
+        """Returns the secret with which `skillbox.webhooks.verify` verifies the tenant's webhooks."""
         return self._send(get(_secret, "v1", "webhooks", "secret"))
 
     def get_audit_head(self) -> SignedAuditHead:
-        """The signed head of the audit log, which ``skillbox audit-log verify`` checks a log against."""
+        """Returns the signed head of the audit log, against which ``skillbox audit-log verify`` checks a log."""
         return self._send(get(document(SignedAuditHead), "v1", "audit", "head"))
 
     def iter_audit(self, *, page_size: int = 50) -> Iterator[AuditEntry]:
-        """Who changed what, newest first, fetched page by page as you go."""
-        return walk(self, lambda cursor: get(page(AuditEntry), "v1", "audit", query=_page(cursor, page_size)))
+        """Iterates over the audit log, newest entry first, fetching pages lazily."""
+        return iterate_pages(self, lambda cursor: get(page(AuditEntry), "v1", "audit", query=_page(cursor, page_size)))
 
 
 class AsyncAdmin(AsyncSender):
-    """The part of `AsyncClient` for operators."""
+    """Methods of `AsyncClient` for operators."""
 
     async def health(self) -> None:
-        """As `Client.health`."""
+        """See `Client.health`."""
         await self._send(get(nothing, "health"))
 
     async def ready(self) -> Readiness:
-        """As `Client.ready`."""
+        """See `Client.ready`."""
         return await self._send(_ready())
 
     async def create_key(
@@ -105,52 +108,59 @@ class AsyncAdmin(AsyncSender):
         service: bool = False,
         key: str = "",
     ) -> Key:
-        """As `Client.create_key`."""
+        """See `Client.create_key`."""
         return await self._send(_create_key(name, scopes, skills, expires_at, service, key))
 
     async def list_keys(self) -> list[Key]:
-        """As `Client.list_keys`."""
-        return [key async for key in walk_async(self, lambda at: get(page(Key), "v1", "keys", query=_page(at)))]
+        """See `Client.list_keys`."""
+        return [
+            key async for key in iterate_pages_async(self, lambda at: get(page(Key), "v1", "keys", query=_page(at)))
+        ]
 
     async def revoke_key(self, key_id: str) -> None:
-        """As `Client.revoke_key`."""
+        """See `Client.revoke_key`."""
         await self._send(Call("DELETE", path_of("v1", "keys", key_id), nothing))
 
     async def create_tenant(self, tenant_id: str, *, policy: Optional[PolicyLike] = None) -> Tenant:
-        """As `Client.create_tenant`."""
+        """See `Client.create_tenant`."""
         return await self._send(_create_tenant(tenant_id, policy))
 
     async def list_tenants(self) -> list[Tenant]:
-        """As `Client.list_tenants`."""
-        return [row async for row in walk_async(self, lambda at: get(page(Tenant), "v1", "tenants", query=_page(at)))]
+        """See `Client.list_tenants`."""
+        return [
+            row
+            async for row in iterate_pages_async(self, lambda at: get(page(Tenant), "v1", "tenants", query=_page(at)))
+        ]
 
     async def get_tenant(self, tenant_id: str) -> Tenant:
-        """As `Client.get_tenant`."""
+        """See `Client.get_tenant`."""
         return await self._send(get(document(Tenant), "v1", "tenants", tenant_id))
 
     async def update_tenant(self, tenant_id: str, policy: PolicyLike) -> Tenant:
-        """As `Client.update_tenant`."""
+        """See `Client.update_tenant`."""
         return await self._send(_update_tenant(tenant_id, policy))
 
     async def delete_tenant(self, tenant_id: str) -> None:
-        """As `Client.delete_tenant`."""
+        """See `Client.delete_tenant`."""
         await self._send(Call("DELETE", path_of("v1", "tenants", tenant_id), nothing))
 
     async def get_usage(self) -> TenantUsage:
-        """As `Client.get_usage`."""
+        """See `Client.get_usage`."""
         return await self._send(get(document(TenantUsage), "v1", "usage"))
 
     async def get_webhook_secret(self) -> str:
-        """As `Client.get_webhook_secret`."""
+        """See `Client.get_webhook_secret`."""
         return await self._send(get(_secret, "v1", "webhooks", "secret"))
 
     async def get_audit_head(self) -> SignedAuditHead:
-        """As `Client.get_audit_head`."""
+        """See `Client.get_audit_head`."""
         return await self._send(get(document(SignedAuditHead), "v1", "audit", "head"))
 
     def iter_audit(self, *, page_size: int = 50) -> AsyncIterator[AuditEntry]:
-        """As `Client.iter_audit`, for ``async for``."""
-        return walk_async(self, lambda cursor: get(page(AuditEntry), "v1", "audit", query=_page(cursor, page_size)))
+        """See `Client.iter_audit`; returns an async iterator."""
+        return iterate_pages_async(
+            self, lambda cursor: get(page(AuditEntry), "v1", "audit", query=_page(cursor, page_size))
+        )
 
 
 def _page(cursor: str, limit: int = 200) -> list[tuple[str, str]]:

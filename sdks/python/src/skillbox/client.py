@@ -1,4 +1,4 @@
-"""The two clients: the same calls, waiting or awaiting."""
+"""The synchronous and the asynchronous client, with the same calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .skills import AsyncSkills, Skills
 from .trust import AsyncTrust, Trust
 
 
-class _Connected:
-    """How both clients are made, and what can be seen and changed of it; a change holds from the next call on."""
+class _BaseClient:
+    """Constructor and settings of both clients. A changed setting applies from the next call on."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class _Connected:
         timeout: Optional[float] = None,
         retries: int = 3,
     ) -> None:
-        self._endpoint = Endpoint.of(base_url, api_key, tenant_id, timeout, retries)
+        self._endpoint = Endpoint.create(base_url, api_key, tenant_id, timeout, retries)
 
     @property
     def base_url(self) -> str:
@@ -68,22 +68,22 @@ class _Connected:
         self._endpoint = replace(self._endpoint, retries=value)
 
     def __repr__(self) -> str:
-        # Never the key.
+        # The representation must not reveal the key.
         return f"{type(self).__name__}({self.base_url!r})"
 
 
-class Client(_Connected, Executions, Skills, Files, Trust, Admin):
-    """A client of one Skillbox server. It keeps no connection, so threads may share it.
+class Client(_BaseClient, Executions, Skills, Files, Trust, Admin):
+    """A client of one Skillbox server. It keeps no connections, so threads can share it.
 
     Args:
-        base_url: Such as ``http://localhost:8080``.
-        api_key: Empty means what the environment variable ``SKILLBOX_API_KEY`` says.
-        tenant_id: Only for service keys: the tenant to act for.
-        timeout: Seconds that any call may stand still. By default short calls may for 60, while runs, uploads and
-            downloads take as long as they take.
-        retries: How often a call is sent again after a lost connection, 429 or 503, where that is harmless.
+        base_url: The server's address, such as ``http://localhost:8080``.
+        api_key: If empty, the environment variable ``SKILLBOX_API_KEY`` is used.
+        tenant_id: The tenant to act for; only for service keys.
+        timeout: Maximum seconds without progress, for every call. The default is 60 for short calls and no timeout
+            for runs, uploads and downloads.
+        retries: Maximum number of retries after a lost connection, 429 or 503, where a retry is safe.
     """
 
 
-class AsyncClient(_Connected, AsyncExecutions, AsyncSkills, AsyncFiles, AsyncTrust, AsyncAdmin):
-    """As `Client`, for asyncio. Cancelling a task closes its connection at once; proxies are not used."""
+class AsyncClient(_BaseClient, AsyncExecutions, AsyncSkills, AsyncFiles, AsyncTrust, AsyncAdmin):
+    """Like `Client`, for asyncio. Cancelling a task closes its connection immediately; proxies are not used."""

@@ -1,7 +1,7 @@
-"""Why a call failed.
+"""Errors of this package.
 
-``except APIError`` catches everything that can go wrong between you and the server. A run that fails, times out or
-is refused is not an error of the call: that is `RunResult.status`.
+``except APIError`` catches every failure of a call. A run that fails, times out or is refused is not a failed call:
+see `RunResult.status`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 
 class SkillboxError(Exception):
-    """Anything this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class ArchiveError(SkillboxError, ValueError):
@@ -18,18 +18,18 @@ class ArchiveError(SkillboxError, ValueError):
 
 
 class UnsafePathError(ArchiveError):
-    """A downloaded archive holds a link, or a name that would leave the directory it is unpacked into."""
+    """A downloaded archive contains a link, or a name that leads outside of the target directory."""
 
 
 class WebhookError(SkillboxError, ValueError):
-    """A webhook that was not signed with this secret, or was signed too long ago."""
+    """A webhook is not signed with this secret, or was signed too long ago."""
 
 
 class APIError(SkillboxError):
     """The call failed.
 
-    `status_code` is the HTTP status, and 0 when no answer came. `error_code` is the slug of the API, such as
-    ``not_found``. `request_id` finds the call in the server's log, also when no answer came.
+    `status_code` is the HTTP status, or 0 if there was no response. `error_code` is the slug of the API, such as
+    ``not_found``. `request_id` identifies the call in the server's log, even if there was no response.
     """
 
     def __init__(self, status_code: int, error_code: str = "", message: str = "") -> None:
@@ -48,54 +48,54 @@ class APIError(SkillboxError):
 
 
 class BadRequestError(APIError):
-    """400: the request, or the skill in it, cannot be understood."""
+    """400: the request, or the skill in it, is malformed."""
 
 
 class AuthenticationError(APIError):
-    """401: no key, or one that is unknown, expired or revoked."""
+    """401: the key is missing, unknown, expired or revoked."""
 
 
 class PermissionDeniedError(APIError):
-    """403: the key may not do this."""
+    """403: the key does not permit this call."""
 
 
 class NotFoundError(APIError):
-    """404: there is no such thing, or it belongs to another tenant."""
+    """404: the object does not exist, or belongs to another tenant."""
 
 
 class ConflictError(APIError):
-    """409: the state of the thing does not allow this; the run has ended, the version exists."""
+    """409: the state of the object does not allow this, such as a finished run or an existing version."""
 
 
 class TooLargeError(APIError):
-    """413: larger than the server takes."""
+    """413: the request is larger than the server allows."""
 
 
 class UnprocessableError(APIError):
-    """422: understood and refused: a hostile archive, or an idempotency key that was used with another request."""
+    """422: well-formed but rejected, such as a hostile archive or an idempotency key used with a different request."""
 
 
 class RateLimitError(APIError):
-    """429: too much at once. `retry_after` says in how many seconds to come back."""
+    """429: too many requests. `retry_after` is the number of seconds to wait before a retry."""
 
 
 class ServerError(APIError):
-    """5xx: the server's failure."""
+    """5xx: the server failed."""
 
 
 class ConnectionFailedError(APIError):
-    """Nothing answers at that address, or the connection broke before the answer was whole."""
+    """The server is connect_failed, or the connection was lost before the response was complete."""
 
-    # Whether the server may have seen the request.
+    # Whether the server may have received the request.
     sent: bool = True
 
 
 class CallTimeoutError(ConnectionFailedError):
-    """The answer did not come in time. What was asked for may still happen."""
+    """The response did not arrive in time. The server may still carry out the request."""
 
 
 class InvalidResponseError(APIError):
-    """Something answers there, but it does not speak our API."""
+    """The response does not come from a Skillbox server."""
 
 
 _BY_STATUS: dict[int, type[APIError]] = {
@@ -111,5 +111,5 @@ _BY_STATUS: dict[int, type[APIError]] = {
 
 
 def for_status(status: int) -> type[APIError]:
-    """The class of an error with this HTTP status."""
+    """Returns the error class for an HTTP status."""
     return ServerError if status >= 500 else _BY_STATUS.get(status, APIError)

@@ -1,4 +1,4 @@
-"""Runs: starting one, following it, stopping it, and its files."""
+"""Calls for executions: starting, following and cancelling them, and downloading their files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ._call import Call, Page, document, get, nothing, page, path_of, query_of, 
 from ._following import follow, follow_async
 from ._forms import AnyPath
 from ._http import Sender
-from ._paging import walk, walk_async
+from ._paging import iterate_pages, iterate_pages_async
 from ._run import Seconds, run_call
-from ._saving import unpack, whole_file
+from ._saving import atomic_file, unpack
 from .models import Cancelled, Event, ExecutionSummary, FileInfo, ResultEvent, RunResult
 
 
 class Executions(Sender):
-    """The part of `Client` that runs skills."""
+    """Methods of `Client` that run skills."""
 
     def run(
         self,
@@ -38,22 +38,22 @@ class Executions(Sender):
         limits: Optional[Mapping[str, str]] = None,
         idempotency_key: str = "",
     ) -> RunResult:
-        """Runs a skill and waits for its end, however long that takes.
+        """Runs a skill and waits until it has finished, without a time limit.
 
-        A script that fails is a result with ``status="failed"``, not an exception. A lost connection is taken up
-        again without running the skill twice; if this process ends, the run still goes on.
+        A script that fails is a result with ``status="failed"``, not an exception. After a lost connection, the
+        client reconnects without running the skill twice. If this process exits, the run continues.
 
         Args:
-            skill: Its name.
-            version: Empty means the newest.
-            input: Any JSON. `None` sends none; `NULL` sends an explicit null.
-            env: Variables for the script.
+            skill: The name of the skill.
+            version: The version; empty means the newest.
+            input: Any JSON value. `None` omits the input; `NULL` sends an explicit null.
+            env: Environment variables for the script.
             input_files: Ids of uploaded files.
             script: A file of the skill to run instead of its entrypoint, with `args` and `stdin`.
-            cwd: Where the script starts: ``sandbox`` (the default), ``skill`` or ``workspace``.
-            timeout: ``"30s"`` or seconds; can only tighten the skill's own.
-            limits: ``{"memory": "128Mi", "cpu": "0.5"}``; can only tighten.
-            idempotency_key: Yours instead of one made for this call: the same key gives the same execution.
+            cwd: The working directory of the script: ``sandbox`` (the default), ``skill`` or ``workspace``.
+            timeout: ``"30s"`` or seconds; can only lower the timeout of the skill.
+            limits: ``{"memory": "128Mi", "cpu": "0.5"}``; can only lower the limits of the skill.
+            idempotency_key: Replaces the generated key. Calls with the same key return the same execution.
         """
         return self._send(
             run_call(
@@ -79,9 +79,10 @@ class Executions(Sender):
         webhook: str = "",
         idempotency_key: str = "",
     ) -> RunResult:
-        """Starts a run and returns at once, with ``status="queued"``. See `run`, `wait`, `events` and `cancel`.
+        """Starts a run and returns immediately, with ``status="queued"``. See `run`, `wait`, `events` and `cancel`.
 
-        `webhook` is a URL that is called when the run has ended; check such calls with `skillbox.webhooks.verify`.
+        `webhook` is a URL that is called when the run has finished. Verify these calls with
+        `skillbox.webhooks.verify`.
         """
         return self._send(
             run_call(
@@ -92,49 +93,50 @@ class Executions(Sender):
         )  # fmt: skip
 
     def wait(self, execution_id: str, *, timeout: Optional[float] = None) -> RunResult:
-        """Waits for the end of a run. After `timeout` seconds it raises `CallTimeoutError`; the run goes on."""
+        """Waits until a run has finished. After `timeout` seconds, raises `CallTimeoutError`; the run continues."""
         for event in follow(self, execution_id, "", timeout):
             if isinstance(event, ResultEvent):
                 return event.result
         raise AssertionError("a stream ends with a result or an error")
 
     def events(self, execution_id: str, *, after: str = "") -> Iterator[Event]:
-        """The events of a run as they happen: `StateEvent`, `LogEvent`, and at last one `ResultEvent`.
+        """Iterates over the events of a run in real time: `StateEvent`, `LogEvent`, and finally one `ResultEvent`.
 
-        Broken connections are taken up where they broke. `after` is the `id` of an event to go on behind.
+        After a lost connection, the iterator reconnects and resumes. `after` is the `id` of the event after which
+        to start.
         """
         return follow(self, execution_id, after, None)
 
     def cancel(self, execution_id: str) -> Cancelled:
-        """Stops a run. `ConflictError` when it has ended already."""
+        """Cancels a run. Raises `ConflictError` if it has already finished."""
         return self._send(_cancel(execution_id))
 
     def get_execution(self, execution_id: str) -> RunResult:
-        """A run as it is now, or as it ended."""
+        """Returns an execution: finished, or its current state."""
         return self._send(get(document(RunResult), "v1", "executions", execution_id))
 
     def get_execution_logs(self, execution_id: str) -> str:
-        """Standard output and error of a run, interleaved as written."""
+        """Returns standard output and error of a run, interleaved as written."""
         return self._send(get(text, "v1", "executions", execution_id, "logs"))
 
     def iter_executions(
         self, *, skill: str = "", status: str = "", since: str = "", key: str = "", page_size: int = 50
     ) -> Iterator[ExecutionSummary]:
-        """Executions, newest first, fetched page by page as you go."""
-        return walk(self, lambda cursor: _list(skill, status, since, key, page_size, cursor))
+        """Iterates over executions, newest first, fetching pages lazily."""
+        return iterate_pages(self, lambda cursor: _list(skill, status, since, key, page_size, cursor))
 
     def list_execution_files(self, execution_id: str) -> list[FileInfo]:
-        """What a run left in its output directory."""
+        """Lists the files that a run wrote to its output directory."""
         return self._send(get(rows(FileInfo), "v1", "executions", execution_id, "files"))
 
     def download_execution_file(self, execution_id: str, name: str, dest_path: AnyPath) -> Path:
-        """Saves one file of a run, streamed, as `dest_path`."""
-        with whole_file(dest_path) as file:
+        """Downloads one file of a run to `dest_path`, streamed."""
+        with atomic_file(dest_path) as file:
             self._download(_file(execution_id, name), file)
         return Path(dest_path)
 
     def download_files(self, result: RunResult, dest_dir: AnyPath) -> list[Path]:
-        """Saves all files of a run below `dest_dir` and returns where they are. Does nothing when there are none."""
+        """Downloads all files of a run into `dest_dir` and returns their paths. Without files, does nothing."""
         if not result.has_files:
             return []
         with tempfile.TemporaryFile() as archive:
@@ -144,7 +146,7 @@ class Executions(Sender):
 
 
 class AsyncExecutions(AsyncSender):
-    """The part of `AsyncClient` that runs skills. Cancelling a task that waits for a run leaves the run alone."""
+    """Methods of `AsyncClient` that run skills. Cancelling a task that waits for a run does not cancel the run."""
 
     async def run(
         self,
@@ -162,7 +164,7 @@ class AsyncExecutions(AsyncSender):
         limits: Optional[Mapping[str, str]] = None,
         idempotency_key: str = "",
     ) -> RunResult:
-        """As `Client.run`."""
+        """See `Client.run`."""
         return await self._send(
             run_call(
                 skill, version=version, input=input, env=env, input_files=input_files, script=script, args=args,
@@ -187,7 +189,7 @@ class AsyncExecutions(AsyncSender):
         webhook: str = "",
         idempotency_key: str = "",
     ) -> RunResult:
-        """As `Client.start`."""
+        """See `Client.start`."""
         return await self._send(
             run_call(
                 skill, version=version, input=input, env=env, input_files=input_files, script=script, args=args,
@@ -197,46 +199,46 @@ class AsyncExecutions(AsyncSender):
         )  # fmt: skip
 
     async def wait(self, execution_id: str, *, timeout: Optional[float] = None) -> RunResult:
-        """As `Client.wait`."""
+        """See `Client.wait`."""
         async for event in follow_async(self, execution_id, "", timeout):
             if isinstance(event, ResultEvent):
                 return event.result
         raise AssertionError("a stream ends with a result or an error")
 
     def events(self, execution_id: str, *, after: str = "") -> AsyncIterator[Event]:
-        """As `Client.events`, for ``async for``."""
+        """See `Client.events`; returns an async iterator."""
         return follow_async(self, execution_id, after, None)
 
     async def cancel(self, execution_id: str) -> Cancelled:
-        """As `Client.cancel`."""
+        """See `Client.cancel`."""
         return await self._send(_cancel(execution_id))
 
     async def get_execution(self, execution_id: str) -> RunResult:
-        """As `Client.get_execution`."""
+        """See `Client.get_execution`."""
         return await self._send(get(document(RunResult), "v1", "executions", execution_id))
 
     async def get_execution_logs(self, execution_id: str) -> str:
-        """As `Client.get_execution_logs`."""
+        """See `Client.get_execution_logs`."""
         return await self._send(get(text, "v1", "executions", execution_id, "logs"))
 
     def iter_executions(
         self, *, skill: str = "", status: str = "", since: str = "", key: str = "", page_size: int = 50
     ) -> AsyncIterator[ExecutionSummary]:
-        """As `Client.iter_executions`, for ``async for``."""
-        return walk_async(self, lambda cursor: _list(skill, status, since, key, page_size, cursor))
+        """See `Client.iter_executions`; returns an async iterator."""
+        return iterate_pages_async(self, lambda cursor: _list(skill, status, since, key, page_size, cursor))
 
     async def list_execution_files(self, execution_id: str) -> list[FileInfo]:
-        """As `Client.list_execution_files`."""
+        """See `Client.list_execution_files`."""
         return await self._send(get(rows(FileInfo), "v1", "executions", execution_id, "files"))
 
     async def download_execution_file(self, execution_id: str, name: str, dest_path: AnyPath) -> Path:
-        """As `Client.download_execution_file`."""
-        with whole_file(dest_path) as file:
+        """See `Client.download_execution_file`."""
+        with atomic_file(dest_path) as file:
             await self._download(_file(execution_id, name), file)
         return Path(dest_path)
 
     async def download_files(self, result: RunResult, dest_dir: AnyPath) -> list[Path]:
-        """As `Client.download_files`."""
+        """See `Client.download_files`."""
         if not result.has_files:
             return []
         with tempfile.TemporaryFile() as archive:
@@ -256,8 +258,8 @@ def _list(skill: str, status: str, since: str, key: str, limit: int, cursor: str
 
 def _file(execution_id: str, name: str) -> Call[None]:
     path = path_of("v1", "executions", execution_id, "files", *name.split("/"))
-    return Call("GET", path, nothing, repeatable=True, patient=True)
+    return Call("GET", path, nothing, repeatable=True, long_running=True)
 
 
 def _archive(result: RunResult) -> Call[None]:
-    return Call("GET", result.files_url, nothing, repeatable=True, patient=True, anonymous=True)
+    return Call("GET", result.files_url, nothing, repeatable=True, long_running=True, anonymous=True)

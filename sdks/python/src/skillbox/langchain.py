@@ -25,14 +25,14 @@ from .tools import load_skills
 
 
 class SkillboxTool(BaseTool):
-    """One skill as a tool. The artifact of its message is the whole `RunResult`, for example to download files."""
+    """One skill as a tool. The artifact of its message is the full `RunResult`, for example to download files."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     client: Client
     skill: SkillDetail
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
-    # A run that failed is something for the model to read, not the end of the agent.
+    # A failed run is reported to the model; it must not abort the agent.
     handle_tool_error: Any = True
     _binding: Binding = PrivateAttr()
 
@@ -53,7 +53,7 @@ class SkillboxTool(BaseTool):
             result = self.client.run(**self._binding.run_arguments(arguments))
         except APIError as error:
             raise ToolException(f"Error: {error.message}") from error
-        return _told(result)
+        return _tool_output(result)
 
     async def _arun(self, **arguments: Any) -> tuple[str, Optional[RunResult]]:
         if not self._binding.runs:
@@ -62,7 +62,7 @@ class SkillboxTool(BaseTool):
             result = await self._async_client().run(**self._binding.run_arguments(arguments))
         except APIError as error:
             raise ToolException(f"Error: {error.message}") from error
-        return _told(result)
+        return _tool_output(result)
 
     def _async_client(self) -> AsyncClient:
         own = self.client
@@ -70,13 +70,13 @@ class SkillboxTool(BaseTool):
 
 
 class SkillboxToolkit(BaseToolkit):
-    """The skills of a server as tools: all that the key can see, or those named in `skills`."""
+    """The skills of a server as tools: all skills visible to the key, or those named in `skills`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     client: Client
     skills: Optional[list[str]] = None
-    # Some models take less; OpenAI's API takes 1024.
+    # Some models accept less; OpenAI's API accepts 1024.
     description_chars: int = DESCRIPTION_CHARS
 
     def get_tools(self) -> list[BaseTool]:
@@ -97,13 +97,13 @@ def build_skillbox_toolkit(
     skills: Optional[Iterable[str]] = None,
     description_chars: int = DESCRIPTION_CHARS,
 ) -> list[BaseTool]:
-    """One tool for each skill of the server, ready for an agent."""
+    """Returns one tool for each skill of the server, ready to pass to an agent."""
     client = Client(base_url, api_key, tenant_id=tenant_id)
     names: Union[list[str], None] = None if skills is None else list(skills)
     return SkillboxToolkit(client=client, skills=names, description_chars=description_chars).get_tools()
 
 
-def _told(result: RunResult) -> tuple[str, RunResult]:
+def _tool_output(result: RunResult) -> tuple[str, RunResult]:
     if not result.ok:
         raise ToolException(answer_text(result))
     return answer_text(result), result

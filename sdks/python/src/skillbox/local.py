@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from ._decode import Model, many
+from ._decode import Model, list_of
 from ._program import LocalError, ProgramNotFoundError, find_program, run_program
 from .models import Finding, NetworkAttempt, SkippedFile
 
@@ -57,13 +57,13 @@ class LocalResult(Model):
     # One sentence if the run did not succeed.
     error: str = ""
     duration_ms: int = 0
-    # The files that the script left: dictionaries with `name` and `size_bytes`.
+    # The output files of the script: dictionaries with `name` and `size_bytes`.
     files: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[SkippedFile] = many(SkippedFile)
+    skipped: list[SkippedFile] = list_of(SkippedFile)
     # Limits that were lowered to the allowed maximum.
     clamped: list[str] = field(default_factory=list)
     # Outbound connection attempts; all of them were blocked unless `network_allowed`.
-    network_attempts: list[NetworkAttempt] = many(NetworkAttempt)
+    network_attempts: list[NetworkAttempt] = list_of(NetworkAttempt)
     network_allowed: bool = False
     sandbox: str = ""
     skill_name: str = ""
@@ -105,7 +105,7 @@ class LocalValidation(Model):
     digest: str = ""
     # Why the skill cannot be used at all, if it cannot.
     message: str = ""
-    findings: list[Finding] = many(Finding)
+    findings: list[Finding] = list_of(Finding)
 
 
 class Sandbox:
@@ -148,10 +148,10 @@ class Sandbox:
         env: Optional[Mapping[str, str]] = None,
         download: Optional[PathLike] = None,
     ) -> LocalResult:
-        """Runs `script`, a file of the skill, or its entrypoint, and waits for its end.
+        """Runs `script`, a file of the skill, or its entrypoint, and waits until it has finished.
 
         `input` is a document that becomes JSON; `stdin` is the standard input. `timeout`, `memory` and `env` take
-        precedence over those of the sandbox. `download` is a directory for the files that the script leaves.
+        precedence over those of the sandbox. `download` is a directory for the output files of the script.
         """
         if args and script is None:
             raise ValueError("args need a script")

@@ -1,7 +1,7 @@
-"""Skills as tools in the formats of OpenAI and Anthropic, as plain dictionaries: none of their packages is needed::
+"""Skills as tools in the formats of OpenAI and Anthropic, as plain dictionaries; their packages are not required::
 
 tools = to_openai_tools(client)
-...  # send `tools` with your messages; for each tool call that comes back:
+...  # send `tools` with your messages; for each tool call in the response:
 messages.append(handle_tool_call(client, tool_call))
 """
 
@@ -20,24 +20,24 @@ from .models import Skill, SkillDetail
 
 SkillSource = Union[Client, Iterable[SkillDetail]]
 
-# OpenAI refuses a longer description of a function.
+# OpenAI rejects longer descriptions of a function.
 OPENAI_DESCRIPTION_CHARS = 1024
 
 
 def load_skills(client: Client, names: Optional[Iterable[str]] = None) -> list[SkillDetail]:
-    """The skills to offer: all that the key can see and run, or those with these names."""
+    """Loads the skills to offer: all that the key can see and run, or those with these names."""
     if names is not None:
         return [client.get_skill(name) for name in names]
     found = []
     for skill in filter(_can_run, client.list_skills()):
-        # It may have been removed or rejected since it was listed.
+        # The skill may have been deleted or rejected since it was listed.
         with suppress(NotFoundError):
             found.append(client.get_skill(skill.name))
     return found
 
 
 async def load_skills_async(client: AsyncClient, names: Optional[Iterable[str]] = None) -> list[SkillDetail]:
-    """As `load_skills`."""
+    """Asynchronous version of `load_skills`."""
     if names is not None:
         return [await client.get_skill(name) for name in names]
     found = []
@@ -48,9 +48,9 @@ async def load_skills_async(client: AsyncClient, names: Optional[Iterable[str]] 
 
 
 def to_openai_tools(skills: SkillSource, *, description_chars: int = OPENAI_DESCRIPTION_CHARS) -> list[dict[str, Any]]:
-    """One function tool a skill, for `tools` of OpenAI's chat completions and of everything that copies them.
+    """Returns one function tool per skill, for `tools` of OpenAI's chat completions and compatible APIs.
 
-    `skills` is a client, for all of its skills, or what `load_skills` gave.
+    `skills` is a client, for all of its skills, or the result of `load_skills`.
     """
     return [
         {
@@ -61,44 +61,44 @@ def to_openai_tools(skills: SkillSource, *, description_chars: int = OPENAI_DESC
                 "parameters": binding.schema,
             },
         }
-        for binding in bind(_loaded(skills, "to_openai_tools_async"))
+        for binding in bind(_load_if_client(skills, "to_openai_tools_async"))
     ]
 
 
 async def to_openai_tools_async(
     client: AsyncClient, *, description_chars: int = OPENAI_DESCRIPTION_CHARS
 ) -> list[dict[str, Any]]:
-    """As `to_openai_tools`, for all skills of an asynchronous client."""
+    """Like `to_openai_tools`, for all skills of an asynchronous client."""
     return to_openai_tools(await load_skills_async(client), description_chars=description_chars)
 
 
 def to_anthropic_tools(skills: SkillSource, *, description_chars: int = DESCRIPTION_CHARS) -> list[dict[str, Any]]:
-    """One tool a skill, for `tools` of Anthropic's messages."""
+    """Returns one tool per skill, for `tools` of Anthropic's Messages API."""
     return [
         {
             "name": binding.name,
             "description": binding.description(description_chars),
             "input_schema": binding.schema,
         }
-        for binding in bind(_loaded(skills, "to_anthropic_tools_async"))
+        for binding in bind(_load_if_client(skills, "to_anthropic_tools_async"))
     ]
 
 
 async def to_anthropic_tools_async(
     client: AsyncClient, *, description_chars: int = DESCRIPTION_CHARS
 ) -> list[dict[str, Any]]:
-    """As `to_anthropic_tools`, for all skills of an asynchronous client."""
+    """Like `to_anthropic_tools`, for all skills of an asynchronous client."""
     return to_anthropic_tools(await load_skills_async(client), description_chars=description_chars)
 
 
 def handle_tool_call(client: Client, call: Any, *, skills: Optional[Iterable[SkillDetail]] = None) -> dict[str, Any]:
-    """Runs the skill that a model called, and gives the message to answer it with, in the format it was called in.
+    """Runs the skill that a model called and returns the reply message, in the format of the call.
 
     `call` is OpenAI's tool call (chat completions or responses) or Anthropic's `tool_use` block, as a dictionary or
-    as their packages' object. A call that makes no sense, and a run that fails, are told to the model, not raised.
-    With `skills` the server is not asked for them again.
+    as an object of their packages. An invalid call or a failed run is reported to the model and not raised.
+    If `skills` is given, they are not requested from the server again.
     """
-    request = _Request.of(call)
+    request = _Request.from_call(call)
     found = request.find(load_skills(client) if skills is None else skills)
     if isinstance(found, str):
         return request.answer(found, failed=True)
@@ -114,8 +114,8 @@ def handle_tool_call(client: Client, call: Any, *, skills: Optional[Iterable[Ski
 async def handle_tool_call_async(
     client: AsyncClient, call: Any, *, skills: Optional[Iterable[SkillDetail]] = None
 ) -> dict[str, Any]:
-    """As `handle_tool_call`."""
-    request = _Request.of(call)
+    """Asynchronous version of `handle_tool_call`."""
+    request = _Request.from_call(call)
     found = request.find(await load_skills_async(client) if skills is None else skills)
     if isinstance(found, str):
         return request.answer(found, failed=True)
@@ -131,20 +131,20 @@ async def handle_tool_call_async(
 @dataclass(frozen=True)
 class _Request:
     name: str
-    # None when what the model wrote is not a JSON object.
+    # None if the arguments of the model are not a JSON object.
     given: Optional[Mapping[str, Any]]
     answer: Callable[..., dict[str, Any]]
 
     @classmethod
-    def of(cls, call: Any) -> _Request:
-        told = call if isinstance(call, Mapping) else call.model_dump()
-        if told.get("type") == "tool_use":
-            return cls(told["name"], _arguments(told["input"]), _anthropic_answer(told["id"]))
-        if told.get("type") == "function_call":
-            return cls(told["name"], _arguments(told["arguments"]), _responses_answer(told["call_id"]))
-        if "function" in told:
-            function = told["function"]
-            return cls(function["name"], _arguments(function["arguments"]), _openai_answer(told["id"]))
+    def from_call(cls, call: Any) -> _Request:
+        block = call if isinstance(call, Mapping) else call.model_dump()
+        if block.get("type") == "tool_use":
+            return cls(block["name"], _arguments(block["input"]), _anthropic_answer(block["id"]))
+        if block.get("type") == "function_call":
+            return cls(block["name"], _arguments(block["arguments"]), _responses_answer(block["call_id"]))
+        if "function" in block:
+            function = block["function"]
+            return cls(function["name"], _arguments(function["arguments"]), _openai_answer(block["id"]))
         raise ValueError("skillbox: this is neither a tool call of OpenAI nor a tool_use block of Anthropic")
 
     @property
@@ -152,7 +152,7 @@ class _Request:
         return self.given or {}
 
     def find(self, skills: Iterable[SkillDetail]) -> Union[Binding, str]:
-        """The skill that is meant, or a sentence for the model."""
+        """Returns the requested skill, or an error message for the model."""
         if self.given is None:
             return "Error: the arguments are not a JSON object."
         for binding in bind(skills):
@@ -188,11 +188,11 @@ def _anthropic_answer(call_id: str) -> Callable[..., dict[str, Any]]:
 
 
 def _can_run(skill: Skill) -> bool:
-    """A skill that is listed but has no available version waits for a review, or was rejected."""
+    """A listed skill without an available version is held for review or was rejected."""
     return skill.status == "available"
 
 
-def _loaded(skills: SkillSource, awaited: str) -> Iterable[SkillDetail]:
+def _load_if_client(skills: SkillSource, awaited: str) -> Iterable[SkillDetail]:
     if isinstance(skills, AsyncClient):
         raise TypeError(f"skillbox: an AsyncClient cannot be asked without waiting; use: await {awaited}(client)")
     return load_skills(skills) if isinstance(skills, Client) else skills

@@ -1,4 +1,4 @@
-"""For reviewers and operators: which keys and which content a tenant trusts, and the receipts of executions."""
+"""Calls for reviewers and operators: trusted keys, revoked content, reviews and receipts."""
 
 from __future__ import annotations
 
@@ -8,113 +8,116 @@ from ._aio_http import AsyncSender
 from ._call import Call, Page, document, get, json_body, nothing, page, path_of, query_of
 from ._decode import Model
 from ._http import Sender
-from ._paging import walk, walk_async
+from ._paging import iterate_pages, iterate_pages_async
 from .models import NewestVersion, Receipt, ReceiptKeys, RevokedDigest, Skill, TrustedKey
 
 M = TypeVar("M", bound=Model)
 
 
 class Trust(Sender):
-    """The part of `Client` about trust."""
+    """Methods of `Client` that manage trust."""
 
     def trust_key(self, public_key: str, *, comment: str = "") -> TrustedKey:
-        """Trusts a key that signs skills: the text of a minisign public key file, or its second line."""
+        """Adds a trusted key for signing skills: the text of a minisign public key file, or its second line."""
         return self._send(_trust_key(public_key, comment))
 
     def list_trusted_keys(self) -> list[TrustedKey]:
-        """The keys that may sign this tenant's skills, the revoked ones too."""
-        return list(walk(self, lambda cursor: _page(TrustedKey, cursor, "keys")))
+        """Lists the keys trusted to sign this tenant's skills, including revoked ones."""
+        return list(iterate_pages(self, lambda cursor: _page(TrustedKey, cursor, "keys")))
 
     def revoke_trusted_key(self, key_id: str) -> None:
-        """Ends the trust in a key for good, also in what it signed before."""
+        """Revokes a trusted key permanently, including for existing signatures."""
         self._send(_remove("keys", key_id))
 
     def revoke_digest(self, digest: str, *, reason: str = "") -> RevokedDigest:
-        """Lets nobody publish or run this content from now on. Revoking again changes the reason."""
+        """Revokes content: it can no longer be published or run. Revoking it again changes the reason."""
         return self._send(_revoke_digest(digest, reason))
 
     def list_revoked_digests(self) -> list[RevokedDigest]:
-        """The content that was revoked."""
-        return list(walk(self, lambda cursor: _page(RevokedDigest, cursor, "digests")))
+        """Lists revoked content."""
+        return list(iterate_pages(self, lambda cursor: _page(RevokedDigest, cursor, "digests")))
 
     def restore_digest(self, digest: str) -> None:
-        """Takes the revocation of content back."""
+        """Undoes the revocation of content."""
         self._send(_remove("digests", digest))
 
     def list_newest_versions(self) -> list[NewestVersion]:
-        """The newest signed version of each skill, which `latest` does not go back behind."""
-        return list(walk(self, lambda cursor: _page(NewestVersion, cursor, "versions")))
+        """Lists the newest signed version of each skill; `latest` never resolves to an older one."""
+        return list(iterate_pages(self, lambda cursor: _page(NewestVersion, cursor, "versions")))
 
     def forget_newest_version(self, name: str) -> None:
-        """Lets a skill go back to an older version."""
+        """Forgets the newest signed version of a skill, so that `latest` can resolve to an older one."""
         self._send(_remove("versions", name))
 
     def approve_skill(self, name: str, version: str, *, digest: str = "") -> Skill:
-        """Lets a skill run that was held for review; with `digest`, only if that is still its content."""
+        """Approves a skill that is held for review; with `digest`, only if its content still has this digest."""
         return self._send(_review("approve", name, version, digest))
 
     def reject_skill(self, name: str, version: str, *, digest: str = "") -> Skill:
-        """Lets a skill run no more, neither now nor when the same content is uploaded again."""
+        """Rejects a skill: it can no longer run, even if the same content is uploaded again."""
         return self._send(_review("reject", name, version, digest))
 
     def get_receipt(self, execution_id: str) -> Receipt:
-        """What the server signed about an execution that a worker ended."""
+        """Returns the signed receipt of an execution that a worker finished."""
         return self._send(get(document(Receipt), "v1", "executions", execution_id, "receipt"))
 
     def get_receipt_keys(self) -> ReceiptKeys:
-        """The key that receipts are signed with, and earlier ones. Keep it when you first see it, and compare."""
+        """Returns the key for verifying receipts, and earlier keys.
+
+        Store the key on first use and compare it afterwards.
+        """
         return self._send(get(document(ReceiptKeys), "v1", "receipts", "key"))
 
 
 class AsyncTrust(AsyncSender):
-    """The part of `AsyncClient` about trust."""
+    """Methods of `AsyncClient` that manage trust."""
 
     async def trust_key(self, public_key: str, *, comment: str = "") -> TrustedKey:
-        """As `Client.trust_key`."""
+        """See `Client.trust_key`."""
         return await self._send(_trust_key(public_key, comment))
 
     async def list_trusted_keys(self) -> list[TrustedKey]:
-        """As `Client.list_trusted_keys`."""
-        return [row async for row in walk_async(self, lambda cursor: _page(TrustedKey, cursor, "keys"))]
+        """See `Client.list_trusted_keys`."""
+        return [row async for row in iterate_pages_async(self, lambda cursor: _page(TrustedKey, cursor, "keys"))]
 
     async def revoke_trusted_key(self, key_id: str) -> None:
-        """As `Client.revoke_trusted_key`."""
+        """See `Client.revoke_trusted_key`."""
         await self._send(_remove("keys", key_id))
 
     async def revoke_digest(self, digest: str, *, reason: str = "") -> RevokedDigest:
-        """As `Client.revoke_digest`."""
+        """See `Client.revoke_digest`."""
         return await self._send(_revoke_digest(digest, reason))
 
     async def list_revoked_digests(self) -> list[RevokedDigest]:
-        """As `Client.list_revoked_digests`."""
-        return [row async for row in walk_async(self, lambda cursor: _page(RevokedDigest, cursor, "digests"))]
+        """See `Client.list_revoked_digests`."""
+        return [row async for row in iterate_pages_async(self, lambda cursor: _page(RevokedDigest, cursor, "digests"))]
 
     async def restore_digest(self, digest: str) -> None:
-        """As `Client.restore_digest`."""
+        """See `Client.restore_digest`."""
         await self._send(_remove("digests", digest))
 
     async def list_newest_versions(self) -> list[NewestVersion]:
-        """As `Client.list_newest_versions`."""
-        return [row async for row in walk_async(self, lambda cursor: _page(NewestVersion, cursor, "versions"))]
+        """See `Client.list_newest_versions`."""
+        return [row async for row in iterate_pages_async(self, lambda cursor: _page(NewestVersion, cursor, "versions"))]
 
     async def forget_newest_version(self, name: str) -> None:
-        """As `Client.forget_newest_version`."""
+        """See `Client.forget_newest_version`."""
         await self._send(_remove("versions", name))
 
     async def approve_skill(self, name: str, version: str, *, digest: str = "") -> Skill:
-        """As `Client.approve_skill`."""
+        """See `Client.approve_skill`."""
         return await self._send(_review("approve", name, version, digest))
 
     async def reject_skill(self, name: str, version: str, *, digest: str = "") -> Skill:
-        """As `Client.reject_skill`."""
+        """See `Client.reject_skill`."""
         return await self._send(_review("reject", name, version, digest))
 
     async def get_receipt(self, execution_id: str) -> Receipt:
-        """As `Client.get_receipt`."""
+        """See `Client.get_receipt`."""
         return await self._send(get(document(Receipt), "v1", "executions", execution_id, "receipt"))
 
     async def get_receipt_keys(self) -> ReceiptKeys:
-        """As `Client.get_receipt_keys`."""
+        """See `Client.get_receipt_keys`."""
         return await self._send(get(document(ReceiptKeys), "v1", "receipts", "key"))
 
 

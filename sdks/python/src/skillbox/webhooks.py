@@ -1,4 +1,4 @@
-"""Webhooks: checking that a call at the end of a run came from your Skillbox."""
+"""Verifies that a webhook was sent by your Skillbox server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .errors import WebhookError
 
 @dataclass(frozen=True)
 class Webhook:
-    """A call that is genuine. `id` is the same on every attempt: a receiver that has seen it can stop here."""
+    """A verified webhook. `id` is the same for every delivery attempt, so receivers can use it to drop duplicates."""
 
     id: str
     type: str
@@ -33,12 +33,12 @@ def verify(
     tolerance_s: float = 300.0,
     now: Optional[float] = None,
 ) -> Webhook:
-    """Checks signature and age of a webhook and reads it.
+    """Verifies signature and age of a webhook and decodes it.
 
-    `secret` is what `Client.get_webhook_secret` gives, `body` the bytes exactly as they arrived.
+    `secret` is the result of `Client.get_webhook_secret`; `body` must be the received bytes, unchanged.
 
     Raises:
-        WebhookError: It is not genuine, or older than `tolerance_s`. Answer with 400 and do nothing.
+        WebhookError: The signature is invalid, or older than `tolerance_s`. Respond with 400 and ignore the webhook.
     """
     given = {name.lower(): value for name, value in headers.items()}
     message_id, sent_at = given.get("webhook-id", ""), given.get("webhook-timestamp", "")

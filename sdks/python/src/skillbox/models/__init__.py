@@ -1,4 +1,4 @@
-"""What the server says, as dataclasses. Fields that a server does not send keep their defaults."""
+"""The documents of the API as dataclasses. Fields that a server does not send keep their defaults."""
 
 from .admin import AuditEntry, Key, Policy, Readiness, SignedAuditHead, Tenant, TenantUsage
 from .executions import (

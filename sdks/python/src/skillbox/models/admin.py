@@ -1,16 +1,16 @@
-"""Keys, tenants, the audit trail and readiness."""
+"""Keys, tenants, the audit log and readiness."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .._decode import Model, one
+from .._decode import Model, nested_model
 
 
 @dataclass
 class Key(Model):
-    """An API key. `key`, the secret itself, is only there in the answer that made it."""
+    """An API key. `key`, the secret itself, is only set in the response of `create_key`."""
 
     id: str = ""
     tenant_id: str = ""
@@ -18,7 +18,7 @@ class Key(Model):
     prefix: str = ""
     scopes: list[str] = field(default_factory=list)
     service: bool = False
-    # The only skills it may use; None means all.
+    # The skills the key is restricted to; None means all.
     skills: Optional[list[str]] = None
     expires_at: str = ""
     revoked_at: str = ""
@@ -28,18 +28,18 @@ class Key(Model):
 
 @dataclass
 class Policy(Model):
-    """What a tenant may do. None means no such limit."""
+    """Limits and rules of a tenant. None means no limit, unless a field says otherwise."""
 
     versions: str = "mutable"
     max_concurrent: Optional[int] = None
     max_queued: Optional[int] = None
     rate_per_minute: Optional[int] = None
     max_file_bytes: Optional[int] = None
-    # Everything the tenant stores; None leaves it to the server.
+    # Quota for everything the tenant stores; None means the server's default.
     max_stored_bytes: Optional[int] = None
-    # None leaves it to the server: report.
+    # None means the server's default, report.
     scan: Optional[str] = None
-    # None leaves it to the server: off.
+    # None means the server's default, off.
     signatures: Optional[str] = None
     weight: int = 1
 
@@ -49,22 +49,22 @@ class Tenant(Model):
     """A tenant, for operators."""
 
     id: str = ""
-    policy: Policy = one(Policy)
+    policy: Policy = nested_model(Policy)
     created_at: str = ""
 
 
 @dataclass
 class TenantUsage(Model):
-    """What a tenant stores: skills, files, artifacts with their archive, inputs, logs and outputs."""
+    """Storage used by a tenant: skills, files, artifacts with their archive, inputs, logs and outputs."""
 
     stored_bytes: int = 0
-    # None where there is no limit.
+    # None if there is no limit.
     max_stored_bytes: Optional[int] = None
 
 
 @dataclass
 class AuditEntry(Model):
-    """One change: who did what, to what."""
+    """One entry of the audit log: actor, action and object."""
 
     id: str = ""
     tenant_id: str = ""
@@ -75,13 +75,13 @@ class AuditEntry(Model):
     request_id: str = ""
     created_at: str = ""
     seq: Optional[int] = None
-    """Its number in the chain of the log; absent, like `hash`, in entries from before the chain."""
+    """Sequence number in the hash chain. Entries older than the chain have neither `seq` nor `hash`."""
     hash: str = ""
 
 
 @dataclass
 class SignedAuditHead(Model):
-    """The last entry of the audit log as the server signed it. The bytes of `payload` are what counts."""
+    """The last entry of the audit log, signed by the server. The signature covers the bytes of `payload`."""
 
     type: str = ""
     payload: str = ""
@@ -90,7 +90,7 @@ class SignedAuditHead(Model):
 
 @dataclass
 class Readiness(Model):
-    """Whether the server can run skills, and what it needs: each of `checks` is `ok` or what is wrong."""
+    """Whether the server can run skills. Each value in `checks` is `ok` or a description of the problem."""
 
     status: str = ""
     checks: dict[str, str] = field(default_factory=dict)

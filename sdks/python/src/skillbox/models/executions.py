@@ -1,17 +1,17 @@
-"""Runs of skills, and what they say while they run."""
+"""Executions and their events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
-from .._decode import Model, many, maybe, one
+from .._decode import Model, list_of, nested_model, optional_model
 from .files import FileInfo
 
 
 @dataclass
 class Usage(Model):
-    """What a run cost."""
+    """Resource usage of a run."""
 
     wall_ms: int = 0
     cpu_ms: int = 0
@@ -22,7 +22,7 @@ class Usage(Model):
 
 @dataclass
 class Timings(Model):
-    """How long each step of a run took on the server's side, in milliseconds."""
+    """Duration of each server-side step of a run, in milliseconds."""
 
     accept_ms: float = 0.0
     load_ms: float = 0.0
@@ -33,7 +33,7 @@ class Timings(Model):
 
 @dataclass
 class SkippedFile(Model):
-    """What lay in the output directory and was not collected."""
+    """An entry of the output directory that was not collected."""
 
     path: str = ""
     why: str = ""
@@ -41,7 +41,7 @@ class SkippedFile(Model):
 
 @dataclass
 class NetworkAttempt(Model):
-    """A call of the script for another machine, as the sandbox saw it."""
+    """An outbound connection attempt of the script, as recorded by the sandbox."""
 
     call: str = ""
     to: str = ""
@@ -49,7 +49,7 @@ class NetworkAttempt(Model):
 
 @dataclass
 class Doubt(Model):
-    """Why the tenant does not trust a skill: a run was refused for it, or went on in spite of it."""
+    """Why the tenant does not trust a skill: the run was refused, or allowed with a warning."""
 
     code: str = ""
     message: str = ""
@@ -57,38 +57,38 @@ class Doubt(Model):
 
 @dataclass
 class RunResult(Model):
-    """A run of a skill: ended, or as far as it is."""
+    """An execution: finished, or its current state."""
 
     execution_id: str = ""
     # queued, running, success, failed, timeout or cancelled
     status: str = ""
     output: Any = None
-    # Needs no key and expires, so it is a secret meanwhile.
+    # A presigned URL: it works without a key until it expires, so treat it as a secret.
     files_url: str = field(default="", repr=False)
     files_list: list[str] = field(default_factory=list)
     logs: str = ""
     duration_ms: int = 0
-    # Empty when there is none.
+    # Empty if there was no error.
     error: str = ""
     exit_code: Optional[int] = None
-    # The true cause of the end: exited, timed_out, out_of_memory, refused, ...
+    # How the run ended: exited, timed_out, out_of_memory, refused, ...
     outcome: str = ""
-    # Only of runs with `script`.
+    # Only for runs with `script`.
     stdout: str = ""
     stderr: str = ""
-    files: list[FileInfo] = many(FileInfo)
-    skipped: list[SkippedFile] = many(SkippedFile)
-    # A sentence for each limit that was asked for and not given.
+    files: list[FileInfo] = list_of(FileInfo)
+    skipped: list[SkippedFile] = list_of(SkippedFile)
+    # Limits that were lowered to the allowed maximum.
     clamped: list[str] = field(default_factory=list)
-    usage: Usage = one(Usage)
-    trust: Optional[Doubt] = maybe(Doubt)
-    network_attempts: list[NetworkAttempt] = many(NetworkAttempt)
+    usage: Usage = nested_model(Usage)
+    trust: Optional[Doubt] = optional_model(Doubt)
+    network_attempts: list[NetworkAttempt] = list_of(NetworkAttempt)
     isolation: Any = None
     skill_name: str = ""
     skill_version: str = ""
     digest: str = ""
     attempt: int = 0
-    timings: Timings = one(Timings)
+    timings: Timings = nested_model(Timings)
     tenant_id: str = ""
     input: Any = None
     created_at: str = ""
@@ -102,18 +102,18 @@ class RunResult(Model):
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the run succeeded."""
         return self.status == "success"
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether the run has finished, in any status."""
         return self.status not in ("queued", "running")
 
 
 @dataclass
 class ExecutionSummary(Model):
-    """A row of the list of executions."""
+    """An entry in a list of executions."""
 
     execution_id: str = ""
     skill_name: str = ""
@@ -134,7 +134,7 @@ class ExecutionSummary(Model):
 
 @dataclass
 class Cancelled(Model):
-    """What became of a request to stop a run: `cancelled`, or `running` while it is being stopped."""
+    """The result of a cancellation: `cancelled`, or `running` while the run is being stopped."""
 
     execution_id: str = ""
     status: str = ""
@@ -142,7 +142,7 @@ class Cancelled(Model):
 
 @dataclass
 class StateEvent(Model):
-    """The run is queued, or runs now."""
+    """The run was queued or started."""
 
     status: str = ""
     time: str = ""
@@ -151,7 +151,7 @@ class StateEvent(Model):
 
 @dataclass
 class LogEvent(Model):
-    """A piece of the log as it is written; `stream` is `stdout` or `stderr` for runs with a script, else `merged`."""
+    """New log output. `stream` is `stdout` or `stderr` for runs with a script, otherwise `merged`."""
 
     stream: str = ""
     time: str = ""
@@ -161,7 +161,7 @@ class LogEvent(Model):
 
 @dataclass
 class ResultEvent(Model):
-    """The run has ended. Nothing comes after this."""
+    """The run has finished. This is the last event."""
 
     result: RunResult = field(default_factory=RunResult)
     id: str = ""

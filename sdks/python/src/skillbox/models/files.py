@@ -1,4 +1,4 @@
-"""A file of the server."""
+"""Files stored on the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._decode import Model
 
 @dataclass
 class FileInfo(Model):
-    """A file of the server: uploaded, or left behind by a run. Its name is data, never a path to write to unchecked."""
+    """A file on the server: an upload, or output of a run. The name is untrusted; never use it as a path unchecked."""
 
     id: str = ""
     tenant_id: str = ""
@@ -20,12 +20,12 @@ class FileInfo(Model):
     content_type: str = ""
     size_bytes: int = 0
     version: int = 0
-    # The first version, in every later one.
+    # The id of the first version; None for the first version itself.
     parent_id: Optional[str] = None
     created_at: str = ""
     updated_at: str = ""
     sha256: str = ""
-    # Needs no key and expires, so it is a secret meanwhile.
+    # A presigned URL: it works without a key until it expires, so treat it as a secret.
     url: str = field(default="", repr=False)
-    # Earlier servers told where they keep it; ours do not.
+    # Always empty; earlier servers returned the storage key here.
     s3_key: str = ""

@@ -1,16 +1,16 @@
-"""Skills, and what checks say about them."""
+"""Skills and findings about them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .._decode import Model, many, maybe, one
+from .._decode import Model, list_of, nested_model, optional_model
 
 
 @dataclass
 class FindingCounts(Model):
-    """How many findings of each severity an upload had."""
+    """Number of findings of an upload, by severity."""
 
     error: int = 0
     warning: int = 0
@@ -19,17 +19,17 @@ class FindingCounts(Model):
 
 @dataclass
 class Skill(Model):
-    """A row of a list of skills."""
+    """An entry in a list of skills."""
 
     name: str = ""
     version: str = ""
     description: str = ""
     lang: str = ""
     mode: str = ""
-    # `available`; `review` while it waits for an approval; `rejected`.
+    # `available`, `review` (held for review) or `rejected`.
     status: str = ""
     digest: str = ""
-    finding_counts: FindingCounts = one(FindingCounts)
+    finding_counts: FindingCounts = nested_model(FindingCounts)
     size_bytes: int = 0
     created_at: str = ""
     updated_at: str = ""
@@ -37,17 +37,17 @@ class Skill(Model):
 
 @dataclass
 class Script(Model):
-    """A file of a skill that can run."""
+    """An executable script of a skill."""
 
     path: str = ""
     lang: str = ""
-    # What it says about itself.
+    # Taken from the script itself.
     description: str = ""
 
 
 @dataclass
 class Finding(Model):
-    """Something a check noticed about a skill; `severity` is `error`, `warning` or `info`."""
+    """A finding of the linter or the scanner; `severity` is `error`, `warning` or `info`."""
 
     code: str = ""
     severity: str = ""
@@ -58,27 +58,27 @@ class Finding(Model):
 
 @dataclass
 class PublishedSkill(Skill):
-    """The answer to an upload."""
+    """The response to publishing a skill."""
 
     entrypoint: str = ""
-    scripts: list[Script] = many(Script)
-    findings: list[Finding] = many(Finding)
+    scripts: list[Script] = list_of(Script)
+    findings: list[Finding] = list_of(Finding)
 
 
 @dataclass
 class Validation(Model):
-    """What an upload would be told."""
+    """The result of validating a skill without publishing it."""
 
     valid: bool = False
     name: str = ""
     version: str = ""
     digest: str = ""
-    findings: list[Finding] = many(Finding)
+    findings: list[Finding] = list_of(Finding)
 
 
 @dataclass
 class SkillSignature(Model):
-    """The signature that a skill came with; `problem` says why it is not `trusted`."""
+    """The signature of a skill; `problem` explains why it is not `trusted`."""
 
     text: str = ""
     key_id: str = ""
@@ -100,16 +100,16 @@ class SkillDetail(Model):
     timeout: str = ""
     resources: dict[str, str] = field(default_factory=dict)
     mode: str = ""
-    scripts: list[Script] = many(Script)
-    # The script that runs when the caller names none; empty when there is none.
+    scripts: list[Script] = list_of(Script)
+    # The script that runs by default; empty if there is none.
     entrypoint: str = ""
     input_schema: Optional[dict[str, Any]] = None
     output_schema: Optional[dict[str, Any]] = None
     permissions: Any = None
-    signature: Optional[SkillSignature] = maybe(SkillSignature)
+    signature: Optional[SkillSignature] = optional_model(SkillSignature)
     digest: str = ""
     status: str = ""
-    findings: list[Finding] = many(Finding)
+    findings: list[Finding] = list_of(Finding)
     license: str = ""
     compatibility: str = ""
     allowed_tools: str = ""

@@ -1,15 +1,15 @@
-"""Whom and what a tenant trusts, and what the server signs."""
+"""Trusted keys, revoked content, and receipts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._decode import Model, many
+from .._decode import Model, list_of
 
 
 @dataclass
 class TrustedKey(Model):
-    """A public key that may sign this tenant's skills; once revoked, nothing it ever signed counts."""
+    """A public key trusted to sign this tenant's skills. After revocation, none of its signatures is trusted."""
 
     key_id: str = ""
     public_key: str = ""
@@ -20,7 +20,7 @@ class TrustedKey(Model):
 
 @dataclass
 class RevokedDigest(Model):
-    """Content that nobody runs any more."""
+    """Revoked content: it can no longer be published or run."""
 
     digest: str = ""
     reason: str = ""
@@ -29,7 +29,7 @@ class RevokedDigest(Model):
 
 @dataclass
 class NewestVersion(Model):
-    """The highest version of a skill that was uploaded with a trusted signature."""
+    """The highest version of a skill that was published with a trusted signature."""
 
     name: str = ""
     version: str = ""
@@ -38,7 +38,7 @@ class NewestVersion(Model):
 
 @dataclass
 class Receipt(Model):
-    """What the server signed about an execution. The bytes of `payload` are what counts: keep them as they came."""
+    """A signed receipt of an execution. The signature covers the exact bytes of `payload`: store them unchanged."""
 
     type: str = ""
     payload: str = ""
@@ -47,7 +47,7 @@ class Receipt(Model):
 
 @dataclass
 class ReceiptKey(Model):
-    """A public key of receipts, as minisign writes it."""
+    """A public key for verifying receipts, in minisign's format."""
 
     key_id: str = ""
     public_key: str = ""
@@ -55,6 +55,6 @@ class ReceiptKey(Model):
 
 @dataclass
 class ReceiptKeys(ReceiptKey):
-    """The key that receipts are signed with; `previous` are those before it, the latest first."""
+    """The current key for verifying receipts; `previous` holds earlier keys, latest first."""
 
-    previous: list[ReceiptKey] = many(ReceiptKey)
+    previous: list[ReceiptKey] = list_of(ReceiptKey)
